@@ -21,12 +21,21 @@ export const exits: Readonly<Record<"ok" | ErrorCode, { exit: number; meaning: s
   rejected: { exit: 1, meaning: "the service refused the request or sent an unusable response" },
   bug: { exit: 1, meaning: "a bug in vidgen (6 while a start request is in flight)" },
   usage: { exit: 2, meaning: "bad flags or input; nothing was sent" },
-  auth: { exit: 3, meaning: "no API key, or the service rejected it (401, 403)" },
+  auth: {
+    exit: 3,
+    meaning: "not logged in (no base URL or no API key), or the service or an engine rejected the key (401, 403)",
+  },
   failed: { exit: 4, meaning: "the generation ended `failed`" },
   pending: { exit: 5, meaning: "timed out, or `status --exit-status`: the generation is still running" },
-  unknown: { exit: 6, meaning: "the start request was sent, but got no usable response: it may have been charged" },
+  unknown: {
+    exit: 6,
+    meaning: "a start request, also one to an engine, got no usable response: it may have been charged",
+  },
   credits: { exit: 7, meaning: "not enough credits (402, or the service says so)" },
-  network: { exit: 8, meaning: "unreachable, rate limited or 5xx after all retries, and nothing was charged" },
+  network: {
+    exit: 8,
+    meaning: "service or engine unreachable, rate limited or 5xx after all retries, and nothing was charged",
+  },
   output: { exit: 9, meaning: "the video could not be saved, or the file already exists" },
   not_found: { exit: 10, meaning: "no such generation, or a lost one: the service no longer knows an id that it gave" },
   hung_up: { exit: 129, meaning: "SIGHUP; prints the id and the command to resume with" },
@@ -40,6 +49,7 @@ type Details = {
   httpStatus?: number | undefined;
   headers?: Readonly<Record<string, string>> | undefined;
   attempt?: string | undefined;
+  ended?: "failed" | "unknown" | undefined;
   cause?: unknown;
 };
 
@@ -55,6 +65,8 @@ export class VidgenError extends Error {
   readonly headers: Readonly<Record<string, string>> | undefined;
   /** The start request that may have been charged, by its Idempotency-Key; set for nothing else. */
   readonly attempt: string | undefined;
+  /** How the generation has ended, where the service itself says so, and not a failure to ask it. */
+  readonly ended: Details["ended"];
 
   constructor(code: ErrorCode, message: string, details: Details = {}) {
     super(message, details.cause === undefined ? {} : { cause: details.cause });
@@ -65,6 +77,7 @@ export class VidgenError extends Error {
     this.httpStatus = details.httpStatus;
     this.headers = details.headers;
     this.attempt = details.attempt;
+    this.ended = details.ended;
   }
 
   /** The service's name of the request that has failed. */
@@ -85,6 +98,7 @@ export class VidgenError extends Error {
       httpStatus: this.httpStatus ?? details.httpStatus,
       headers: this.headers ?? details.headers,
       attempt: this.attempt ?? details.attempt,
+      ended: this.ended ?? details.ended,
       cause: this.cause ?? details.cause,
     });
   }

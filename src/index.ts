@@ -147,8 +147,9 @@ export type Client = {
    */
   status(id: string, options?: CallOptions): Promise<Generation>;
   /**
-   * Polls a generation until it has completed. Costs nothing. Rejects with `failed`, or at the timeout with `pending`, or `network` when no answer
-   * came.
+   * Polls a generation until it has completed. Costs nothing. Rejects with `failed`, with `unknown` when its service says that an engine may have
+   * charged for it and nobody can tell, with `network` or `auth` when it says that no engine took it and nothing was charged, or at the timeout
+   * with `pending`, or `network` when no answer came.
    */
   follow(id: string, options?: FollowOptions): Promise<Completed>;
   /**

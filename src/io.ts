@@ -8,11 +8,15 @@ import { systemCode } from "./errors.ts";
 /** A time limit: `signal` aborts when the time is over or the parent aborts. `restart` starts the time again, `clear` cancels it. */
 export type Limit = { signal: AbortSignal; restart(): void; clear(): void };
 
-/** `unsentSignal` aborts the request as long as no byte of it was written; later it has no effect. */
+/**
+ * `unsentSignal` aborts the request as long as no byte of it was written; later it has no effect. `beforeSend` is called once it is connected,
+ * right before the first byte is written: what it throws ends the request, which was not sent.
+ */
 export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
   headers?: Record<string, string>;
   body?: string | Uint8Array;
   unsentSignal?: AbortSignal;
+  beforeSend?: () => void;
 };
 
 /** The part of a `Response` that is used: Node's own class would load all of Node's fetch. */

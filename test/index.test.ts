@@ -17,6 +17,8 @@ import {
   verifyCallback,
 } from "vidgen";
 import { expect, expectTypeOf, onTestFinished, test, vi } from "vitest";
+import { openJournal } from "../src/client/journal.ts";
+import { systemMachine } from "../src/io.ts";
 import { makeFolder } from "./folder.ts";
 import { tinyMp4 } from "./mp4.ts";
 
@@ -75,6 +77,28 @@ async function failureOf(call: Promise<unknown>): Promise<VidgenError> {
   expect(thrown).toBeInstanceOf(VidgenError);
   return thrown;
 }
+
+test("a generation that its service calls unclear rejects with unknown, id and attempt, and the same call sends nothing", async () => {
+  const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
+  const journal = join(makeFolder(), "journal.jsonl");
+  const { client, posts } = await createWorld(
+    ({ method }, response) => {
+      if (method === "POST") return send(response, 200, { success: true, data: { id, status: "processing" } });
+      send(response, 200, { id, status: "failed", error: "it is unclear (HTTP 502)", error_code: "unclear" });
+    },
+    { journal },
+  );
+  const first = await failureOf(client.generate(request));
+  expect(first).toMatchObject({ code: "unknown", id, attempt: expect.any(String) });
+  expect(first.message).toContain("may have been charged: it is unclear (HTTP 502).");
+  const { attempt } = first;
+  for (const earlier of ["resume", "reuse"] as const)
+    expect(await failureOf(client.generate(request, { earlier }))).toMatchObject({ code: "unknown", id, attempt });
+  expect(await failureOf(client.follow(id))).toMatchObject({ code: "unknown", id });
+  expect(await client.generations.get(id)).toMatchObject({ status: "unknown", id });
+  expect(await client.generations.resume()).toEqual([]);
+  expect(posts()).toHaveLength(1);
+});
 
 test("start, status, follow, download: from a prompt to a file", async () => {
   const { client, folder, posts, baseUrl, calls } = await createWorld(honest());
@@ -489,6 +513,22 @@ test("what was left is listed, and gone on with", async () => {
   expect(await create().generations.resume()).toEqual([{ id, attempt, file: undefined, error: undefined }]);
   expect(await create().generations.resume()).toEqual([]);
   expect(posts()).toHaveLength(1);
+});
+
+test("resume asks under the journal's lock who holds what was left: a start beside it must not take that look for a holder", async () => {
+  const { calls, folder, baseUrl } = await createWorld(honest());
+  const journal = join(folder, "journal.jsonl");
+  const left = createClient({ baseUrl, apiKey, journal });
+  await left.start(request);
+  const sent = calls.length;
+  let resuming: Promise<unknown> = Promise.resolve();
+  await openJournal(journal, systemMachine).lock(async () => {
+    resuming = left.generations.resume();
+    // Long enough for a resume that does not wait for the lock to have polled.
+    await systemMachine.sleep(1_000);
+    expect(calls.length).toBe(sent);
+  });
+  expect(await resuming).toHaveLength(1);
 });
 
 test("images are paths, addresses and bytes; what the service may not know goes into extra", async () => {

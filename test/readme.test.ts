@@ -36,8 +36,7 @@ function command(line: string): string {
   return line.trim().replace(/^- run: /, "");
 }
 
-test("README is 120 lines at most, and no line of it or of a page is longer than 120 characters", () => {
-  expect(readme.trimEnd().split("\n").length).toBeLessThanOrEqual(120);
+test("no line of README or of a page is longer than 120 characters", () => {
   const long = texts.flatMap(({ file, text }) => text.split("\n").map((line) => `${file}: ${line}`));
   expect(long.filter((line) => line.length > 120 + line.indexOf(" ") + 1)).toEqual([]);
 });

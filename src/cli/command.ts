@@ -1,6 +1,5 @@
 import { type Argument, type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { usage } from "../errors.ts";
-import { valueWords } from "./command-line.ts";
 
 /** What the help says about a command and commander has no field for. */
 type Details = {
@@ -44,7 +43,7 @@ export const setOption = () =>
   new Option("--set <field=value>", "another field of the request; may be repeated").argParser(collectValues);
 
 export const saveOption = (
-  description = "save the video to a file, a folder/, or - for stdout; names may contain {slug} {model} {id} {date} {n}",
+  description = "save the video to a file, a folder/, or - for stdout; names may contain {slug} {model} {id} {date} {n} (default: VIDGEN_OUTPUT, else the saved one)",
 ) => new Option("-o, --output <place>", description);
 
 export const infoJsonOption = () =>
@@ -114,9 +113,8 @@ export function flagWords(command: CommandUnknownOpts, values: Readonly<Record<s
     // The default of a negated flag such as --no-wait is `true`.
     const preset = option.negate ? true : option.defaultValue;
     // Messages and README use -o, not --output.
-    const long = option.long ?? option.flags;
-    const name = option.short === "-o" ? option.short : long;
+    const name = option.short === "-o" ? option.short : (option.long ?? option.flags);
     if (value === undefined || value === preset) return [];
-    return typeof value === "boolean" ? [name] : [value].flat().flatMap((each) => valueWords(name, long, String(each)));
+    return typeof value === "boolean" ? [name] : [value].flat().flatMap((each) => [name, String(each)]);
   });
 }

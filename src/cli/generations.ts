@@ -9,7 +9,12 @@ import type { Services } from "./services.ts";
 import type { Session, SessionOptions } from "./session.ts";
 
 /** A generation that a command is about. `open` gives the session of its service, and rejects when that has no key here. */
-export type LocatedGeneration = { id: string; open(): Promise<Session> };
+export type LocatedGeneration = {
+  id: string;
+  /** What the journal knows of it. */
+  entry?: StartedEntry;
+  open(): Promise<Session>;
+};
 
 /** The generations that a command can be about. */
 export type Generations = {
@@ -19,14 +24,46 @@ export type Generations = {
    * `not_found` for "last" where nothing was started.
    */
   find(typed: string): Promise<LocatedGeneration>;
-  /** The newest generation that has not ended. Throws `not_found` when there is none. */
-  findRunning(): Promise<LocatedGeneration>;
+  /** The same for a command that changes the generation. Throws `usage` for less than eight characters of an id that has more. */
+  findForChange(typed: string): Promise<LocatedGeneration>;
+  /** The newest generation that has not ended, and how many others have not. Throws `not_found` when there is none. */
+  findRunning(): Promise<LocatedGeneration & { others: number }>;
+  /** The newest generation that has not ended, else the newest one. Throws `not_found` when there is none. */
+  findRunningOrLast(): Promise<LocatedGeneration>;
   /** The generations that have not ended, or are still to be saved; the oldest first. */
   findOpen(): Promise<LocatedGeneration[]>;
 };
 
 /** Stands for the newest generation, where an id is asked for. */
 export const last = "last";
+
+/** As many characters as `list` shows of an id at a terminal: what changes something takes no fewer, which may be a slip. */
+export const minTyped = 8;
+
+type Naming<Item> = { namesOf(item: Item): readonly string[]; least: number };
+
+/** Whether the typed text is an id or an attempt of an entry, or enough of its beginning. */
+export function isNamedBy(typed: string, entry: Entry): boolean {
+  return findNamed(typed, [entry], { namesOf, least: minTyped }).length > 0;
+}
+
+/** The names that an entry is known by. */
+export function namesOf({ id = "", attempt }: Entry): readonly string[] {
+  return [attempt, id];
+}
+
+/** The items that have the typed text as a name, else those of which a UUID begins with it, where it has at least `least` characters. */
+export function findNamed<Item>(typed: string, items: readonly Item[], { namesOf, least }: Naming<Item>): Item[] {
+  const exact = items.filter((item) => namesOf(item).includes(typed));
+  if (exact.length > 0 || typed.length < least) return exact;
+  const begin = typed.toLowerCase();
+  const isMeant = (name: string) => isUuid(name) && name.toLowerCase().startsWith(begin);
+  return items.filter((item) => namesOf(item).some(isMeant));
+}
+
+export function tooShortError(typed: string): VidgenError {
+  return usage(`"${typed}" is too short: give at least ${minTyped} characters of it.`, "`vidgen list` shows them.");
+}
 
 /** What was started before that runs no more: a long journal is not read to its beginning for it. */
 const longestRunMs = 7 * 24 * 3600_000;
@@ -45,33 +82,48 @@ export async function locateGenerations(
     const all = await journal.entries(goOn);
     return all.filter(isNamedStart);
   };
-  const locate = ({ id, base_url }: StartedEntry): LocatedGeneration => ({ id, open: () => open(base_url) });
+  const locate = (entry: StartedEntry): LocatedGeneration => ({
+    id: entry.id,
+    entry,
+    open: () => open(entry.base_url),
+  });
+  const isRunning = (entry: Entry) => entry.status === "processing";
+  /** Those that run, the newest first; with `isOneEnough` the journal is read no further than to the part that has the newest. */
+  const findAllRunning = async ({ isOneEnough = false } = {}) => {
+    const since = io.date().getTime() - longestRunMs;
+    const isNew = ({ at }: Entry) => new Date(at).getTime() > since;
+    const recent = await entries((part) => !(isOneEnough && part.some(isRunning)) && part.some(isNew));
+    return distinct(recent.filter(isRunning));
+  };
   /** Read once, however many ids were typed; an id needs no journal that can be read. */
   let known: Promise<StartedEntry[]> | undefined;
 
+  async function findTyped(typed: string, { least }: { least: number }): Promise<LocatedGeneration> {
+    if (typed === last) return locate(await findLast(journal, isNamedStart));
+    known ??= entries().catch(() => []);
+    const namesOf = ({ id }: StartedEntry) => [id];
+    const meant = distinct(findNamed(typed, await known, { namesOf, least: 1 }));
+    const [only, other] = meant;
+    if (only === undefined) return { id: isUuid(typed) ? typed.toLowerCase() : typed, open: () => open() };
+    if (typed.length < least && !meant.some(({ id }) => id === typed)) throw tooShortError(typed);
+    if (other === undefined) return locate(only);
+    const rows = meant.map(({ id, base_url }) => `${id} at ${base_url}`);
+    throw usage(`More than one id begins with ${typed}.`, rows.join("\n"));
+  }
+
   return {
-    async find(typed) {
-      if (typed === last) return locate(await findLast(journal, isNamedStart));
-      known ??= entries().catch(() => []);
-      const lower = typed.toLowerCase();
-      const isMeant = ({ id }: StartedEntry) => id === typed || (isUuid(id) && id.toLowerCase().startsWith(lower));
-      const meant = distinct((await known).filter(isMeant));
-      const [only, other] = meant;
-      if (only === undefined) return { id: isUuid(typed) ? lower : typed, open: () => open() };
-      if (other === undefined) return locate(only);
-      const rows = meant.map(({ id, base_url }) => `${id} at ${base_url}`);
-      throw usage(`More than one id begins with ${typed}.`, rows.join("\n"));
-    },
+    find: (typed) => findTyped(typed, { least: 1 }),
+    findForChange: (typed) => findTyped(typed, { least: minTyped }),
     async findRunning() {
-      const isRunning = (entry: Entry) => entry.status === "processing";
-      const since = io.date().getTime() - longestRunMs;
-      const isNew = ({ at }: Entry) => new Date(at).getTime() > since;
-      const found = await entries((part) => !part.some(isRunning) && part.some(isNew));
-      const running = found.find(isRunning);
-      if (running) return locate(running);
+      const [newest, ...others] = await findAllRunning();
+      if (newest) return { ...locate(newest), others: others.length };
       throw new VidgenError("not_found", "No generation that was started here is running.", {
         hint: `Give an id; ${listHint(io)}`,
       });
+    },
+    async findRunningOrLast() {
+      const [newest] = await findAllRunning({ isOneEnough: true });
+      return locate(newest ?? (await findLast(journal, isNamedStart)));
     },
     findOpen: async () =>
       distinct((await entries()).filter(isOpen))
@@ -87,7 +139,7 @@ export async function findLast(
 ): Promise<StartedEntry> {
   const [newest] = (await journal.entries((part) => !part.some(isMeant))).filter(isMeant);
   if (newest) return newest;
-  throw new VidgenError("not_found", "No generation was started here yet.");
+  throw new VidgenError("not_found", "No generation was started here yet.", { hint: "`vidgen generate` starts one." });
 }
 
 function hasId(entry: Entry): entry is StartedEntry {

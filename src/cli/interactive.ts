@@ -3,15 +3,16 @@ import { type Field, type FieldTexts, fields, findValueFault } from "../client/f
 import { readImages } from "../client/images.ts";
 import { defaultModel, findModel, guessModel, type Model, maxLocalSeconds, models } from "../client/models.ts";
 import { isFolder } from "../client/output-path.ts";
+import { kindOfRequest } from "../client/price.ts";
 import { buildRequest, checkImage, type RequestInput } from "../client/request.ts";
 import type { Io } from "../io.ts";
-import { quote } from "./command-line.ts";
 import type { Context } from "./context.ts";
 import { fieldAttributes } from "./field-flags.ts";
-import { findTypicalCredits, resolveService } from "./services.ts";
+import { findPrices, resolveService } from "./services.ts";
 import { programName } from "./terminal/output.ts";
-import { askChoice, askText, askYes, type Check, type Choice, checkedBy } from "./terminal/prompts.ts";
+import { askChoice, askText, askYes, type Check, type Choice, checkedBy, readPath } from "./terminal/prompts.ts";
 import { checkOutputPath, noteOutputPath } from "./terminal/result.ts";
+import { quote } from "./terminal/text.ts";
 
 /** What the command line gives already; `usualModel` is selected first. */
 type KnownInput = Omit<RequestInput, "texts"> & { texts: FieldTexts; usualModel: string };
@@ -21,7 +22,12 @@ type AskOptions = {
   dryRun?: boolean;
   open?: boolean;
   baseUrl?: string;
-  isPathAsked: boolean;
+  /** Where the video is saved by `-o` or the setting; asked for when it is not set, unless `isSaved` is `false`. */
+  outputPath: string | undefined;
+  /** Where it is saved when neither those nor an answer say it. */
+  defaultPath: string | undefined;
+  /** Whether the command waits for the video, and may save it. */
+  isSaved: boolean;
   /** The words of the typed command line with these values in place of the typed ones. */
   flags(values: object): string[];
 };
@@ -40,17 +46,17 @@ export async function askForInput(known: KnownInput, options: AskOptions, { io, 
   const service = local || dryRun ? undefined : await resolveService(options.baseUrl, io);
 
   const input = await askForFields(known, local ? maxLocalSeconds : undefined, io);
-  buildRequest({ ...input, images: await readImages(input.images) });
+  const request = buildRequest({ ...input, images: await readImages(input.images) });
   const check = (outputPath: string) => checkOutputPath(outputPath, { output, open }, io);
-  const outputPath = options.isPathAsked ? await askOutputPath(check, io) : undefined;
-  const flags = options.flags({
-    ...fieldAttributes(input),
-    ...(outputPath === undefined ? {} : { output: outputPath }),
-  });
+  const isPathAsked = options.isSaved && options.outputPath === undefined;
+  const answer = isPathAsked ? await askOutputPath(check, io) : undefined;
+  const outputPath = answer ?? options.outputPath ?? options.defaultPath;
+  const flags = options.flags({ ...fieldAttributes(input), ...(answer === undefined ? {} : { output: answer }) });
   const command = commandLine(input.texts.prompt, [...flags, ...(output.json ? ["--json"] : [])], io.env);
-  noteOutputPath(outputPath, output);
-  output.note(`\n${summarize(input)}\n\nEquivalent command:\n  ${command}\n`);
-  const credits = service && (await findTypicalCredits(input.texts.model, service, io));
+  noteOutputPath(answer, output);
+  const place = options.isSaved ? formatRow("Save to", describePlace(outputPath)) : "";
+  output.note(`\n${summarize(input)}${place}\nEquivalent command:\n  ${command}\n`);
+  const credits = service && (await findPrices(service, io)).get(kindOfRequest(request))?.credits;
   const cost = service === undefined ? "" : ` It costs ${credits === undefined ? "" : `about ${credits} `}credits.`;
   if (!dryRun) await askYes(`Start it?${cost}`, io);
   return { input, outputPath };
@@ -113,11 +119,6 @@ async function askOutputPath(check: (outputPath: string) => void, io: Io): Promi
   return isBare ? `${outputPath}.mp4` : outputPath || ".";
 }
 
-/** A path as it was typed, where no shell expands it. */
-function readPath(text: string, { home }: Pick<Io, "home">): string {
-  return text.trim().replace(/^~(?=\/)/, () => home || "~");
-}
-
 /** What an input comes to, for a person to look over. */
 function summarize({ texts, images }: RequestInput): string {
   const rows = fields.flatMap(({ name, label, question, takes }): [string, string][] => {
@@ -126,7 +127,16 @@ function summarize({ texts, images }: RequestInput): string {
     const text = texts[name] ?? (question === undefined ? undefined : serviceDefault);
     return text === undefined ? [] : [[label, name === "model" ? describeModel(text) : text]];
   });
-  return rows.map(([label, value]) => `  ${label.padEnd(12)}${value}`).join("\n");
+  return rows.map(([label, value]) => formatRow(label, value)).join("");
+}
+
+function formatRow(label: string, value: string): string {
+  return `  ${label.padEnd(12)}${value}\n`;
+}
+
+function describePlace(outputPath: string | undefined): string {
+  if (outputPath === undefined) return "nowhere: only its URL is printed";
+  return outputPath === "." ? "the current folder" : outputPath;
 }
 
 function describeModel(model: string): string {

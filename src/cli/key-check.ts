@@ -11,19 +11,27 @@ export type KeyCheck = {
   /** The reply in a few words. */
   said: string;
   httpStatus: number;
+  /** The balance, where the service tells it. */
+  credits?: number;
 };
 
-type TryOptions = { baseUrl: string; apiKey: string; limitMs: number };
+/** Without a key the service is tried alone, which then says "denied". */
+type TryOptions = { baseUrl: string; apiKey?: string; limitMs: number };
 
 /**
- * Checks a key with one free request: the status of a made-up id (interface 4.2). A service that answers "not found" has accepted the key.
- * Rejects as `fetch` does, and when there is no reply within `limitMs`.
+ * Checks a key with one free request: the status of a made-up id (interface 4.2). A service that answers "not found" has accepted the key, and
+ * `vidgen serve` tells its balance with that. Rejects as `fetch` does, and when there is no reply within `limitMs`.
  */
 export async function tryKey({ baseUrl, apiKey, limitMs }: TryOptions, io: Io): Promise<KeyCheck> {
   const limit = io.limit(limitMs, io.signal, new Error(`no response within ${limitMs / 1000} s`));
   try {
-    const reply = await createApi({ baseUrl, apiKey, fetch: io.fetch }).status(randomUUID(), limit.signal);
-    return { verdict: judge(reply), said: describeReply(reply), httpStatus: reply.status };
+    const reply = await createApi({ baseUrl, ...(apiKey === undefined ? {} : { apiKey }), fetch: io.fetch }).status(
+      randomUUID(),
+      limit.signal,
+    );
+    const balance = reply.headers?.["remaining-credits"];
+    const credits = balance !== undefined && /^\d{1,15}$/.test(balance) ? { credits: Number(balance) } : {};
+    return { verdict: judge(reply), said: describeReply(reply), httpStatus: reply.status, ...credits };
   } catch (error) {
     throw io.signal.aborted ? io.signal.reason : error;
   } finally {

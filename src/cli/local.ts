@@ -181,6 +181,11 @@ export async function findOffers(engine: readonly string[], io: Io): Promise<Eng
   }));
 }
 
+/** Throws `usage` for engines that vidgen does not know. */
+export async function checkEngine(engine: readonly string[]): Promise<void> {
+  (await import("../server/engines/engines.ts")).readEngines(engine);
+}
+
 async function createOwnEngines(engine: readonly string[], { onNote }: Pick<LocalOptions, "onNote">, io: Io) {
   const { createEngines } = await import("../server/engines/engines.ts");
   const { readEngineSettings, usualEngineTimeout } = await import("./engines.ts");

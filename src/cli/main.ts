@@ -1,11 +1,12 @@
 import { CommanderError, type CommandUnknownOpts } from "@commander-js/extra-typings";
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { checkValues, quote, readCommandLine } from "./command-line.ts";
-import type { Close, Context } from "./context.ts";
+import { flagWords } from "./command.ts";
+import type { Close } from "./context.ts";
 import { commandOf, createProgram, readGlobalFlags } from "./program.ts";
 import { findKeys } from "./settings.ts";
 import { createOutput } from "./terminal/output.ts";
+import { quote } from "./terminal/text.ts";
 
 // bin/vidgen.js imports all three from this entry.
 export { endProcess, systemIo } from "./system.ts";
@@ -18,14 +19,14 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
   const deferred: Close[] = [];
   const context = { io, output, input, defer: (close: Close) => void deferred.unshift(close) };
   let code = 0;
+  let program: CommandUnknownOpts | undefined;
   try {
     if (output.events && output.json) throw usage("--events and --json cannot be combined: both write to stdout.");
-    const program = await createProgram(argv, context);
-    checkValues(program, argv);
+    program = await createProgram(argv, context);
     await program.parseAsync(argv, { from: "user" }).catch(ignoreHelpShown);
     await output.printed();
   } catch (error) {
-    code = output.fail(await explain(error, argv, context));
+    code = output.fail(explain(error, argv, program));
   }
   code = await output.end(code);
   // Clean-up runs after everything is printed, and cannot change the exit code.
@@ -40,62 +41,62 @@ function ignoreHelpShown(error: unknown): void {
 }
 
 /** The error as it is printed; a usage error always says what to type next. */
-async function explain(error: unknown, argv: readonly string[], context: Context): Promise<VidgenError> {
+function explain(error: unknown, argv: readonly string[], program: CommandUnknownOpts | undefined): VidgenError {
   const name = commandOf(argv);
   const help = name === undefined ? "See `vidgen --help` for the commands." : `See \`vidgen ${name} --help\`.`;
-  if (error instanceof CommanderError)
-    return explainUsageError(error, { program: await createProgram([], context), argv, name, help });
+  if (error instanceof CommanderError && program !== undefined) return explainUsageError(error, program, help);
   const known = asVidgenError(error);
   return known.code === "usage" && known.hint === undefined ? known.with({ hint: help }) : known;
 }
 
-type Typed = { program: CommandUnknownOpts; argv: readonly string[]; name: string | undefined; help: string };
-
-/** commander's error as a usage error: what is wrong, and what to type next. */
-function explainUsageError({ code, message }: CommanderError, { program, argv, name, help }: Typed): VidgenError {
-  const { operands, rest } = readCommandLine(program, argv);
-  const asPrompt = (words: string[]) => {
-    const text = words.join(" ");
-    // Windows knows double quotes alone.
-    const prompt = /["$`\\!%]/.test(text) ? quote(text) : `"${text}"`;
-    return ["vidgen generate", prompt, ...rest.map(quote)].join(" ");
-  };
-  if (code === "commander.excessArguments" && message.includes("'generate'"))
-    return usage("Too many words.", `Quote the prompt: ${asPrompt(operands.slice(1))}`);
-  const [what = "", similar] = message.replace(/^error: /, "").split(/\n\((Did you mean .*\?)\)$/);
-  const flag = code === "commander.unknownOption" ? /'([^'=]+)/.exec(what)?.[1] : undefined;
-  const longer = flag === undefined ? [] : findLongerFlags(flag, program, name);
+/** commander's error as a usage error: its sentence, a guess, and what to type next. */
+function explainUsageError({ code, message }: CommanderError, program: CommandUnknownOpts, help: string): VidgenError {
+  const command = findParsed(program);
+  // commander leaves there what it could not parse, after the arguments.
+  const words = command.args;
+  if (code === "commander.excessArguments" && command.name() === "generate")
+    return usage("Too many words.", `Quote the prompt: ${generateLine(words, flagWords(command, command.opts()))}`);
+  // commander's own guess is on a line of its own, in parentheses.
+  const [what = "", similar] = message.replace(/^error: /, "").split(/\n\((.*)\)$/);
+  const longer = findLonger(code, command);
   const guess = longer.length === 0 ? similar : `Did you mean ${longer.join(" or ")}?`;
+  const sentence = `${what.charAt(0).toUpperCase()}${what.slice(1)}`.replace(/\.?$/, ".");
+  const end = words.findIndex((word) => word.startsWith("-"));
+  const operands = end === -1 ? words : words.slice(0, end);
   // Several words, or one with a space, read as a prompt.
-  if (code === "commander.unknownCommand" && guess === undefined && /\s/.test(operands.join(" ")))
-    return usage(`Unknown command '${operands[0]}'.`, `To make a video of it: ${asPrompt(operands)}`);
-  const sentence = rephrase(what) ?? `${what.charAt(0).toUpperCase()}${what.slice(1)}`.replace(/\.?$/, ".");
-  const owners = program.commands.filter(({ options }) =>
-    options.some(({ short, long }) => flag !== undefined && [short, long].includes(flag)),
-  );
-  const names = owners.map((owner) => owner.name()).join(", ");
-  return usage(
-    guess === undefined ? sentence : `${sentence} ${guess}`,
-    names === "" ? help : `${flag} is a flag of ${names}. ${help}`,
-  );
+  const isPrompt = code === "commander.unknownCommand" && guess === undefined && /\s/.test(operands.join(" "));
+  const hint = isPrompt ? `To make a video of it: ${generateLine(operands, words.slice(operands.length))}` : help;
+  return usage(guess === undefined ? sentence : `${sentence} ${guess}`, hint);
 }
 
-/** The flags of a command with all words of a shorter one, such as "--aspect-ratio" for "--aspect"; commander finds those with similar letters. */
-function findLongerFlags(typed: string, program: CommandUnknownOpts, name: string | undefined): string[] {
-  const words = typed.replace(/^-+/, "").split("-");
-  const options = program.commands.find((command) => command.name() === name)?.options ?? [];
-  const flags = options.flatMap(({ long, hidden }) => (long && !hidden ? long : []));
-  return flags.filter((long) => words.every((word) => long.slice(2).split("-").includes(word)));
+/** The command that was parsed last. */
+function findParsed(command: CommandUnknownOpts): CommandUnknownOpts {
+  const next = command.commands.find((each) => each.name() === command.args[0]);
+  return next === undefined ? command : findParsed(next);
 }
 
-/** commander's message about a wrong value, in the words of vidgen's own checks; `undefined` for other messages. */
-function rephrase(message: string): string | undefined {
-  const [, missing, form] = /^option '(?:-\w, )?(--\S+) (\S+)' argument missing$/.exec(message) ?? [];
-  if (missing !== undefined) return `${missing} needs a value: ${missing} ${form}.`;
-  const [what = "", choices] = message.replace(/\.$/, "").split(". Allowed choices are ");
-  if (choices === undefined) return undefined;
-  const [, flag, value] = /^option '(?:-\w, )?(--\S+) \S+' argument '(.*)' is invalid$/s.exec(what) ?? [];
-  if (flag !== undefined) return `${flag} must be one of ${choices}, not "${value}".`;
-  const [, word, argument] = /^command-argument value '(.*)' is invalid for argument '(\w+)'$/s.exec(what) ?? [];
-  return argument && `<${argument}> must be one of ${choices}, not "${word}".`;
+/** The line that makes a video of these words. */
+function generateLine(words: readonly string[], flags: readonly string[]): string {
+  const text = words.join(" ");
+  // Windows knows double quotes alone.
+  const prompt = /["$`\\!%]/.test(text) ? quote(text) : `"${text}"`;
+  return ["vidgen generate", prompt, ...flags.map(quote)].join(" ");
+}
+
+/** The names that a shortened one may stand for, such as --aspect-ratio for --aspect; commander finds those with similar letters. */
+function findLonger(code: string, command: CommandUnknownOpts): string[] {
+  const isFlag = code === "commander.unknownOption";
+  if (!isFlag && code !== "commander.unknownCommand") return [];
+  const [typed = ""] = command.args.filter((word) => word.startsWith("-") === isFlag);
+  const words = wordsOf(typed);
+  const helper = command.createHelp();
+  const names = isFlag
+    ? helper.visibleOptions(command).flatMap(({ long }) => long ?? [])
+    : helper.visibleCommands(command).map((each) => each.name());
+  if (words.join("").length < 3) return [];
+  return names.filter((name) => words.every((word) => wordsOf(name).some((each) => each.startsWith(word))));
+}
+
+function wordsOf(name: string): string[] {
+  return name.replace(/^-+|=.*$/g, "").split("-");
 }

@@ -1,8 +1,10 @@
-import { Command, type CommandUnknownOpts, Help } from "@commander-js/extra-typings";
+import { Command, type CommandUnknownOpts, Help, Option } from "@commander-js/extra-typings";
 import packageJson from "../../package.json" with { type: "json" };
+import { usage } from "../errors.ts";
 import { detailsOf, withDetails } from "./command.ts";
 import type { Context } from "./context.ts";
 import type { OutputFlags } from "./terminal/output.ts";
+import { wrapWords } from "./terminal/text.ts";
 
 /** In the order of the help. The file of a command is loaded when that command runs, or when all are needed. */
 const commands = {
@@ -15,6 +17,7 @@ const commands = {
   models: async () => (await import("./commands/models.ts")).addModels,
   login: async () => (await import("./commands/login.ts")).addLogin,
   logout: async () => (await import("./commands/logout.ts")).addLogout,
+  config: async () => (await import("./commands/config.ts")).addConfig,
   serve: async () => (await import("./commands/serve.ts")).addServe,
   accounts: async () => (await import("./commands/accounts.ts")).addAccounts,
   listen: async () => (await import("./commands/listen.ts")).addListen,
@@ -41,6 +44,9 @@ export async function createProgram(argv: readonly string[], context: Context): 
   const name = commandOf(argv);
   const isAlone = name !== undefined && name !== "help" && name !== "__complete";
   for (const [each, load] of Object.entries(commands)) if (!isAlone || each === name) (await load())(program, context);
+  // In a word with a flag of the command's own, such as -yq, the program does not find them. `readGlobalFlags` reads them.
+  for (const command of program.commands)
+    for (const flags of ["-q, --quiet", "-v, --verbose"]) command.addOption(new Option(flags).hideHelp());
   return program;
 }
 
@@ -64,9 +70,11 @@ async function createEmpty({ io, output }: Context): Promise<CommandUnknownOpts>
     .configureHelp({
       showGlobalOptions: true,
       formatHelp: output.json ? await loadJsonHelp() : formatHelp,
-      ...(columns < 60 ? { minWidthToWrap: 20, formatItem } : {}),
+      minWidthToWrap: 20,
+      formatItem,
     })
     .showSuggestionAfterError()
+    .hook("preAction", (_, command) => checkValues(command))
     .option("--json", "print one JSON document instead of text")
     .option("-q, --quiet", "print only errors on stderr")
     .option("-v, --verbose", "print each request and reply on stderr")
@@ -100,15 +108,38 @@ export function readGlobalFlags(argv: readonly string[]): OutputFlags & Pick<Con
   };
 }
 
-/** Short flags without a value may be written as one word, such as -qv. */
+/** Short flags without a value may be written as one word, such as -qv or -yq; after them one with a value may come, such as -yqo. */
 function hasFlag(words: readonly string[], short: string, long: string): boolean {
-  return words.some((word) => word === long || (/^-[qv]+$/.test(word) && word.includes(short.slice(1))));
+  return words.some((word) => word === long || /^-[qvy]+/.exec(word)?.[0].includes(short.slice(1)));
+}
+
+/**
+ * Throws `usage` for a value that is itself a flag, also a misspelt one, because its own value is missing: `-o --local` would go to the paid
+ * service, and save to a file of that name. `-` is stdin, and `-5` a number.
+ */
+function checkValues(command: CommandUnknownOpts): void {
+  if (command.name() === "__complete") return;
+  for (const option of command.options.filter(({ required }) => required)) {
+    const { short, long = "", flags } = option;
+    const name = option.attributeName();
+    if (command.getOptionValueSource(name) !== "cli") continue;
+    for (const value of [command.getOptionValue(name)].flat()) {
+      if (typeof value !== "string") continue;
+      if (/^-(-|[a-z])\S*$/i.test(value) || value === "--")
+        throw usage(`${long} needs a value: ${long} ${/<.*>/.exec(flags)?.[0]}, not ${value}. Nothing was sent.`);
+      if (short && value.startsWith("="))
+        throw usage(
+          `${short}${value} would set ${long} to "${value}". Nothing was sent.`,
+          `Type ${short} ${value.slice(1)} or ${long}${value}.`,
+        );
+    }
+  }
 }
 
 function formatHelp(command: CommandUnknownOpts, helper: Help): string {
   const { examples, after } = detailsOf(command);
   const usage = Help.prototype.formatHelp.call(helper, command, helper);
-  const end = after === undefined ? "" : `\n${after}\n`;
+  const end = after === undefined ? "" : `\n${wrapWords(after, helper.helpWidth ?? 80)}\n`;
   return `Examples:\n${examples.map((line) => `  $ ${line}`).join("\n")}\n\n${usage}${end}`;
 }
 
@@ -117,8 +148,13 @@ async function loadJsonHelp(): Promise<(command: CommandUnknownOpts) => string> 
   return (command) => `${JSON.stringify(helpDocument(command), null, 2)}\n`;
 }
 
-/** On a narrow terminal the description of a flag goes below the flag: there is no room beside it. */
-function formatItem(term: string, _: number, description: string, helper: Help): string {
-  const lines = helper.boxWrap(description, (helper.helpWidth ?? 80) - 6).split("\n");
+/** A description goes below its flag where it would have fewer columns beside it. */
+const minDescription = 40;
+
+function formatItem(term: string, termWidth: number, description: string, helper: Help): string {
+  const { helpWidth = 80 } = helper;
+  if (helpWidth - termWidth >= minDescription + 4)
+    return Help.prototype.formatItem.call(helper, term, termWidth, description, helper);
+  const lines = helper.boxWrap(description, helpWidth - 6).split("\n");
   return [`  ${term}`, ...lines.map((line) => `      ${line}`)].join("\n");
 }

@@ -1,8 +1,7 @@
-import { hasFailed } from "../client/follow.ts";
 import { VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { quote, valueWords } from "./command-line.ts";
 import { programName } from "./terminal/output.ts";
+import { quote } from "./terminal/text.ts";
 
 export type ResumeOptions = {
   local?: boolean;
@@ -16,19 +15,24 @@ export type ResumeOptions = {
 
 /** The hint with the command that resumes these generations, or with "--all" those that are open. */
 export function resumeHint(ids: string[] | "--all", options: ResumeOptions, io: Pick<Io, "env">): string {
+  return `Resume with: ${waitCommand(ids, options, io)}`;
+}
+
+/** The command that waits for these generations at the service of the options, and saves them. */
+export function waitCommand(ids: string[] | "--all", options: ResumeOptions, io: Pick<Io, "env">): string {
   const { local, engine = [], baseUrl, outputPath, overwrite, writeInfoJson } = options;
   const flags = [
     ...engine.flatMap((spec) => ["--engine", spec]),
     ...(local && engine.length === 0 ? ["--local"] : []),
     ...(baseUrl === undefined ? [] : ["--base-url", baseUrl]),
-    ...(outputPath === undefined ? [] : valueWords("-o", "--output", outputPath)),
+    ...(outputPath === undefined ? [] : ["-o", outputPath]),
     ...(overwrite ? ["--overwrite"] : []),
     ...(writeInfoJson ? ["--write-info-json"] : []),
   ];
   const words = typeof ids === "string" ? [ids] : ids;
   const isOdd = typeof ids !== "string" && ids.some((id) => id.startsWith("-"));
   const all = isOdd ? [...flags, "--", ...words] : [...words, ...flags];
-  return `Resume with: ${programName(io.env)} wait ${all.map(quote).join(" ")}`;
+  return `${programName(io.env)} wait ${all.map(quote).join(" ")}`;
 }
 
 /** Adds the id, and the command to resume, to an error that came after a generation was paid for. */
@@ -39,7 +43,7 @@ export function withResumeHint(error: unknown, id: string, options: ResumeOption
 
 /** Whether an error means that there is nothing to resume. */
 export function isOver(error: VidgenError): boolean {
-  return hasFailed(error) || error.code === "not_found";
+  return error.ended !== undefined || error.code === "not_found";
 }
 
 export function listHint({ env }: Pick<Io, "env">): string {

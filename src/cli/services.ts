@@ -1,7 +1,7 @@
 import { isAbsolute } from "node:path";
 import { accountOf } from "../client/history.ts";
 import { type Journal, type JournalIo, openJournal } from "../client/journal.ts";
-import { readPrices } from "../client/price.ts";
+import { type Price, readPrices } from "../client/price.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findServiceFolder, localBaseUrl, openLocal } from "./local.ts";
@@ -15,7 +15,7 @@ export type Services = {
   journal: Journal;
   /**
    * The session of the service that the flags and settings name, or, where no flag names one, of that with this name in the journal. Settings
-   * are read each time: a login while an MCP server runs counts. Throws `usage` without a base URL, `auth` without a key.
+   * are read each time: a login while an MCP server runs counts. Throws `auth` without a base URL or a key.
    */
   open(baseUrl?: string): Promise<Session>;
   /** As `Session.close`, for all. */
@@ -73,22 +73,21 @@ async function openLocalService(
   return { baseUrl: local.baseUrl, apiKey: local.apiKey, local };
 }
 
-/** The remote service and its key, from flag, environment or saved file. Throws `usage` without a base URL, `auth` without a key. */
+/** The remote service and its key, from flag, environment or saved file. Throws `auth` without a base URL or a key. */
 export async function resolveService(flag: string | undefined, io: Io) {
   const baseUrl = await resolveBaseUrl(flag, io, ", save one with `vidgen login`, or use --local");
   return { baseUrl, ...(await resolveApiKey(baseUrl, io)) };
 }
 
-/** What a model typically costs at a service, in credits; `undefined` where the journal does not tell. */
-export async function findTypicalCredits(
-  model: string,
+/** What the service of a base URL and a key has stated that requests cost, by their kind (see `price.ts`), as the newest part of the journal has it. */
+export async function findPrices(
   { baseUrl, apiKey }: Pick<ServiceAccess, "baseUrl" | "apiKey">,
   io: Io,
-): Promise<number | undefined> {
+): Promise<Map<string, Price>> {
   const { journal } = await findJournal(false, { ...io, onNote: () => {} });
   const entries = await journal.entries(() => false).catch(() => []);
   const own = entries.filter(({ base_url }) => base_url === baseUrl);
-  return readPrices(own, accountOf(baseUrl, apiKey)).typical(model);
+  return readPrices(own, accountOf(baseUrl, apiKey));
 }
 
 /** The user's journal. `note` is set when the journal, or with `isLocal` the local service's state, is not in its usual folder. */

@@ -1,14 +1,13 @@
 import type { Claim } from "../client/claims.ts";
 import { type Client, createServiceClient } from "../client/client.ts";
 import { createEventListeners, type GenerationEvent } from "../client/events.ts";
-import { type Completed, readCost } from "../client/follow.ts";
+import type { Completed } from "../client/follow.ts";
 import { type Entry, typicalMs } from "../client/history.ts";
 import type { Journal } from "../client/journal.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { type Local, localBaseUrl } from "./local.ts";
 import { listHint } from "./resume.ts";
-import { formatUsd } from "./terminal/format.ts";
 import type { Output } from "./terminal/output.ts";
 import type { ProgressEvent } from "./terminal/progress.ts";
 import { traceFetch } from "./terminal/trace.ts";
@@ -41,7 +40,7 @@ export type Session = {
   engine: readonly string[];
   /** Follows a generation to its end, saves its video, and reports what happens. */
   collect(id: string, options: CollectOptions): Promise<Collected>;
-  /** The saved file, with a note, when the journal says that the video was saved at `outputPath`; else `undefined`. */
+  /** The saved file, when the journal says that the video was saved at `outputPath`; else `undefined`. */
   findAlreadySaved(id: string, outputPath: string | undefined): Promise<string | undefined>;
   /** Writes down that the video was streamed to stdout. */
   recordStreamed(id: string): Promise<void>;
@@ -70,7 +69,15 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
   output.hide(apiKey);
   const fetch = traceFetch(local?.fetch ?? io.fetch, baseUrl, output, io);
   const client = createServiceClient(
-    { baseUrl, apiKey, keyHint, journal, isPreview: local?.isPreview, onNote: output.note },
+    {
+      baseUrl,
+      apiKey,
+      keyHint,
+      journal,
+      isPreview: local?.isPreview,
+      isFree: local !== undefined,
+      onNote: output.note,
+    },
     { ...io, fetch },
   );
   /** The newest entries, which tell enough of a model's time. */
@@ -95,7 +102,6 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
       if (outputPath === undefined || options.overwrite) return undefined;
       const file = await client.findSaved(id, outputPath).catch(() => undefined);
       if (file === undefined) return undefined;
-      output.note(`${id} is already saved.`);
       if (options.writeInfoJson) await client.addInfo(id, file, io);
       return file;
     },
@@ -121,12 +127,8 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
         onProgress: listeners.onProgress,
       };
       try {
-        const collected = target
-          ? await client.download(id, target, how)
-          : { ...(await client.follow(id, how)), file: undefined };
-        const cost = readCost(collected.generation);
-        if (cost !== undefined) output.note(`${id} cost ${formatUsd(cost)}.`);
-        return collected;
+        if (target) return await client.download(id, target, how);
+        return { ...(await client.follow(id, how)), file: undefined };
       } catch (error) {
         throw await explainNotFound(error, id);
       } finally {

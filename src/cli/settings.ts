@@ -14,6 +14,7 @@ async function loadSavedSchema() {
   return looseObject({
     base_url: optional(string()),
     model: optional(string()),
+    output: optional(string()),
     engine: optional(string()),
     keys: optional(record(string(), string())),
   });
@@ -29,14 +30,13 @@ export async function findBaseUrl(flag: string | undefined, io: SettingsIo): Pro
   return saved === undefined ? undefined : checkBaseUrl(saved, configPath(io));
 }
 
-/** As `findBaseUrl`, but throws `usage` when there is none; `otherWays` adds to the ways that the hint names. */
+/** As `findBaseUrl`, but throws `auth` when there is none; `otherWays` adds to the ways that the hint names. */
 export async function resolveBaseUrl(flag: string | undefined, io: SettingsIo, otherWays = ""): Promise<string> {
   const baseUrl = await findBaseUrl(flag, io);
   if (baseUrl !== undefined) return baseUrl;
-  throw usage(
-    "Not logged in: no base URL is set.",
-    `Give --base-url <url>${otherWays === "" ? " or" : ","} set VIDGEN_BASE_URL${otherWays}.`,
-  );
+  throw new VidgenError("auth", "Not logged in: no base URL is set.", {
+    hint: `Give --base-url <url>${otherWays === "" ? " or" : ","} set VIDGEN_BASE_URL${otherWays}.`,
+  });
 }
 
 /** A key, and what to do when the service rejects it. */
@@ -93,6 +93,26 @@ export async function findModelSetting(io: SettingsIo): Promise<string | undefin
 }
 
 /**
+ * Where videos are saved when no flag says it: VIDGEN_OUTPUT > saved file; `undefined` when they are not. Throws `usage` for a place that cannot
+ * be used, and for a corrupt saved file: with another place, the same command would not resume an interrupted run, and pay again.
+ */
+export async function findOutputSetting(io: SettingsIo): Promise<string | undefined> {
+  if (io.env.VIDGEN_OUTPUT) return checkOutputSetting(io.env.VIDGEN_OUTPUT, "VIDGEN_OUTPUT");
+  const saved = (await readSaved(io)).output;
+  return saved === undefined ? undefined : checkOutputSetting(saved, `output in ${configPath(io)}`);
+}
+
+/** Returns the place as it is. Throws `usage` for one that cannot hold every video; `source` is what it is called. */
+export async function checkOutputSetting(output: string, source: string): Promise<string> {
+  // Only a start and a wait need it: it would be loaded by every command.
+  const { checkTemplate } = await import("../client/naming.ts");
+  if (output === "") throw usage(`${source} is empty.`);
+  if (output === "-") throw usage(`${source} cannot be -: give -o - to the one command that writes to stdout.`);
+  checkTemplate(output, source);
+  return output;
+}
+
+/**
  * The engines when no flag names a service: VIDGEN_ENGINE > saved file, several with spaces between them; `undefined` when there are none, or
  * VIDGEN_BASE_URL overrides the saved ones. Throws `usage` when one place names a service as well: either would surprise somebody.
  */
@@ -125,6 +145,25 @@ export async function saveLogin(baseUrl: string, key: string, io: SettingsIo): P
   const saved = await readSaved(io);
   const keys = { ...saved.keys, [new URL(baseUrl).origin]: key };
   return writeSaved({ ...saved, base_url: baseUrl, keys }, io);
+}
+
+/** The settings that `vidgen config` changes, by their names in the saved file. */
+export const settingNames = ["base_url", "model", "output", "engine"] as const;
+
+export type SettingName = (typeof settingNames)[number];
+
+/** The variables that override the saved settings. */
+export const settingVariables: Readonly<Record<SettingName, string>> = {
+  base_url: "VIDGEN_BASE_URL",
+  model: "VIDGEN_MODEL",
+  output: "VIDGEN_OUTPUT",
+  engine: "VIDGEN_ENGINE",
+};
+
+/** Saves a setting, or with `undefined` removes it. Returns the file's path; throws `output` when it cannot be written. */
+export async function saveSetting(name: SettingName, value: string | undefined, io: SettingsIo): Promise<string> {
+  const { [name]: _, ...others } = await readSaved(io);
+  return writeSaved(value === undefined ? others : { ...others, [name]: value }, io);
 }
 
 /** Forgets the key saved for the origin of a base URL; `false` when there was none. */
@@ -190,7 +229,7 @@ export function findKeys(io: SettingsIo): string[] {
 async function writeSaved(saved: Saved, io: SettingsIo): Promise<string> {
   const path = configPath(io);
   if (!hasConfig(io))
-    throw new VidgenError("output", "There is no home folder to save the key in.", { hint: configHint });
+    throw new VidgenError("output", "There is no home folder to save the settings in.", { hint: configHint });
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
     (await openConf(path)).store = saved;
@@ -206,7 +245,11 @@ async function writeSaved(saved: Saved, io: SettingsIo): Promise<string> {
 /** The hint when the settings cannot be read or saved. */
 export const configHint = "Set VIDGEN_API_KEY and VIDGEN_BASE_URL instead, or set VIDGEN_HOME to use another folder.";
 
-/** conf is loaded for writing only: one of its dependencies raises SIGINT again, which would count as the second Ctrl-C. */
+/**
+ * conf writes the file, because it replaces it as a whole and follows links. `readSaved` and `findKeys` read it without conf, whose documented way
+ * is to open the store at start-up: that costs 75 ms in each command, throws for a corrupt file where its path is not known yet, and loads a
+ * dependency that raises SIGINT again, which would count as the second Ctrl-C.
+ */
 async function openConf(path: string) {
   const { default: Conf } = await import("conf");
   const options = { projectName: "vidgen", projectSuffix: "", cwd: dirname(path), configName: "config" };

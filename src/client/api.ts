@@ -25,11 +25,11 @@ export type Label = { name: string; size: number };
 
 export type AccountsRequest = { body?: object | undefined; key?: string | undefined; signal: AbortSignal };
 
-/** The service's endpoints over `fetch`. The key goes to `baseUrl` and nowhere else: redirects are not followed. */
-export function createApi(options: { baseUrl: string; apiKey: string; fetch: Io["fetch"] }): Api {
-  const { baseUrl, fetch } = options;
+/** The service's endpoints over `fetch`; without a key, requests have none. The key goes to `baseUrl` and nowhere else: redirects are not followed. */
+export function createApi(options: { baseUrl: string; apiKey?: string; fetch: Io["fetch"] }): Api {
+  const { baseUrl, apiKey, fetch } = options;
   const headers = {
-    Authorization: `Bearer ${options.apiKey}`,
+    ...(apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` }),
     Accept: "application/json",
     "Accept-Encoding": "identity",
   };

@@ -173,17 +173,20 @@ type ListOptions = {
   limit: number;
   /** Whether only those of services on this machine are wanted. */
   local?: boolean | undefined;
+  /** Whether an attempt is wanted otherwise. */
+  isMeant?(entry: Entry): boolean;
 };
 
 /** The newest attempts in the journal. One that was killed while its request was out is `unknown`. */
 export async function listAttempts(
-  { status, limit, local }: ListOptions,
+  { status, limit, local, isMeant = () => true }: ListOptions,
   journal: Pick<Journal, "entries" | "lock" | "isHeld">,
   { date }: Pick<Io, "date">,
 ): Promise<Entry[]> {
   const isWanted = (entry: Entry) =>
     (status === undefined || status === entry.status || entry.status === "starting") &&
-    (!local || isLoopback(new URL(entry.base_url).hostname));
+    (!local || isLoopback(new URL(entry.base_url).hostname)) &&
+    isMeant(entry);
   let missing = limit;
   const entries = await journal.entries((part) => {
     missing -= part.filter((entry) => isWanted(entry) && entry.status !== "starting").length;
@@ -216,8 +219,8 @@ function isStarted(entry: Entry): entry is StartedEntry {
   return entry.id !== undefined && (entry.status === "processing" || entry.status === "completed");
 }
 
-function unclearError({ attempt, at, id }: Entry): VidgenError {
-  const named = id === undefined ? "" : ` The answer named generation ${id}.`;
+function unclearError({ attempt, at, id, reason = "" }: Entry): VidgenError {
+  const named = id === undefined ? "" : ` It is generation ${id}. ${reason}`;
   const message = `The same request was sent at ${at.slice(0, 16)}Z and got no usable response: it may have been charged (attempt ${attempt}).${named} Nothing was sent now.`;
   return new VidgenError("unknown", message, {
     attempt,

@@ -6,8 +6,12 @@ import { type Reply, refusal } from "./reply.ts";
 import type { RetryIo } from "./retry.ts";
 import { errorText, type Generation, readGeneration } from "./schema.ts";
 
-/** A generation that was cancelled; `creditsReturned` is `undefined` where the service does not say. */
-export type Cancelled = { generation: Generation; creditsReturned: number | undefined };
+/** A generation that was cancelled. */
+export type Cancelled = {
+  generation: Generation;
+  /** What came back, whenever it was cancelled; `undefined` where the service does not say. */
+  creditsReturned: number | undefined;
+};
 
 export type CancelOptions = {
   signal: AbortSignal;

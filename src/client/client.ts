@@ -11,12 +11,12 @@ import { type Claim, type ClaimOptions, createClaims } from "./claims.ts";
 import type { Content } from "./content.ts";
 import { checkApiKey, checkBaseUrl, createRedaction, redactValue } from "./credentials.ts";
 import { findDoubts } from "./fields.ts";
-import { type Completed, cancelledReason, failedError, follow, hasFailed, readCost, readTimes } from "./follow.ts";
+import { type Completed, cancelledReason, failedError, follow, readCost, readTimes } from "./follow.ts";
 import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "./history.ts";
 import { hasInfo, writeInfo } from "./info.ts";
 import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
 import { pollUntilAnswered } from "./poll.ts";
-import { type Prices, readPrices } from "./price.ts";
+import { isComparable, readBalance } from "./price.ts";
 import { backoffMs } from "./retry.ts";
 import { save, wordsOf } from "./save.ts";
 import type { Generation, Started, StartRequest } from "./schema.ts";
@@ -36,6 +36,8 @@ export type ClientOptions = {
   journal?: Omit<Journal, "path"> | undefined;
   /** Returns whether a model's videos are previews; `undefined` where that is not known. */
   isPreview?: ((model: string) => boolean | undefined) | undefined;
+  /** Whether its credits cost nothing, as those of the local service do. */
+  isFree?: boolean | undefined;
   /** Called with news for the user, such as a model that looks like a slip. */
   onNote?: ((text: string) => void) | undefined;
 };
@@ -73,9 +75,8 @@ export type ClientFollowOptions = {
 
 export type ClientDownloadOptions = ClientFollowOptions & {
   overwrite?: boolean | undefined;
-  /** Also writes the info file beside the video (see `info.ts`); `credits` is what the generation cost, where that is known. */
+  /** Also writes the info file beside the video (see `info.ts`). */
   infoJson?: boolean | undefined;
-  credits?: number | undefined;
   /** Both in bytes; `total` is `undefined` where the media address does not say. */
   onProgress?: ((received: number, total: number | undefined) => void) | undefined;
 };
@@ -102,8 +103,11 @@ export type Client = {
   told(attempt: string): Promise<void>;
   /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `pollUntilAnswered` does. */
   status(id: string, options: { signal: AbortSignal }): Promise<Generation>;
-  /** Cancels a generation, where its service can, and writes it down as failed. Rejects as `cancel` does. */
-  cancel(id: string, options: { signal: AbortSignal }): Promise<Cancelled>;
+  /**
+   * Cancels a generation, where its service can, and writes it down as failed. `wasOver` is set where the journal has its end already. Rejects as
+   * `cancel` does.
+   */
+  cancel(id: string, options: { signal: AbortSignal }): Promise<Cancelled & { wasOver: boolean }>;
   /** The accounts of a `vidgen serve`, for its owner's key. */
   accounts(options: { signal: AbortSignal }): Promise<Accounts>;
   /** Follows a generation until it has completed. Rejects as `follow` does. */
@@ -114,8 +118,8 @@ export type Client = {
   download(id: string, output: string | Claim, options: ClientDownloadOptions): Promise<Downloaded>;
   /** What the journal knows of this service, newest first; `goOn` as in `Journal.entries`. */
   entries: Journal["entries"];
-  /** What starts cost, as far as the newest part of the journal tells. Never rejects. */
-  prices(): Promise<Prices>;
+  /** The credits that the account has now, where the journal knows them well enough to compare them with those after a start. Never rejects. */
+  balance(): Promise<number | undefined>;
   /** Where the video of a generation is saved already, if `outputPath` would save it there. */
   findSaved(id: string, outputPath: string): Promise<string | undefined>;
   /** Writes the info file beside a video that is saved already, unless it is there. Rejects with `output` or the signal's reason. */
@@ -196,8 +200,8 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       (await entriesOf(id)).some((entry) => entry.attempt !== attempt && isOther(entry));
     const end = await start(api, request, { ...how, leave, attempt, mayBeCharged, isForeign, journal, onNote }, io);
     if (end.kind !== "accepted") return { ...end, error: explainKey(end.error) };
-    const { generation, remaining_credits } = end.started;
-    const entry = { attempt, at, base_url: service, account, request: record, remaining_credits };
+    const { generation, credits_charged: credits, remaining_credits } = end.started;
+    const entry = { attempt, at, base_url: service, account, request: record, credits, remaining_credits };
     remember(fresh, generation.id, { ...entry, id: generation.id, status: "processing" });
     return end;
   }
@@ -239,7 +243,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
   const record = (line: JournalLine) => journal.append(line).catch((error) => onNote(asVidgenError(error).message));
 
   const explainKey = (error: VidgenError) =>
-    error.code === "auth" && options.keyHint !== undefined
+    error.code === "auth" && error.ended === undefined && options.keyHint !== undefined
       ? new VidgenError(error.code, error.message, { ...error, hint: options.keyHint, cause: error.cause })
       : error;
 
@@ -270,10 +274,12 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     if (status !== "completed" && status !== "failed") return generation;
     if (entry === undefined || entry.status === status || entry.status === "completed") return generation;
     // The journal does not have its end yet.
-    const reason = failedError(id, generation).message;
     const line: JournalLine =
-      status === "completed" ? { kind: status, id, cost: readCost(generation) } : { kind: status, id, reason };
-    await journal.append(line).catch(() => {});
+      status === "completed"
+        ? { kind: status, id, cost: readCost(generation) }
+        : failureLine(id, failedError(id, generation));
+    // That it is unclear, the journal may have from an earlier look.
+    if (line.kind !== "unclear" || entry.status !== "unknown") await journal.append(line).catch(() => {});
     fresh.delete(id);
     return generation;
   }
@@ -293,8 +299,8 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     const completed = await follow(api, id, options, io)
       .catch(async (thrown) => {
         const error = explainKey(asVidgenError(thrown));
-        if (hasFailed(error)) await record({ kind: "failed", id, reason: error.message });
-        throw await explainNotFound(error, id, entry);
+        if (error.ended) await record(failureLine(id, error));
+        throw await explainNotFound(explainUnclear(error, entry), id, entry);
       })
       // From here on the journal has it.
       .finally(() => fresh.delete(id));
@@ -339,18 +345,15 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     await record({ kind: "saved", id, file: resolve(file), ...content });
     if (how.infoJson) {
       const known = { id, ...(await forInfo(id, entry)), generation: completed.generation };
-      const credits = how.credits ?? known.credits;
-      await writeInfo(file, { ...known, credits }, { overwrite: how.overwrite, redact }, io);
+      await writeInfo(file, known, { overwrite: how.overwrite, redact }, io);
     }
     return downloaded;
   }
 
-  const prices = async () => readPrices(await entries(() => false).catch(() => []), account);
-
   /** What the journal tells of a generation for its info file; where it cannot, what was known before. */
   async function forInfo(id: string, before?: Entry) {
     const entry = (await find(id).catch(() => undefined)) ?? before;
-    return { entry, credits: entry && (await prices()).of(entry.attempt) };
+    return { entry, credits: options.isFree ? 0 : entry?.credits };
   }
 
   return {
@@ -370,10 +373,12 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     told: (attempt) => record({ kind: "told", attempt }),
     status: look,
     async cancel(id, { signal }) {
+      const entry = await find(id).catch(() => undefined);
+      const wasOver = entry?.status === "failed";
       const cancelled = await cancel(api, id, { signal, look: () => look(id, { signal }) }, io);
-      await record({ kind: "failed", id, reason: cancelledReason });
+      if (!wasOver) await record({ kind: "failed", id, reason: cancelledReason });
       fresh.delete(id);
-      return cancelled;
+      return { ...cancelled, wasOver };
     },
     accounts: async (how) => (await import("./accounts.ts")).createAccounts(api, how, io),
     follow: followAndRecord,
@@ -384,7 +389,10 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       return followAndSave(id, target, how).finally(target.release);
     },
     entries,
-    prices,
+    async balance() {
+      const balance = readBalance(await entries(() => false).catch(() => []), account);
+      return balance && isComparable(balance, io.date()) ? balance.credits : undefined;
+    },
     async findSaved(id, outputPath) {
       const entry = await find(id);
       return entry && claims.findSaved({ ...entry, id }, outputPath);
@@ -397,6 +405,23 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       await writeInfo(file, { id, ...(await forInfo(id)), generation }, { redact }, io);
     },
   };
+}
+
+/** The line about the end of a generation that has failed. */
+function failureLine(id: string, error: VidgenError): JournalLine {
+  const { ended, code, message: reason } = error;
+  if (ended === "unknown") return { kind: "unclear", id, reason };
+  return { kind: "failed", id, reason, code: code === "failed" ? undefined : code };
+}
+
+/** Adds the attempt to the error of a generation that may have been charged: by it, the user says that the matter is settled. */
+function explainUnclear(error: VidgenError, entry: Entry | undefined): VidgenError {
+  if (error.code !== "unknown" || entry === undefined) return error;
+  const { attempt } = entry;
+  return error.with({
+    attempt,
+    hint: `\`vidgen list --dismiss ${attempt}\` closes the attempt, once that is settled.`,
+  });
 }
 
 /** Adds to a map, which never has more than the newest thousand. */

@@ -3,7 +3,7 @@ import type { Api } from "./api.ts";
 import { isLoopback } from "./credentials.ts";
 import { type PollResult, poll } from "./poll.ts";
 import { freeRetryMs, type RetryIo } from "./retry.ts";
-import { errorText, type Generation, states } from "./schema.ts";
+import { errorText, type FailureCode, type Generation, states } from "./schema.ts";
 
 /** A generation that is `completed`, with the address of its video. */
 export type Completed = { generation: Generation; videoUrl: string };
@@ -56,7 +56,7 @@ export function readTimes({ timeoutMs = usualTimeoutMs, intervalMs }: Times, bas
 
 /**
  * Polls a generation until it ends (interface sections 3 and 4.2) and returns it completed. Network errors, 429 and 5xx are retried
- * until the timeout, and so is a refusal between good answers until it repeats. Throws `failed`, `pending` (the timeout), `network` (the
+ * until the timeout, and so is a refusal between good answers until it repeats. Throws as `failedError` says, `pending` (the timeout), `network` (the
  * timeout, when no poll had an answer), `not_found`, `auth`, `credits`, `rejected` (also when it has completed and names no video), or the
  * signal's reason.
  */
@@ -176,19 +176,49 @@ function missingVideoUrlError(id: string): VidgenError {
 /** The `error` of a generation that was cancelled at a service that can. */
 export const cancelledReason = "cancelled";
 
-/** Returns the error of a generation that has failed: `failed`, or `credits` where `vidgen serve` says that its engine's provider wants those. */
-export function failedError(id: string, generation: Generation): VidgenError {
-  const reason = errorText(generation.error) ?? "the service gave no reason";
-  if (generation.error_code === "credits")
-    return new VidgenError("credits", `The generation failed: ${reason}`, { id });
+/**
+ * Returns the error of a generation that has failed: `failed`; where `vidgen serve` says so, `credits` when its engine's provider wants those,
+ * `unknown` when its request to an engine may have been charged, and nobody can say, and `network` or `auth` when no engine took it.
+ */
+export function failedError(id: string, { error, error_code }: Generation): VidgenError {
+  const reason = errorText(error) ?? "the service gave no reason";
+  const failure = Object.hasOwn(failures, String(error_code)) ? failures[error_code as FailureCode] : undefined;
+  if (failure) {
+    const { code, message, hint } = failure;
+    const ended = code === "unknown" ? code : "failed";
+    return new VidgenError(code, message(reason.replace(/\.$/, "")), { id, ended, hint });
+  }
   const hint = reason === cancelledReason ? undefined : "Try another prompt or model; each attempt is charged.";
-  return new VidgenError("failed", `The generation failed: ${reason}`, { id, hint });
+  return new VidgenError("failed", `The generation failed: ${reason}`, { id, ended: "failed", hint });
 }
 
-/** Whether an error is one of `failedError`: a service that answers a request with 402 says nothing about the generation. */
-export function hasFailed({ code, id, httpStatus }: VidgenError): boolean {
-  return code === "failed" || (code === "credits" && id !== undefined && httpStatus === undefined);
-}
+type Failure = { code: VidgenError["code"]; message(reason: string): string; hint?: string };
+
+const notCharged = (reason: string) => `The generation failed: ${reason}. Nothing was charged.`;
+
+const failures: Readonly<Record<FailureCode, Failure>> = {
+  credits: { code: "credits", message: (reason) => `The generation failed: ${reason}` },
+  unclear: {
+    code: "unknown",
+    message: (reason) => `The generation may have been charged: ${reason}.`,
+    hint: "Check the account at the engine's provider for it. It is not sent again by itself; --again starts, and pays for, another one.",
+  },
+  not_submitted: {
+    code: "network",
+    message: notCharged,
+    hint: "Start the engine or name another one: then the same command starts a new generation.",
+  },
+  auth: {
+    code: "auth",
+    message: notCharged,
+    hint: "`vidgen doctor` says which variables with keys of engines are set.",
+  },
+  not_fetched: {
+    code: "failed",
+    message: (reason) => `The generation failed: ${reason}`,
+    hint: "The prompt is not the cause: look at the file where the engine keeps it. Another generation is charged.",
+  },
+};
 
 /** The http(s) address of the video, its odd characters encoded; `undefined` when there is none that can be fetched. */
 export function readVideoUrl(generation: Generation): string | undefined {

@@ -34,7 +34,14 @@ export type JournalLine =
       /** Whether its video is a preview; absent where the service does not tell, and in lines of earlier versions. */
       is_preview?: boolean | undefined;
     }
-  | { kind: "accepted"; attempt: string; id: string; remaining_credits?: number | undefined }
+  /** `credits` is what the service has stated that it cost. */
+  | {
+      kind: "accepted";
+      attempt: string;
+      id: string;
+      credits?: number | undefined;
+      remaining_credits?: number | undefined;
+    }
   /** `id` is set when the answer named a generation without accepting the start. */
   | {
       kind: "refused" | "unsent" | "unknown";
@@ -53,7 +60,10 @@ export type JournalLine =
   | { kind: "told"; attempt: string }
   /** `watched` is set when an earlier poll saw it running: then `at` is about the time of its end. */
   | { kind: "completed"; id: string; watched?: boolean | undefined; cost?: number | undefined }
-  | { kind: "failed"; id: string; reason: string }
+  /** `code` is set when nothing was charged. */
+  | { kind: "failed"; id: string; reason: string; code?: ErrorCode | undefined }
+  /** The service itself cannot say whether it is made, and charged: its request to an engine got no usable response. */
+  | { kind: "unclear"; id: string; reason: string }
   /** The service has accepted it, and no longer knows it. */
   | { kind: "lost"; id: string }
   /** Whose bytes a partial file holds from here on, and who writes it; the newest line about a file counts. */
@@ -94,6 +104,7 @@ const fields: Record<JournalLine["kind"], readonly string[]> = {
   told: ["attempt"],
   completed: ["id"],
   failed: ["id", "reason"],
+  unclear: ["id", "reason"],
   lost: ["id"],
   part: ["file", "holder"],
   downloaded: ["id", "sha256"],
@@ -166,6 +177,8 @@ export type Entry = {
   at: string;
   /** What it cost in USD, where the service has told it. */
   cost?: number | undefined;
+  /** What it cost in credits, where the service has stated it. */
+  credits?: number | undefined;
   base_url: string;
   /** The account that pays; absent in lines of earlier versions. */
   account?: string | undefined;
@@ -270,6 +283,7 @@ function fold(entry: Entry, line: DatedLine): void {
   switch (line.kind) {
     case "accepted":
       entry.id = line.id;
+      entry.credits = line.credits;
       entry.remaining_credits = line.remaining_credits;
       entry.status = "processing";
       break;
@@ -307,6 +321,12 @@ function fold(entry: Entry, line: DatedLine): void {
     case "failed":
       if (entry.status === "completed") break;
       entry.status = "failed";
+      entry.reason = line.reason;
+      entry.code = line.code;
+      break;
+    case "unclear":
+      if (["completed", "failed", "unknown"].includes(entry.status)) break;
+      entry.status = entry.dismissed ? "dismissed" : "unknown";
       entry.reason = line.reason;
       break;
     case "lost":

@@ -31,7 +31,8 @@ export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetc
       // undici's list of exceptions from the proxy cannot name all of 127.0.0.0/8.
       const { openAgent, forStatus, forVideos } = isLoopback(new URL(url).hostname) ? direct : proxied;
       if (init.method === "POST") ownAgent = openAgent({ pipelining: 0 });
-      const agent = ownAgent ?? (init.headers?.Authorization === undefined ? forVideos : forStatus);
+      const shared = init.headers?.Authorization === undefined ? forVideos : forStatus;
+      const agent = withBeforeSend(ownAgent ?? shared, init.beforeSend);
       const requesting = agent.request(requestOptions(url, init, watch.signal));
       const { statusCode, headers, body } = await unlessAborted(requesting, watch.signal);
       // Waits until the body has been read.
@@ -78,6 +79,24 @@ async function loadAgents(env: Io["env"], nodeVersion: string) {
  */
 function keepParserUnoptimized(): void {
   setFlagsFromString("--wasm-tiering-budget=1000000000");
+}
+
+/** undici calls `onRequestStart` right before it writes a request, and writes nothing when that throws. */
+function withBeforeSend(agent: Dispatcher, beforeSend: FetchInit["beforeSend"]): Dispatcher {
+  if (beforeSend === undefined) return agent;
+  return agent.compose(
+    (dispatch) => (options, handler) =>
+      dispatch(options, {
+        onRequestStart(controller, context) {
+          beforeSend();
+          handler.onRequestStart?.(controller, context);
+        },
+        onResponseStart: (...reply) => handler.onResponseStart?.(...reply),
+        onResponseData: (...chunk) => handler.onResponseData?.(...chunk),
+        onResponseEnd: (...end) => handler.onResponseEnd?.(...end),
+        onResponseError: (...failure) => handler.onResponseError?.(...failure),
+      }),
+  );
 }
 
 /** The proxies that the environment names, "" for none; requests to NO_PROXY's hosts use none. */

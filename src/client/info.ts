@@ -16,7 +16,7 @@ export type InfoSources = {
   entry: Entry | undefined;
   /** What the service says. */
   generation: Generation | undefined;
-  /** What it cost. */
+  /** What the service has stated that it cost; 0 where credits cost nothing. */
   credits?: number | undefined;
 };
 

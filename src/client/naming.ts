@@ -75,11 +75,11 @@ function byteLength(text: string): number {
 /** What a template for `-o` may hold in braces. */
 export const names = ["slug", "model", "id", "date", "n"] as const;
 
-/** Throws `usage` for an unknown name in braces, for a missing brace, and for `{id}` in a folder's name: the folder must exist before the start. */
-export function checkTemplate(outputPath: string): void {
+/** Throws `usage` for an unknown name in braces, for a missing brace, and for `{id}` in a folder's name: the folder must exist before the start. `source` is what it is called. */
+export function checkTemplate(outputPath: string, source = "-o"): void {
   const fault = findNameFault(outputPath, names);
-  if (fault) throw usage(`-o ${fault.text}.`, fault.hint);
-  if (hasIdInFolder(outputPath)) throw usage(`-o ${idInFolder}`);
+  if (fault) throw usage(`${source} ${fault.text}.`, fault.hint);
+  if (hasIdInFolder(outputPath)) throw usage(`${source} ${idInFolder}`);
 }
 
 const otherVideos = /\.(3gp|avi|flv|gif|mkv|mov|mpe?g|ogv|webm|webp|wmv)$/i;

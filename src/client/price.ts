@@ -1,48 +1,80 @@
 import { type Entry, isPaidBy } from "./history.ts";
+import type { StartRequest } from "./schema.ts";
+
+/** A field that decides about sound, such as `generate_audio`; each provider names it otherwise. */
+const soundField = /audio|sound/i;
+
+/**
+ * The kind of request that a price belongs to: the model, the length, the resolution and the sound. What is left out is the service's own
+ * default, and so a kind of its own.
+ */
+export function kindOfRequest(request: StartRequest): string {
+  return JSON.stringify([request.model, ...priceFieldsOf(request)]);
+}
+
+/** The fields of a request that its price depends on, besides its model. */
+export function priceFieldsOf({ duration, resolution, ...fields }: StartRequest): [name: string, value: unknown][] {
+  const sound = Object.entries(fields).filter(([name]) => soundField.test(name));
+  const named: [string, unknown][] = [["duration", duration], ["resolution", resolution], ...sound.sort()];
+  return named.filter(([, value]) => value !== undefined);
+}
+
+/** What the newest start of a kind has cost: the service itself has stated it. A fall of the balance is no price, because others spend too. */
+export type Price = { request: StartRequest; at: string; credits: number };
+
+/** The prices in credits by their kinds, from the journal's entries of a service, newest first. */
+export function readPrices(entries: readonly Entry[], account: string): Map<string, Price> {
+  const prices = new Map<string, Price>();
+  for (const entry of entries) {
+    const { request, at, credits } = entry;
+    const kind = kindOfRequest(request);
+    if (credits !== undefined && isPaidBy(account, entry) && !prices.has(kind))
+      prices.set(kind, { request, at, credits });
+  }
+  return prices;
+}
+
+/** What a service has stated that a kind of request costs: in credits, or in USD what its engine's provider has charged. */
+export type StatedPrice = Pick<Entry, "base_url" | "request" | "at" | "credits" | "cost">;
+
+/** What each service has stated of a model, by its kinds of requests, from the journal's entries of all of them, newest first. */
+export function listPrices(entries: readonly Entry[], model: string): StatedPrice[] {
+  const stated = new Map<string, StatedPrice>();
+  for (const { base_url, request, at, credits, cost } of entries) {
+    const key = `${base_url} ${kindOfRequest(request)}`;
+    const isStated = credits !== undefined || cost !== undefined;
+    if (isStated && request.model === model && !stated.has(key))
+      stated.set(key, { base_url, request, at, credits, cost });
+  }
+  return [...stated.values()];
+}
+
+/** The credits of an account after its newest start that told them. */
+export type Balance = { credits: number; at: string };
+
+export function readBalance(entries: readonly Entry[], account: string): Balance | undefined {
+  const told = entries.find((entry) => entry.remaining_credits !== undefined && isPaidBy(account, entry));
+  return told && { credits: told.remaining_credits ?? 0, at: told.at };
+}
+
+/** After this time others have probably spent, or somebody has bought, credits: by how much the balance fell tells nothing then. */
+const balanceLastsMs = 3600_000;
+
+/** Whether a balance is new enough to be compared with that of the next start. */
+export function isComparable({ at }: Balance, now: Date): boolean {
+  return now.getTime() - Date.parse(at) < balanceLastsMs;
+}
 
 /** By how much the balance fell at a start, compared with the start before: others may have spent or bought credits meanwhile. */
-type Fall = { attempt: string; model: string; credits: number };
+type Fall = { kind: string; credits: number };
 
 /** The falls of an account's balance, the oldest first, by the journal's entries of its service, newest first. */
 export function findFalls(entries: readonly Entry[], account: string): Fall[] {
-  const told = withBalance(entries, account).reverse();
-  return told.flatMap(({ attempt, request: { model }, remaining_credits = 0 }, i) => {
+  const told = entries.filter((entry) => entry.remaining_credits !== undefined && isPaidBy(account, entry)).reverse();
+  return told.flatMap(({ request, remaining_credits = 0 }, i) => {
     const credits = (told[i - 1]?.remaining_credits ?? 0) - remaining_credits;
-    return credits > 0 ? { attempt, model, credits } : [];
+    return credits > 0 ? { kind: kindOfRequest(request), credits } : [];
   });
-}
-
-function withBalance(entries: readonly Entry[], account: string): Entry[] {
-  return entries.filter((entry) => entry.remaining_credits !== undefined && isPaidBy(account, entry));
-}
-
-/** What starts cost on an account, in credits; `undefined` where nothing tells. */
-export type Prices = {
-  /** The median of what a model has cost. */
-  typical(model: string): number | undefined;
-  /** What an attempt has cost: a fall that its model has had twice is the price. */
-  of(attempt: string): number | undefined;
-  /** What the next start has cost, by the balance that it left: the model has had the same fall before. */
-  next(model: string, remaining_credits: number | undefined): number | undefined;
-};
-
-/** The prices by the journal's entries of a service, newest first. */
-export function readPrices(entries: readonly Entry[], account: string): Prices {
-  const falls = findFalls(entries, account);
-  return {
-    typical: (model) => median(falls.filter((fall) => fall.model === model).map(({ credits }) => credits)),
-    of(attempt) {
-      const own = falls.find((fall) => fall.attempt === attempt);
-      const same = falls.filter(({ model, credits }) => model === own?.model && credits === own.credits);
-      return same.length > 1 ? own?.credits : undefined;
-    },
-    next(model, remaining_credits) {
-      const before = withBalance(entries, account)[0]?.remaining_credits;
-      if (before === undefined || remaining_credits === undefined) return undefined;
-      const credits = before - remaining_credits;
-      return falls.find((fall) => fall.model === model && fall.credits === credits)?.credits;
-    },
-  };
 }
 
 export function median(values: readonly number[]): number | undefined {

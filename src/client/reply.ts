@@ -21,6 +21,7 @@ export type Reply = {
 const toldHeaders = [
   "x-request-id",
   "idempotency-key-lifetime",
+  "remaining-credits",
   "retry-after",
   "date",
   "server",

@@ -10,7 +10,7 @@ export type StartReply = { started: Started | undefined; saysNo: boolean };
  * and nowhere else, since an echoed prompt may hold anything, and in the words in which it came, a number too. A cut id is none.
  */
 export function readStartReply(text: string): StartReply {
-  const { id, success, remaining_credits } = scanStartReply(text);
+  const { id, success, remaining_credits, credits_charged } = scanStartReply(text);
   const saysNo = success === "false";
   if (id === undefined || !isUsableId(id)) return { started: undefined, saysNo };
   const json = parseJson(text);
@@ -18,12 +18,18 @@ export function readStartReply(text: string): StartReply {
   const status = typeof data.status === "string" ? data.status : "processing";
   // A generation without its other fields, where these cannot be read.
   const generation = asGeneration({ ...data, id, status }) ?? { id, status };
-  const credits = Number(remaining_credits ?? "NaN");
-  return { started: { generation, remaining_credits: Number.isNaN(credits) ? undefined : credits }, saysNo };
+  const started: Started = { generation, remaining_credits: readNumber(remaining_credits) };
+  const charged = readNumber(credits_charged);
+  if (charged !== undefined && charged >= 0) started.credits_charged = charged;
+  return { started, saysNo };
+}
+
+function readNumber(word = ""): number | undefined {
+  return word === "" ? undefined : Number(word);
 }
 
 /** The words of the fields that are wanted, without their quotes. */
-type Scanned = { id?: string; success?: string; remaining_credits?: string };
+type Scanned = { id?: string; success?: string; remaining_credits?: string; credits_charged?: string };
 
 /** A string (its closing quote is missing where the text is cut), a bracket, a colon or comma, or any other word, such as a number. */
 const tokens = /"[^"\\]*(?:\\.[^"\\]*)*("?)|[{}[\]:,]|[^\s{}[\]:,"]+/gs;
@@ -64,6 +70,7 @@ function take(token: string, levels: readonly Level[], found: Scanned): void {
   if (second !== undefined) return;
   if (top.key === "success") found.success = token;
   if (top.key === "remaining_credits" && isNumber(token)) found.remaining_credits = token;
+  if (top.key === "credits_charged" && isNumber(token)) found.credits_charged = token;
 }
 
 function isNumber(token: string): boolean {

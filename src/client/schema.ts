@@ -6,6 +6,14 @@ import { isRecord } from "./json.ts";
 /** The three states of interface section 3. */
 export const states = ["processing", "completed", "failed"] as const;
 
+/**
+ * What `vidgen serve` says in `error_code`, a field that the interface does not have, about some failures. "credits": the engine's provider
+ * wants to be paid. "unclear": nobody can say whether the engine makes the video, and charges for it. "not_submitted": no engine took it.
+ * "auth": the engine refuses its key, so it was not submitted. "not_fetched": the engine made it, and its file cannot be used.
+ */
+export const failureCodes = ["credits", "unclear", "not_submitted", "auth", "not_fetched"] as const;
+export type FailureCode = (typeof failureCodes)[number];
+
 /** The body of the start request (interface 4.1). Only `prompt` and `model` are in every example; the rest is passed as it is. */
 export type StartRequest = { prompt: string; model: string; [field: string]: unknown };
 
@@ -44,7 +52,12 @@ export function asGeneration(value: unknown): Generation | undefined {
 }
 
 /** What the service has told at a start. */
-export type Started = { generation: Generation; remaining_credits: number | undefined };
+export type Started = {
+  generation: Generation;
+  /** What it cost, where the service states that, as `vidgen serve` does; the interface has no such field. */
+  credits_charged?: number | undefined;
+  remaining_credits: number | undefined;
+};
 
 /**
  * Reads the status reply (interface 4.2) about `askedId`, flat or inside `data`; `undefined` when it is neither, or about another

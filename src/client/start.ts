@@ -92,8 +92,8 @@ function outcomeLine(end: End, attempt: string): JournalLine {
     const { message: reason, code, id } = end.error;
     return { kind: end.kind, attempt, id, reason, code };
   }
-  const { generation, remaining_credits } = end.started;
-  return { kind: "accepted", attempt, id: generation.id, remaining_credits };
+  const { generation, credits_charged: credits, remaining_credits } = end.started;
+  return { kind: "accepted", attempt, id: generation.id, credits, remaining_credits };
 }
 
 async function startUntilKnown(api: Api, request: StartRequest, options: StartOptions, io: StartIo): Promise<End> {

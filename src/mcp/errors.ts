@@ -1,5 +1,5 @@
 import { isExistsError } from "../client/target.ts";
-import { asVidgenError, type ErrorCode } from "../errors.ts";
+import { asVidgenError, type ErrorCode, type VidgenError } from "../errors.ts";
 
 /** An error as an agent gets it. */
 export type ToolError = {
@@ -17,13 +17,26 @@ const hints: Partial<Record<ErrorCode, string>> = {
   not_found: "list_videos shows the ids of what was started on this computer.",
   network: "Try again later; `vidgen doctor` diagnoses the problem.",
   auth: "A person must type `vidgen login`, or start the server with VIDGEN_API_KEY set. After a login this call works without a restart.",
-  failed: "Another prompt or model may work; each start is charged.",
 };
+
+/** The same where a generation has failed, and nothing was charged. */
+const endedHints: Partial<Record<ErrorCode, string>> = {
+  network:
+    "Nothing was submitted, nothing was charged: once the engine can be reached, generate_video with the same request starts it anew.",
+  auth: "Nothing was submitted, nothing was charged. A person must set the engine's key and start this server again; then generate_video with the same request starts it anew.",
+};
+
+/** What an agent can do about an error. */
+export function hintOf(error: VidgenError): string | undefined {
+  const own = error.ended === undefined ? undefined : endedHints[error.code];
+  return own ?? hints[error.code] ?? error.hint;
+}
 
 /** What a tool's result says about an error. `isOut` when a start request is out, whatever the error is. */
 export function describeError(thrown: unknown, isOut: boolean): ToolError {
-  const { code, message, id, ...error } = asVidgenError(thrown);
-  const hint = isExistsError(thrown) ? "Call save_video with another path, or none." : (hints[code] ?? error.hint);
+  const error = asVidgenError(thrown);
+  const { code, message, id } = error;
+  const hint = isExistsError(thrown) ? "Call save_video with another path, or none." : hintOf(error);
   return {
     code,
     message,

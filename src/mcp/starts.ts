@@ -53,7 +53,7 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
   async function prepare(request: StartRequest, { again, cancelled }: ToolStartOptions) {
     const session = await services.open();
     const costs = await costsAt(session);
-    const overrun = checkBudget(request.model, { maxCredits }, costs);
+    const overrun = checkBudget(request, { maxCredits }, costs);
     // Beginning dismisses earlier attempts that may have been charged.
     if (overrun && again) throw overrun;
     const signal = AbortSignal.any([cancelled, ending]);
@@ -80,10 +80,10 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
         throw beforePaying(stop);
       }
       const end = await begun.sendUntilKnown({ signal: ending, leave: io.leave });
-      if (end.kind === "unknown") costs.unknown(model);
+      if (end.kind === "unknown") costs.unknown(request);
       if (end.kind !== "accepted") throw session.isLocal ? explainLocalCredits(end.error) : asVidgenError(end.error);
       const { generation, remaining_credits } = end.started;
-      costs.started(model, remaining_credits);
+      costs.started(request, end.started);
       const { id, status } = generation;
       return { id, status, model, resumed: false, started_at, remaining_credits: remaining_credits ?? null, session };
     } finally {

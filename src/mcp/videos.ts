@@ -2,10 +2,11 @@ import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import * as z from "zod";
 import type { Session } from "../cli/session.ts";
-import { readVideoUrl } from "../client/follow.ts";
+import { failedError, readVideoUrl } from "../client/follow.ts";
 import { errorText, type Generation } from "../client/schema.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
+import { hintOf } from "./errors.ts";
 import { type Call, defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
 
 /** The longest that a call waits: many agents cut a call after 60 s. */
@@ -40,26 +41,33 @@ function getTool(options: ToolOptions, io: Io): Tool {
       id: z.string(),
       status: z
         .string()
-        .describe("processing, completed, failed, or another word of the service, which is still running."),
+        .describe(
+          "processing, completed, failed, unknown (it may have been charged, and nobody can say whether there is a video), or another word of the service, which is still running.",
+        ),
       video_url: z.string().nullable(),
       thumbnail_url: z.string().nullable(),
-      error: z.string().nullable().describe("Why it failed."),
+      error: z.string().nullable().describe("Why it failed, or is unknown."),
       note: z.string().describe("What to do next."),
     }),
     isReadOnly: true,
     async run({ id, wait_seconds = 0 }, call) {
       const { session, ageMs } = await find(id, options, io);
       const generation = await waitFor(id, { session, ageMs, waitMs: wait_seconds * 1000, call }, io);
-      const { status, thumbnail_url = null } = generation;
+      const { thumbnail_url = null } = generation;
+      const failure = generation.status === "failed" ? failedError(id, generation) : undefined;
+      const status = failure?.ended ?? generation.status;
       const video_url = readVideoUrl(generation) ?? null;
-      const error = status === "failed" ? (errorText(generation.error) ?? "the service gave no reason") : null;
-      return { id, status, video_url, thumbnail_url, error, note: noteOf(generation, session) };
+      const error = failure ? (errorText(generation.error) ?? "the service gave no reason") : null;
+      const hint = failure && hintOf(failure);
+      return { id, status, video_url, thumbnail_url, error, note: noteOf(status, { hint, session }) };
     },
   });
 }
 
-function noteOf({ status }: Generation, session: Session): string {
-  if (status === "failed") return "It cannot be saved. Another prompt or model may work; each start is charged.";
+function noteOf(status: string, { hint = "", session }: { hint: string | undefined; session: Session }): string {
+  if (status === "unknown")
+    return "It may have been charged: tell the person, who can look at the account of the engine's provider. The same call starts nothing; again: true starts, and pays for, another one.";
+  if (status === "failed") return `It cannot be saved. ${hint}`.trim();
   if (status !== "completed") return `Still running: call get_video again, with wait_seconds up to ${maxWaitSeconds}.`;
   return session.isInProcess() ? "save_video saves it; the URLs end with this server." : "save_video saves it.";
 }
@@ -84,13 +92,14 @@ async function waitFor(id: string, { session, ageMs, waitMs, call }: Waiting, io
     onState(status);
   };
   const follow = { timeoutMs, signal: call.signal, onState: listener };
-  const completed = await session.client.follow(id, follow).catch((thrown) => {
-    const { code } = asVidgenError(thrown);
-    if (code !== "pending" && code !== "failed") throw thrown;
-    return code;
-  });
-  if (completed === "failed") return look();
-  return completed === "pending" ? last : completed.generation;
+  try {
+    return (await session.client.follow(id, follow)).generation;
+  } catch (thrown) {
+    const { code, ended } = asVidgenError(thrown);
+    if (ended !== undefined) return look();
+    if (code === "pending") return last;
+    throw thrown;
+  }
 }
 
 function saveTool(options: ToolOptions, io: Io): Tool {

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
+import { createReadStream } from "node:fs";
 import { access, type FileHandle, link, open, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { Readable } from "node:stream";
 import type { Io } from "../io.ts";
 import { acquireFolder, readAnnouncement } from "./announcement.ts";
 import { type ApiContext, refuse, streamResponse } from "./api/message.ts";
@@ -13,9 +13,9 @@ import { syncFolder } from "./store/sync.ts";
 export function createBackupRoute({ backup }: Pick<Store, "backup">): (c: ApiContext) => Promise<Response> {
   return async (c) => {
     if (!backup) throw refuse(409, "not_embedded", "this service has a database of its own: use pg_dump");
-    const { size, body } = await backup();
+    const { size, fd } = await backup();
     const headers = { "Content-Type": "application/vnd.sqlite3", "Content-Length": String(size) };
-    return streamResponse(Readable.from(body), { status: 200, headers }, c.env.outgoing);
+    return streamResponse(createReadStream("", { fd }), { status: 200, headers }, c.env.outgoing);
   };
 }
 
@@ -46,7 +46,7 @@ async function copyDatabase(folder: string, saved: FileHandle, io: Io): Promise<
     const store = await openStore(join(folder, "service.db"));
     try {
       const copy = await store.backup?.();
-      return await write(saved, copy?.body ?? []);
+      return await write(saved, copy ? createReadStream("", { fd: copy.fd }) : []);
     } finally {
       await store.close();
     }

@@ -1,8 +1,8 @@
 import type { Clock } from "../io.ts";
 import { createLoop, type Loop } from "./loop.ts";
 import { type MediaStore, removeMedia } from "./media/media-store.ts";
-import type { Store } from "./store/store.ts";
-import { createOutageReporter, type OnTrouble } from "./trouble.ts";
+import type { Completed, Store } from "./store/store.ts";
+import { createOutageReporter, isUnavailable, type OnTrouble } from "./trouble.ts";
 
 /** How long videos, and the records of generations, are kept after their end, in milliseconds; without a time, for ever. */
 export type Keep = { videosMs?: number | undefined; recordsMs?: number | undefined };
@@ -28,13 +28,33 @@ export function createRetention({ keep, store, videos, clock, onTrouble }: Reten
   const videosMs = Math.min(keep.videosMs ?? Number.POSITIVE_INFINITY, recordsMs);
   const outage = createOutageReporter("What is older than --keep could not be removed", onTrouble);
   const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
+  /** Where the round goes on: one goes once through all that is there, and passes over what cannot be removed. */
+  let last: Completed | undefined;
+  /** Whether the owner was told of a video that cannot be removed, and whether there was one in this round. */
+  let [isTold, isStuck] = [false, false];
 
-  const removeVideos = async (): Promise<number> => {
-    const found = await store.completedBefore({ before: before(videosMs), limit });
-    for (const { id, media } of found) {
+  const removeVideo = async ({ id, media }: Completed) => {
+    try {
       // First, as in DELETE /v1/videos: a file that is left would stay for ever.
       await removeMedia(videos, media);
-      await store.remove(id, clock.date().toISOString());
+    } catch (error) {
+      if (isUnavailable(error)) throw error;
+      const what = `The video of the generation ${id} could not be removed; the others are, and it is tried again every hour`;
+      if (!isTold) onTrouble(what, error);
+      [isTold, isStuck] = [true, true];
+      return;
+    }
+    await store.remove(id, clock.date().toISOString());
+  };
+  const removeVideos = async (): Promise<number> => {
+    const found = await store.completedBefore({ before: before(videosMs), limit, after: last });
+    for (const each of found) {
+      await removeVideo(each);
+      last = each;
+    }
+    if (found.length < limit) {
+      last = undefined;
+      [isTold, isStuck] = [isStuck, false];
     }
     return found.length;
   };

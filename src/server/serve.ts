@@ -11,7 +11,7 @@ import {
   readAnnouncement,
   writeAnnouncement,
 } from "./announcement.ts";
-import { createKey, hashKey, prepareLocalAccount, replaceLocalKey, usualCredits } from "./api/accounts.ts";
+import { createKey, hashKey, prepareLocalAccount, usualCredits } from "./api/accounts.ts";
 import { type Listening, type ListenOptions, listen } from "./api/listen.ts";
 import type { RequestEvent } from "./api/log.ts";
 import type { Handler } from "./api/message.ts";
@@ -141,8 +141,8 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
     steps.push(store.close);
     await prepareLocalAccount(store, api_key, options.credits);
     const videos = await openFolder({ folder: join(folder, "videos") });
-    const secrets = { webhookSecret: webhook_secret, pageSecret: api_key };
-    const { service, ...opened } = await openParts(options, { steps, store, videos, secrets }, io);
+    const secrets = { webhookSecret: webhook_secret, pageSecret: async () => api_key };
+    const { service, ...opened } = await openParts(options, { steps, store, videos, ...secrets }, io);
     const address = { ...credentials, ...opened.urls };
     const has_real_models = options.engines?.some(({ isSimulation }) => !isSimulation) ?? false;
     const engines = options.engines?.map(announceEngine);
@@ -174,19 +174,21 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
     const videos = await options.openVideos(process.slice(0, 8));
     steps.push(videos.close);
     const { openPostgres } = await import("./store/postgres/postgres.ts");
-    const { store, initialize } = await openPostgres(options.database, { process, clock: io, onTrouble });
+    const { onNote } = options;
+    const opening = { process, clock: io, onTrouble, onNote, signal: io.signal };
+    const { store, initialize, pageSecret } = await openPostgres(options.database, opening);
     steps.push(store.close);
     const api_key = createKey();
     const account = { name: localAccount, keyHash: hashKey(api_key), credits: options.credits ?? usualCredits };
     const first = { account, webhookSecret: createSecret(), pageSecret: createKey() };
-    const { isFirst, ...secrets } = await initialize(first);
-    if (options.rotate) await replaceLocalKey(store, api_key);
-    const { service, urls, pageUrl, metricsUrl } = await openParts(options, { steps, store, videos, secrets }, io);
+    const { isFirst, webhookSecret } = await initialize(first, { rotate: options.rotate ?? false });
+    const state = { store, videos, webhookSecret, pageSecret };
+    const { service, urls, pageUrl, metricsUrl } = await openParts(options, { steps, ...state }, io);
     await service.start("all");
     const address = {
       ...urls,
       api_key: isFirst || options.rotate ? api_key : null,
-      webhook_secret: secrets.webhookSecret,
+      webhook_secret: webhookSecret,
     };
     return { ...service, kind: "running", address, pageUrl, metricsUrl, lost: new AbortController().signal, close };
   } catch (error) {
@@ -199,14 +201,15 @@ type Opening = {
   store: Store;
   steps: CloseStep[];
   videos: MediaStore;
-  secrets: { webhookSecret: string; pageSecret: string };
+  webhookSecret: string;
+  /** Signs the page's links and sessions; processes that share a database have the same one, which each of them may replace. */
+  pageSecret(): Promise<string>;
 };
 
 /** Opens the parts of the service and listens, and adds to `steps` how to close each of them. */
-async function openParts(options: CommonOptions, { steps, secrets, ...state }: Opening, io: Io) {
+async function openParts(options: CommonOptions, { steps, pageSecret, ...state }: Opening, io: Io) {
   const { name, ports, metricsAt, publicUrls = {} } = options;
-  const { webhookSecret, pageSecret } = secrets;
-  const sessions = options.hasPage ? createSessions(pageSecret) : undefined;
+  const sessions = options.hasPage ? async () => createSessions(await pageSecret()) : undefined;
   let mediaUrl = "";
   const service = createService({
     ...state,
@@ -217,7 +220,6 @@ async function openParts(options: CommonOptions, { steps, secrets, ...state }: O
     creditsPer: options.creditsPer ?? new Map(),
     hasDirectives: options.hasDirectives ?? false,
     outbound: createOutbound({ allowLoopback: () => options.isLoopback, isAllowed: options.isAllowed, clock: io }),
-    webhookSecret,
     sessions,
     clock: io,
     publicUrl: publicUrls.api,
@@ -253,7 +255,7 @@ async function openParts(options: CommonOptions, { steps, secrets, ...state }: O
   const base_url = await listenAt(service.api, ports.api, { host, publicUrl: publicUrls.api });
   const metricsUrl =
     service.metrics && metricsAt && `${await listenAt(service.metrics, metricsAt.port, metricsAt)}/metrics`;
-  const pageUrl = sessions && linkOf(base_url, pageSecret, io.date());
+  const pageUrl = sessions && linkOf(base_url, await pageSecret(), io.date());
   return { service, urls: { base_url, media_url: mediaUrl }, pageUrl, metricsUrl };
 }
 

@@ -41,7 +41,7 @@ export type ServiceOptions = {
   /** How the page writes the program's name in commands to type; "vidgen" unless given. */
   program?: string | undefined;
   /** Who may look at the page; without it, there is no page. */
-  sessions?: Sessions | undefined;
+  sessions?: (() => Promise<Sessions>) | undefined;
   /** The folder of the page's script, style and icon; by default, beside the program. */
   assets?: URL;
   clock: Clock;
@@ -96,7 +96,7 @@ export function createService(options: ServiceOptions): Service {
     post: outbound.post,
     random: Math.random,
     onDelivery(event) {
-      store.publish({ kind: "callback", id: event.generation });
+      store.publish({ kind: "callback", id: event.generation, account: event.account });
       metrics?.onDelivery(event);
       onDelivery(event);
     },

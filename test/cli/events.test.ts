@@ -163,7 +163,7 @@ test("the schema refuses an event without one of its fields, and an unknown one"
   const world = await createWorld();
   const run = await world.vidgen("generate", "[fail]", "--events");
   const schema = z.fromJSONSchema(JSON.parse((await world.vidgen("help", "generate", "--json")).stdout).events);
-  const optional = ["attempt", "model", "remaining_credits"];
+  const optional = ["attempt", "model", "credits", "remaining_credits"];
   for (const event of await readEvents(run, world)) {
     for (const field of Object.keys(event).filter((name) => !optional.includes(name))) {
       const { [field]: _, ...rest } = event;
@@ -255,8 +255,8 @@ test.each([
 ])("with the local service inside the command (%s) the end has the URL %s", (isInProcess, video_url) => {
   const told: object[] = [];
   const reporter = createReporter(() => {}, { event: (event) => told.push(event) }, { now: () => 0 });
-  const result = { document: {}, file: undefined, videoUrl: `${mediaUrl}/1b4e.mp4`, isInProcess };
-  reporter.ended("1b4e", result, { isNew: true });
+  const result = { document: {}, file: undefined, videoUrl: `${mediaUrl}/1b4e.mp4`, isInProcess, isNew: true };
+  reporter.ended("1b4e", result);
   expect(told).toEqual([expect.objectContaining({ event: "ended", video_url })]);
 });
 
@@ -271,6 +271,6 @@ test("at a terminal progress is lines, as elsewhere", async () => {
   const world = await createWorld();
   world.isTerminal = true;
   const run = await world.vidgen(...fox);
-  expect(run.stderr).toMatch(/^Started .*\nGenerating .*\n/);
+  expect(run.stderr).toMatch(/^Started .*\n?.*\)\.\nGenerating .*\n/);
   expect(run.stderr).not.toContain("\u001b");
 });

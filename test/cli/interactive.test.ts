@@ -176,7 +176,7 @@ test("without a login the other answer is to log in, and it goes on with what wa
   const run = await world.vidgen("generate", "a fox", "--no-wait");
   expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(/^[0-9a-f-]{36}\n$/) });
   expect(run.stderr).toContain("The service accepted the key.");
-  expect(world.requests.map(({ method }) => method)).toEqual(["GET", "POST"]);
+  expect(world.requests.map(({ method }) => method)).toEqual(["GET", "GET", "POST"]);
 });
 
 test("without a login nothing is asked where nobody sits, or nothing is sent", async () => {
@@ -303,4 +303,50 @@ test.each(prompts)("a shell reads the command line for the prompt %j as it was m
   const isPiped = prompt === "-" || prompt.startsWith("@");
   const plain = prompt.startsWith("-") ? `<generate>${flags}<--><${prompt}>` : `<generate><${prompt}>${flags}`;
   expect(stdout).toBe(isPiped ? `<generate><->${flags}(${prompt})` : plain);
+});
+
+test.each<[string, string[], World["answers"], object, string | undefined]>([
+  ["an answer", [], [["Where to save", `clips/${enter}`]], {}, "clips/"],
+  ["Enter", [], [["Where to save", enter]], {}, "the current folder"],
+  ["none", [], [["Where to save", `none${enter}`]], {}, "nowhere: only its URL is printed"],
+  ["-o", ["-o", "fox.mp4"], [], {}, "fox.mp4"],
+  ["--download", ["--download"], [], {}, "the current folder"],
+  ["the setting, which is not asked for again", [], [], { VIDGEN_OUTPUT: "clips/" }, "clips/"],
+  [
+    "none of --local, whose URL ends with the command",
+    ["--local"],
+    [["Where to save", `none${enter}`]],
+    {},
+    "the current folder",
+  ],
+  ["--no-wait", ["--no-wait"], [], {}, undefined],
+])("the summary says where the video is saved: %s", async (_, flags, answers, env, says) => {
+  const world = await createDesk(...questions.slice(0, 4), ...answers, ["Start it?", enter]);
+  Object.assign(world.env, env);
+  const run = await world.vidgen("generate", ...flags, "--no-color");
+  expect(run.code).toBe(130);
+  expect(/^ {2}Save to {5}(.*)$/m.exec(run.stderr)?.[1]).toBe(says);
+});
+
+test.each([
+  ["Enter", enter, "veo-3.1"],
+  ["no", `n${enter}`, "veo3"],
+])("a model that looks like a slip is asked about at a terminal: %s", async (_, keys, model) => {
+  const world = await createDesk(['Unknown model "veo3". Did you mean veo-3.1?', keys]);
+  await world.vidgen("generate", "a fox", "-m", "veo3", "--no-wait", "--no-color");
+  expect(sent(world).model).toBe(model);
+});
+
+test("Ctrl-C at that question sends nothing; nobody is asked in a script, at --dry-run, nor about an engine's own model", async () => {
+  const world = await createDesk(["Did you mean veo-3.1?", ctrlC]);
+  expect(await world.vidgen("generate", "a fox", "-m", "veo3")).toMatchObject({ code: 130 });
+  expect(world.requests).toEqual([]);
+  const { stderr } = await world.vidgen("generate", "a fox", "-m", "veo3", "--dry-run");
+  expect(stderr.replace(/\s+/g, " ")).toContain('Unknown model "veo3"; did you mean veo-3.1?');
+  const own = await world.vidgen("generate", "a fox", "-m", "veo3", "--engine", "veo3=preview", "--no-wait");
+  expect([own.code, own.stderr]).toEqual([0, expect.not.stringContaining("Did you mean")]);
+  world.isTerminal = false;
+  expect((await world.vidgen("generate", "a fox", "-m", "veo3", "--no-wait")).stderr).toContain(
+    'Unknown model "veo3"; did you mean veo-3.1? Sent as typed.',
+  );
 });

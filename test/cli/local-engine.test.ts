@@ -1,13 +1,14 @@
 import { readFileSync, writeFileSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { connectAgent } from "../mcp/agent.ts";
 import { tinyMp4 } from "../mp4.ts";
+import { type Call, refusedConnection } from "../server/engines/videos/fakes/fake.ts";
 import { createOpenRouter, type OpenRouterOptions } from "../server/engines/videos/fakes/openrouter.ts";
 import { createVllmOmni } from "../server/engines/videos/fakes/vllm-omni.ts";
 import { aPng } from "../server/jobs/pictures.ts";
-import { createWorld } from "../vidgen.ts";
+import { apiKey, baseUrl, createWorld } from "../vidgen.ts";
 
 // A command that carries the local service makes real videos, in process and on the virtual clock.
 
@@ -70,10 +71,10 @@ test("what one command has started, status asks for and wait goes on with", asyn
 test("what a video cost is told, kept, and shown wherever it is looked for", async () => {
   const { generate, world } = await createScene();
   expect(await generate("--engine", "openrouter", "--write-info-json")).toMatchObject({
-    stderr: expect.stringMatching(/\S{36} cost \$0\.40\./),
+    stderr: expect.stringMatching(/^Saved \S+ \(1 kB\) in \d+ s for \$0\.40$/m),
   });
   const info = JSON.parse(readFileSync(join(world.folder, "fox.mp4.json"), "utf8"));
-  expect(info).toMatchObject({ cost: 0.4, credits: null });
+  expect(info).toMatchObject({ cost: 0.4, credits: 0 });
   const { id } = info;
   expect((await world.vidgen("list")).stdout.split("\t")[4]).toBe("$0.40");
   const status = await world.vidgen("status", id, "--engine", "openrouter", "--json");
@@ -124,6 +125,275 @@ test("without credits at the provider the exit code says so, nothing is charged,
   expect(fake.creates).toHaveLength(3);
 });
 
+describe("when it is unclear whether the provider makes a video", () => {
+  /** A provider that answers each create so as long as there is such an answer. */
+  async function createUnclear(reply: (call: Call) => ReturnType<NonNullable<OpenRouterOptions["fault"]>>) {
+    const broken = { reply: reply as typeof reply | undefined };
+    let sent = 0;
+    const scene = await createScene({
+      fault(call) {
+        if (call.route !== "create") return undefined;
+        sent++;
+        return broken.reply?.(call);
+      },
+    });
+    return { ...scene, generate: () => scene.generate("--engine", "openrouter"), broken, sent: () => sent };
+  }
+
+  const json = { "Content-Type": "application/json" };
+  const replies: [string, Parameters<typeof createUnclear>[0]][] = [
+    ["a reset", () => "drop"],
+    ["500", () => Response.json({ error: { code: 500, message: "Internal error" } }, { status: 500 })],
+    ["302", () => new Response(null, { status: 302, headers: { Location: "/login" } })],
+    ["cut JSON", () => new Response('{"id":"gen-1","status":"pen', { headers: json })],
+    ["200 without a job", () => Response.json({ status: "ok" })],
+    [
+      "503 and a page",
+      () => new Response("<html>503</html>", { status: 503, headers: { "Content-Type": "text/html" } }),
+    ],
+  ];
+
+  test.each(replies)("%s: exit 6 each time, and one create, whatever is typed", async (_, reply) => {
+    const { world, generate, sent } = await createUnclear(reply);
+    const first = await generate();
+    expect(first).toMatchObject({ code: 6, stdout: "" });
+    expect(first.stderr).toMatch(/may have been charged: it is unclear whether https:\S+ makes this video \(.+\)/);
+    expect(first.stderr).not.toMatch(/Try another|Resume with/);
+    const [, id = ""] = first.stderr.match(/Started (\S+)/) ?? [];
+    const [, attempt = ""] = first.stderr.match(/vidgen list --dismiss (\S+?)`/) ?? [];
+    for (const flags of [[], ["--reuse"]]) {
+      const again = await world.vidgen(
+        ...["generate", "a red fox", "-m", "veo-3.1", "-o", join(world.folder, "fox.mp4")],
+        ...["--engine", "openrouter", ...flags],
+      );
+      expect(again).toMatchObject({ code: 6, stdout: "" });
+      for (const named of [id, attempt, "api makes this video (", "Nothing was sent now"])
+        expect(again.stderr).toContain(named);
+    }
+    expect(await world.vidgen("wait", id, "--engine", "openrouter")).toMatchObject({ code: 6 });
+    expect(await world.vidgen("wait", id, "last", "--engine", "openrouter")).toMatchObject({ code: 6 });
+    const status = await world.vidgen("status", id, "--engine", "openrouter", "--exit-status", "--json");
+    expect(status).toMatchObject({ code: 6 });
+    expect(JSON.parse(status.stdout)).toMatchObject({ status: "failed", error_code: "unclear" });
+    expect(await world.vidgen("wait", "--all", "--engine", "openrouter")).toMatchObject({ code: 0 });
+    expect(sent()).toBe(1);
+  });
+
+  test("the attempt is unknown in the list; once it is dismissed, or with --again, another one is started", async () => {
+    const { world, generate, broken, sent, saved } = await createUnclear(() => "drop");
+    await generate();
+    const [attempt] = JSON.parse((await world.vidgen("list", "--status", "unknown", "--json")).stdout);
+    expect(attempt).toMatchObject({ status: "unknown", id: expect.any(String) });
+    expect(await world.vidgen("list", "--dismiss", attempt.attempt)).toMatchObject({ code: 0 });
+    expect(await generate()).toMatchObject({ code: 6 });
+    expect(sent()).toBe(2);
+    broken.reply = undefined;
+    const again = [join(world.folder, "fox.mp4"), "--engine", "openrouter", "--again"];
+    expect(await world.vidgen("generate", "a red fox", "-m", "veo-3.1", "-o", ...again)).toMatchObject({ code: 0 });
+    expect([sent(), saved()]).toEqual([3, tinyMp4("a red fox")]);
+    expect((await world.vidgen("list", "--status", "unknown")).stdout).toBe("");
+  });
+
+  test("--events and --json say unknown", async () => {
+    const { world } = await createUnclear(() => "drop");
+    const { stdout } = await world.vidgen(
+      "generate",
+      "a red fox",
+      "-m",
+      "veo-3.1",
+      "--engine",
+      "openrouter",
+      "--events",
+    );
+    const events = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(events.find(({ event }) => event === "ended")).toMatchObject({
+      status: "unknown",
+      error: { code: "unknown" },
+    });
+    expect(events.at(-1)).toMatchObject({ event: "summary", exit_code: 6, unknown: 1, failed: 0 });
+  });
+
+  test("a row of a batch is unknown: only --retry-unknown sends it again, and three in a row stop the batch", async () => {
+    const { world, broken, sent } = await createUnclear(() => "drop");
+    const rows = join(world.folder, "shots.txt");
+    await writeFile(rows, "one\ntwo\nthree\nfour\nfive\n");
+    const line = ["batch", rows, "-m", "veo-3.1", "--engine", "openrouter", "--yes", "--jobs", "1"];
+    const batch = (...flags: string[]) => world.vidgen(...line, "-o", join(world.folder, "{n}.mp4"), ...flags);
+    const first = await batch();
+    expect(first).toMatchObject({ code: 6, stderr: expect.stringContaining("3 may have been charged") });
+    expect(first.stderr).toContain("--retry-unknown");
+    expect(sent()).toBe(3);
+    broken.reply = undefined;
+    expect(await batch("--retry-failed")).toMatchObject({ code: 6 });
+    expect(sent()).toBe(5);
+    expect(await batch()).toMatchObject({ code: 6 });
+    expect(sent()).toBe(5);
+    expect(await batch("--retry-unknown")).toMatchObject({ code: 0 });
+    expect(sent()).toBe(8);
+  });
+
+  test("an agent is told so, and the same call starts nothing", async () => {
+    const { world, sent } = await createUnclear(() => "drop");
+    const agent = await connectAgent(world, "--engine", "openrouter");
+    const fox = { prompt: "a red fox", model: "veo-3.1" };
+    const { id } = (await agent.call("generate_video", fox)).value as { id: string };
+    const told = await agent.call("get_video", { id, wait_seconds: 50 });
+    expect(told.value).toMatchObject({
+      status: "unknown",
+      error: expect.stringContaining("it is unclear whether https://openrouter.ai/api makes this video"),
+      note: expect.stringMatching(/may have been charged.*again: true/),
+    });
+    expect(await agent.call("save_video", { id })).toMatchObject({ isError: true });
+    expect((await agent.call("generate_video", fox)).text).toContain(id);
+    expect(sent()).toBe(1);
+  });
+});
+
+describe("when the provider cannot be used", () => {
+  async function createAway(reply: () => Response) {
+    const away = { is: true };
+    const scene = await createScene({ fault: ({ route }) => (away.is && route !== "other" ? reply() : undefined) });
+    const { world } = scene;
+    const line = ["-m", "veo-3.1", "--engine", "openrouter"];
+    const generate = async (...flags: string[]) => {
+      const start = world.io.now();
+      const run = await scene.generate("--engine", "openrouter", ...flags);
+      return { ...run, seconds: (world.io.now() - start) / 1_000 };
+    };
+    return { ...scene, generate, line, away };
+  }
+  const refuse = () => {
+    throw refusedConnection();
+  };
+  const unauthorized = () => Response.json({ error: { code: 401, message: "User not found." } }, { status: 401 });
+  const address = "https://openrouter.ai/api";
+
+  test("no connection is exit 8 within a minute, says what it waits for, and the same line starts a new one", async () => {
+    const { world, generate, away, saved, fake } = await createAway(refuse);
+    const first = await generate();
+    expect(first).toMatchObject({ code: 8, stdout: "" });
+    expect(first.seconds).toBeGreaterThan(50);
+    expect(first.seconds).toBeLessThanOrEqual(60);
+    expect(first.stderr).toContain(`Waiting for ${address}: ECONNREFUSED. Nothing was submitted to it yet.`);
+    expect(first.stderr).toContain(
+      `The generation failed: ${address} cannot be used: ECONNREFUSED; nothing was submitted. Nothing was charged.`,
+    );
+    expect(first.stderr).toContain("the same command starts a new generation");
+    expect(first.stderr).not.toMatch(/another prompt|Resume with/i);
+    const [, id = ""] = first.stderr.match(/Started (\S+)/) ?? [];
+    for (const ids of [[id], [id, "last"]])
+      expect(await world.vidgen("wait", ...ids, "--engine", "openrouter")).toMatchObject({ code: 8 });
+    const status = await world.vidgen("status", id, "--engine", "openrouter", "--exit-status", "--json");
+    expect(status).toMatchObject({ code: 8 });
+    expect(JSON.parse(status.stdout)).toMatchObject({ status: "failed", error_code: "not_submitted" });
+    away.is = false;
+    expect(await generate()).toMatchObject({ code: 0 });
+    expect([saved(), fake.creates.length]).toEqual([tinyMp4("a red fox"), 1]);
+  });
+
+  test("a key that it refuses is exit 3 at once", async () => {
+    const { generate, away } = await createAway(unauthorized);
+    const first = await generate();
+    expect(first).toMatchObject({ code: 3, stdout: "" });
+    expect(first.seconds).toBeLessThan(3);
+    expect(first.stderr).toContain(
+      `${address} cannot be used: HTTP 401: User not found.; nothing was submitted. Nothing was charged.`,
+    );
+    expect(first.stderr).toContain("vidgen doctor");
+    expect(first.stderr).not.toContain("vidgen login");
+    away.is = false;
+    expect(await generate()).toMatchObject({ code: 0 });
+  });
+
+  test("--events and --json say that it failed, and why", async () => {
+    const { generate } = await createAway(refuse);
+    const { stdout } = await generate("--events");
+    const events = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    const ended = events.find(({ event }) => event === "ended");
+    expect(ended).toMatchObject({ status: "failed", error: { code: "network" } });
+    expect(events.at(-1)).toMatchObject({ event: "summary", exit_code: 8, failed: 1, running: 0 });
+  });
+
+  test.each([
+    ["no connection", refuse, 8, 3],
+    ["a key that it refuses", unauthorized, 3, 1],
+  ])("%s stops a batch soon, and the next run starts its rows", async (_, reply, code, tried) => {
+    const { world, line, away, fake } = await createAway(reply);
+    const rows = join(world.folder, "shots.txt");
+    await writeFile(rows, "one\ntwo\nthree\nfour\nfive\n");
+    const batch = () =>
+      world.vidgen("batch", rows, ...line, "--yes", "--jobs", "1", "-o", join(world.folder, "{n}.mp4"));
+    expect(await batch()).toMatchObject({ code });
+    expect((await world.vidgen("list", "--json", "--status", "failed")).stdout.match(/"attempt"/g)).toHaveLength(tried);
+    // The journal alone tells as much as the file with the results.
+    await rm(`${rows}.results.jsonl`, { force: true });
+    away.is = false;
+    expect(await batch()).toMatchObject({ code: 0 });
+    expect(fake.creates.map(({ fields }) => fields.prompt)).toEqual(["one", "two", "three", "four", "five"]);
+  });
+
+  test("an agent is told that nothing was submitted, and the same call starts a new one", async () => {
+    const { world, away, fake } = await createAway(refuse);
+    const agent = await connectAgent(world, "--engine", "openrouter");
+    const fox = { prompt: "a red fox", model: "veo-3.1" };
+    const { id } = (await agent.call("generate_video", fox)).value as { id: string };
+    let told = await agent.call("get_video", { id, wait_seconds: 50 });
+    if (told.value.status === "processing") told = await agent.call("get_video", { id, wait_seconds: 50 });
+    expect(told.value).toMatchObject({
+      status: "failed",
+      error: `${address} cannot be used: ECONNREFUSED; nothing was submitted`,
+      note: expect.stringMatching(/nothing was charged.*starts it anew/),
+    });
+    const saving = await agent.call("save_video", { id });
+    expect(saving).toMatchObject({ isError: true, text: expect.stringMatching(/"network".*starts it anew/) });
+    away.is = false;
+    const { value } = await agent.call("generate_video", fox);
+    expect([value.id === id, await agent.leave(), fake.creates.length <= 1]).toEqual([false, 0, true]);
+  });
+});
+
+describe("a video that the provider has made", () => {
+  const address = "https://openrouter.ai/api/v1/videos/vgen-00000000000000000000000000000001/content";
+
+  test.each<[string, () => Response | "drop"]>([
+    ["503", () => new Response("", { status: 503 })],
+    ["404", () => new Response("", { status: 404 })],
+    ["a reset", () => "drop"],
+  ])("and that cannot be fetched (%s) still runs, and wait fetches it later", async (_, reply) => {
+    let isAway = true;
+    const { generate, world, saved, fake } = await createScene({
+      fault: ({ route }) => (isAway && route === "content" ? reply() : undefined),
+    });
+    const first = await generate("--engine", "openrouter", "--timeout", "10m");
+    expect(first).toMatchObject({ code: 5, stderr: expect.stringContaining("Resume with: vidgen wait") });
+    expect(first.stderr).toMatch(
+      new RegExp(`api has made a video that cannot be fetched from ${address}: .+\\. Retrying\\.`),
+    );
+    isAway = false;
+    const again = await world.vidgen("wait", "last", "--engine", "openrouter", "-o", join(world.folder, "fox.mp4"));
+    expect(again).toMatchObject({ code: 0 });
+    expect([saved(), fake.creates.length]).toEqual([tinyMp4("a red fox"), 1]);
+  });
+
+  test("and whose file is broken three times has failed, and the hint is about the file", async () => {
+    const { generate, world } = await createScene({
+      fault: ({ route }) => (route === "content" ? new Response("<h1>Hello</h1>") : undefined),
+    });
+    const { code, stderr } = await generate("--engine", "openrouter");
+    expect([code, stderr]).toEqual([4, expect.stringContaining(`could not be downloaded from ${address}: it is text`)]);
+    expect(stderr).toContain("The prompt is not the cause");
+    expect(stderr).not.toContain("another prompt");
+    const status = await world.vidgen("status", "last", "--engine", "openrouter", "--json");
+    expect(JSON.parse(status.stdout)).toMatchObject({ status: "failed", error_code: "not_fetched" });
+  });
+});
+
 test("what the provider's list has against a request is told before it is paid", async () => {
   const { fake, generate, world } = await createScene();
   const refused = await generate("--engine", "openrouter", "--duration", "5");
@@ -172,9 +442,37 @@ test("models --engine lists what the provider has, without a key", async () => {
   expect(world.requests.filter(({ headers }) => headers.has("Authorization"))).toEqual([]);
 });
 
-test("models <id> shows one, and guesses a mistyped one", async () => {
-  const { world } = await createScene();
-  expect((await world.vidgen("models", "sora-2")).stdout).toBe("sora-2  flagship, cinematic quality\n");
+test("models <id> shows one with what is known of its price, and guesses a mistyped one", async () => {
+  const { generate, world } = await createScene();
+  const about = [
+    "sora-2  flagship, cinematic quality",
+    "Length: as the service has it; with --local up to 60 s",
+    "Ratio: as the service has it, such as 16:9, 9:16, 1:1, 4:3, 3:4, 21:9",
+    "Price: free with --local; otherwise not known before the service has stated it\n",
+  ];
+  expect((await world.vidgen("models", "sora-2")).stdout).toBe(about.join("\n"));
+  await generate("--engine", "openrouter", "-d", "8");
+  Object.assign(world.env, { VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: apiKey });
+  for (const argv of [
+    ["-d", "4"],
+    ["-d", "4"],
+    ["--set", "generate_audio=true"],
+  ])
+    await world.vidgen("generate", "a red fox", "-m", "veo-3.1", "--no-wait", ...argv);
+  const { stdout } = await world.vidgen("models", "veo-3.1");
+  expect(stdout.split("\n").slice(3)).toEqual([
+    "Price: free with --local, and as stated for earlier videos:",
+    "  10 credits at api.video.example: generate_audio true",
+    "  10 credits at api.video.example: 4 s",
+    "  $0.40 with --engine: 8 s",
+    "",
+  ]);
+  const [document] = JSON.parse((await world.vidgen("models", "veo-3.1", "--json")).stdout);
+  expect(document.prices).toMatchObject([
+    { base_url: baseUrl, generate_audio: true, credits: 10 },
+    { duration: 4, credits: 10 },
+    { duration: 8, cost: 0.4 },
+  ]);
   expect(await world.vidgen("models", "sora2")).toMatchObject({
     code: 2,
     stderr: expect.stringContaining("Did you mean sora-2?"),

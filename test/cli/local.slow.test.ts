@@ -1,4 +1,4 @@
-import { copyFileSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { bin, createMachine, serve } from "./machine.ts";
@@ -25,15 +25,47 @@ test("--no-wait leaves it to a later run, and `wait` without an id finds it", as
   });
   const id = started.stdout.trim();
   expect(await machine.vidgen("status", id)).toMatchObject({ code: 0, stdout: expect.stringMatching(`^${id}\t`) });
-  const waited = await machine.vidgen("wait", "-o", "fox.mp4");
-  expect(waited).toMatchObject({
-    code: 0,
-    stdout: "fox.mp4\n",
-    stderr: expect.stringContaining(started.stdout.trim()),
-  });
+  await machine.vidgen("wait");
   // The URL would end with the command.
   const done = { code: 0, stdout: `${id}\tcompleted\n`, stderr: expect.stringContaining(`vidgen wait ${id} -o`) };
   expect(await machine.vidgen("status", id)).toMatchObject(done);
+  const waited = await machine.vidgen("wait", id, "-o", "fox.mp4");
+  expect(waited).toMatchObject({
+    code: 0,
+    stdout: "fox.mp4\n",
+    stderr: expect.stringContaining(id),
+  });
+  const saved = `Already saved: ${join(machine.folder, "fox.mp4")}\n`;
+  expect(await machine.vidgen("status", id)).toMatchObject({ ...done, stderr: saved });
+});
+
+test("its credits cost nothing: the info file says 0, and the list that it was free", async () => {
+  const machine = await createMachine();
+  for (const name of ["owl", "fox"])
+    await machine.vidgen("generate", `a ${name}`, ...short, "-o", `${name}.mp4`, "--write-info-json");
+  const info = JSON.parse(readFileSync(join(machine.folder, "fox.mp4.json"), "utf8"));
+  expect(info).toMatchObject({ prompt: "a fox", credits: 0, cost: null });
+  expect((await machine.vidgen("list")).stdout.split("\t")[4]).toBe("free");
+});
+
+test("at a terminal a batch prints the lines that its page shows", async () => {
+  const machine = await createMachine();
+  const page = readFileSync(new URL("../../src/docs/batch.md", import.meta.url), "utf8");
+  const [, csv = ""] = /```csv\n([^`]+)```/.exec(page) ?? [];
+  const [, flags = "", shown = ""] = /\$ npx vidgen batch shots\.csv (.*)\n((?: {4}.*\n)+)/.exec(page) ?? [];
+  writeFileSync(join(machine.folder, "shots.csv"), csv);
+  // stdout and stderr in one place, as they are there.
+  const argv = [bin, "batch", "shots.csv", ...flags.replaceAll("'", "").split(" ")];
+  const script = `child_process.spawnSync(process.execPath, ${JSON.stringify(argv)}, { stdio: ["ignore", 1, 1] })`;
+  const { stdout } = await machine.runNode("-e", script).ended;
+  // Either row may be done first.
+  const linesOf = (text: string) =>
+    text
+      .trimEnd()
+      .split("\n")
+      .map((line) => line.replace(/^\[[12]/, "[n"))
+      .sort();
+  expect(linesOf(stdout)).toEqual(linesOf(shown.replaceAll(/^ {4}/gm, "")));
 });
 
 test("nobody is sent to buy credits for the local service", async () => {

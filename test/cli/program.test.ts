@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { models } from "../../src/client/models.ts";
-import { createWorld } from "../vidgen.ts";
+import { createWorld, isStart } from "../vidgen.ts";
 
 async function listCommands(): Promise<string[]> {
   const { commands } = JSON.parse((await (await createWorld()).vidgen("help", "--json")).stdout);
@@ -20,6 +22,14 @@ test("--help names each command, examples first", async () => {
   expect(code).toBe(0);
   expect(stdout).toMatch(/^Examples:\n/);
   for (const command of await listCommands()) expect(stdout).toMatch(new RegExp(`^  ${command} `, "m"));
+});
+
+test("the help of each command fits 80 columns when it is piped; only examples, which are one command each, may be longer", async () => {
+  for (const command of await listCommands()) {
+    const { stdout } = await (await createWorld()).vidgen(command, "--help");
+    const lines = stdout.split("\n").filter((line) => line.length > 80 && !line.startsWith("  $ "));
+    expect([command, lines]).toEqual([command, []]);
+  }
 });
 
 test("the help of a command has examples first and the flags that every command has", async () => {
@@ -53,9 +63,13 @@ test("without a command it is the help", async () => {
   expect(await world.vidgen("--quiet")).toEqual(help);
 });
 
-test("a misspelt command and flag get a suggestion", async () => {
+test("a misspelt or shortened command and flag get a suggestion", async () => {
   const world = await createWorld();
   expect((await world.vidgen("generte", "x")).stderr).toContain("generate");
+  expect((await world.vidgen("gen", "a fox")).stderr).toMatch(
+    /^error: Unknown command 'gen'. Did you mean generate\?$/m,
+  );
+  expect((await world.vidgen("a", "fox")).stderr).not.toContain("Did you mean");
   expect((await world.vidgen("generate", "x", "--overwite")).stderr).toContain("--overwrite");
 });
 
@@ -100,4 +114,124 @@ test("colours only where they are wanted", async () => {
   expect((await world.vidgen("status")).stderr).toContain("\u001b[31m");
   world.env.NO_COLOR = "1";
   expect((await world.vidgen("status")).stderr).not.toContain("\u001b[31m");
+});
+
+const generate = ["generate", "a fox"];
+
+test.each([
+  [["-o", "--local"], "--output", "<place>", "--local"],
+  [["--output", "--loca"], "--output", "<place>", "--loca"],
+  [["--output=--local"], "--output", "<place>", "--local"],
+  [["--set", "-o"], "--set", "<field=value>", "-o"],
+  [["-m", "-h"], "--model", "<id>", "-h"],
+  [["--model", "--help"], "--model", "<id>", "--help"],
+  [["-d", "--local"], "--duration", "<length>", "--local"],
+  [["-i", "--dry-run"], "--image", "<url|file>", "--dry-run"],
+])(
+  "a flag without its value takes no other flag for it: generate %j sends nothing",
+  async (flags, name, form, next) => {
+    const world = await createWorld();
+    expect(await world.vidgen(...generate, ...flags)).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: `error: ${name} needs a value: ${name} ${form}, not ${next}. Nothing was sent.\n  See \`vidgen generate --help\`.\n`,
+    });
+    expect(world.requests).toEqual([]);
+  },
+);
+
+test("so it is with each command, wherever the flag stands, and with several short flags in one word", async () => {
+  const world = await createWorld();
+  world.isTerminal = true;
+  const shots = join(world.folder, "shots.txt");
+  await writeFile(shots, "a fox\n");
+  for (const argv of [
+    [...generate, "-o", "--quiet"],
+    [...generate, "-o", "--"],
+    ["batch", shots, "--prompt", "--dry-run"],
+    ["batch", shots, "-yo", "--local"],
+    ["--model", "--json", "batch", shots, "-y"],
+    ["wait", "--all", "-o", "--local"],
+    ["status", "--base-url", "--local"],
+    ["list", "--forget", "--json"],
+    ["serve", "--port", "--json"],
+    ["listen", "--forward", "--no-check"],
+    ["mcp", "--dir", "--local"],
+    ["accounts", "create", "ci", "--credits", "--local"],
+    ["login", "--base-url", "--with-token"],
+  ]) {
+    const run = await world.vidgen(...argv);
+    expect([argv, run.code, run.stderr]).toEqual([
+      argv,
+      2,
+      expect.stringMatching(/needs a value|argument missing|Unknown option '--model'/i),
+    ]);
+  }
+  expect(world.requests).toEqual([]);
+});
+
+test("the error is a document where the next flag is --json", async () => {
+  const world = await createWorld();
+  const { stderr } = await world.vidgen(...generate, "-o", "--json");
+  expect(JSON.parse(stderr).error).toMatchObject({ code: "usage", message: expect.stringContaining("--output") });
+});
+
+test.each([
+  ["-m=ray-3", '-m=ray-3 would set --model to "=ray-3". Nothing was sent.', "Type -m ray-3 or --model=ray-3."],
+  [
+    "-o=fox.mp4",
+    '-o=fox.mp4 would set --output to "=fox.mp4". Nothing was sent.',
+    "Type -o fox.mp4 or --output=fox.mp4.",
+  ],
+])("%s is refused: the value would begin with =", async (word, message, hint) => {
+  const world = await createWorld();
+  expect(await world.vidgen(...generate, word)).toEqual({
+    code: 2,
+    stdout: "",
+    stderr: `error: ${message}\n  ${hint}\n`,
+  });
+  expect(world.requests).toEqual([]);
+});
+
+test("a prompt that begins with a dash comes after --; stdin, numbers and words with spaces are values", async () => {
+  const world = await createWorld();
+  world.stdin = "an owl";
+  await world.vidgen("generate", "--no-wait", "--", "--local");
+  await world.vidgen("generate", "--no-wait", "-");
+  await world.vidgen("generate", "--no-wait", "a hare", "--set", "seed=-5", "-mray-3", "--set=x=-o");
+  const shots = join(world.folder, "shots.csv");
+  await writeFile(shots, "animal\na fox\n");
+  await world.vidgen("batch", shots, "-y", "--prompt", "-- {animal} at night");
+  expect(world.requests.filter(isStart).map(({ body }) => JSON.parse(body))).toEqual([
+    { prompt: "--local", model: "wan-2.5" },
+    { prompt: "an owl", model: "wan-2.5" },
+    { prompt: "a hare", model: "ray-3", seed: -5, x: "-o" },
+    { prompt: "-- a fox at night", model: "wan-2.5" },
+  ]);
+  expect(await world.vidgen("generate", "a fox", "--duration", "-5")).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("--duration must be a length"),
+  });
+});
+
+test("short flags without a value work in one word, in any order: -yq is -y -q", async () => {
+  const world = await createWorld();
+  world.isTerminal = true;
+  const shots = join(world.folder, "shots.txt");
+  await writeFile(shots, "a fox\n");
+  for (const [i, flags] of ["-yq", "-qy", "-yqo"].entries()) {
+    const argv = ["batch", shots, "--results", join(world.folder, `${i}.jsonl`), flags, join(world.folder, "clips/")];
+    const run = await world.vidgen(...argv.slice(0, flags.endsWith("o") ? 6 : 5));
+    expect([flags, run.code, run.stderr]).toEqual([flags, 0, ""]);
+  }
+  expect((await world.vidgen("status", "-vq", "x")).stderr).toContain("GET https://");
+});
+
+test("readGlobalFlags knows each short flag without a value, which may stand before -q or -v in a word", async () => {
+  const world = await createWorld();
+  const { commands, flags } = JSON.parse((await world.vidgen("help", "--json")).stdout);
+  type Flag = { short: string | null; type: string };
+  const all: Flag[] = [...flags, ...commands.flatMap(({ flags }: { flags: Flag[] }) => flags)];
+  const short = new Set(all.flatMap(({ short, type }) => (type === "boolean" && short ? short : [])));
+  expect([...short].filter((flag) => !["-h", "-V"].includes(flag)).sort()).toEqual(["-q", "-v", "-y"]);
 });

@@ -73,7 +73,8 @@ test.each([
 test("without a base URL, every way to give one is named", async () => {
   const others = ", save one with `vidgen login`, or use --local";
   await expect(resolveBaseUrl(undefined, await createWorld(), others)).rejects.toMatchObject({
-    code: "usage",
+    code: "auth",
+    exit: 3,
     hint: expect.stringMatching(/--base-url.*VIDGEN_BASE_URL.*vidgen login.*--local/),
   });
 });

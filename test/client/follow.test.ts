@@ -67,6 +67,20 @@ test.each([
 });
 
 test.each([
+  ["credits", "credits", "failed", /^The generation failed: HTTP 402$/, undefined],
+  ["unclear", "unknown", "unknown", /^The generation may have been charged: HTTP 402\.$/, /--again starts/],
+  ["not_submitted", "network", "failed", /HTTP 402\. Nothing was charged\.$/, /same command starts a new/],
+  ["auth", "auth", "failed", /HTTP 402\. Nothing was charged\.$/, /vidgen doctor/],
+  ["not_fetched", "failed", "failed", /^The generation failed: HTTP 402$/, /^The prompt is not the cause/],
+  ["toString", "failed", "failed", /^The generation failed: HTTP 402$/, /^Try another prompt/],
+  [7, "failed", "failed", /^The generation failed: HTTP 402$/, /^Try another prompt/],
+])("a failed generation whose error_code is %j is %s", (error_code, code, ended, message, hint) => {
+  const failed = failedError("1b4e28ba", generation({ status: "failed", error: "HTTP 402", error_code }));
+  expect(failed).toMatchObject({ code, ended, id: "1b4e28ba", message: expect.stringMatching(message) });
+  expect(failed.hint ?? "none").toMatch(hint ?? /^none$/);
+});
+
+test.each([
   ["the prompt is not allowed", "The generation failed: the prompt is not allowed"],
   [{ message: "out of memory", code: 5 }, "The generation failed: out of memory"],
   [null, "The generation failed: the service gave no reason"],

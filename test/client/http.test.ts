@@ -195,6 +195,21 @@ async function listenInSilence(): Promise<{ at: string; contacted: Promise<unkno
   return { at: await listen(server), contacted };
 }
 
+test("what `beforeSend` throws, once the request is connected, ends it: nothing is sent", async () => {
+  const seen: string[] = [];
+  const url = await serve((request, response) => {
+    seen.push(`${request.method}`);
+    response.end("ok");
+  });
+  const taken = new Error("another process may have taken it");
+  const fetch = createFetch({});
+  const failure = await fetch(url, { ...post, beforeSend: () => expect.fail(taken.message) }).catch((error) => error);
+  expect(failure).toMatchObject({ name: "RequestError", sent: false, message: taken.message });
+  let calls = 0;
+  const reply = await fetch(url, { ...post, beforeSend: () => void calls++ });
+  expect([await reply.text(), calls, seen]).toEqual(["ok", 1, ["POST"]]);
+});
+
 test("the error of a request reads like its cause: message and code", async () => {
   const server = createServer();
   const at = await listen(server);

@@ -30,6 +30,8 @@ const accepted = (attempt: string): JournalLine => ({
   remaining_credits: 5,
 });
 
+const unclear: JournalLine = { kind: "unclear", id: "id-a", reason: "x" };
+
 async function statusAfter(...lines: JournalLine[]) {
   const journal = newJournal();
   for (const line of lines) await journal.append(line);
@@ -46,6 +48,15 @@ test.each([
   ["failed", [accepted("a"), { kind: "failed", id: "id-a", reason: "x" }]],
   ["completed", [accepted("a"), { kind: "completed", id: "id-a" }, { kind: "failed", id: "id-a", reason: "late" }]],
   ["processing", [accepted("a"), { kind: "unknown", attempt: "a", reason: "late" }]],
+  ["unknown", [accepted("a"), unclear]],
+  ["unknown", [accepted("a"), { kind: "lost", id: "id-a" }, unclear]],
+  ["unknown", [{ kind: "refused", attempt: "a", id: "id-a", reason: "x" }, unclear]],
+  ["completed", [accepted("a"), unclear, { kind: "completed", id: "id-a" }]],
+  ["completed", [accepted("a"), { kind: "completed", id: "id-a" }, unclear]],
+  ["failed", [accepted("a"), unclear, { kind: "failed", id: "id-a", reason: "x" }]],
+  ["failed", [accepted("a"), { kind: "failed", id: "id-a", reason: "x" }, unclear]],
+  ["dismissed", [accepted("a"), unclear, { kind: "dismissed", attempt: "a" }]],
+  ["dismissed", [accepted("a"), { kind: "dismissed", attempt: "a" }, unclear]],
 ] as [string, JournalLine[]][])("is %s after %j", async (status, lines) => {
   expect(await statusAfter(intent("a"), ...lines)).toBe(status);
 });

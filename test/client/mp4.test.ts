@@ -1,9 +1,9 @@
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { faultOfMp4 } from "../../src/client/mp4.ts";
+import { faultOfMp4, readVideoFacts } from "../../src/client/mp4.ts";
 import { makeFolder } from "../folder.ts";
-import { box, tinyMp4 } from "../mp4.ts";
+import { box, describedMp4, tinyMp4 } from "../mp4.ts";
 
 const ftyp = box("ftyp", new Uint8Array(8));
 const moov = box("moov", new Uint8Array(4));
@@ -133,4 +133,34 @@ test("one file with the middle of another in it is no whole file", async () => {
 test("where nobody said how long it is, a last box without a size may be cut", async () => {
   const bytes = [...ftyp, ...moov, ...oddBox("mdat", 0, undefined, [1, 2, 3])];
   expect(await faultOf(bytes, { isLengthKnown: false })).toMatchObject({ reason: "it is incomplete or damaged" });
+});
+
+async function factsOf(bytes: Iterable<number>) {
+  const file = await openFile();
+  await file.write(Uint8Array.from(bytes));
+  return readVideoFacts(file);
+}
+
+test.each([0, 1] as const)(
+  "says how long and how large a video is, whatever the size of its times (version %d)",
+  async (version) => {
+    expect(await factsOf(describedMp4(5.25, [854, 480], version))).toEqual({ seconds: 5.25, width: 854, height: 480 });
+  },
+);
+
+test.each([
+  ["nothing", []],
+  ["text", [...new TextEncoder().encode("<html>")]],
+  ["a header that has nothing in it", tinyMp4()],
+  ["a header that is cut off", describedMp4(5, [854, 480]).slice(0, 60)],
+  ["a box that says it is longer than what it is in", [...ftyp, ...oddBox("moov", 16), ...oddBox("mvhd", 5_000)]],
+  ["a length of zero and a size of zero", describedMp4(0, [0, 0])],
+  ["a length that is not known (all ones), which a live recording has", describedMp4(4_294_967.295, [0, 0])],
+])("says nothing about %s", async (_, bytes) => {
+  expect(await factsOf(bytes)).toEqual({});
+});
+
+test("reads no more of many boxes than it needs", async () => {
+  const many = Array.from({ length: 5_000 }, () => box("free", new Uint8Array(0))).flat();
+  expect(await factsOf([...ftyp, ...many, ...describedMp4(5, [854, 480]).slice(16)])).toEqual({});
 });

@@ -1,51 +1,58 @@
 import { expect, test } from "vitest";
 import type { Entry } from "../../src/client/history.ts";
-import { readPrices } from "../../src/client/price.ts";
+import { findFalls, isComparable, kindOfRequest, readBalance, readPrices } from "../../src/client/price.ts";
+import type { StartRequest } from "../../src/client/schema.ts";
 
-/** Starts of an account, the newest first, each with the balance that it left. */
-const starts = (...told: [model: string, remaining_credits: number | undefined, account?: string][]): Entry[] =>
-  told.map(([model, remaining_credits, account = "mine"], i) => ({
+const wan = { model: "wan-2.5", prompt: "a red fox" };
+
+/** Starts of an account, the newest first, with what the service has told at each. */
+const starts = (...told: (Partial<Entry> & { request?: StartRequest })[]): Entry[] =>
+  told.map((each, i) => ({
     attempt: `attempt-${told.length - i}`,
-    at: "2026-11-22T00:00:00.000Z",
+    at: `2026-11-22T0${told.length - i}:00:00.000Z`,
     base_url: "https://video.example",
-    account,
-    request: { model, prompt: "a red fox" },
+    account: "mine",
+    request: wan,
     status: "completed",
-    remaining_credits,
+    ...each,
   }));
 
-test("what the next start costs is told when its model has cost the same before", () => {
-  const prices = readPrices(starts(["wan-2.5", 70], ["wan-2.5", 80], ["veo-3.1", 100]), "mine");
-
-  expect(prices.next("wan-2.5", 60)).toBe(10);
-  expect(prices.next("wan-2.5", 45)).toBeUndefined();
-  expect(prices.next("veo-3.1", 60)).toBeUndefined();
-  expect(prices.next("wan-2.5", undefined)).toBeUndefined();
-});
-
-test("a balance that another account or no reply told says nothing of a price", () => {
+test("a price is what the service has stated for the same model, length, resolution and sound, the newest first", () => {
+  const long = { ...wan, duration: 60 };
   const prices = readPrices(
-    starts(["wan-2.5", undefined], ["wan-2.5", 5, "other"], ["wan-2.5", 90], ["wan-2.5", 100]),
+    starts(
+      { credits: 500, request: long },
+      { remaining_credits: 40 },
+      { credits: 12, request: { ...wan, prompt: "an owl", aspectRatio: "1:1", seed: 7 } },
+      { credits: 10 },
+    ),
     "mine",
   );
 
-  expect(prices.next("wan-2.5", 80)).toBe(10);
-  expect(prices.typical("wan-2.5")).toBe(10);
+  expect(prices.get(kindOfRequest(wan))).toMatchObject({ credits: 12, at: "2026-11-22T02:00:00.000Z" });
+  expect(prices.get(kindOfRequest({ ...long, prompt: "a hare" }))?.credits).toBe(500);
+  for (const other of [{ duration: 8 }, { resolution: "1080p" }, { generate_audio: true }, { model: "veo-3.1" }])
+    expect(prices.get(kindOfRequest({ ...wan, ...other }))).toBeUndefined();
 });
 
-test("credits that were bought are no price", () => {
-  const prices = readPrices(starts(["wan-2.5", 1_000], ["wan-2.5", 10], ["wan-2.5", 20]), "mine");
-
-  expect(prices.typical("wan-2.5")).toBe(10);
-  expect(prices.of("attempt-3")).toBeUndefined();
-});
-
-test("of an attempt: only a fall that its model has had twice", () => {
-  const prices = readPrices(
-    starts(["wan-2.5", 50], ["wan-2.5", 60], ["veo-3.1", 70], ["wan-2.5", 95], ["wan-2.5", 105]),
-    "mine",
+test("a fall of the balance is no price, even if it comes twice, nor is a price of another account's", () => {
+  const entries = starts(
+    { remaining_credits: 960 },
+    { remaining_credits: 980 },
+    { remaining_credits: 1_000 },
+    { credits: 5, account: "other", remaining_credits: 7 },
   );
 
-  expect(prices.of("attempt-5")).toBe(10);
-  expect(prices.of("attempt-3")).toBeUndefined();
+  expect(readPrices(entries, "mine").size).toBe(0);
+  expect(findFalls(entries, "mine").map(({ credits }) => credits)).toEqual([20, 20]);
+});
+
+test("the balance is that of the account's newest start that told it, and lasts an hour", () => {
+  const entries = starts({}, { remaining_credits: 5, account: "other" }, { remaining_credits: 90 });
+
+  const balance = readBalance(entries, "mine");
+  expect(balance).toEqual({ credits: 90, at: "2026-11-22T01:00:00.000Z" });
+  const isNew = (time: string) => balance && isComparable(balance, new Date(time));
+  expect([isNew("2026-11-22T01:59:59.000Z"), isNew("2026-11-22T02:00:00.000Z")]).toEqual([true, false]);
+  expect(readBalance(starts({}), "mine")).toBeUndefined();
 });

@@ -70,3 +70,18 @@ test("a megabyte of brackets, quotes or words is read at once", () => {
   for (const part of ["[", "{", '"', '\\"', "a ", ":", '{"a":[', "1"])
     readId(`{"x":${part.repeat(1_000_000 / part.length)}`);
 });
+
+test.each([
+  ["beside data", '{"data":{"id":"a"},"credits_charged":10,"remaining_credits":990}', 10],
+  ["nothing", '{"data":{"id":"a"},"credits_charged":0}', 0],
+  [
+    "inside data, or an echoed request",
+    '{"data":{"id":"a","credits_charged":10,"request":{"credits_charged":9}}}',
+    undefined,
+  ],
+  ["as text", '{"data":{"id":"a"},"credits_charged":"10"}', undefined],
+  ["less than nothing", '{"data":{"id":"a"},"credits_charged":-10}', undefined],
+  ["cut", '{"data":{"id":"a"},"credits_charged":1', undefined],
+])("what a start was charged: %s", (_, text, charged) => {
+  expect(readStartReply(text).started?.credits_charged).toBe(charged);
+});

@@ -17,7 +17,7 @@ import { inFolder, readJournal, side, videosIn } from "./work.ts";
 type Way = {
   flags: string[];
   /** The journal's line after which the same command is a new run, which pays again: submit.md, "The same run again". */
-  isNewAfter?: "accepted" | "completed" | "saved";
+  isNewAfter?: "told" | "completed" | "saved";
 };
 
 const ways: Record<string, Way> = {
@@ -25,7 +25,7 @@ const ways: Record<string, Way> = {
   "-o file --reuse": { flags: ["-o", "fox.mp4", "--reuse"] },
   "-o folder": { flags: ["-o", "videos/"], isNewAfter: "saved" },
   "no -o": { flags: [], isNewAfter: "completed" },
-  "--no-wait": { flags: ["--no-wait"], isNewAfter: "accepted" },
+  "--no-wait": { flags: ["--no-wait"], isNewAfter: "told" },
   "--no-wait --reuse": { flags: ["--no-wait", "--reuse"] },
 };
 
@@ -57,7 +57,7 @@ type Outcome = {
 /** Goal 11: whoever types the same command until it ends has one video, and has paid once. */
 export const again: Goal = {
   number: 11,
-  title: "the same command again after SIGKILL",
+  title: "the same command again after SIGKILL, at once, 13 hours and 40 days later",
   run: ({ random, share }) =>
     inFolder(async (folder) => {
       const service = await createService(random);
@@ -99,11 +99,20 @@ async function want(service: Service, command: Command, lifeMs: number): Promise
   const outcome: Outcome = { kills: 0, renewed: 0, looked: [], last: "no end", faults: [] };
   service.plan(prompt, { starts: [slowStart(random)], polls: [stillRunning], media: slowMedia });
   mkdirSync(cwd, { recursive: true });
-  const run = (argv: string[]) => spawnVidgen(argv, envOf(service, home), cwd);
+  /** How much later it is typed again. */
+  let laterMs = 0;
+  const run = (argv: string[]) => {
+    const clock = new URL(`skewed-clock.mjs?ms=${laterMs}`, import.meta.url);
+    return spawnVidgen(argv, { ...envOf(service, home), NODE_OPTIONS: `--import=${clock}` }, cwd);
+  };
   const charged = () => service.oracle.startsOf(prompt).flatMap(({ generated }) => generated ?? []);
   const endedWell = () => {
-    const lines = readJournal(home).filter(({ kind }) => kind === isNewAfter);
-    return charged().filter(({ id }) => lines.some((line) => line.id === id)).length;
+    const lines = readJournal(home);
+    const ended = lines.filter(({ kind }) => kind === isNewAfter);
+    const attemptOf = (id: string) => lines.find((line) => line.kind === "accepted" && line.id === id)?.attempt;
+    return charged().filter(({ id }) =>
+      ended.some((line) => line.id === id || (line.kind === "told" && line.attempt === attemptOf(id))),
+    ).length;
   };
   const planned = random.between(1, 3);
   for (let step = 0; step < planned + 4; step++) {
@@ -120,6 +129,7 @@ async function want(service: Service, command: Command, lifeMs: number): Promise
       say("twice", `charged ${charges.length} times, ${outcome.renewed} ended well`);
     if (ended.signal === "SIGKILL" && isToDie) {
       outcome.kills++;
+      laterMs += random.pick([0, 13 * 3600_000, 40 * 86_400_000]);
       continue;
     }
     outcome.last = `exit ${ended.code}`;

@@ -14,12 +14,13 @@ let home: string;
 let serving: Serving;
 let address: Announced;
 let videos: OpenAI["videos"];
+let models: OpenAI["models"];
 
 beforeAll(async () => {
   home = await mkdtemp(join(tmpdir(), "vidgen-openai-"));
   serving = serve(home, "--port", "0", "--media-port", "0", "--credits", "500");
   address = await serving.started;
-  ({ videos } = new OpenAI({ baseURL: `${address.base_url}/v1`, apiKey: address.api_key }));
+  ({ videos, models } = new OpenAI({ baseURL: `${address.base_url}/v1`, apiKey: address.api_key }));
 });
 
 afterAll(async () => {
@@ -64,6 +65,40 @@ test("pages through a list by itself", async () => {
   const found: string[] = [];
   for await (const { id } of videos.list({ limit: 2 })) found.push(id);
   expect(found.slice(0, 5)).toEqual(ids);
+  const oldestFirst: string[] = [];
+  for await (const { id } of videos.list({ limit: 2, order: "asc" })) oldestFirst.push(id);
+  expect(oldestFirst).toEqual(found.toReversed());
+});
+
+test("makes its two larger sizes too, and finds a model", async () => {
+  const portrait = await videos.create({ prompt: "a tower", model, size: "1024x1792" });
+  expect(portrait.size).toBe("1080x1920");
+  const landscape = await videos.create({ prompt: "a bridge", model, size: "1792x1024" });
+  expect(landscape.size).toBe("1920x1080");
+  expect(await models.retrieve(model)).toMatchObject({ id: model, object: "model" });
+  await expect(models.retrieve("sora-9")).rejects.toBeInstanceOf(NotFoundError);
+});
+
+test("is told what is not offered, and is not charged for it", async () => {
+  const { id } = await videos.create({ prompt: "a mill", model, seconds: "4" });
+  const before = (await videos.list({ limit: 100 })).data.length;
+  const video = { id };
+  const asked = [
+    videos.edit({ prompt: "at night", video }),
+    videos.extend({ prompt: "at night", seconds: "4", video }),
+    videos.createCharacter({ name: "fox", video: new File(["x"], "fox.mp4") }),
+    videos.getCharacter("fox"),
+    videos.remix(id, { prompt: "at night" }),
+  ];
+  for (const each of await Promise.allSettled(asked))
+    expect(each).toMatchObject({ status: "rejected", reason: { status: 404, code: "not_offered" } });
+  expect((await videos.list({ limit: 100 })).data.length).toBe(before);
+});
+
+test("sends no header for its option idempotencyKey: two creates with it are two videos", async () => {
+  const options = { idempotencyKey: "one" };
+  const fox = { prompt: "a fox", model, seconds: "4" as const };
+  expect((await videos.create(fox, options)).id).not.toBe((await videos.create(fox, options)).id);
 });
 
 test("sends an image as a file, and as an address in an object", async () => {
@@ -86,7 +121,9 @@ test("a create that is sent again with its Idempotency-Key is paid once, also wh
 });
 
 test("reads an error as one of OpenAI's", async () => {
-  const error: APIError = await videos.create({ prompt: "a fox", model, size: "1024x1792" }).catch((each) => each);
+  const error: APIError = await videos
+    .create({ prompt: "a fox", model, size: "1024x1536" as "1024x1792" })
+    .catch((each) => each);
   expect(error).toBeInstanceOf(APIError);
   expect([error.status, error.code, error.type]).toEqual([400, "invalid_size", "invalid_request_error"]);
   expect(error.message).toContain("size must be such as");

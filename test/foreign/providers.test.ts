@@ -296,3 +296,10 @@ describe("a look", () => {
     expect(opened).toEqual(["https://cdn.test/job1.mp4"]);
   });
 });
+
+test("a start that gets no reply is unclear, after its time limit and in words", async () => {
+  const { make, clock } = await start({ fault: () => new Promise(() => {}) });
+  void clock.sleep(timeoutMs + 1);
+  const { outcome, checkpoints } = await make();
+  expect([outcome, checkpoints]).toEqual(["unclear: no response within 30 min", ["submitting"]]);
+});

@@ -17,8 +17,8 @@ test("starts, credits and failures are counted by model and reason, and a repeat
     'vidgen_starts_total{model="ray-3"}': 1,
     'vidgen_starts_total{model="sora-2"}': 4,
     vidgen_credits_charged_total: 90,
-    // What the model refused stays paid.
-    vidgen_credits_returned_total: 30,
+    // What the model refused stays paid, and so does what an engine may be making.
+    vidgen_credits_returned_total: 20,
     'vidgen_generation_failures_total{model="sora-2",reason="refused"}': 1,
     'vidgen_generation_failures_total{model="sora-2",reason="credits"}': 1,
     'vidgen_generation_failures_total{model="sora-2",reason="failed"}': 1,

@@ -2,6 +2,7 @@ import { readdirSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";
 import { openFolder } from "../../src/server/media/folder.ts";
 import { createRetention, type Keep } from "../../src/server/retention.ts";
+import { unavailable } from "../../src/server/trouble.ts";
 import type { createVirtualClock } from "../clock.ts";
 import { createTestService, type TestService } from "./service.ts";
 
@@ -70,13 +71,14 @@ test("a record that goes takes its video with it", async () => {
   expect(await service.store.balance("local")).toBe(before);
 });
 
-test("while a video cannot be removed its record stays, the owner hears of it once, and it is tried again", async () => {
+test("while the videos cannot be reached their records stay, the owner hears of it once, and it is tried again", async () => {
   const service = await createTestService();
   const id = await service.startId();
   await service.rest();
   let isAway = true;
   const videos = await openFolder({ folder: service.folder });
-  const remove = (name: string) => (isAway ? Promise.reject(new Error("the store is away")) : videos.remove(name));
+  const remove = (name: string) =>
+    isAway ? Promise.reject(unavailable(undefined, "the store is away")) : videos.remove(name);
   const retention = await keep(service, { videosMs: day, recordsMs: day }, remove);
   await service.clock.sleep(2 * day);
   await retention.wake();
@@ -86,6 +88,38 @@ test("while a video cannot be removed its record stays, the owner hears of it on
   isAway = false;
   await retention.wake();
   expect(await service.store.generation(id)).toBeUndefined();
+});
+
+test("videos that cannot be removed keep no other one, the owner hears of the first, and they are tried again an hour later", async () => {
+  const service = await createTestService({ credits: 100_000 });
+  const start = () => service.startId();
+  // More than are removed at a time.
+  const stuck = await Promise.all(Array.from({ length: 210 }, start));
+  await service.rest();
+  const fine = await start();
+  await service.rest();
+  const videos = await openFolder({ folder: service.folder });
+  let isStuck = true;
+  let tries = 0;
+  const remove = async (name: string) => {
+    if (!isStuck || !stuck.some((id) => name.startsWith(id))) return videos.remove(name);
+    tries++;
+    throw new Error("permission denied");
+  };
+  const retention = await keep(service, { videosMs: day, recordsMs: day }, remove);
+  await service.clock.sleep(2 * day);
+  await retention.wake();
+  await service.clock.sleep(1_000);
+  expect(await service.store.generation(fine)).toBeUndefined();
+  expect(service.troubles).toHaveLength(1);
+  expect(service.troubles[0]).toMatch(
+    /^The video of the generation [-\w]{36} could not be removed; the others are, and it is tried again every hour: Error: permission denied$/,
+  );
+  expect(tries).toBe(stuck.length);
+  isStuck = false;
+  await service.clock.sleep(3_700_000);
+  expect(files(service)).toEqual([]);
+  expect(service.troubles).toHaveLength(1);
 });
 
 test("more than one pass takes is removed without waiting for the next hour", async () => {

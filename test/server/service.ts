@@ -50,8 +50,11 @@ export type ServiceOptions = {
   get?: Get;
   pace?: Pace;
   hasRefunds?: boolean;
+  isCommand?: boolean;
   /** The address behind a proxy. */
   publicUrl?: string;
+  /** What an earlier process has left: all of it goes on, or what is polled. */
+  resume?: "all" | "polled";
   /** Whoever listens at the callback addresses. */
   receive?: Post;
 };
@@ -63,6 +66,8 @@ export type TestService = {
   routes: string[];
   media: Handler;
   clock: Clock;
+  /** The price of each model that is not the usual one; a test may change it. */
+  creditsPer: Map<string, number>;
   store: Store;
   queue: Queue;
   callbacks: CallbackSender;
@@ -99,6 +104,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   const { credits = 1000, content, receive = accept, hasRefunds = true } = options;
   const { store, kill, isKilled } = createMortal(options.store ?? (await openStore(":memory:")));
   const clock = createVirtualClock();
+  const creditsPer = new Map(Object.entries(options.creditsPer ?? {}));
   const folder = options.folder ?? makeFolder();
   const videos = await openFolder({ folder });
   const rendered: RenderTask[] = [];
@@ -139,6 +145,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     clock: ownClock,
     onTrouble,
     hasRefunds,
+    isCommand: options.isCommand,
     get: options.get ?? anyImage,
     pace: options.pace ?? "fast",
     onNote: (text) => notes.push(text),
@@ -153,7 +160,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     queue.onChange(change);
     if (change.kind === "callback") void callbacks.wake();
   });
-  queue.start("polled");
+  queue.start(options.resume ?? "polled");
   void callbacks.wake();
   onTestFinished(async () => {
     if (!isKilled()) await Promise.all([queue.close(), callbacks.close()]);
@@ -169,7 +176,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     mediaUrl: () => mediaUrl,
     onTrouble,
     hasRefunds,
-    creditsPer: new Map(Object.entries(options.creditsPer ?? {})),
+    creditsPer,
     hasDirectives: options.hasDirectives ?? false,
     webhookSecret: secret,
     publicUrl: options.publicUrl,
@@ -182,6 +189,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     routes: createRoutes(appOptions).routes.map(({ path }) => path),
     clock,
     folder,
+    creditsPer,
     store,
     queue,
     callbacks,
@@ -232,7 +240,12 @@ export function bearer(key: string): { Authorization: string } {
   return { Authorization: `Bearer ${key}` };
 }
 
-type StartReply = { success: boolean; data: { id: string; created_at: string }; remaining_credits: number };
+type StartReply = {
+  success: boolean;
+  data: { id: string; created_at: string };
+  credits_charged: number;
+  remaining_credits: number;
+};
 
 export async function readStart(response: Response): Promise<StartReply> {
   return (await response.json()) as StartReply;

@@ -37,6 +37,8 @@ export type StartBehaviour = {
   charges: boolean;
   /** Whether its id can be read in the answer. */
   hasId?: boolean;
+  /** The connection breaks off after its id. */
+  isCut?: boolean;
   /** Its id is a number. */
   isNumbered?: boolean;
   answer?: ((scene: StartScene) => Answer) | undefined;
@@ -72,6 +74,7 @@ export const startBehaviours = {
     means: "accepted",
     charges: true,
     hasId: true,
+    isCut: true,
     answer: (s) => ({ status: 200, text: started(s).slice(0, -30), isCut: true }),
   },
   "accepts it with a NaN in the answer": {

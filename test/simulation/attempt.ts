@@ -41,11 +41,17 @@ export function allows(other: Attempt, mine: Attempt, now: number): boolean {
   const { command } = mine.run;
   const isReuse = mine.kind === "mcp" || (command.type === "generate" && command.earlier === "reuse");
   const ageMs = mine.intentAt - other.intentAt;
-  if (isReuse) return ageMs >= 24 * hourMs;
-  if (ageMs >= 12 * hourMs || other.overFor.has("generate")) return true;
-  if (other.noWait && other.id !== undefined) return true;
+  // Nothing unfinished has an age.
+  if (isReuse) return ageMs >= 24 * hourMs && (other.overFor.has("generate") || other.isAddressTold);
+  if (other.overFor.has("generate")) return true;
+  if (other.noWait && isPrinted(other)) return true;
   // Held by a live process at some moment since this command was typed.
   return other.holders.some(({ endedAt = now }) => endedAt > mine.run.process.startedAt);
+}
+
+/** Whether its id went to stdout. */
+function isPrinted({ id, run }: Attempt): boolean {
+  return run.said.lines.some((line) => line.toLowerCase() === id);
 }
 
 /** Whether the two ask for the same run. */

@@ -300,7 +300,8 @@ export function createDisk(now: () => number) {
       visit(root);
     },
     /** Power is lost: of what was not synced something, or nothing, is left. With `who`, of what that machine alone has written. */
-    crash(random: Random, who?: string) {
+    crash(random: Random, who?: string): { isLineTorn: boolean } {
+      let isLineTorn = false;
       const seen = new Set<Inode>();
       const visit = (inode: Inode) => {
         if (seen.has(inode)) return;
@@ -308,9 +309,14 @@ export function createDisk(now: () => number) {
         if (inode.kind === "folder") {
           if (who === undefined) undo(inode, random);
           for (const each of [...inode.entries.values()]) visit(each);
-        } else if (inode.dirtyBy !== undefined && (who === undefined || inode.dirtyBy === who)) tear(inode, random);
+        } else if (inode.dirtyBy !== undefined && (who === undefined || inode.dirtyBy === who)) {
+          tear(inode, random);
+          const bytes = contentOf(inode);
+          isLineTorn ||= bytes[0] === 0x7b && bytes.at(-1) !== 0x0a;
+        }
       };
       visit(root);
+      return { isLineTorn };
     },
     /** Another program replaces a file, at once and for good. */
     replace(path: string, bytes: Buffer) {

@@ -1,4 +1,5 @@
 import type { Generated } from "./answers.ts";
+import type { Reach } from "./probes.ts";
 import { videoOf } from "./video.ts";
 
 export type MediaAnswer = {
@@ -78,9 +79,16 @@ export const mediaBehaviours: Record<string, MediaBehaviour> = {
   "is put off (503)": () => plain(503, ""),
 };
 
-export function mediaAnswer(generated: Generated | undefined, asked: Asked, isHealthy: boolean): MediaAnswer {
+type Scene = { isHealthy: boolean; reach: Reach };
+
+export function mediaAnswer(generated: Generated | undefined, asked: Asked, { isHealthy, reach }: Scene): MediaAnswer {
   if (generated === undefined) return plain(404, "{}");
   const name = isHealthy ? undefined : generated.media[generated.downloads++];
   const behaviour = name === undefined ? undefined : mediaBehaviours[name];
-  return (behaviour ?? fine)(generated, asked);
+  const answer = (behaviour ?? fine)(generated, asked);
+  if (asked.range === undefined) return answer;
+  if (answer.status === 206) reach("a download goes on");
+  if (name === "is another version from now on") reach("a video changes during its download");
+  if (name === "brings the rest of another version") reach("the rest of another version comes");
+  return answer;
 }

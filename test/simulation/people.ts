@@ -133,6 +133,7 @@ async function generate(command: Command & { type: "generate" }, run: Run): Prom
     }
     if (noWait) {
       said.lines.push(id);
+      await client.told(begun.kind === "resumed" ? begun.earlier.attempt : begun.attempt);
       signal.throwIfAborted();
       return;
     }

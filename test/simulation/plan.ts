@@ -52,6 +52,7 @@ export function planOf(seed: string): Plan {
     aheadMs: clockError(random),
   }));
   const kind = random.pick(["generate", "generate", "generate", "reuse", "batch", "batch", "mcp", "mixed"] as const);
+  const faults = faultsOf(random, kind);
   const acts: Act[] = [];
   let last: Command | undefined;
   const commands = random.between(2, 5);
@@ -59,12 +60,12 @@ export function planOf(seed: string): Plan {
   const range = chance(0.8) ? 1 : 2;
   for (let index = 0; index < commands; index++) {
     if (chance(0.2)) {
-      const what = random.pick(["clock", "reboot", "reboot", "edit", "edit", "edit"] as const);
+      const what = faults.event();
       const computer = random.between(0, computers.length - 1);
       const when = { gapMs: gap(random), waits: chance(0.5) };
       if (what === "clock") acts.push({ what, computer, aheadMs: clockError(random), ...when });
       else if (what === "reboot") acts.push({ what, computer, ...when });
-      else acts.push({ what, how: editOf(kind, random), ...when });
+      else acts.push({ what, how: faults.edit(), ...when });
     }
     // People type the same again.
     if (last === undefined || chance(0.65)) last = commandOf(kind, random, range);
@@ -76,13 +77,14 @@ export function planOf(seed: string): Plan {
       namespace: chance(0.8) ? "1" : "2",
       key: chance(0.93) ? 0 : 1,
       callMs: 10 ** (random.next() * 3 - 2),
-      starts: Array.from({ length: random.between(0, 3) }, () => startOf(random)),
-      mishaps: chance(0.6) ? mishapsOf(random) : [],
+      starts: Array.from({ length: random.between(0, 3) }, () => startOf(random, faults)),
+      mishaps: chance(0.6) ? mishapsOf(random, faults) : [],
       gapMs: gap(random),
       waits: chance(0.55),
     });
   }
-  const troubles = chance(0.35) ? [troubleOf(random)] : [];
+  const troubles = chance(0.35) ? [troubleOf(random, faults)] : [];
+  if (chance(0.3)) addPair(acts, random, computers.length);
   return {
     seed,
     computers,
@@ -94,9 +96,96 @@ export function planOf(seed: string): Plan {
   };
 }
 
-function editOf(kind: string, random: Random): string {
+/**
+ * What can go wrong in one story: some of all faults, each with a weight of its own. A few that happen often reach states that all of them, each
+ * seldom, never do.
+ */
+type Faults = ReturnType<typeof faultsOf>;
+
+function faultsOf(random: Random, kind: string) {
   const ofResults = editNames.filter((name) => name.includes("results"));
-  return random.pick(kind === "batch" && random.next() < 0.5 ? ofResults : editNames);
+  return {
+    acceptedShare: random.pick([0, 0.2, 0.4, 0.4, 0.7]),
+    event: someOf(random, ["clock", "reboot", "edit"] as const),
+    edit: someOf(random, kind === "batch" && random.next() < 0.5 ? ofResults : editNames),
+    videoEdit: someOf(random, videoEditNames),
+    start: someOf(random, startNames),
+    status: someOf(random, Object.keys(statusBehaviours)),
+    media: someOf(random, mediaNames),
+    mishap: someOf(random, ["killed", "frozen", "Ctrl-C", "edit"] as const),
+    line: someOf(random, momentous),
+    call: someOf(random, callKinds),
+  };
+}
+
+/** Draws some of the items, and returns what picks one of them by its weight. */
+function someOf<Item>(random: Random, items: readonly Item[]): () => Item {
+  const share = random.pick([0.15, 0.4, 1]);
+  const some = items.filter(() => random.next() < share);
+  const drawn = some.length > 0 ? some : [random.pick(items)];
+  const weights = drawn.map(() => 8 ** random.next());
+  const sum = weights.reduce((total, weight) => total + weight, 0);
+  return () => {
+    let left = random.next() * sum;
+    const index = weights.findIndex((weight) => {
+      left -= weight;
+      return left < 0;
+    });
+    return drawn.at(index) as Item;
+  };
+}
+
+type CommandAct = Act & { what: "command" };
+
+/** Faults that do little alone, and belong together. */
+const pairs: readonly ((first: CommandAct, random: Random, computers: number) => Act[])[] = [
+  // A download that breaks off, and goes on with the rest of another version.
+  (first, random) => {
+    const second = random.pick(["is another version from now on", "brings the rest of another version"]);
+    const media = [random.pick(["is cut half-way", "stalls half-way"]), second];
+    return [{ ...first, mishaps: [], starts: [{ ...fineStart, media }] }];
+  },
+  // A holder that is frozen, and its neighbour, who takes over.
+  (first, random, computers) => {
+    const [on, isAfter] = [random.pick(momentous), random.next() < 0.5];
+    const frozen: Mishap = { on, nth: 1, isAfter, what: "frozen", ms: random.pick([95_000, 200_000, 400_000]) };
+    const gapMs = random.pick([20, 65_000, 130_000]);
+    const computer = random.between(0, computers - 1);
+    const namespace = random.pick(["1", "2"]);
+    const next = { ...first, name: `${first.name}'`, gapMs, computer, namespace, waits: false, mishaps: [] };
+    return [{ ...first, mishaps: [frozen] }, next];
+  },
+  // Power that is lost between a line and its fsync, and the same again.
+  (first, random) => {
+    const killed: Mishap = { on: random.pick(["intent", "accepted"]), nth: 1, isAfter: true, what: "killed", ms: 0 };
+    const reboot: Act = { what: "reboot", computer: first.computer, gapMs: 0, waits: true };
+    const next = { ...first, name: `${first.name}'`, waits: true, mishaps: [] };
+    return [{ ...first, mishaps: [killed] }, reboot, next];
+  },
+  // A generation, and the replay of its answer to the start of another.
+  (first) => {
+    if (first.command.type !== "generate") return [first];
+    const other = { ...first.command, prompt: "a train" };
+    const does = "charges, and replays the answer of another request";
+    const starts = [{ ...fineStart, does } as const];
+    const next = { ...first, name: `${first.name}'`, command: other, starts, mishaps: [], waits: true };
+    const again = { ...next, name: `${first.name}"`, starts: [] };
+    return [{ ...first, starts: [fineStart] }, next, again];
+  },
+  // A budget, and somebody who buys credits meanwhile.
+  (first, random) => {
+    if (!("maxCredits" in first.command)) return [first];
+    const command = { ...first.command, maxCredits: random.pick([25, 40]) };
+    if (command.type === "batch") command.rows = 3;
+    const starts = [0, random.pick([10, 20]), 0].map((bought) => ({ ...fineStart, bought }));
+    return [{ ...first, command, mishaps: [], starts }];
+  },
+];
+
+function addPair(acts: Act[], random: Random, computers: number): void {
+  const index = random.pick([...acts.keys()]);
+  const first = acts[index];
+  if (first?.what === "command") acts.splice(index, 1, ...random.pick(pairs)(first, random, computers));
 }
 
 function clockError(random: Random): number {
@@ -104,7 +193,11 @@ function clockError(random: Random): number {
   return random.pick([-180_000, -90_000, -5_000, 5_000, 90_000, 180_000, -Date.UTC(2026, 5, 1)]);
 }
 
+const hourMs = 3_600_000;
+
 function gap(random: Random): number {
+  // Somebody goes on in the evening, or after the holidays.
+  if (random.next() < 0.05) return random.pick([13 * hourMs, 40 * 24 * hourMs]);
   return random.pick([0, 0, 1, 5, 20, 100, 1_000, 10_000, 65_000, 130_000, 200_000, 310_000]);
 }
 
@@ -170,32 +263,43 @@ function timeoutOf(random: Random): number {
 
 const startNames = Object.keys(startBehaviours) as StartName[];
 
-function startOf(random: Random): StartPlan {
+const fineStart: StartPlan = {
+  does: "accepts it",
+  answersAfterMs: 50,
+  rendersMs: 1_000,
+  bought: 0,
+  ends: "completed",
+  lagMs: 0,
+  lostAfterMs: undefined,
+  media: [],
+};
+
+function startOf(random: Random, faults: Faults): StartPlan {
   const chance = (share: number) => random.next() < share;
   return {
-    does: chance(0.4) ? "accepts it" : random.pick(startNames),
+    does: chance(faults.acceptedShare) ? "accepts it" : faults.start(),
     answersAfterMs: random.pick([1, 50, 50, 500, 5_000, 50_000, 119_000, 125_000]),
     rendersMs: random.pick([0, 1_000, 8_000, 20_000, 60_000]),
     bought: chance(0.75) ? 0 : random.pick([10, 10, 20, 500, -20]),
     ends: chance(0.9) ? "completed" : "failed",
     lagMs: chance(0.8) ? 0 : random.pick([2_000, 20_000, 50_000]),
     lostAfterMs: chance(0.94) ? undefined : random.pick([0, 5_000, 40_000]),
-    media: chance(0.6) ? [] : Array.from({ length: random.between(1, 3) }, () => random.pick(mediaNames)),
+    media: chance(0.6) ? [] : Array.from({ length: random.between(1, 3) }, faults.media),
   };
 }
 
 const mediaNames = Object.keys(mediaBehaviours);
 
-function mishapsOf(random: Random): Mishap[] {
+function mishapsOf(random: Random, faults: Faults): Mishap[] {
   return Array.from({ length: random.next() < 0.75 ? 1 : 2 }, () => {
     const isAtLine = random.next() < 0.5;
-    const on = isAtLine ? random.pick(momentous) : random.pick(callKinds);
+    const on = isAtLine ? faults.line() : faults.call();
     return {
       on,
       nth: random.between(1, mostCalls[on]),
       isAfter: random.next() < 0.5,
-      what: random.pick(["killed", "killed", "killed", "frozen", "frozen", "frozen", "Ctrl-C", "edit"] as const),
-      edit: random.pick(videoEditNames),
+      what: faults.mishap(),
+      edit: faults.videoEdit(),
       ms: random.pick(isAtLine ? [63_000, 95_000, 200_000, 400_000] : [0, 10, 500, 15_000, 63_000, 95_000, 400_000]),
     };
   });
@@ -220,10 +324,10 @@ const mostCalls: Record<Mishap["on"], number> = {
   saved: 1,
 };
 
-function troubleOf(random: Random): Trouble {
+function troubleOf(random: Random, faults: Faults): Trouble {
   const from = random.pick([0, 0, 1_000, 10_000, 60_000]);
   return {
-    does: random.pick(Object.keys(statusBehaviours)),
+    does: faults.status(),
     from,
     until: from + random.pick([5_000, 30_000, 70_000, 200_000, 600_000]),
   };

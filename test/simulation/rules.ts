@@ -1,7 +1,9 @@
+import { exits } from "../../src/errors.ts";
 import type { Answer, Generated } from "./answers.ts";
 import { type Attempt, allows, isAgain, isNear, isSame, kindOf, nameOf } from "./attempt.ts";
 import type { Process } from "./machine.ts";
 import { type Command, type Run, rowsOf } from "./people.ts";
+import type { Reach } from "./probes.ts";
 import { keys, type Post } from "./service.ts";
 import { idOfVideo } from "./video.ts";
 
@@ -24,10 +26,11 @@ type RulesOptions = {
   now(): number;
   contentOf(path: string): Buffer | undefined;
   files(): ReadonlyMap<string, Buffer>;
+  reach: Reach;
 };
 
 /** The six points of the simulation: each throws `Broken` as soon as it does not hold. */
-export function createRules({ now, contentOf, files }: RulesOptions) {
+export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   const attempts = new Map<string, Attempt>();
   const runs = new Map<Process, Run>();
   /** The ids that each journal has. */
@@ -84,7 +87,12 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       const ids = written.get(path) ?? new Set();
       written.set(path, ids.add(String(id).toLowerCase()));
     }
-    if (kind === "claim" && process) known?.holders.push(process);
+    if (kind === "claim" && process) {
+      known?.holders.push(process);
+      reach("an attempt is taken over");
+      if (known && now() - known.intentAt > 43_200_000) reach("an attempt goes on after half a day");
+    }
+    if (kind === "told") reach("a printed id is written down");
     if (known && kind === "unknown") onUnknown(known);
     if (known && kind === "dismissed") onDismissed(known, process);
     if (known && kind !== "intent" && kind !== "claim") known.hasOutcome = true;
@@ -93,6 +101,7 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
   }
 
   function onUnknown({ run, delivered }: Attempt): void {
+    reach("an outcome is unknown");
     const accepted = delivered.find(({ behaviour }) => behaviour.means === "accepted");
     if (accepted) throw new Broken(4, `${run.process.name} calls unknown what the service "${accepted.does}"`);
   }
@@ -101,6 +110,7 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
     if (process && isWaitedFor(known, process))
       throw new Broken(4, `${process.name} dismisses ${known.attempt}, which its process is still waiting for`);
     known.dismissedAt ??= now();
+    reach("an attempt is dismissed");
   }
 
   /** Whether the process of an attempt is about to tell its outcome; another one on the same machine can know that. */
@@ -111,6 +121,7 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
   }
 
   function onLost(id: string): void {
+    reach("a generation is lost");
     for (const { unknownSince = Number.POSITIVE_INFINITY } of byId(id))
       if (now() - unknownSince < lostMs)
         throw new Broken(4, `${id} is called lost, which the service has not said for a minute`);
@@ -134,6 +145,8 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
     /** Another program replaces a file, or deletes it. */
     onReplaced(path: string, after: Buffer | undefined): void {
       replacedAt.set(path, now());
+      if (path.endsWith(".part")) reach("a partial file is replaced");
+      else reach("a saved video is replaced by another program");
       const before = contentOf(path);
       if (before) replaced.set(idOfVideo(before) ?? "", now());
       if (after) foreign.add(idOfVideo(after) ?? "");
@@ -149,6 +162,7 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       const isMeant = run?.command.type === "generate" && run.command.overwrite;
       if (!isMeant) throw new Broken(3, `${run?.process.name} replaces ${path}, without --overwrite`);
       replaced.set(idOfVideo(before) ?? "", now());
+      reach("a video is replaced with --overwrite");
     },
     onPost(process: Process, post: Post): void {
       const mine = attempts.get(post.attempt);
@@ -174,6 +188,11 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
     onDelivered(post: Post): void {
       const mine = attempts.get(post.attempt);
       mine?.delivered.push(post);
+      const { means, hasId, isCut } = post.behaviour;
+      if (post.isForeign) reach("the answer to another request is replayed");
+      if (hasId && isCut) reach("an answer is cut after the id");
+      if (hasId && means === "refused") reach("a refusal has an id");
+      if (hasId && means === "unknown") reach("an unclear start has an id");
       if (mine) onBalance(mine.run, post);
       if (post.behaviour.means === "refused") mine?.overFor.add("all");
       if (post.behaviour.means === "later") mine?.overFor.add("all");
@@ -203,6 +222,9 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       const { process, said, command } = run;
       const mine = [...attempts.values()].filter((each) => each.run.process === process && each.posts.length > 0);
       const text = said.lines.join("\n").toLowerCase();
+      if (said.code === 5) reach("a command runs out of time");
+      if (said.code === exits.interrupted.exit) reach("a command is interrupted");
+      if (text.includes("no longer holds")) reach("a process has lost its lock");
       const known = contentOf(run.journal)?.toString("utf8").toLowerCase() ?? "";
       for (const { posts, delivered } of mine) {
         for (const { generated, behaviour } of posts) {
@@ -250,6 +272,7 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
   function onBalance({ process, command }: Run, { credits }: Post): void {
     if (!("maxCredits" in command) || command.maxCredits === undefined || credits === undefined) return;
     const { credits: before, isKnown = true } = balances.get(process) ?? {};
+    if (before !== undefined && credits >= before) reach("a balance does not fall");
     balances.set(process, { credits, isKnown: isKnown && (before === undefined || credits < before) });
   }
 
@@ -279,6 +302,8 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
   function checkUnclear({ process, said }: Run, text: string): void {
     if (said.code !== 6) return;
     for (const each of attempts.values())
+      if (each.run.process !== process && text.includes(each.attempt)) reach("a start is stopped by an unclear one");
+    for (const each of attempts.values())
       if (text.includes(each.attempt) && isWaitedFor(each, process))
         throw new Broken(4, `${process.name} calls ${each.attempt} unclear, which its process is still waiting for`);
   }
@@ -298,6 +323,8 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
 
   /** After all faults somebody with each key has waited for everything: nothing that was paid for, and known here, may be missing. */
   function onTheEnd(generations: ReadonlyMap<string, Generated>): void {
+    for (const { run, posts, delivered } of attempts.values())
+      if (run.process.wasKilled && posts.length > delivered.length) reach("a process ends while its request is out");
     const left = files();
     const saved = new Set([...left.values()].map(idOfVideo));
     const lines = [...written.keys()].flatMap((path) => left.get(path)?.toString("utf8").split("\n") ?? []);

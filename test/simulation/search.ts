@@ -1,5 +1,6 @@
 import process from "node:process";
 import { type Plan, planOf } from "./plan.ts";
+import { type Probe, probeNames } from "./probes.ts";
 import { shrink } from "./shrink.ts";
 import { type Played, play } from "./story.ts";
 
@@ -11,6 +12,8 @@ export type Finding = { seed: string; broken: Broken };
 export type Searched = {
   findings: Finding[];
   stories: number;
+  /** How many stories have reached each rare state. */
+  probes: ReadonlyMap<Probe, number>;
   /** Of one core. */
   seconds: number;
 };
@@ -30,14 +33,16 @@ export async function search(seed: string, options: SearchOptions): Promise<Sear
   const end = performance.now() + ms;
   const start = process.cpuUsage();
   const findings: Finding[] = [];
+  const counts = new Map<Probe, number>(probeNames.map((name) => [name, 0]));
   let stories = 0;
   while (stories < most && performance.now() < end && (isThorough || findings.length === 0)) {
     const name = `${seed}/${stories++}`;
-    const { broken } = await play(planOf(name));
+    const { broken, probes } = await play(planOf(name));
+    for (const probe of probes) counts.set(probe, (counts.get(probe) ?? 0) + 1);
     if (broken?.message.includes(only)) findings.push({ seed: name, broken });
   }
   const { user, system } = process.cpuUsage(start);
-  return { findings, stories, seconds: (user + system) / 1e6 };
+  return { findings, stories, probes: counts, seconds: (user + system) / 1e6 };
 }
 
 /** The story of a seed in plain words; where a rule is broken, the shortest one that shows it. */

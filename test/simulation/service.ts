@@ -12,6 +12,7 @@ import {
 } from "./answers.ts";
 import type { Process } from "./machine.ts";
 import { type MediaAnswer, mediaAnswer } from "./media.ts";
+import type { Reach } from "./probes.ts";
 import type { Schedule } from "./schedule.ts";
 
 export const serviceUrl = "https://api.video.example";
@@ -50,6 +51,8 @@ export type Post = {
   does: StartName;
   /** The generation that was charged for. */
   generated: Generated | undefined;
+  /** Its answer is that to another request. */
+  isForeign: boolean;
   /** The balance that the answer tells, where it can be read. */
   credits: number | undefined;
   at: number;
@@ -57,10 +60,16 @@ export type Post = {
 
 export type Service = ReturnType<typeof createService>;
 
-type ServiceOptions = { schedule: Schedule; random: Random; troubles: readonly Trouble[]; events: ServiceEvents };
+type ServiceOptions = {
+  schedule: Schedule;
+  random: Random;
+  troubles: readonly Trouble[];
+  events: ServiceEvents;
+  reach: Reach;
+};
 
 /** A service with two accounts, and a ledger that tells the truth. */
-export function createService({ schedule, random, troubles, events }: ServiceOptions) {
+export function createService({ schedule, random, troubles, events, reach }: ServiceOptions) {
   const generations = new Map<string, Generated>();
   const credits = new Map<string, number>(keys.map((key) => [key, 1_000]));
   /** Once it is healthy again, all faults are over. */
@@ -140,18 +149,19 @@ export function createService({ schedule, random, troubles, events }: ServiceOpt
               const key = (init.headers?.Authorization ?? "").slice("Bearer ".length);
               const generated = behaviour.charges ? charge(plan, { attempt, prompt }, model, key) : undefined;
               const told = behaviour.means === "accepted" ? credits.get(key) : undefined;
+              const others = [...generations.values()].filter((each) => each.prompt !== prompt || each.key !== key);
+              const other = others.findLast((each) => events.isWritten(process, each.id))?.id;
               const post: Post = {
                 attempt,
                 prompt,
                 behaviour,
                 does: plan.does,
                 generated,
+                isForeign: other !== undefined && plan.does === "charges, and replays the answer of another request",
                 credits: told,
                 at: schedule.now(),
               };
               events.onPost(process, post);
-              const others = [...generations.values()].filter((each) => each.prompt !== prompt || each.key !== key);
-              const other = others.findLast((each) => events.isWritten(process, each.id))?.id;
               const id = generated?.id ?? random.uuid();
               if (behaviour.fails === "silence") return;
               if (behaviour.fails !== undefined) {
@@ -187,7 +197,7 @@ export function createService({ schedule, random, troubles, events }: ServiceOpt
           const generated = generations.get(id);
           const range = init.headers?.Range === undefined ? undefined : Number(/\d+/.exec(init.headers.Range)?.[0]);
           const asked = { range, ifRange: init.headers?.["If-Range"], version: Number(version) };
-          const found = mediaAnswer(generated, asked, isHealthy);
+          const found = mediaAnswer(generated, asked, { isHealthy, reach });
           arrive(1, () => resolve(() => mediaResponse(found, process, signal ?? undefined)));
         });
       });

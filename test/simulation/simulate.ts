@@ -12,19 +12,27 @@ const { values } = parseArgs({
     /** Goes on after a rule was broken, and counts. */
     all: { type: "boolean", default: false },
     only: { type: "string" },
+    /** Fails when a rare state was never reached: for runs that are long enough. */
+    probes: { type: "boolean", default: false },
   },
 });
 
 const print = (text: string) => void process.stdout.write(`${text}\n`);
 
 async function run(): Promise<void> {
-  const { seed = randomBytes(4).toString("hex"), minutes, stories, all, only } = values;
+  const { seed = randomBytes(4).toString("hex"), minutes, stories, all, only, probes } = values;
   if (seed.includes("/")) return print(await explain(seed));
   print(`seed ${seed}`);
   const most = stories === undefined ? undefined : Number(stories);
   const found = await search(seed, { ms: Number(minutes) * 60_000, stories: most, isThorough: all, only });
   const perSecond = Math.round(found.stories / found.seconds);
   print(`${found.stories} stories in ${Math.round(found.seconds)} s of one core, ${perSecond} a second`);
+  for (const [probe, count] of [...found.probes].sort(([, a], [, b]) => b - a))
+    print(`${String(count).padStart(7)} x ${probe}`);
+  if (probes && [...found.probes.values()].includes(0)) {
+    print("a state was never reached");
+    process.exitCode = 1;
+  }
   const [first] = found.findings;
   if (first === undefined) return print("none breaks a rule");
   process.exitCode = 1;

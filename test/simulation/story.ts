@@ -5,6 +5,7 @@ import { edit, videoEditNames } from "./edits.ts";
 import { type Computer, createProcess } from "./machine.ts";
 import { type Command, leaveAtOnce, type Run, type, work } from "./people.ts";
 import type { Act, Plan } from "./plan.ts";
+import type { Probe } from "./probes.ts";
 import { Broken, createRules } from "./rules.ts";
 import { createSchedule } from "./schedule.ts";
 import { createService, keys } from "./service.ts";
@@ -18,10 +19,12 @@ export type Played = {
   /** What happened, a line each, for people; empty unless it was asked for. */
   lines: string[];
   steps: number;
+  /** The rare states that it has reached. */
+  probes: ReadonlySet<Probe>;
 };
 
 const maxSteps = 60_000;
-/** Nobody waits for longer, with the longest time to wait of a command and all that may hold it up. */
+/** Nobody waits for longer after the last act, with the longest time to wait of a command and all that may hold it up. */
 const maxMs = 4 * 3_600_000;
 
 /** Plays a story to its end. The same plan gives the same story, to the byte. */
@@ -70,7 +73,9 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
       nextPid: 100,
     }),
   );
-  const rules = createRules({ now: schedule.now, contentOf: disk.content, files: disk.files });
+  const probes = new Set<Probe>();
+  const reach = (probe: Probe) => void probes.add(probe);
+  const rules = createRules({ now: schedule.now, contentOf: disk.content, files: disk.files, reach });
   let broken: Played["broken"];
   const check = (work: () => void) => {
     try {
@@ -85,6 +90,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
     schedule,
     random: createRandom(`${plan.seed}/service`),
     troubles: plan.troubles,
+    reach,
     events: {
       onPost(process, post) {
         const id = post.generated ? ` (${short(post.generated.id)})` : "";
@@ -108,6 +114,8 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
   disk.watch((change, writer) => {
     const run = runs.find(({ process }) => process.name === writer.name);
     if (change.kind === "name") {
+      if (/\.lock\/[^/]+$/.test(change.path)) reach("a stale lock is taken over");
+      if (/\.leases\/[^/]+\/[^/]+$/.test(change.path)) reach("a stale lease is taken over");
       check(() => rules.onName(change.path, change, run));
       const id = /\.mp4$/.test(change.path) ? idOfVideo(change.bytes) : undefined;
       if (id !== undefined) {
@@ -213,7 +221,11 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
     for (const process of [...computer.processes]) process.end(true);
     computer.boot++;
     computer.nextPid = 100;
-    disk.crash(createRandom(`${plan.seed}/crash`), computers.length > 1 ? computer.name : undefined);
+    const { isLineTorn } = disk.crash(
+      createRandom(`${plan.seed}/crash`),
+      computers.length > 1 ? computer.name : undefined,
+    );
+    if (isLineTorn) reach("a crash tears a line");
   };
   const change = (how: string) => {
     tell(() => how);
@@ -221,13 +233,14 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
   };
   let isDone = false;
   void direct();
-  await schedule.run(() => isDone || broken !== undefined || schedule.now() > maxMs, maxSteps);
+  const latest = maxMs + plan.acts.reduce((sum, { gapMs }) => sum + gapMs, 0);
+  await schedule.run(() => isDone || broken !== undefined || schedule.now() > latest, maxSteps);
   if (!broken && !isDone) {
     const waiting = runs.filter(({ process }) => process.endedAt === undefined).map(({ process }) => process.name);
     broken = { rule: 5, message: `${waiting.join(", ")} never ends` };
   }
   for (const { process } of runs) process.end(true);
-  return { broken, lines, steps: schedule.taken() };
+  return { broken, lines, steps: schedule.taken(), probes };
 }
 
 type LastWait = { computer: number; key: number; type: "wait" | "wait --all" };

@@ -102,8 +102,9 @@ export function toBooks([generations = [], own = [], debits = [], deliveries = [
 
 const promptOf = ({ asked }: Row): string => JSON.parse(String(asked)).request.prompt;
 
-/** What failed because processes ended is given back, and nothing else. */
+/** What failed because processes ended is given back, and nothing else: also not what an engine may be making. */
 function isWronglyPaid({ status, result, price, paid }: Row): boolean {
-  const isGivenBack = status === "failed" && isKilled(String(result));
+  const isUnclear = JSON.parse(String(result)).error_code === "unclear";
+  const isGivenBack = status === "failed" && isKilled(String(result)) && !isUnclear;
   return Number(paid) !== (isGivenBack ? 0 : Number(price));
 }

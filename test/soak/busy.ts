@@ -6,8 +6,9 @@ import { inFolder, side } from "../faults/work.ts";
 import { type Client, createClient, startedId, whileServing } from "./serve.ts";
 
 /** Beside other tests it is slower: a quick look has slack. */
-const targetsFor = (share: number) => ({ p95Ms: share === 1 ? 50 : 500, peakMb: 400 });
-const endLimitMs = 120_000;
+const targetsFor = (share: number) => ({ p95Ms: share === 1 ? 50 : 500, growthMb: 100 });
+/** Several times what it takes by itself: other work on the machine is no fault of the program. */
+const endLimitMs = 600_000;
 
 /** Goal 8: while all cores render, the service answers, and its memory does not grow with the queue. */
 export const busy: Goal = {
@@ -19,26 +20,36 @@ export const busy: Goal = {
         const targets = targetsFor(share);
         const count = portion(200, share, 4);
         const client = createClient(announced, count);
+        const startAll = (bodies: object[]) =>
+          Promise.all(bodies.map(async (body) => startedId(await client.start(body))));
+        // What the renders themselves take, most of it for two large ones at once, and what the system keeps of it.
+        const large = Array.from({ length: 2 * availableParallelism() }, (_, index) => ({
+          ...bodyOf(index),
+          ...largest,
+        }));
+        const warmUp = await watch(client, await startAll(large));
+        const warmMb = readPeakMb(pid);
         const started = performance.now();
-        const ids = await Promise.all(
-          Array.from({ length: count }, async (_, index) => startedId(await client.start(bodyOf(index)))),
-        );
+        const ids = await startAll(Array.from({ length: count }, (_, index) => bodyOf(index)));
         const looks = await watch(client, ids);
         const seconds = ((performance.now() - started) / 1_000).toFixed(0);
         client.close();
         const peakMb = readPeakMb(pid);
         const p95Ms = percentile(looks.ms, 0.95);
-        const faults = [...looks.faults];
+        const faults = [...warmUp.faults, ...looks.faults];
         if (p95Ms > targets.p95Ms) faults.push(`95 in 100 status reads took up to ${p95Ms.toFixed(0)} ms`);
-        if (peakMb !== undefined && peakMb > targets.peakMb) faults.push(`it took ${peakMb} MB`);
+        if (peakMb !== undefined && warmMb !== undefined && peakMb - warmMb > targets.growthMb)
+          faults.push(`it took ${peakMb} MB, and ${warmMb} MB with hardly a queue`);
         const figures =
           `${count} at once on ${availableParallelism()} cores in ${seconds} s, ` +
           `status p50 ${percentile(looks.ms, 0.5).toFixed(1)} ms, p95 ${p95Ms.toFixed(1)} ms of ${looks.ms.length}; ` +
-          `${peakMb ?? "unknown"} MB at the most`;
-        return { figures, target: `p95 within ${targets.p95Ms} ms, memory under ${targets.peakMb} MB`, faults };
+          `${peakMb ?? "unknown"} MB at the most, ${warmMb ?? "unknown"} MB with hardly a queue`;
+        return { figures, target: `p95 within ${targets.p95Ms} ms, ${targets.growthMb} MB more at the most`, faults };
       }),
     ),
 };
+
+const largest = { resolution: "1080p", aspectRatio: "16:9" };
 
 /** Some of each kind: backgrounds of every size and shape. */
 function bodyOf(index: number): object {

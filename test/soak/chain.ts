@@ -35,7 +35,7 @@ export const chain: Goal = {
     return {
       figures:
         `${kills} kills; of ${rounds.length * count} generations ${sum(({ completed }) => completed)} completed, ` +
-        `${sum(({ lost }) => lost)} failed since it was unclear whether the second service had them, and were given back; ` +
+        `${sum(({ lost }) => lost)} failed since it was unclear whether the second service had them; ` +
         `${sum(({ creates }) => creates)} creates there`,
       target: "none created twice, each video that of its prompt",
       faults: rounds.flatMap(({ faults }, index) => faults.map((fault) => `round ${index + 1}: ${fault}`)),

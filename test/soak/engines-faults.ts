@@ -14,6 +14,8 @@ export type Trouble = {
   onPoll?(server: Pick<Fake, "jobs" | "fail">): void;
   /** The words with which a generation may fail although it is clear what became of its create. */
   excuse?: RegExp;
+  /** Whether a job that was paid for goes on for ever: its provider answers, and nobody can read what. */
+  staysOpen?: boolean;
   /** Whether a create may reach the server long after it was sent. */
   isLate?: boolean;
   /** How often the service itself is killed or stopped. */
@@ -103,7 +105,7 @@ export const troubles: Record<string, TroubleMaker> = {
         server.forget();
       }
     },
-    excuse: /no longer knows this video's job|made this video, but it could not be downloaded: HTTP 404/,
+    excuse: /no longer knows this video's job|made this video, but it could not be downloaded from \S+: HTTP 404/,
   }),
   "a failed job, as HTTP 4xx or 5xx where the kind does so": (random) => ({
     onPoll(server) {
@@ -128,7 +130,7 @@ export const troubles: Record<string, TroubleMaker> = {
           ? undefined
           : new Response('{"detail":"not yet"}', { status: random.pick([400, 404, 409, 422]) });
       },
-      ...(isForEver && { excuse: /made this video, but it could not be downloaded: HTTP 4/ }),
+      ...(isForEver && { excuse: /made this video, but it could not be downloaded from \S+: HTTP 4/ }),
     };
   },
   "a video that is cut, stalls, half an .mp4, a page, empty, another one twice"(random, clock) {
@@ -158,7 +160,12 @@ export const troubles: Record<string, TroubleMaker> = {
         if (kind === "silent") await clock.sleep(40_000);
         return kind === "other" ? new Response('{"status":"ok"}') : html(random.pick([200, 429, 500, 502, 503]));
       },
-      ...(isForEver && { excuse: /which was making this video, has not answered for (30|1440) min/ }),
+      // ComfyUI, which is asked whether it took a create, could not answer that.
+      ...(isForEver && {
+        excuse:
+          /which was making this video, has not answered for (30|1440) min|unclear whether \S+ makes this video \(the local/,
+        staysOpen: true,
+      }),
     };
   },
   "the service killed or stopped again and again": (random) => ({ restarts: random.between(2, 6) }),

@@ -31,6 +31,11 @@ export const fakes: Record<KindId, (options: Omit<SglangOptions, "model">) => Fa
 
 export const kindIds = Object.keys(fakes) as KindId[];
 
+/** Whether an engine of a kind charges for its jobs. */
+export function isPaid(kind: KindId): boolean {
+  return kind === "openrouter" || kind === "ai-sdk";
+}
+
 /**
  * A create that went out, as the network saw it: "unclear" unless the service got the whole reply, and that tells a job or refuses the
  * request. `repliedAtMs` is when a reply that tells a job came back, whether or not the service still wanted it.

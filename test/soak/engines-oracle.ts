@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { StoredGeneration } from "../../src/server/store/store.ts";
 import { timeoutMs } from "./engines-faults.ts";
-import { type Sent, videoOf } from "./engines-network.ts";
+import { isPaid, type Sent, videoOf } from "./engines-network.ts";
 import { engineUrl } from "./engines-process.ts";
 import type { Story } from "./engines-world.ts";
 
@@ -32,7 +32,10 @@ function judgeCreates({ request: { prompt } }: StoredGeneration, story: Story): 
 }
 
 function judgeEnd(generation: StoredGeneration, story: Story, folder: string): string[] {
-  if (generation.status === "processing") return ["it is processing for ever"];
+  const { status, checkpoint } = generation;
+  // The others wait for its place.
+  const staysOpen = story.trouble.staysOpen && isPaid(story.kind) && checkpoint?.state !== "submitting";
+  if (status === "processing") return staysOpen ? [] : ["it is processing for ever"];
   if (generation.status === "completed") return judgeVideo(generation, story, folder);
   const error = generation.error ?? "";
   return isTrue(error, generation, story) ? [] : [`it failed without a good reason: ${error}`];

@@ -55,11 +55,16 @@ export function operationOf(id: string): string {
   return JSON.stringify({ id });
 }
 
-export function createWorkflowEngine({ folder, models, ...options }: Options, io: ServerIo): Engine {
+/** Writes the workflow that the fake of ComfyUI runs, and returns its path. */
+export function writeWorkflow(folder: string): string {
   const file = join(folder, ".workflow.json");
   const text = { class_type: "CLIPTextEncode", inputs: { text: "{{prompt}}" } };
   writeFileSync(file, JSON.stringify({ "6": text, "9": { class_type: "SaveVideo", inputs: {} } }));
-  const workflow = readWorkflow(file, models);
+  return file;
+}
+
+export function createWorkflowEngine({ folder, models, ...options }: Options, io: ServerIo): Engine {
+  const workflow = readWorkflow(writeWorkflow(folder), models);
   return createComfyUiEngine({ ...options, models, key: undefined, upstreamModel: "wan.json", workflow }, io);
 }
 

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { type HttpBindings, serve } from "@hono/node-server";
 import type { Fake, FakeOptions } from "../server/engines/videos/fakes/fake.ts";
 import { fakes, type KindId, model, promptIn } from "./engines-network.ts";
+import { writeWorkflow } from "./engines-others.ts";
 
 /** A create that arrived, by the engine's own clock: `performance.now()`. */
 export type Arrived = { prompt: string; arrivedAtMs: number; answeredAtMs?: number };
@@ -20,13 +21,14 @@ export type EngineServer = {
   close(): Promise<void>;
 };
 
-export async function listenAsEngine(kind: KindId, options: FakeOptions): Promise<EngineServer> {
+/** `folder` is for the workflow of ComfyUI, which no engine without one can be. */
+export async function listenAsEngine(kind: KindId, options: FakeOptions, folder?: string): Promise<EngineServer> {
   const fake = fakes[kind](options);
   const arrived: Arrived[] = [];
   const answering = { creates: 0, downloads: 0 };
   const note = async (request: Request, { outgoing }: HttpBindings) => {
     const isCreate = request.method === "POST";
-    if (!isCreate && !request.url.endsWith("/content")) return;
+    if (!isCreate && !/\/(content|view\?.*)$/.test(request.url)) return;
     const what = isCreate ? "creates" : "downloads";
     answering[what]++;
     outgoing.once("close", () => answering[what]--);
@@ -44,12 +46,13 @@ export async function listenAsEngine(kind: KindId, options: FakeOptions): Promis
   };
   const server = serve({ fetch, port: 0, hostname: "127.0.0.1" }) as Server;
   await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const isComfyUi = kind === "comfyui" && folder !== undefined;
   return {
     fake,
     arrived,
     answering,
-    flags: ["--engine", `${model}=http://127.0.0.1:${port}`],
+    flags: ["--engine", `${model}=${isComfyUi ? `comfyui:${url}#${writeWorkflow(folder)}` : url}`],
     async close() {
       const closed = once(server, "close");
       server.close();

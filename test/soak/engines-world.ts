@@ -7,7 +7,7 @@ import { createVirtualClock } from "../clock.ts";
 import type { Random } from "../faults/random.ts";
 import { findUnfinished } from "../server/store/records.ts";
 import { type Trouble, type TroubleMaker, timeoutMs } from "./engines-faults.ts";
-import { createNetwork, type KindId, model, type Network } from "./engines-network.ts";
+import { createNetwork, isPaid, type KindId, model, type Network } from "./engines-network.ts";
 import { type Process, type ProcessOptions, startProcess } from "./engines-process.ts";
 
 const apiKey = "key";
@@ -44,8 +44,9 @@ export async function runStory(kind: KindId, makeTrouble: TroubleMaker, options:
   const life = createLife(settings, sent, random.fork("life"));
   void trouble.live?.({ forget });
   const [ids] = await Promise.all([startSome(life, settings, random.fork("starts")), life.live(restarts)]);
-  const patienceMs = ["openrouter", "ai-sdk"].includes(kind) ? paidPatienceMs(timeoutMs) : timeoutMs;
-  const endMs = limitMs(restarts, patienceMs);
+  const patienceMs = isPaid(kind) ? paidPatienceMs(timeoutMs) : timeoutMs;
+  // What stays open has outlived every limit by then.
+  const endMs = trouble.staysOpen && isPaid(kind) ? 2 * patienceMs : limitMs(restarts, patienceMs);
   while ((await findUnfinished(store)).length > 0 && clock.now() < endMs) await clock.sleep(20_000);
   const generations = await Promise.all(ids.map((id) => store.generation(id)));
   life.end();

@@ -8,7 +8,13 @@ import { slowness } from "../slowness.ts";
 import { type Answer, type Asked, ask, createAgent } from "./ask.ts";
 
 /** What a service tells when it starts. */
-export type Announced = { base_url: string; media_url: string; api_key: string; webhook_secret: string };
+export type Announced = {
+  base_url: string;
+  media_url: string;
+  api_key: string;
+  webhook_secret: string;
+  page_url: string | null;
+};
 
 /** A service that runs in a process of its own. */
 export type Serving = {
@@ -21,7 +27,8 @@ export type Serving = {
   end(signal: NodeJS.Signals): Promise<void>;
 };
 
-const startLimitMs = 30_000 * slowness;
+/** Some bring a large database up to date first. */
+const startLimitMs = 300_000 * slowness;
 
 /** Starts `vidgen serve` with its state in a folder. */
 export function serve(home: string, ...flags: string[]): Serving {

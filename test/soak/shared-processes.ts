@@ -56,7 +56,7 @@ export function whileSharing<Result>(random: Random, work: (shared: Shared) => P
       const listening = await Promise.all(
         opened.map(async (process) => ({ ...process, announced: await process.started() })),
       );
-      key ||= listening.map(({ announced }) => announced.api_key).find(Boolean) ?? "";
+      key = listening.map(({ announced }) => announced.api_key).find(Boolean) ?? key;
       return listening.map((process) => ({ ...process, announced: { ...process.announced, api_key: key } }));
     };
     const books = async (cost: number) => toBooks(await askAll(pool, bookQueries(cost)));

@@ -4,8 +4,10 @@ import { postgresPrograms } from "../needs.ts";
 import { sharedAway } from "./shared-away.ts";
 import { sharedKeys } from "./shared-keys.ts";
 import { sharedEngine, sharedKilled } from "./shared-killed.ts";
+import { sharedRotation } from "./shared-rotation.ts";
+import { sharedUpgrade } from "./shared-upgrade.ts";
 
 // The goals of several processes on one database, in full.
-for (const goal of [sharedKilled, sharedEngine, sharedAway, sharedKeys])
+for (const goal of [sharedKilled, sharedEngine, sharedAway, sharedKeys, sharedRotation, sharedUpgrade])
   if (postgresPrograms) prove(goal, 1);
   else test.skip(`${goal.number}. ${goal.title}: there is no PostgreSQL on this machine`);

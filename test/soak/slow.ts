@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import type { Socket } from "node:net";
 import { type Goal, portion } from "../faults/goal.ts";
 import type { Random } from "../faults/random.ts";
@@ -19,7 +20,9 @@ type Kind = {
 type Target = Announced & { id: string; random: Random };
 
 const headersMs = 12_000;
-const bodiesMs = 32_000;
+/** A body that keeps coming may be a slow upload. */
+const bodiesMs = 302_000;
+const unreadMs = 32_000;
 const mostMs = 250;
 
 const head = ({ base_url, api_key }: Target, path: string) =>
@@ -109,8 +112,8 @@ const patient: Kind[] = [
   {
     name: "never reads its videos",
     address: "media_url",
-    limitMs: bodiesMs,
-    readsAfterMs: bodiesMs - 3_000,
+    limitMs: unreadMs,
+    readsAfterMs: unreadMs - 3_000,
     open: (socket, target) => socket.write(video(target).repeat(400)),
   },
 ];
@@ -133,19 +136,25 @@ export const slow: Goal = {
         const work = createWork(client, id);
         const before = await work.during(() => pause(500));
         let cuts: Cut[] = [];
+        let uploaded: number | undefined;
         const during = await work.during(async () => {
-          cuts = await Promise.all(clients.map((kind) => hold(kind, target)));
+          const holding = Promise.all(clients.map((kind) => hold(kind, target)));
+          if (share === 1) uploaded = await upload(target);
+          cuts = await holding;
         });
         client.close();
         const p99 = percentile(during.times, 0.99);
         const faults = [...before.faults, ...during.faults, ...cuts.flatMap(faultsOf)];
+        // 402 is an answer too: the others have spent the credits.
+        if (share === 1 && uploaded !== 200 && uploaded !== 402)
+          faults.push(`a slow upload was answered with ${uploaded}`);
         if (p99 >= mostMs) faults.push(`normal requests took ${Math.round(p99)} ms at p99`);
         return { figures: figures(cuts, during.times), target: goalText, faults };
       }),
     ),
 };
 
-const goalText = `all cut, headers within ${headersMs / 1_000} s, bodies within ${bodiesMs / 1_000} s; normal ones under ${mostMs} ms at p99`;
+const goalText = `all cut, headers within ${headersMs / 1_000} s, bodies within ${bodiesMs / 1_000} s; an upload of 45 s is taken; normal ones under ${mostMs} ms at p99`;
 
 /** Some megabytes: four hundred of it do not fit into any buffer on the way. */
 async function makeVideo(client: Client): Promise<string> {
@@ -166,6 +175,24 @@ async function drip(socket: Socket, random: Random, bit: () => string): Promise<
     await pause(random.between(300, 1_200));
     if (socket.writable) socket.write(bit());
   }
+}
+
+/** A start whose body takes 45 s to arrive, as one with an image over a slow line does. Resolves with the status of its reply; `undefined` when it was cut. */
+async function upload(target: Target): Promise<number | undefined> {
+  const body = `${JSON.stringify({ prompt: "a fox [fail]", model: "sora-2" })}${" ".repeat(4_500_000)}`;
+  const socket = dial(portOf(target.base_url));
+  let reply = "";
+  socket.setEncoding("latin1").on("data", (data) => {
+    reply += data;
+  });
+  socket.write(`${head(target, "/api/generate")}Connection: close\r\nContent-Length: ${body.length}\r\n\r\n`);
+  for (let at = 0; at < body.length && !socket.destroyed; at += 10_000) {
+    socket.write(body.slice(at, at + 10_000));
+    await pause(100);
+  }
+  if (!socket.closed) await once(socket, "close");
+  const status = /^HTTP\/1\.1 (\d+)/.exec(reply)?.[1];
+  return status === undefined ? undefined : Number(status);
 }
 
 type Cut = { kind: Kind; ms: number | undefined };
@@ -242,6 +269,6 @@ function figures(cuts: Cut[], times: number[]): string {
   const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
   return (
     `${cuts.filter(isCut).length} of ${cuts.length} cut in time, headers within ${seconds(longest(headersMs))}, ` +
-    `bodies within ${seconds(longest(bodiesMs))}; ${times.length} normal requests, ${Math.round(percentile(times, 0.99))} ms at p99`
+    `bodies within ${seconds(longest(bodiesMs))}, those that read nothing within ${seconds(longest(unreadMs))}; ${times.length} normal requests, ${Math.round(percentile(times, 0.99))} ms at p99`
   );
 }

@@ -67,7 +67,8 @@ function endOf({
   shards,
   double_rows,
 }: BatchStatus): VidgenError | undefined {
-  const isOdd = double_rows.length > 0 || (shards !== null && shards.missing.length + shards.double.length > 0);
+  const areShardsOdd = shards !== null && shards.missing.length + shards.double.length > 0;
+  const isOdd = double_rows.length > 0 || areShardsOdd;
   if (done === rows && !isOdd) return undefined;
   const codes: [ErrorCode, number][] = [
     ["unknown", unknown],
@@ -76,9 +77,15 @@ function endOf({
     ["pending", missing + running + Number(isOdd)],
   ];
   const code = codes.find(([, count]) => count > 0)?.[0] ?? "pending";
-  return new VidgenError(
-    code,
-    done === rows ? "The results files do not fit together." : `${done} of ${countRows(rows)} done.`,
-    { hint: "The same `vidgen batch` command as before goes on, and pays for no row twice." },
-  );
+  const message = done === rows ? "The results files do not fit together." : `${done} of ${countRows(rows)} done.`;
+  const same = "the same `vidgen batch` command as before";
+  const hints = [
+    ...(unknown + lost > 0
+      ? [`Check your account; what was charged, or may have been, is left alone until ${same} has --retry-unknown.`]
+      : []),
+    ...(failed > 0 ? [`Start failed rows again, and pay again, with ${same} and --retry-failed.`] : []),
+    ...(missing + running > 0 ? [`Go on with ${same}: it pays for no row twice.`] : []),
+    ...(areShardsOdd ? ["Give the results file of each shard once."] : []),
+  ];
+  return new VidgenError(code, message, { hint: hints.join("\n") });
 }

@@ -152,7 +152,7 @@ async function run(opened: Batch, running: Running, { command, io, output }: Bat
     output.event(event);
     if (event.event !== "ended") return;
     if (output.json) generations.push({ ...event, event: undefined });
-    if (event.status === "completed" && event.error === null) output.line(event.file ?? event.video_url ?? "");
+    if (event.status === "completed" && event.error === null) output.line(progress.lineOf(event));
   };
   const { failFast, writeInfoJson } = options;
   const how = {

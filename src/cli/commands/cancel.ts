@@ -1,5 +1,5 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { Cancelled } from "../../client/cancel.ts";
+import type { Client } from "../../client/client.ts";
 import { asVidgenError, compareSeverity, usage, type VidgenError } from "../../errors.ts";
 import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -18,7 +18,7 @@ function declare(program: CommandUnknownOpts) {
     .description(
       "Cancels generations that have not ended, at the service where each was started, and says which credits came back. The local service can, unless a server of real models goes on with it; a service that cannot is told as such (exit code 1), and nothing is changed.",
     )
-    .argument("<id...>", 'ids of generations, "last" for the newest')
+    .argument("<id...>", 'ids of generations, or at least 8 characters of each; "last" for the newest')
     .addOption(localOption())
     .addOption(engineOption())
     .addOption(baseUrlOption());
@@ -35,17 +35,21 @@ async function cancel(typed: string[], given: Options, { io, output, defer }: Co
   const { locateGenerations } = await import("../generations.ts");
   const services = await openServices({ ...options, output }, io);
   defer(services.close);
-  const { find } = await locateGenerations(options, services, io);
+  const { findForChange } = await locateGenerations(options, services, io);
   // Nothing is cancelled when one of them cannot be told.
-  const located = await Promise.all(typed.map(find));
+  const located = await Promise.all(typed.map(findForChange));
   const found = [...new Map(located.map((each) => [each.id, each])).values()];
   const documents: object[] = [];
   const errors: VidgenError[] = [];
   for (const each of found) {
     try {
-      const { generation, creditsReturned } = await cancelOne(each, io.signal);
+      const { generation, creditsReturned, wasOver } = await cancelOne(each, io.signal);
       documents.push({ credits_returned: creditsReturned ?? null, ...generation });
-      output.note(`Cancelled ${each.id}${creditsText(creditsReturned)}.`);
+      output.note(
+        wasOver
+          ? `${each.id} was cancelled before. Nothing was changed, and no credits came back now.`
+          : `Cancelled ${each.id}${creditsText(creditsReturned)}.`,
+      );
     } catch (thrown) {
       io.signal.throwIfAborted();
       const error = asVidgenError(thrown);
@@ -59,7 +63,7 @@ async function cancel(typed: string[], given: Options, { io, output, defer }: Co
   if (worst) throw worst;
 }
 
-async function cancelOne({ id, open }: LocatedGeneration, signal: AbortSignal): Promise<Cancelled> {
+async function cancelOne({ id, open }: LocatedGeneration, signal: AbortSignal): ReturnType<Client["cancel"]> {
   const session = await open();
   return session.client.cancel(id, { signal }).catch(async (error) => {
     throw await session.explainNotFound(error, id);

@@ -1,9 +1,10 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Earlier } from "../../client/attempts.ts";
 import type { ReadyStart } from "../../client/client.ts";
-import { defaultModel } from "../../client/models.ts";
+import { shorten } from "../../client/credentials.ts";
+import { defaultModel, guessModel } from "../../client/models.ts";
 import type { RequestInput } from "../../client/request.ts";
-import type { StartRequest } from "../../client/schema.ts";
+import type { Started, StartRequest } from "../../client/schema.ts";
 import { beforePaying, usage } from "../../errors.ts";
 import {
   baseUrlOption,
@@ -26,12 +27,12 @@ import { withEngine } from "../engines.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
 import { explainLocalCredits } from "../local.ts";
 import { withService } from "../onboarding.ts";
-import { withResumeHint } from "../resume.ts";
+import { waitCommand, withResumeHint } from "../resume.ts";
 import type { Session } from "../session.ts";
-import { findModelSetting } from "../settings.ts";
-import { formatAge } from "../terminal/format.ts";
+import { findModelSetting, findOutputSetting } from "../settings.ts";
+import { formatAge, formatPrice } from "../terminal/format.ts";
 import { createProgress, ringAfter, showStart } from "../terminal/progress.ts";
-import { canAsk, readPrompt } from "../terminal/prompts.ts";
+import { askWhether, canAsk, readPrompt } from "../terminal/prompts.ts";
 import { createReporter, type Reporter } from "../terminal/reporter.ts";
 import {
   checkInfoPath,
@@ -105,16 +106,19 @@ async function generate(typed: string | undefined, given: Options, context: Gene
   const ready = await prepare(typed, options, context).catch(stop);
   if (!ready) return;
   const { session, target, outputPath, times } = ready;
+  const startedAt = io.now();
   const started = await ready.startOrResume();
-  const { id, document } = started;
+  const { id, document, credits } = started;
   try {
     if (!options.wait) return await printId(session, started, context);
     const follow = () => session.collect(id, { ...times, target, reporter });
     const collected = await ringAfter(options.bell ?? false, follow, io);
-    const print = { outputPath, extra: document, open: options.open ?? false, output };
+    const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);
+    const tookMs = ready.isResumed ? undefined : io.now() - startedAt;
+    const print = { outputPath, extra: document, open: options.open ?? false, tookMs, credits, saveCommand, output };
     const result = collectedResult(collected, session.isInProcess(), output);
     await printResult(result, print, io);
-    reporter.ended(id, result, { isNew: true });
+    reporter.ended(id, result);
   } catch (error) {
     throw reporter.stopped(id, withResumeHint(error, id, { ...options, outputPath }, io));
   }
@@ -132,9 +136,8 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const { readImages } = await import("../../client/images.ts");
   const times = readTimes(options);
   const { open = false, overwrite = false } = options;
-  const given = chooseOutputPath(options, context);
-  const { input, outputPath: asked } = await resolveInput(typed, options, context);
-  const outputPath = asked ?? given;
+  const given = await chooseOutputPath(options, context);
+  const { input, outputPath } = await resolveInput(typed, { ...options, given }, context);
   checkInfoPath(outputPath, options);
   const request = buildRequest({ ...input, images: await readImages(input.images, { onNote: output.note }) });
   const how = howEarlier(options);
@@ -150,21 +153,22 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   defer(begun.release);
   const ready = { session, request, target: begun.target, outputPath: begun.target?.outputPath ?? outputPath, times };
   if (begun.kind === "new") {
-    return { ...ready, startOrResume: () => startOnce({ session, begun, request }, context) };
+    return { ...ready, isResumed: false, startOrResume: () => startOnce({ session, begun, request }, context) };
   }
   const { earlier, file } = begun;
   const { id, attempt } = earlier;
   const document = earlierDocument(earlier);
   reporter.tell({ event: "started", id, attempt, model: earlier.request.model, resumed: true });
   const outcome = how === "reuse" ? "nothing is charged" : "--again starts a new one";
-  output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
-  if (file === undefined)
-    return { ...ready, startOrResume: async (): Promise<StartResult> => ({ id, attempt, document }) };
-  output.note(`${id} is already saved.`);
+  if (file === undefined) {
+    output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
+    const resumed: StartResult = { id, attempt, document };
+    return { ...ready, isResumed: true, startOrResume: async () => resumed };
+  }
   if (options.writeInfoJson) await session.client.addInfo(id, file, io);
   const result = savedResult(id, file);
   await printResult(result, { outputPath, extra: document, open, output }, io);
-  reporter.ended(id, result, { isNew: false });
+  reporter.ended(id, result);
   return undefined;
 }
 
@@ -174,8 +178,11 @@ function howEarlier({ again, reuse }: Options): Earlier {
   return reuse ? "reuse" : "resume";
 }
 
-/** Where the video goes; `undefined` when it is not to be saved. */
-function chooseOutputPath(options: Options, { io, output, command }: GenerateContext): string | undefined {
+/** Where the video goes, by flag or setting; `undefined` when neither says it. */
+async function chooseOutputPath(
+  options: Options,
+  { io, output, command }: GenerateContext,
+): Promise<string | undefined> {
   const { wait, open = false } = options;
   const asked = options.output ?? (options.download ? "." : undefined);
   if (!wait && asked !== undefined)
@@ -186,28 +193,46 @@ function chooseOutputPath(options: Options, { io, output, command }: GenerateCon
     throw usage("--no-wait cannot be combined with --timeout: wait later with `vidgen wait <id> --timeout ...`.");
   checkOutputPath(asked, { open, output }, io);
   noteOutputPath(asked, output);
-  return asked ?? (options.local && wait ? "." : undefined);
+  return asked ?? (wait ? await findOutputSetting(io) : undefined);
 }
 
-/** The fields of the request, from the command line and the settings, or asked for at a terminal; then `outputPath` may be an answer too. */
+/**
+ * The fields of the request, and where the video goes: from the command line and the settings (`given`), or asked for at a terminal. A local
+ * video is always saved: its URL may end with the command.
+ */
 async function resolveInput(
   typed: string | undefined,
-  options: Options,
+  options: Options & { given: string | undefined },
   context: GenerateContext,
 ): Promise<{ input: RequestInput; outputPath: string | undefined }> {
   const { io } = context;
-  const { set = [] } = options;
+  const { set = [], given } = options;
+  const defaultPath = options.local && options.wait ? "." : undefined;
   const { texts, images } = readFieldFlags(context.command);
   const prompt = await readPrompt(typed, io);
   const usualModel = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
-  if (prompt !== undefined)
-    return { input: { texts: { ...texts, prompt, model: usualModel }, images, set }, outputPath: undefined };
+  if (prompt !== undefined) {
+    const model = await confirmModel(usualModel, options, context);
+    return { input: { texts: { ...texts, prompt, model }, images, set }, outputPath: given ?? defaultPath };
+  }
   if (!canAsk(context, io))
     throw usage("A prompt is missing.", 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
   const { askForInput } = await import("../interactive.ts");
-  const hasPath = options.output !== undefined || options.download || options.dryRun || !options.wait;
+  const isSaved = options.wait && !options.dryRun;
   const flags = (values: object) => flagWords(context.command, { ...options, ...values });
-  return askForInput({ texts, images, set, usualModel }, { ...options, isPathAsked: !hasPath, flags }, context);
+  return askForInput(
+    { texts, images, set, usualModel },
+    { ...options, outputPath: given, defaultPath, isSaved, flags },
+    context,
+  );
+}
+
+/** The model, or at a terminal the one that was meant by a slip. An engine may have models that vidgen does not know. */
+async function confirmModel(model: string, { dryRun, engine }: Options, context: GenerateContext): Promise<string> {
+  const guess = guessModel(model);
+  if (guess === undefined || dryRun || engine !== undefined || !canAsk(context, context.io)) return model;
+  const isMeant = await askWhether(`Unknown model "${shorten(model)}". Did you mean ${guess}?`, true, context.io);
+  return isMeant ? guess : model;
 }
 
 /** Sends the request, and prints the id as soon as it is known. */
@@ -216,12 +241,13 @@ async function startOnce(
   { io, output, reporter }: GenerateContext,
 ): Promise<StartResult> {
   // Read before the request, so that nothing stands between the answer and the id.
-  const prices = session.isLocal ? undefined : await session.client.prices();
+  const before = session.isLocal ? undefined : await session.client.balance();
   const end = await begun.sendUntilKnown(io).finally(showStart(output, io));
   if (end.kind !== "accepted")
     throw reporter.notStarted(end.kind, session.isLocal ? explainLocalCredits(end.error) : end.error);
-  const { generation, remaining_credits } = end.started;
-  const cost = prices?.next(request.model, remaining_credits);
+  const { generation, credits_charged, remaining_credits } = end.started;
+  const fell = before === undefined || remaining_credits === undefined ? undefined : before - remaining_credits;
+  const credits = session.isLocal ? undefined : credits_charged;
   reporter.tell({
     event: "started",
     id: generation.id,
@@ -229,12 +255,21 @@ async function startOnce(
     model: request.model,
     resumed: false,
     remaining_credits,
-    credits: cost,
+    credits,
+    balance_fell: credits_charged === undefined ? fell : undefined,
   });
+  const cost = session.isLocal ? localCost(session) : remoteCost(end.started, fell);
+  output.note(`Started ${generation.id} (${request.model}${cost}).`);
+  const document = { ...generation, credits_charged, remaining_credits };
+  return { id: generation.id, attempt: begun.attempt, document, credits };
+}
+
+/** The price is what the service states alone: the balance falls also by what others spend. */
+function remoteCost({ credits_charged, remaining_credits }: Started, fell: number | undefined): string {
+  const price = formatPrice({ credits: credits_charged });
   const left = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
-  const credits = `${cost === undefined ? "" : `, for ${cost} credits`}${left}`;
-  output.note(`Started ${generation.id} (${request.model}${session.isLocal ? localCost(session) : credits}).`);
-  return { id: generation.id, attempt: begun.attempt, document: { ...generation, remaining_credits } };
+  if (price !== undefined) return `, ${price}${left}`;
+  return fell !== undefined && fell > 0 ? `${left}; the balance fell by ${fell}` : left;
 }
 
 function localCost({ engine }: Session): string {
@@ -256,5 +291,5 @@ async function printId(
   io.signal.throwIfAborted();
 }
 
-/** A generation that was started, now or earlier, and the fields that `--json` prints of it. */
-type StartResult = { id: string; attempt: string; document: object };
+/** A generation that was started, now or earlier, the fields that `--json` prints of it, and what it cost where that is known. */
+type StartResult = { id: string; attempt: string; document: object; credits?: number | undefined };

@@ -1,15 +1,17 @@
+import { isAbsolute, relative } from "node:path";
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { isUnclear, listAttempts } from "../../client/attempts.ts";
 import { datedEntries, type Entry, statuses } from "../../client/history.ts";
 import { isUuid } from "../../client/id.ts";
 import type { Journal } from "../../client/journal.ts";
+import { models } from "../../client/models.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { localOption, withDetails } from "../command.ts";
+import { localOption, readTime, withDetails, withSuggestions } from "../command.ts";
 import type { Context } from "../context.ts";
-import { findLast, last } from "../generations.ts";
+import { findLast, findNamed, isNamedBy, last, minTyped, namesOf, tooShortError } from "../generations.ts";
 import { localBaseUrl } from "../local.ts";
-import { formatAge, formatUsd } from "../terminal/format.ts";
+import { formatAge, formatNumber, formatUsd } from "../terminal/format.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
 import { cutMark } from "../terminal/text.ts";
 
@@ -22,31 +24,48 @@ function declare(program: CommandUnknownOpts) {
     .command("list")
     .summary("list the generations started on this machine")
     .description(
-      "Lists the generations started on this machine, newest first, from its journal: id, status, model, age, credits left or what it cost, the file or why there is none, the service where there are two, prompt.",
+      "Lists the generations started on this machine, newest first, from its journal: id, status, model, age, what it cost, the file or why there is none, the service where there are two, prompt.",
     )
-    .argument("[id]", "with --open: the generation (default: the newest one)")
+    .argument(
+      "[words...]",
+      "only generations with these words in their prompt; with --open: an id (default: the newest one)",
+    )
     .addOption(new Option("--status <name>", "only generations with this status").choices(statuses))
+    .addOption(modelOption())
+    .option("--since <time>", "only generations of the last such time, e.g. 7d or 12h")
     .option("-L, --limit <number>", "maximum number of generations", "30")
     .addOption(localOption("local generations only"))
     .option("--open", "open the saved video of a generation")
     .option("--dismiss <attempt>", "close an attempt with an unknown outcome, after you have checked your account")
     .option("--forget <id>", "remove a generation or an attempt from the journal")
     .option("-y, --yes", "with --forget, also one that may have been charged and whose video is not saved");
-  const examples = ["vidgen list", "vidgen list --open last", "vidgen list --status unknown"];
+  const examples = [
+    "vidgen list",
+    "vidgen list red fox --since 7d",
+    "vidgen list --open last",
+    "vidgen list --status unknown",
+  ];
   return withDetails(command, { examples });
 }
 
+const modelOption = () =>
+  withSuggestions(new Option("-m, --model <id>", "only generations of this model"), () =>
+    models.map(({ id, characteristic }) => [id, characteristic]),
+  );
+
 type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** Prints what this machine has started, newest first, from the journal; opens the video of `typed` with `--open`. Asks no service. */
-async function list(typed: string | undefined, options: Options, { io, output }: Context): Promise<void> {
+/** Prints what this machine has started, newest first, from the journal; opens the video of an id with `--open`. Asks no service. */
+async function list(words: string[], options: Options, { io, output }: Context): Promise<void> {
   const { open, dismiss, forget, yes } = options;
   const [first, second] = Object.entries({ open, dismiss, forget }).flatMap(([name, value]) =>
     value === undefined ? [] : name,
   );
   if (second !== undefined) throw usage(`--${first} and --${second} cannot be combined.`);
-  if (typed !== undefined && !open)
-    throw usage("An id works with --open only.", `\`vidgen status ${typed}\` shows how a generation is.`);
+  const [typed, ...more] = words;
+  if (first !== undefined && more.length > 0) throw usage(`--${first} takes one id.`);
+  if (typed !== undefined && (dismiss !== undefined || forget !== undefined))
+    throw usage(`--${first} takes one id, and "${typed}" is another word.`);
   if (yes && forget === undefined) throw usage("--yes works with --forget only.");
   const { findJournal } = await import("../services.ts");
   const { journal } = await findJournal(false, { ...io, onNote: output.note });
@@ -55,9 +74,11 @@ async function list(typed: string | undefined, options: Options, { io, output }:
   if (forget !== undefined) return forgetEntry(forget, { yes, journal, output });
   if (!/^[1-9]\d{0,8}$/.test(options.limit))
     throw usage(`--limit must be a whole number above 0, not "${options.limit}".`);
-  const entries = await listAttempts({ ...options, limit: Number(options.limit) }, journal, io);
+  const isMeant = createFilter(words, options, io.date());
+  const entries = await listAttempts({ ...options, limit: Number(options.limit), isMeant }, journal, io);
   const documents = entries.map(({ request, reason, place: _, holder: __, told: ___, content, ...entry }) => ({
     ...entry,
+    credits: isLocal(entry) && entry.credits !== undefined ? 0 : entry.credits,
     sha256: content?.sha256,
     model: request.model,
     prompt: request.prompt,
@@ -70,13 +91,61 @@ async function list(typed: string | undefined, options: Options, { io, output }:
     (await formatEntries(entries, { width, mark: cutMark(io.env), date: io.date, show })).join("\n"),
     documents,
   );
-  if (entries.length === 0) output.note(emptyNote(options));
   if (entries.some(({ status }) => status === "unknown")) output.note(unclearNote);
+  if (entries.length === 0) output.note(emptyNote(words, options));
+  else if (width !== undefined && !output.json) output.note(await summarize(entries, journal, Number(options.limit)));
 }
 
-function emptyNote({ status, local }: Options): string {
-  if (status === undefined && !local) return "No generations have been started on this machine yet.";
-  return `No generation that was started here ${[local ? "is local" : "", status ? `is ${status}` : ""].filter(Boolean).join(" and ")}.`;
+/** Which entries the words and flags ask for; an id counts as a word of its generation. Throws `usage` for a time that is none. */
+function createFilter(words: readonly string[], { model, since }: Options, now: Date): (entry: Entry) => boolean {
+  const first = since === undefined ? undefined : now.getTime() - readTime(since, "--since");
+  const isIn = (word: string, entry: Entry) =>
+    entry.request.prompt.toLowerCase().includes(word.toLowerCase()) || isNamedBy(word, entry);
+  return (entry) =>
+    (model === undefined || entry.request.model === model) &&
+    (first === undefined || Date.parse(entry.at) >= first) &&
+    words.every((word) => isIn(word, entry));
+}
+
+function emptyNote(words: readonly string[], { status, local, model, since }: Options): string {
+  const asked = [
+    local ? "is local" : "",
+    status ? `is ${status}` : "",
+    model ? `is by ${model}` : "",
+    since ? `is of the last ${since}` : "",
+    words.length > 0 ? `has "${words.join(" ")}" in its prompt` : "",
+  ].filter(Boolean);
+  if (asked.length === 0) return "No generations have been started on this machine yet.";
+  return `No generation that was started here ${asked.join(" and ")}.`;
+}
+
+/** Such as "3 generations: 20 credits, $0.40, 1 of unknown cost; 960 credits left". */
+async function summarize(entries: readonly Entry[], journal: Pick<Journal, "entries">, limit: number): Promise<string> {
+  const prices = entries.map(priceOf);
+  const sumOf = (unit: "credits" | "usd") =>
+    prices.reduce((sum, price) => sum + (typeof price === "object" ? (price[unit] ?? 0) : 0), 0);
+  const [credits, usd, unknown] = [sumOf("credits"), sumOf("usd"), prices.filter((price) => price === "?").length];
+  const costs = [
+    credits > 0 ? countCredits(credits) : "",
+    usd > 0 ? formatUsd(usd) : "",
+    unknown > 0 ? `${formatNumber(unknown)} of unknown cost` : "",
+  ].filter(Boolean);
+  const count = entries.length === 1 ? "1 generation" : `${formatNumber(entries.length)} generations`;
+  const shown = entries.length < limit ? count : `The newest ${count} (-L shows more)`;
+  const recent = await journal.entries(() => false).catch(() => []);
+  const services = [...new Set(entries.filter((entry) => !isLocal(entry)).map(({ base_url }) => base_url))];
+  const left = services.flatMap((service) => {
+    const told = recent.find(
+      ({ base_url, remaining_credits }) => base_url === service && remaining_credits !== undefined,
+    );
+    const where = services.length > 1 ? ` at ${new URL(service).host}` : "";
+    return told?.remaining_credits === undefined ? [] : `${countCredits(told.remaining_credits)} left${where}`;
+  });
+  return [`${shown}${costs.length > 0 ? `: ${costs.join(", ")}` : ""}`, ...left].join("; ");
+}
+
+function countCredits(credits: number): string {
+  return credits === 1 ? "1 credit" : `${formatNumber(credits)} credits`;
 }
 
 /** Opens a saved video in the default player, and prints its path. Throws `output` where there is no such file. */
@@ -107,7 +176,7 @@ async function openSaved(
 }
 
 const unclearNote =
-  "Attempts without an id may have been charged: the service never replied. Check your account for a generation from that time;\n" +
+  "Attempts that are unknown may have been charged: no usable response came. Check your account for a generation from that time;\n" +
   "`vidgen wait <id>` fetches it, `vidgen list --dismiss <attempt>` closes the attempt.";
 
 export async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
@@ -164,19 +233,14 @@ function lossError({ attempt, id, status }: Entry): VidgenError {
   );
 }
 
-/** As many as `list` shows of an id at a terminal; fewer may be a slip. */
-const minTyped = 8;
-
 /**
  * The entry whose id or attempt begins with the typed text, if it is the only one. Throws `not_found`, and `usage` for less than eight
  * characters of an id that has more.
  */
 async function findEntry(typed: string, journal: Journal): Promise<Entry> {
-  const isNamed = (name: string | undefined) => name === typed || (typed.length >= minTyped && name?.startsWith(typed));
-  const isMeant = ({ id, attempt }: Entry) => isNamed(attempt) || isNamed(id);
-  const [entry, other] = typed === "" ? [] : (await journal.entries()).filter(isMeant);
-  if (!entry && typed.length < minTyped)
-    throw usage(`"${typed}" is too short: give at least ${minTyped} characters of an id or an attempt.`);
+  const entries = typed === "" ? [] : await journal.entries();
+  const [entry, other] = findNamed(typed, entries, { namesOf, least: minTyped });
+  if (!entry && typed.length < minTyped) throw tooShortError(typed);
   if (!entry)
     throw new VidgenError("not_found", `The journal has no attempt or generation ${typed}.`, {
       hint: "`vidgen list` shows them.",
@@ -196,13 +260,13 @@ type Layout = {
 /** One line per entry. A terminal gets a table of its width, with short ids; a script gets all of each entry, with tabs in between. */
 async function formatEntries(entries: Entry[], { width, mark, date, show }: Layout): Promise<string[]> {
   const cells = entries.map((entry) => {
-    const { attempt, id = `(${attempt.slice(0, 8)})`, base_url, request, file, reason = "" } = entry;
-    const isLocal = base_url === localBaseUrl;
+    const { attempt, id = `(${shortenId(attempt)})`, base_url, request, file, reason = "" } = entry;
     const status = entry.status === "unknown" ? "unknown!" : entry.status;
-    const credits = isLocal ? localCost(entry) : String(entry.remaining_credits ?? "-");
-    const service = isLocal ? "local" : new URL(base_url).host;
+    const service = isLocal(entry) ? "local" : new URL(base_url).host;
     const age = formatAge(entry, { date });
-    return [id, status, request.model, age, credits, file ?? reason, service, request.prompt].map(show);
+    return [id, status, request.model, age, formatPrice(priceOf(entry)), file ?? reason, service, request.prompt].map(
+      show,
+    );
   });
   if (width === undefined) return cells.map((row) => row.join("\t"));
   if (entries.length === 0) return [];
@@ -212,7 +276,7 @@ async function formatEntries(entries: Entry[], { width, mark, date, show }: Layo
   const results = entries.map(({ file, reason = "" }) =>
     file === undefined
       ? cut(show(reason), shareOf(width), { mark })
-      : cut(show(file), shareOf(width), { position: "start", mark }),
+      : cut(show(nearPath(file)), shareOf(width), { position: "start", mark }),
   );
   const isOneService = new Set(entries.map(({ base_url }) => base_url)).size < 2;
   return formatTable(
@@ -221,7 +285,7 @@ async function formatEntries(entries: Entry[], { width, mark, date, show }: Layo
       { header: "STATUS", cells: column(1) },
       { header: "MODEL", cells: column(2), rank: 2 },
       { header: "AGE", cells: column(3), rank: 1 },
-      { header: "CREDITS", cells: column(4), rank: 5 },
+      { header: "COST", cells: column(4), rank: 5 },
       { header: "FILE OR REASON", cells: results, rank: 3 },
       { header: "SERVICE", cells: isOneService ? [] : column(6), rank: 4 },
       { header: "PROMPT", cells: column(7) },
@@ -231,10 +295,32 @@ async function formatEntries(entries: Entry[], { width, mark, date, show }: Layo
   );
 }
 
-/** The local service's credits cost nothing; a provider behind it is paid in USD. */
-function localCost({ cost, is_preview }: Entry): string {
-  if (cost !== undefined) return formatUsd(cost);
-  return is_preview === false ? "-" : "free";
+/** What a start has cost, as far as its service has stated it. */
+type Price = { credits?: number; usd?: number } | "free" | "?" | "-";
+
+/** A failed one may have got its credits back. The local service's credits cost nothing; a provider behind it is paid in USD. */
+function priceOf(entry: Entry): Price {
+  const { status, id, cost, credits, is_preview } = entry;
+  if (cost !== undefined) return { usd: cost };
+  if (status === "unsent" || (status === "refused" && id === undefined)) return "-";
+  if (isLocal(entry)) return is_preview === false ? "?" : "free";
+  if (credits === undefined || status === "failed") return "?";
+  return credits === 0 ? "free" : { credits };
+}
+
+function formatPrice(price: Price): string {
+  if (typeof price === "string") return price;
+  return price.usd === undefined ? String(price.credits) : formatUsd(price.usd);
+}
+
+function isLocal({ base_url }: Pick<Entry, "base_url">): boolean {
+  return base_url === localBaseUrl;
+}
+
+/** A path below the current folder is shown from there. */
+function nearPath(file: string): string {
+  const near = relative("", file);
+  return near.startsWith("..") || isAbsolute(near) ? file : near;
 }
 
 /** The beginning of a UUID stands for it in every command. */

@@ -1,16 +1,23 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { checkApiKey, checkBaseUrl, withScheme } from "../../client/credentials.ts";
 import { type ErrorCode, usage, VidgenError } from "../../errors.ts";
-import type { Io } from "../../io.ts";
 import { baseUrlOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { configPath, findBaseUrl, resolveBaseUrl, saveLogin } from "../settings.ts";
-import { askSecret, askText, canAsk, checkedBy, readStdin } from "../terminal/prompts.ts";
+import type { KeyCheck } from "../key-check.ts";
+import { checkOutputSetting, configPath, findBaseUrl, findOutputSetting, saveLogin, saveSetting } from "../settings.ts";
+import { formatNumber } from "../terminal/format.ts";
+import { programName } from "../terminal/output.ts";
+import { askSecret, askText, canAsk, checkedBy, readPath, readStdin } from "../terminal/prompts.ts";
 
 export function addLogin(program: CommandUnknownOpts, context: Context): void {
+  const { io, output } = context;
   declare(program).action(async (options) => {
-    const baseUrl = await login(options, context);
-    await context.output.result("", { ok: true, base_url: baseUrl });
+    const { baseUrl, credits } = await login(options, context);
+    const outputPath = await chooseOutput(options, context);
+    await output.result("", { ok: true, base_url: baseUrl, remaining_credits: credits });
+    if (credits !== undefined) output.note(`${formatNumber(credits)} credits left.`);
+    const place = outputPath === undefined ? " -o fox.mp4" : "";
+    output.note(`Next: ${programName(io.env)} generate "a red fox runs through snow at dusk"${place}`);
   });
 }
 
@@ -19,7 +26,7 @@ function declare(program: CommandUnknownOpts) {
     .command("login")
     .summary("check and save an API key")
     .description(
-      "Asks for an API key, checks it with the service, and saves it. The key is never passed on the command line.",
+      "Asks for the service's base URL and an API key, checks both, and saves them; asks where to save videos. The key is never passed on the command line.",
     )
     .option("--with-token", "read the key from stdin")
     .addOption(baseUrlOption("the service the key is for"));
@@ -30,60 +37,82 @@ function declare(program: CommandUnknownOpts) {
 
 type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** Asks for a key, checks it with the service, and saves it. Returns the base URL. */
-export async function login(options: Options, context: Context): Promise<string> {
+/** Asks for a key, checks it with the service, and saves it. Returns the base URL, and the balance where the service tells it. */
+export async function login(options: Options, context: Context): Promise<{ baseUrl: string; credits?: number }> {
   const { io, output } = context;
   const baseUrl = await chooseBaseUrl(options, context);
   const key = await readKey(options, baseUrl, context);
   output.hide(key);
-  const { traceFetch } = await import("../terminal/trace.ts");
-  const verdict = await checkKey(baseUrl, key, { ...io, fetch: traceFetch(io.fetch, baseUrl, output, io) });
+  const { accepted, ...known } = await checkKey(baseUrl, key, context);
   const path = await saveLogin(baseUrl, key, io);
-  output.note(`${verdict} Saved in plain text in ${path}, which only you can read.`);
+  output.note(`${accepted} Saved in plain text in ${path}, which only you can read.`);
   if (io.env.VIDGEN_API_KEY) output.note("VIDGEN_API_KEY is set and overrides the saved key.");
-  return baseUrl;
+  return { baseUrl, ...known };
 }
 
 const checkLimitMs = 30_000;
 const tryAgain = "Check the base URL and your network, then try again.";
 
-/** Checks a key with the service. Returns the note to print; throws when the key must not be saved. */
-async function checkKey(baseUrl: string, apiKey: string, io: Io): Promise<string> {
+/** Checks a key with the service. `accepted` is the note to print; throws when the key must not be saved. */
+async function checkKey(baseUrl: string, apiKey: string, context: Context) {
+  const { verdict, said, httpStatus, ...known } = await tryService(baseUrl, apiKey, context);
+  if (verdict === "denied") throw notSaved("auth", `The service rejected this key: ${said}.`, { httpStatus });
+  const unusual = `The service did not reject the key, but its response is unusual: ${said}. If the key does not work, check the base URL.`;
+  return { accepted: verdict === "accepted" ? "The service accepted the key." : unusual, ...known };
+}
+
+/** Sends one free request, without a key to see whether this is the service at all. Throws when it is not, or cannot be used now. */
+async function tryService(baseUrl: string, apiKey: string | undefined, { io, output }: Context): Promise<KeyCheck> {
   const { tryKey } = await import("../key-check.ts");
   const { describeFailure } = await import("../../client/reply.ts");
-  const checking = tryKey({ baseUrl, apiKey, limitMs: checkLimitMs }, io);
-  const { verdict, said, httpStatus } = await checking.catch((error) => {
+  const { traceFetch } = await import("../terminal/trace.ts");
+  const options = { baseUrl, ...(apiKey === undefined ? {} : { apiKey }), limitMs: checkLimitMs };
+  const trying = tryKey(options, { ...io, fetch: traceFetch(io.fetch, baseUrl, output, io) });
+  const check = await trying.catch((error) => {
     if (io.signal.aborted) throw error;
     throw notSaved("network", `Could not reach ${baseUrl}: ${describeFailure(error)}.`, { hint: tryAgain });
   });
-  switch (verdict) {
-    case "accepted":
-      return "The service accepted the key.";
-    case "unusual":
-      return `The service did not reject the key, but its response is unusual: ${said}. If the key does not work, check the base URL.`;
-    case "denied":
-      throw notSaved("auth", `The service rejected this key: ${said}.`, { httpStatus });
-    case "unavailable":
-      throw notSaved("network", `The service cannot check the key right now: ${said}.`, { httpStatus, hint: tryAgain });
-    case "foreign":
-      throw notSaved("rejected", `${baseUrl} does not respond like the video service: ${said}.`, {
-        httpStatus,
-        hint: tryAgain,
-      });
-  }
+  const { verdict, said, httpStatus } = check;
+  if (verdict === "unavailable")
+    throw notSaved("network", `The service is not available right now: ${said}.`, { httpStatus, hint: tryAgain });
+  if (verdict === "foreign")
+    throw notSaved("rejected", `${baseUrl} does not respond like the video service: ${said}.`, {
+      httpStatus,
+      hint: tryAgain,
+    });
+  return check;
 }
 
 function notSaved(code: ErrorCode, message: string, details: { httpStatus?: number; hint?: string }): VidgenError {
   return new VidgenError(code, `${message} Nothing was saved.`, details);
 }
 
+/** The base URL: the known one, or at a terminal an answer. There it is tried at once: a typing error is found before the key is asked for. */
 async function chooseBaseUrl(options: Options, context: Context): Promise<string> {
   const { io } = context;
+  const isAsked = !options.withToken && canAsk(context, io);
   const known = await findBaseUrl(options.baseUrl === undefined ? undefined : withScheme(options.baseUrl), io);
-  if (known !== undefined) return known;
-  if (options.withToken || !canAsk(context, io)) return resolveBaseUrl(options.baseUrl, io);
-  const answer = await askText("The service's base URL:", checkedBy(checkBaseUrlAnswer), io);
-  return checkBaseUrlAnswer(answer);
+  if (known !== undefined) {
+    if (isAsked) await tryService(known, undefined, context);
+    return known;
+  }
+  if (!isAsked) throw usage("The service's base URL is missing.", "Give --base-url <url> or set VIDGEN_BASE_URL.");
+  const check = checkedBy((text) => tryService(checkBaseUrlAnswer(text), undefined, context));
+  return checkBaseUrlAnswer(await askText("The service's base URL:", check, io));
+}
+
+/** Where videos are saved from now on: as it is set, or at a terminal an answer, which is saved too; `undefined` for nowhere. */
+async function chooseOutput({ withToken }: Options, context: Context): Promise<string | undefined> {
+  const { io, output } = context;
+  const known = await findOutputSetting(io);
+  if (known !== undefined || withToken || !canAsk(context, io)) return known;
+  const check = checkedBy((text) => text.trim() === "" || checkOutputSetting(readPath(text, io), "The place"));
+  const question = "Where should videos be saved? (folder/ or .; Enter: print the URL only)";
+  const answer = readPath(await askText(question, check, io), io);
+  if (answer === "") return undefined;
+  await saveSetting("output", answer, io);
+  output.note("`vidgen config` shows the settings, and changes them.");
+  return answer;
 }
 
 function checkBaseUrlAnswer(text: string): string {

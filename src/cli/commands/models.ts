@@ -1,10 +1,20 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { defaultModel, findModel, findSimilar, type Model, models } from "../../client/models.ts";
+import {
+  aspectRatios,
+  defaultModel,
+  findModel,
+  findSimilar,
+  type Model,
+  maxLocalSeconds,
+  models,
+} from "../../client/models.ts";
 import { usage } from "../../errors.ts";
 import { collectValues, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { type EngineOffer, findOffers } from "../local.ts";
+import { type EngineOffer, findOffers, localBaseUrl } from "../local.ts";
 import { findModelSetting } from "../settings.ts";
+import { formatNumber, formatUsd } from "../terminal/format.ts";
+import { plainLine } from "../terminal/output.ts";
 
 export function addModels(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((id, options) => showModels(id, options, context));
@@ -17,14 +27,19 @@ function declare(program: CommandUnknownOpts) {
     .description(
       "Lists the models and what each is good at; with --engine those of a provider or of your own server, with prices and limits where it tells them. This costs nothing, and a provider needs no key for it.",
     )
-    .argument("[model]", "show this one alone")
+    .argument("[model]", "show this one alone, with what is known of its price, lengths and ratios")
     .option(
       "--engine <spec>",
       "list those of a provider or of a server of your own, such as openrouter or http://gpu-1:8091",
       collectValues,
     );
   return withDetails(command, {
-    examples: ["vidgen models", "vidgen models --engine openrouter", "vidgen models veo-3.1 --engine openrouter"],
+    examples: [
+      "vidgen models",
+      "vidgen models veo-3.1",
+      "vidgen models --engine openrouter",
+      "vidgen models veo-3.1 --engine openrouter",
+    ],
   });
 }
 
@@ -35,17 +50,59 @@ async function showModels(id: string | undefined, { engine }: Options, context: 
   if (engine !== undefined) return showOffers(id, engine, context);
   const { io, output } = context;
   const preset = (await findModelSetting(io)) ?? defaultModel;
-  const shown = id === undefined ? models : [findOne(id)];
-  const width = Math.max(...shown.map((model) => model.id.length));
-  const lines = shown.map(
-    (model) => `${model.id.padEnd(width)}  ${model.characteristic}${model.id === preset ? " (default)" : ""}`,
-  );
-  const documents = shown.map((model) => ({
-    id: model.id,
-    characteristic: model.characteristic,
-    default: model.id === preset,
-  }));
+  if (id !== undefined) return showOne(findOne(id), preset, context);
+  const width = Math.max(...models.map((model) => model.id.length));
+  const lines = models.map((model) => describeModel(model, { preset, width }));
+  const documents = models.map((model) => documentOf(model, preset));
   await output.result(lines.join("\n"), documents);
+}
+
+function describeModel({ id, characteristic }: Model, { preset, width }: { preset: string; width: number }): string {
+  return `${id.padEnd(width)}  ${characteristic}${id === preset ? " (default)" : ""}`;
+}
+
+function documentOf({ id, characteristic }: Model, preset: string) {
+  return { id, characteristic, default: id === preset };
+}
+
+/** Prints a model with what is known of its price, by this machine's journal, and of what it takes. */
+async function showOne(model: Model, preset: string, { io, output }: Context): Promise<void> {
+  const { findJournal } = await import("../services.ts");
+  const { listPrices, priceFieldsOf } = await import("../../client/price.ts");
+  const { journal } = await findJournal(false, { ...io, onNote: output.note });
+  const entries = await journal.entries(() => false).catch(() => []);
+  // The local service's credits cost nothing; what a provider behind it has charged does.
+  const prices = listPrices(entries, model.id).filter(
+    ({ base_url, cost }) => base_url !== localBaseUrl || cost !== undefined,
+  );
+  const described = prices.map(({ base_url, request, credits, cost }) => {
+    const fields = priceFieldsOf(request).map(([name, value]) =>
+      name === "duration" ? `${value} s` : `${name} ${value}`,
+    );
+    const price = cost === undefined ? `${formatNumber(credits ?? 0)} credits` : formatUsd(cost);
+    const where = base_url === localBaseUrl ? "with --engine" : `at ${new URL(base_url).host}`;
+    return `  ${plainLine(`${price} ${where}${fields.length > 0 ? `: ${fields.join(", ")}` : ""}`)}`;
+  });
+  const { images } = model;
+  const lines = [
+    describeModel(model, { preset, width: 0 }),
+    ...(images ? [`Images: ${images.min} to ${images.max}`] : []),
+    `Length: as the service has it; with --local up to ${maxLocalSeconds} s`,
+    `Ratio: as the service has it, such as ${aspectRatios.join(", ")}`,
+    prices.length === 0
+      ? "Price: free with --local; otherwise not known before the service has stated it"
+      : "Price: free with --local, and as stated for earlier videos:",
+    ...described,
+  ];
+  const stated = prices.map(({ base_url, request, at, credits, cost }) => ({
+    base_url,
+    ...Object.fromEntries(priceFieldsOf(request)),
+    credits: cost === undefined ? credits : undefined,
+    cost,
+    at,
+  }));
+  const document = { ...documentOf(model, preset), images, aspect_ratios: aspectRatios, prices: stated };
+  await output.result(lines.join("\n"), [document]);
 }
 
 function findOne(id: string): Model {

@@ -1,8 +1,13 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { shorten } from "../../client/credentials.ts";
+import type { Entry } from "../../client/history.ts";
+import type { Generation } from "../../client/schema.ts";
 import { usage, VidgenError } from "../../errors.ts";
+import type { Io } from "../../io.ts";
 import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { withEngineFlag } from "../engines.ts";
+import { formatAge } from "../terminal/format.ts";
 import { plainLine } from "../terminal/output.ts";
 import { checkVideoUrl } from "../terminal/result.ts";
 
@@ -14,9 +19,11 @@ function declare(program: CommandUnknownOpts) {
   const command = program
     .command("status")
     .summary("show the status of a generation")
-    .description("Prints the id of a generation, its status, and its URL when there is one.")
-    .argument("[id]", 'id of a generation, "last" for the newest (default: the newest running one)')
-    .option("--exit-status", "exit with 4 if it failed, with 5 while it is running")
+    .description(
+      "Prints the id of a generation, its status, and its URL when there is one: at a terminal as a sentence, for a script with tabs between them.",
+    )
+    .argument("[id]", 'id of a generation, "last" for the newest (default: the newest running one, else the newest)')
+    .option("--exit-status", "exit with 4 if it failed, with 5 while it is running, with 6 if that is unclear")
     .addOption(localOption())
     .addOption(engineOption())
     .addOption(baseUrlOption());
@@ -38,7 +45,8 @@ async function status(typed: string | undefined, given: Options, { io, output, d
   const services = await openServices({ ...options, output }, io);
   defer(services.close);
   const generations = await locateGenerations(options, services, io);
-  const { id, open } = await (typed === undefined ? generations.findRunning() : generations.find(typed));
+  const located = await (typed === undefined ? generations.findRunningOrLast() : generations.find(typed));
+  const { id, open } = located;
   const session = await open();
   const generation = await session.client.status(id, { signal: io.signal }).catch(async (error) => {
     throw await session.explainNotFound(error, id);
@@ -50,9 +58,33 @@ async function status(typed: string | undefined, given: Options, { io, output, d
   if (videoUrl !== undefined) checkVideoUrl(videoUrl, generation.id, output);
   const fields = [generation.id, generation.status, videoUrl].filter((field) => field !== undefined);
   const document = isShown ? generation : { ...generation, video_url: null, thumbnail_url: null };
-  await output.result(fields.map(plainLine).join("\t"), document);
-  if (!isShown && generation.status === "completed") output.note(`Save it with: vidgen wait ${id} -o <file>`);
+  const { entry } = located;
+  const file = await findFile(entry, io);
+  const text = io.stdout.isTTY
+    ? describe(generation, { where: file === undefined ? videoUrl : `saved as ${file}`, entry }, io)
+    : fields.map(plainLine).join("\t");
+  await output.result(text, document);
+  if (!isShown && generation.status === "completed" && !(io.stdout.isTTY && file !== undefined))
+    output.note(file === undefined ? `Save it with: vidgen wait ${id} -o <file>` : `Already saved: ${file}`);
   if (failure) output.note(errorText(generation.error) ?? "The service gave no reason.");
   if (!options.exitStatus || generation.status === "completed") return;
   throw failure ?? new VidgenError("pending", "Still generating.", { id: generation.id });
+}
+
+/** Where its video was saved, if that is still there. */
+async function findFile(entry: Entry | undefined, { disk }: Pick<Io, "disk">): Promise<string | undefined> {
+  if (entry?.file === undefined || entry.file === "-") return undefined;
+  return disk.stat(entry.file).then(
+    () => entry.file,
+    () => undefined,
+  );
+}
+
+type Known = { where: string | undefined; entry: Entry | undefined };
+
+/** A generation in one line for a person. */
+function describe({ id, status }: Generation, { where, entry }: Known, io: Io): string {
+  const about =
+    entry && ` (${shorten(entry.request.prompt, 40)}, ${entry.request.model}), started ${formatAge(entry, io)} ago`;
+  return plainLine(`${id}${about ?? ""}: ${status}${where === undefined ? "" : `, ${where}`}`);
 }

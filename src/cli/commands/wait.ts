@@ -1,5 +1,4 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { hasFailed } from "../../client/follow.ts";
 import { isDistinct } from "../../client/naming.ts";
 import { compareSeverity, usage, type VidgenError } from "../../errors.ts";
 import {
@@ -19,9 +18,10 @@ import {
 import type { Context } from "../context.ts";
 import { withEngineFlag } from "../engines.ts";
 import type { Generations, LocatedGeneration } from "../generations.ts";
-import { isOver, resumeHint, withResumeHint } from "../resume.ts";
+import { isOver, resumeHint, waitCommand, withResumeHint } from "../resume.ts";
 import type { Session } from "../session.ts";
-import { errorDocument } from "../terminal/output.ts";
+import { findOutputSetting } from "../settings.ts";
+import { errorDocument, type Output } from "../terminal/output.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { createReporter, type Reporter } from "../terminal/reporter.ts";
 import {
@@ -63,12 +63,15 @@ function declare(program: CommandUnknownOpts) {
   });
 }
 
-type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+type Flags = ReturnType<ReturnType<typeof declare>["opts"]>;
+
+/** The flags, and where the videos go wherever that was set. */
+type Options = Omit<Flags, "output"> & { output: string | undefined };
 
 /** Follows existing generations concurrently, and saves them with `-o`. Throws the worst error. */
-async function wait(typed: string[], given: Options, context: Context): Promise<void> {
-  const options = withEngineFlag(given);
+async function wait(typed: string[], given: Flags, context: Context): Promise<void> {
   const { io, output, defer } = context;
+  const options = { ...withEngineFlag(given), output: given.output ?? (await findOutputSetting(io)) };
   const { all, open = false } = options;
   if (all && typed.length > 0) throw usage("--all and ids cannot be combined.");
   if (typed.includes("")) throw usage("An id is empty.");
@@ -87,11 +90,18 @@ async function wait(typed: string[], given: Options, context: Context): Promise<
   const reporter = createReporter(createProgress(output, io), output, io);
   const waiting = { ...context, options, reporter };
   const follow = async () =>
-    isOne ? waitForOne(found[0] ?? (await generations.findRunning()), waiting) : waitForAll(found, waiting);
+    isOne ? waitForOne(found[0] ?? (await findNewest(generations, output)), waiting) : waitForAll(found, waiting);
   await ringAfter(options.bell ?? false, follow, io);
 }
 
 type Waiting = Context & { options: Options; reporter: Reporter };
+
+async function findNewest({ findRunning }: Generations, { note }: Pick<Output, "note">): Promise<LocatedGeneration> {
+  const newest = await findRunning();
+  if (newest.others > 0)
+    note(`${newest.others === 1 ? "1 more is" : `${newest.others} more are`} running: vidgen wait --all`);
+  return newest;
+}
 
 /** Each generation once, even if two of the typed ids stand for the same one. */
 async function findTyped(typed: string[], { find }: Generations): Promise<LocatedGeneration[]> {
@@ -106,7 +116,9 @@ async function waitForOne({ id, open }: LocatedGeneration, waiting: Waiting): Pr
     throw reporter.stopped(id, error);
   };
   const session = await open().catch(stop);
-  const show = (result: Result) => printResult(result, { outputPath, open: options.open ?? false, output }, io);
+  const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);
+  const show = (result: Result) =>
+    printResult(result, { outputPath, open: options.open ?? false, saveCommand, output }, io);
   const explainWith: Collecting["explainWith"] = (error, outputPath) =>
     withResumeHint(error, id, { ...options, outputPath }, io);
   await collectOne(id, { ...waiting, session, index: 0, show, explainWith }).catch(stop);
@@ -131,7 +143,7 @@ async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise
       return { id, document };
     } catch (thrown) {
       const error = reporter.stopped(id, thrown);
-      const status = hasFailed(error) ? "failed" : (reporter.statusOf(id) ?? null);
+      const status = error.ended ?? reporter.statusOf(id) ?? null;
       const document = { id, status, ...errorDocument(error) };
       return { id, document, error };
     }
@@ -179,7 +191,7 @@ async function collectOne(id: string, collecting: Collecting): Promise<Result> {
   if (saved !== undefined) {
     const result = savedResult(id, saved);
     await show(result);
-    reporter.ended(id, result, { isNew: false });
+    reporter.ended(id, result);
     return result;
   }
   const claim = { overwrite: options.overwrite, id, first: index + 1, resume: true, signal: io.signal };
@@ -189,7 +201,7 @@ async function collectOne(id: string, collecting: Collecting): Promise<Result> {
     const collected = await session.collect(id, { ...readTimes(options), target, reporter });
     const result = collectedResult(collected, session.isInProcess(), output);
     await show(result);
-    reporter.ended(id, result, { isNew: true });
+    reporter.ended(id, result);
     return result;
   } catch (error) {
     throw explainWith?.(error, target?.outputPath ?? options.output) ?? error;

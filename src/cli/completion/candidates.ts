@@ -1,6 +1,5 @@
 import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { type Suggestion, suggestionsFor } from "../command.ts";
-import { readCommandLine, readFlag } from "../command-line.ts";
 
 /** What can be offered: known words, none where any value is possible, names of the journal, or the files that `@path` can name. */
 export type Candidates = readonly Suggestion[] | JournalNames | "@files";
@@ -16,20 +15,31 @@ const files: readonly Suggestion[] = [[":files", ""]];
 
 /** What can be offered at the cursor, after the words `typed`; the caller keeps those that begin with `current`. Hidden commands are left out. */
 export function findCandidates(program: CommandUnknownOpts, typed: readonly string[], current: string): Candidates {
-  const { operands, flags, isLiteral } = readCommandLine(program, typed);
-  const [command, first] = operands;
-  const lastFlag = flags.at(-1);
-  if (lastFlag && lastFlag.value === undefined) return valuesOf(lastFlag.option);
+  const isLiteral = typed.includes("--");
+  const isOperand = (word: string, i: number) => !word.startsWith("-") && !findValueFlag(program, typed[i - 1]);
+  const [command, first, second] = typed.filter(isOperand);
+  const lastFlag = isLiteral ? undefined : findValueFlag(program, typed.at(-1));
+  if (lastFlag) return valuesOf(lastFlag);
   const [assigned] = /^--[^=]*=/.exec(current) ?? [];
-  if (assigned !== undefined && !isLiteral) return withPrefix(assigned, valuesOf(readFlag(program, current)?.option));
+  if (assigned !== undefined && !isLiteral)
+    return withPrefix(assigned, valuesOf(findValueFlag(program, assigned.slice(0, -1))));
   const top = program.commands.find((each) => each.name() === command);
   const below = top?.commands.find((each) => each.name() === first);
   if (current.startsWith("-") && !isLiteral) return flagsOf(program, below ?? top);
   if (command === undefined) return commandsOf(program);
+  if (first === undefined && top?.registeredArguments.length === 0) return commandsOf(top);
   const parameter = (below ?? top)?.registeredArguments[0];
-  if (!parameter || (first !== undefined && !parameter.variadic)) return [];
+  const given = below ? second : first;
+  if (!parameter || (given !== undefined && !parameter.variadic)) return [];
   if (parameter.name() === "prompt" && current.startsWith("@")) return "@files";
-  return (parameter.name() === "id" && idsFor[command]) || valuesOf(parameter);
+  return idsFor[command] ?? valuesOf(parameter);
+}
+
+/** The flag of any command that takes its value from the word after this one: `--output`, `-o` or, of several in one word, `-yo`. */
+function findValueFlag(program: CommandUnknownOpts, word = ""): Option | undefined {
+  const commands = [program, ...program.commands.flatMap((each) => [each, ...each.commands])];
+  const options = commands.flatMap((each) => each.options).filter(({ required }) => required);
+  return options.find(({ short, long }) => word === long || (short && /^-\w*$/.test(word) && word.at(-1) === short[1]));
 }
 
 function valuesOf(parameter: Option | Argument | undefined): Candidates {

@@ -89,12 +89,15 @@ const attempt = object({
   prompt: text,
   id: text.optional(),
   error: text.optional(),
+  credits: number.optional(),
+  cost: number.optional(),
   remaining_credits: number.optional(),
   took_ms: number.optional(),
   file: text.optional(),
   size: number.optional(),
   sha256: text.optional(),
 });
+const statedPrice = object({ base_url: text, credits: number.optional(), cost: number.optional(), at: text });
 const row = object({
   row: text,
   line: whole,
@@ -108,6 +111,7 @@ const shards = object({ of: whole, missing: z.array(whole), double: z.array(whol
 const engine = object({ engine: text, models: z.array(text), kind: textOrNull, error: textOrNull });
 const limits = { max_running: whole.nullable(), max_per_hour: whole.nullable() };
 const accounts = z.array(object({ account: text, credits: whole, keys: whole, ...limits }));
+const settings = z.array(object({ setting: text, value: textOrNull, source: textOrNull }));
 const madeKey = { account: text, api_key: text, webhook_secret: textOrNull, credits: whole };
 const check = object({ name: text, state: z.enum(["pass", "warn", "fail"]), says: text, fix: textOrNull });
 
@@ -133,6 +137,7 @@ export const results: Readonly<Record<string, z.ZodType>> = {
     id: text,
     status: text,
     ...generation,
+    credits_charged: number.optional(),
     remaining_credits: number.optional(),
     file: text.optional(),
   }),
@@ -163,7 +168,7 @@ export const results: Readonly<Record<string, z.ZodType>> = {
   list: z.array(attempt),
   models: z.array(
     z.union([
-      object({ id: text, characteristic: text, default: z.boolean() }),
+      object({ id: text, characteristic: text, default: z.boolean(), prices: z.array(statedPrice).optional() }),
       object({
         engine: text,
         id: text,
@@ -177,7 +182,7 @@ export const results: Readonly<Record<string, z.ZodType>> = {
       }),
     ]),
   ),
-  login: object({ ok: z.boolean(), base_url: text }),
+  login: object({ ok: z.boolean(), base_url: text, remaining_credits: number.optional() }),
   logout: object({ ok: z.boolean(), base_url: text, was_saved: z.boolean() }),
   serve: z.union([
     object({
@@ -190,6 +195,10 @@ export const results: Readonly<Record<string, z.ZodType>> = {
     }),
     object({ page_url: text }),
   ]),
+  config: settings,
+  "config list": settings,
+  "config set": object({ ok: z.boolean(), setting: text, value: text }),
+  "config unset": object({ ok: z.boolean(), setting: text, was_set: z.boolean() }),
   accounts,
   "accounts list": accounts,
   "accounts create": object(madeKey),

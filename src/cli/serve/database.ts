@@ -44,6 +44,12 @@ export function databaseError(error: unknown): VidgenError {
   const reason = error instanceof Error ? error.message : String(error);
   // The driver's words for an address without a password, where one is wanted.
   if (/client password must be a string/.test(reason)) return usage("The database wants a password.", hint);
+  // SQLSTATE: the statement was cancelled, most often by a time limit.
+  if (code === "57014")
+    return new VidgenError("output", `The database did not finish a statement in time: ${reason}.`, {
+      hint: "It is busy, or another session holds a lock in it. Nothing was changed: try again.",
+      cause: error,
+    });
   const isUnavailable = error instanceof Error && "isUnavailable" in error && error.isUnavailable === true;
   if (isUnavailable)
     return new VidgenError("network", `The database cannot be reached: ${reason}.`, { hint, cause: error });

@@ -31,10 +31,13 @@ export function createBatchProgress(
       }
       if (output.isLive && (event.event === "ended" || event.event === "started")) draw();
     },
+    /** What stdout gets of a row that is done: its file or address, or where stderr is in the same place, the line about the row. */
+    lineOf: (event: EndedEvent) =>
+      output.hasLines && !output.quiet ? rowLine(event, counts) : (event.file ?? event.video_url ?? ""),
   };
 }
 
-type EndedEvent = GenerationEvent & { event: "ended" };
+export type EndedEvent = GenerationEvent & { event: "ended" };
 
 /** Such as "[37/200] line 12, fox: clips/fox.mp4". */
 function rowLine({ row, line, id, status, file, video_url, error }: EndedEvent, { done, total }: BatchCounts): string {

@@ -8,9 +8,9 @@ import type { RunEnd } from "../../client/batch/run.ts";
 import { asVidgenError, compareSeverity, type ErrorCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { flagWords } from "../command.ts";
-import { quote } from "../command-line.ts";
 import { countRows, formatNumber } from "./format.ts";
 import { programName } from "./output.ts";
+import { quote } from "./text.ts";
 
 /** What a batch will do, as a person reads it before it does so. */
 export function describePlan(
@@ -50,7 +50,7 @@ function describeLimit(rows: readonly PlannedRow[], costs: Costs, budget: Budget
   let spent = costs.spent();
   let left = costs.remaining() ?? Number.POSITIVE_INFINITY;
   for (const [started, { record }] of toStart.entries()) {
-    const cost = costs.dearest(record.model) ?? 0;
+    const cost = costs.bound(record) ?? 0;
     spent += cost;
     left -= cost;
     if (spent <= maxCredits && left >= keepCredits) continue;

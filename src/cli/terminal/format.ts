@@ -25,6 +25,15 @@ export function formatUsd(value: number): string {
   return `$${value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 4 })}`;
 }
 
+/** What a run knows of the price of its video: credits, or US dollars that a provider has charged. */
+export type Price = { credits?: number | undefined; cost?: number | undefined };
+
+/** Such as "for 10 credits"; `undefined` where nobody has stated a price. */
+export function formatPrice({ credits, cost }: Price): string | undefined {
+  if (cost !== undefined) return `for ${formatUsd(cost)}`;
+  return credits === undefined ? undefined : `for ${formatNumber(credits)} credits`;
+}
+
 export function countRows(count: number): string {
   return count === 1 ? "1 row" : `${formatNumber(count)} rows`;
 }

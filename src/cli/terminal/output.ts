@@ -21,7 +21,7 @@ export type OutputFlags = {
 export type Output = OutputFlags & {
   /** Whether progress is one line that is redrawn, as at a terminal; else each state is printed as a line. */
   isLive: boolean;
-  /** Whether what `line` prints is seen among the notes, so that these need not repeat it. */
+  /** Whether what `line` prints is seen among the notes, as at a terminal, so that these need not repeat it. */
   hasLines: boolean;
   /**
    * Prints the result of a command: `text`, as a link to `href` where the terminal shows links; with `--json` the document.

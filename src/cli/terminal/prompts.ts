@@ -32,6 +32,11 @@ export async function askText(message: string, validate: Check, io: Io): Promise
   return ask((context) => input({ message, validate, ...asciiTheme(io) }, context), io);
 }
 
+/** A path as it was typed, where no shell expands it. */
+export function readPath(text: string, { home }: Pick<Io, "home">): string {
+  return text.trim().replace(/^~(?=\/)/, () => home || "~");
+}
+
 export async function askSecret(message: string, validate: Check, io: Io): Promise<string> {
   const { password } = await import("@inquirer/prompts");
   return ask((context) => password({ message, mask: false, validate, ...asciiTheme(io) }, context), io);
@@ -57,11 +62,15 @@ export async function askChoice(message: string, choices: Choice[], initial: str
   );
 }
 
+/** Asks for a yes or a no; Enter alone is `initial`. */
+export async function askWhether(message: string, initial: boolean, io: Io): Promise<boolean> {
+  const { confirm } = await import("@inquirer/prompts");
+  return ask((context) => confirm({ message, default: initial, ...asciiTheme(io) }, context), io);
+}
+
 /** Asks for a yes; Enter alone is a no. Throws `interrupted` for a no. */
 export async function askYes(message: string, io: Io): Promise<void> {
-  const { confirm } = await import("@inquirer/prompts");
-  const isYes = await ask((context) => confirm({ message, default: false, ...asciiTheme(io) }, context), io);
-  if (!isYes) throw new VidgenError("interrupted", "Not started.");
+  if (!(await askWhether(message, false, io))) throw new VidgenError("interrupted", "Not started.");
 }
 
 /** The symbols of a question in ASCII, where the locale has nothing else. */

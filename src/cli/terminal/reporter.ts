@@ -1,5 +1,4 @@
 import { createEventFilter, type EndStatus, errorFieldsOf, type GenerationEvent } from "../../client/events.ts";
-import { hasFailed } from "../../client/follow.ts";
 import { asVidgenError, type VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Output } from "./output.ts";
@@ -18,8 +17,7 @@ export type Reporter = {
   statusOf(id: string): string | undefined;
   /** Tells how the start has ended that was not accepted, and returns the error. */
   notStarted(status: EndStatus, error: VidgenError): VidgenError;
-  /** `isNew` when this command has saved the file. */
-  ended(id: string, result: Result, options: { isNew: boolean }): void;
+  ended(id: string, result: Result): void;
   /** Tells that the command has stopped following a generation because of an error, and returns the error. */
   stopped(id: string, error: unknown): VidgenError;
 };
@@ -46,7 +44,7 @@ export function createReporter(
       tell({ event: "ended", id: error.id ?? null, status, ...nothing, error: errorFieldsOf(error) });
       return error;
     },
-    ended(id, { file, videoUrl, isInProcess }, { isNew }) {
+    ended(id, { file, videoUrl, isInProcess, isNew }) {
       if (isNew && file !== undefined) tell({ event: "saved", id, file });
       const video_url = isInProcess || videoUrl === "" ? null : videoUrl;
       tell({ event: "ended", id, status: "completed", file: file ?? null, video_url, error: null });
@@ -62,6 +60,5 @@ export function createReporter(
 }
 
 function endStatusOf(error: VidgenError): EndStatus | undefined {
-  if (error.code === "not_found") return "lost";
-  return hasFailed(error) ? "failed" : undefined;
+  return error.code === "not_found" ? "lost" : error.ended;
 }

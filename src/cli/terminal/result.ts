@@ -3,10 +3,14 @@ import { resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { pathToFileURL } from "node:url";
 import type { StartedEntry } from "../../client/attempts.ts";
+import { formatBytes } from "../../client/bytes.ts";
+import { readCost } from "../../client/follow.ts";
+import { readVideoFacts, type VideoFacts } from "../../client/mp4.ts";
 import { checkTemplate, findExtensionNote } from "../../client/naming.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Collected } from "../session.ts";
+import { formatPrice, formatTime } from "./format.ts";
 import { openPlace } from "./opener.ts";
 import type { Output } from "./output.ts";
 
@@ -19,6 +23,10 @@ export type Result = {
   videoUrl: string;
   /** The local service runs inside this process: its URLs end with the command. */
   isInProcess: boolean;
+  /** Whether this command has saved the file; else an earlier one has. */
+  isNew: boolean;
+  /** What the service says that it cost, in US dollars. */
+  cost?: number | undefined;
 };
 
 /** A generation that has just completed; `--json` leaves out URLs that end with this process. Throws as `checkVideoUrl` when it was not saved. */
@@ -26,7 +34,8 @@ export function collectedResult(collected: Collected, isInProcess: boolean, outp
   const { generation, videoUrl, file } = collected;
   if (file === undefined) checkVideoUrl(videoUrl, generation.id, output);
   const urls = isInProcess ? { video_url: null, thumbnail_url: null } : { video_url: videoUrl };
-  return { document: { ...generation, ...urls, ...(file === undefined ? {} : { file }) }, file, videoUrl, isInProcess };
+  const document = { ...generation, ...urls, ...(file === undefined ? {} : { file }) };
+  return { document, file, videoUrl, isInProcess, isNew: true, cost: readCost(generation) };
 }
 
 /** Throws `rejected` for an address that holds the API key: the key is never printed, and without it the address is of no use. */
@@ -41,7 +50,7 @@ export function checkVideoUrl(videoUrl: string, id: string, { redact }: Pick<Out
 
 /** A video that an earlier run has saved: the service is not asked about it. */
 export function savedResult(id: string, file: string): Result {
-  return { document: { id, status: "completed", file }, file, videoUrl: "", isInProcess: false };
+  return { document: { id, status: "completed", file }, file, videoUrl: "", isInProcess: false, isNew: false };
 }
 
 type PrintOptions = {
@@ -50,17 +59,58 @@ type PrintOptions = {
   open: boolean;
   /** Further fields of the `--json` document. */
   extra?: object;
+  /** How long the run took from the start of its generation, in milliseconds. */
+  tookMs?: number | undefined;
+  /** What the generation cost, where that is known. */
+  credits?: number | undefined;
+  /** The command that saves a video which this one does not save. */
+  saveCommand?: string | undefined;
   output: Output;
 };
 
-/** Prints the video itself for `-o -`, else the saved file, else the URL; opens it with `--open`. */
+/**
+ * Prints the video itself for `-o -`, else the saved file, else the URL, and for a person what was saved, or how to save it; opens it with
+ * `--open`.
+ */
 export async function printResult(result: Result, options: PrintOptions, io: Io): Promise<void> {
   const { document, file, videoUrl } = result;
   const { outputPath, open, extra, output } = options;
   if (outputPath === "-" && file !== undefined) return streamTo(io.stdout, file);
   await output.result(file ?? videoUrl, { ...extra, ...document }, hrefOf(result, io));
+  const price = formatPrice({ credits: options.credits, cost: result.cost });
+  if (file !== undefined) output.note(await describeSaved(file, result, { ...options, price }, io));
+  else if (price !== undefined) output.note(`Made ${price}.`);
+  if (file === undefined && options.saveCommand !== undefined && io.stdout.isTTY)
+    output.note(`Save it with: ${options.saveCommand}`);
   const reason = open ? await openResult(result, io) : undefined;
   if (reason !== undefined) output.note(`Not opened: ${reason}.`);
+}
+
+type Run = { tookMs?: number | undefined; price: string | undefined };
+
+/** Such as "Saved fox.mp4 (5 s, 854x480, 334 kB) in 14 s for 10 credits"; what is not known is left out. */
+async function describeSaved(file: string, { isNew }: Result, { tookMs, price }: Run, io: Io): Promise<string> {
+  const facts = await readFacts(file, io).catch(() => []);
+  const about = `${file}${facts.length === 0 ? "" : ` (${facts.join(", ")})`}`;
+  if (!isNew) return `Already saved: ${about}`;
+  const time = tookMs === undefined ? "" : ` in ${formatTime(Math.max(tookMs, 1_000))}`;
+  return `Saved ${about}${time}${price === undefined ? "" : ` ${price}`}`;
+}
+
+/** The length, the size in pixels and the size in bytes of a video, each where it can be read. */
+async function readFacts(path: string, { disk }: Pick<Io, "disk">): Promise<string[]> {
+  const file = await disk.open(path, "r");
+  try {
+    const { size } = await file.stat();
+    const { seconds, width, height } = await readVideoFacts(file).catch((): VideoFacts => ({}));
+    return [
+      ...(seconds === undefined ? [] : [`${Number(seconds.toFixed(1))} s`]),
+      ...(width === undefined ? [] : [`${width}x${height}`]),
+      formatBytes(size),
+    ];
+  } finally {
+    await file.close();
+  }
 }
 
 /** The link's address; `undefined` when the URL ends with this process, or the terminal is on another machine than the file. */

@@ -42,7 +42,11 @@ export function formatTable(columns: readonly Column[], width: number, how: CutO
 
 /** The text as wide as a terminal of `width` columns shows it at the most. */
 export function cut(text: string, width: number, { position = "end", mark = "\u2026" }: CutOptions = {}): string {
-  return width < 2 ? "" : truncate(text, width, { position, truncationCharacter: mark });
+  if (width < 2) return "";
+  const how = { position, truncationCharacter: mark };
+  const shown = truncate(text, width, how);
+  // cli-truncate keeps the whole of a letter that is two columns wide and has room for one.
+  return stringWidth(shown) <= width ? shown : truncate(text, width - 1, how);
 }
 
 function widthOf(cells: readonly string[]): number {

@@ -30,3 +30,8 @@ function wrapLine(line: string, columns: number): string {
   }
   return lines.join("\n");
 }
+
+/** Quotes a word for a shell where it needs quotes; zsh expands a word that begins with "=". */
+export function quote(word: string): string {
+  return /^(?!=)[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}

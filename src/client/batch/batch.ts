@@ -42,7 +42,7 @@ export type Plan = {
   /** Rows that were charged, and whose generations the service no longer knows. */
   lost: number;
   to_start: number;
-  /** `credits` is what the starts will cost as far as is known, else null. */
+  /** `credits` is what the starts will cost where that is known of each, else null; `credits_each` where they all cost the same. */
   models: { model: string; to_start: number; credits_each: number | null; credits: number | null }[];
   credits: number | null;
   remaining_credits: number | null;
@@ -312,11 +312,19 @@ async function createFolders(rows: readonly PlannedRow[], disk: Disk): Promise<v
 function sumUp(rows: PlannedRow[], costs: Costs): Plan {
   const count = (kind: PlannedRow["state"]["kind"]) => rows.filter(({ state }) => state.kind === kind).length;
   const starts = new Map<string, number>();
-  for (const { state, record } of rows)
-    if (state.kind === "new") starts.set(record.model, (starts.get(record.model) ?? 0) + 1);
+  /** The prices of the rows of each model that are known. */
+  const known = new Map<string, number[]>();
+  for (const { state, record } of rows) {
+    if (state.kind !== "new") continue;
+    const price = costs.price(record);
+    starts.set(record.model, (starts.get(record.model) ?? 0) + 1);
+    if (price !== undefined) known.set(record.model, [...(known.get(record.model) ?? []), price]);
+  }
   const models = [...starts].map(([model, to_start]) => {
-    const each = costs.typical(model) ?? null;
-    return { model, to_start, credits_each: each, credits: each === null ? null : each * to_start };
+    const prices = known.get(model) ?? [];
+    const sum = prices.length < to_start ? null : prices.reduce((sum, price) => sum + price, 0);
+    const isOnePrice = sum !== null && prices.every((price) => price === prices[0]);
+    return { model, to_start, credits_each: isOnePrice ? (prices[0] ?? null) : null, credits: sum };
   });
   const refused = rows.filter(({ state }) => state.kind === "failed" && state.attempt.status === "refused").length;
   const isKnown = models.every(({ credits }) => credits !== null);

@@ -1,38 +1,47 @@
 import { VidgenError } from "../../errors.ts";
 import { type Entry, isPaidBy } from "../history.ts";
-import { findFalls, median } from "../price.ts";
+import { findFalls, isComparable, kindOfRequest, median, readBalance, readPrices } from "../price.ts";
+import type { Started, StartRequest } from "../schema.ts";
 import type { ResultLine } from "./results.ts";
 import { isUnclear } from "./status.ts";
 
-/** What a start cost. Where that is not known, by how much the balance fell: somebody else may have spent too, or bought. */
+/** What the service says that a start cost. Where it does not, by how much the balance fell: somebody else may have spent too, or bought. */
 export type Cost = { credits?: number | undefined; balance_fell?: number | undefined };
 
-/** What generations cost, as far as the service has told: by how much `remaining_credits` falls from one start to the next. */
+/**
+ * What generations cost, by the kind of request (see `price.ts`): in credits as the service states it at a start, in USD as it states it at
+ * the end. Where it never states credits, each fall of the balance counts as spent.
+ */
 export type Costs = {
-  /** Takes the credits left after a start, and returns what is known of its cost; nothing where nothing tells. */
-  started(model: string, remaining: number | undefined): Cost;
+  /** Takes an accepted start, and returns what is known of its cost; nothing where nothing is. */
+  started(request: StartRequest, told: Pick<Started, "credits_charged" | "remaining_credits">): Cost;
   /** Takes a start that may have been charged. */
-  unknown(model: string): void;
-  /** The most that the batch can have spent over all of its runs; where nothing tells, the dearest cost of that model. */
+  unknown(request: StartRequest): void;
+  /** Takes a completed generation, with what it cost in USD where that is known. */
+  completed(request: StartRequest, usd: number | undefined): void;
+  /** Takes a generation that failed: it cost no USD, and tells no price. */
+  failed(request: StartRequest): void;
+  /** The most that the batch can have spent over all of its runs, in credits. */
   spent(): number;
   /** Whether that is what it has spent. */
   isExact(): boolean;
-  /** The most by which the balance fell for a generation of the model in this batch, else its typical cost. */
-  dearest(model: string): number | undefined;
-  /** The median of what the model has cost on this account, as far as the journal and the batch have seen. */
-  typical(model: string): number | undefined;
+  /** What the service has stated that a request of this kind costs, in credits. */
+  price(request: StartRequest): number | undefined;
+  /** The price, else the largest fall of the balance at such a start: the most that the next one is expected to cost, in credits. */
+  bound(request: StartRequest): number | undefined;
+  /** Whether starts were accepted, and none of them had its cost stated in credits: then waiting for a price is of no use. */
+  isSilent(): boolean;
   /** The credits that were left after the last start that told, less what may have been charged since. */
   remaining(): number | undefined;
-  /** Whether a start has cost nobody knows how much: no balance was told, or it did not fall. Then no budget can be kept. */
-  isOpen(): boolean;
-  /** Takes the end of a generation, with what it cost in USD. */
-  ended(model: string, told: { cost: number | undefined; isFree: boolean }): void;
-  /** The most that the batch can have cost in USD over all of its runs, with what runs; `undefined` once that cannot be told. */
+  /**
+   * Whether a start has cost nobody knows how much: its cost was not stated, and no balance was told, or it did not fall. Then no budget can be
+   * kept; a reserve cannot without a balance either.
+   */
+  isOpen(budget: Budget): boolean;
+  /** The most that the batch can have cost in USD over all its runs, with what runs; `undefined` once that cannot be told. */
   usd(): number | undefined;
-  /** The highest price of a model in USD that the batch has seen. */
-  dearestUsd(model: string): number | undefined;
-  /** Whether a generation of the model runs, so that its price may be known soon. */
-  isPriceAwaited(model: string): boolean;
+  /** The highest price of such a request in USD that the batch has seen. */
+  priceUsd(request: StartRequest): number | undefined;
 };
 
 export type Budget = {
@@ -44,8 +53,14 @@ export type Budget = {
   maxCost?: number | undefined;
 };
 
-/** Another process may have spent, or somebody bought, credits since: an older balance tells nothing of the next cost. */
-const balanceLastsMs = 3600_000;
+/** Starts of one kind that were charged, or may have been, without a word of what they cost. */
+type Unstated = {
+  /** By how much the balance fell at these starts, in sum. */
+  fell: number;
+  count: number;
+  /** Those at which no fall was seen. */
+  unseen: number;
+};
 
 /**
  * Begins with what earlier runs of the batch have cost, and with the journal's entries of the service, newest first. The balance of another
@@ -56,125 +71,163 @@ export function createCosts(
   entries: readonly Entry[],
   { account, now }: { account: string; now: Date },
 ): Costs {
-  /** By how much the balance fell for each model; a fall that comes twice is its price. */
+  const prices = new Map([...readPrices(entries, account)].map(([kind, { credits }]) => [kind, credits]));
   const falls = new Map<string, number[]>();
-  const fallsOf = (model: string) => {
-    const known = falls.get(model) ?? [];
-    falls.set(model, known);
-    return known;
-  };
-  for (const { model, credits } of findFalls(entries, account)) fallsOf(model).push(credits);
-  const fellOf = ({ credits, balance_fell }: ResultLine) => credits ?? balance_fell ?? undefined;
-  for (const line of earlier) {
-    const fell = fellOf(line) ?? 0;
-    if (fell > 0) fallsOf(line.model).push(fell);
-  }
-  const medians = new Map([...falls].map(([model, known]) => [model, median(known)]));
-
+  for (const { kind, credits } of findFalls(entries, account)) falls.set(kind, [...(falls.get(kind) ?? []), credits]);
+  const usualFalls = new Map([...falls].map(([kind, known]) => [kind, median(known)]));
+  const largestFalls = new Map<string, number>();
+  const bound = (kind: string) => prices.get(kind) ?? largestFalls.get(kind) ?? usualFalls.get(kind);
   const bill = createBill(earlier);
-  let spent = 0;
+  let stated = 0;
+  const unstated = new Map<string, Unstated>();
+  /** Those of the unstated kinds that no fall of the balance tells of either. */
+  const open = new Set<string>();
   let charged = 0;
-  let isExact = true;
-  const most = new Map<string, number>();
-  /** How many rows of each model were charged, or may have been, without a word of what they cost. */
-  const uncounted = new Map<string, number>();
-  const dearest = (model: string) => most.get(model) ?? medians.get(model);
-  /** What is left on the account, and when the service told so. */
-  let balance: { credits: number; at: string } | undefined;
-  const count = (model: string, { credits, balance_fell = 0 }: Cost) => {
-    const cost = credits ?? balance_fell;
+  let accepted = 0;
+  const count = (kind: string, { credits, balance_fell = 0 }: Cost) => {
     charged++;
-    isExact &&= credits !== undefined;
-    if (cost <= 0) return void uncounted.set(model, (uncounted.get(model) ?? 0) + 1);
-    spent += cost;
-    most.set(model, Math.max(most.get(model) ?? 0, cost));
+    if (credits !== undefined) {
+      stated += credits;
+      prices.set(kind, credits);
+      return;
+    }
+    const all = unstated.get(kind) ?? { fell: 0, count: 0, unseen: 0 };
+    unstated.set(kind, all);
+    all.count++;
+    if (balance_fell <= 0) return void all.unseen++;
+    all.fell += balance_fell;
+    largestFalls.set(kind, Math.max(largestFalls.get(kind) ?? 0, balance_fell));
+  };
+  const sumOf = (kind: string, { fell, count, unseen }: Unstated) => {
+    const price = prices.get(kind);
+    return price === undefined ? fell + unseen * (bound(kind) ?? 0) : count * price;
   };
   const paid = earlier.filter((line) => line.id !== null || isUnclear(line));
-  for (const { model, credits, balance_fell } of paid)
-    count(model, { credits: credits ?? undefined, balance_fell: balance_fell ?? undefined });
-  for (const line of earlier)
-    if (line.remaining_credits !== null && isPaidBy(account, line))
-      balance = { credits: line.remaining_credits, at: line.started_at };
-  const last = entries.find((entry) => entry.remaining_credits !== undefined && isPaidBy(account, entry));
-  if (last && (balance === undefined || last.at > balance.at))
-    balance = { credits: last.remaining_credits ?? 0, at: last.at };
+  for (const line of paid) {
+    count(kindOfLine(line), { credits: line.credits ?? undefined, balance_fell: line.balance_fell ?? undefined });
+    if (line.id !== null) accepted++;
+  }
+  for (const { credits, balance_fell, ...line } of paid) {
+    const kind = kindOfLine(line);
+    if (credits === null && (balance_fell ?? 1) <= 0 && bound(kind) === undefined) open.add(kind);
+  }
+  /** What is left on the account, and when the service told so. */
+  let balance = readBalance(entries, account);
+  for (const { remaining_credits, started_at, ...line } of earlier)
+    if (remaining_credits !== null && isPaidBy(account, line) && started_at >= (balance?.at ?? ""))
+      balance = { credits: remaining_credits, at: started_at };
   let remaining = balance?.credits;
-  /** The models of the rows that may have been charged since the balance was told. */
+  /** The kinds of the rows that may have been charged since the balance was told. */
   let since = paid
     .filter(({ started_at, remaining_credits }) => remaining_credits === null && started_at >= (balance?.at ?? ""))
-    .map(({ model }) => model);
-  let before = balance && now.getTime() - Date.parse(balance.at) < balanceLastsMs ? balance.credits : undefined;
-  let isOpen = paid.some((line) => (fellOf(line) ?? 1) <= 0 && dearest(line.model) === undefined);
+    .map(kindOfLine);
+  let before = balance && isComparable(balance, now) ? balance.credits : undefined;
   return {
-    started(model, left) {
+    started(request, { credits_charged, remaining_credits: left }) {
+      const kind = kindOfRequest(request);
       const fell = before === undefined || left === undefined ? undefined : before - left;
-      const isPrice = fell !== undefined && fell > 0 && fallsOf(model).includes(fell);
-      const cost = isPrice ? { credits: fell } : { balance_fell: fell };
-      if (left === undefined || (fell !== undefined && fell <= 0)) isOpen = true;
-      if (fell !== undefined && fell > 0 && !isPrice) fallsOf(model).push(fell);
+      const cost = credits_charged === undefined ? { balance_fell: fell } : { credits: credits_charged };
+      if (credits_charged === undefined && (left === undefined || (fell !== undefined && fell <= 0))) open.add(kind);
       before = left ?? before;
       remaining = left ?? remaining;
-      if (left === undefined) since.push(model);
+      if (left === undefined) since.push(kind);
       else since = [];
-      count(model, cost);
-      bill.started(model);
+      accepted++;
+      count(kind, cost);
+      bill.started(kind);
       return cost;
     },
-    unknown(model) {
-      since.push(model);
-      bill.started(model);
-      count(model, {});
+    unknown(request) {
+      const kind = kindOfRequest(request);
+      since.push(kind);
+      bill.started(kind);
+      count(kind, {});
     },
-    spent: () => [...uncounted].reduce((sum, [model, rows]) => sum + rows * (dearest(model) ?? 0), spent),
-    isExact: () => isExact,
-    dearest,
-    typical: (model) => medians.get(model),
-    remaining: () => remaining && since.reduce((left, model) => left - (dearest(model) ?? 0), remaining),
-    isOpen: () => isOpen || (remaining === undefined && charged > 0),
-    ended: bill.ended,
+    completed: (request, usd) => bill.completed(kindOfRequest(request), usd),
+    failed: (request) => bill.failed(kindOfRequest(request)),
+    spent: () => [...unstated].reduce((sum, [kind, all]) => sum + sumOf(kind, all), stated),
+    isExact: () => unstated.size === 0,
+    price: (request) => prices.get(kindOfRequest(request)),
+    bound: (request) => bound(kindOfRequest(request)),
+    isSilent: () => accepted > 0 && prices.size === 0,
+    remaining: () => remaining && since.reduce((left, kind) => left - (bound(kind) ?? 0), remaining),
+    isOpen({ keepCredits }) {
+      const hasPrice = (kind: string) => prices.has(kind);
+      if (![...open].every(hasPrice)) return true;
+      if (remaining !== undefined || charged === 0) return false;
+      return keepCredits !== undefined || ![...unstated.keys()].every(hasPrice);
+    },
     usd: bill.usd,
-    dearestUsd: bill.dearestUsd,
-    isPriceAwaited: bill.isPriceAwaited,
+    priceUsd: (request) => bill.price(kindOfRequest(request)),
   };
 }
 
-/** What a batch costs in USD, which is told when a generation has completed: until then the highest price of its model counts. */
+/** The kind of request of a row's attempt; a line of an earlier version does not tell, and its hash stands for a kind of its own. */
+function kindOfLine({ price_kind, request }: Pick<ResultLine, "price_kind" | "request">): string {
+  return price_kind ?? request;
+}
+
+/** What a batch costs in USD, which is stated when a generation has completed: until then the highest price of its kind counts. */
 function createBill(earlier: readonly ResultLine[]) {
-  const most = new Map<string, number>();
-  /** How many generations of each model were started, and have not ended as far as is known. */
+  const highest = new Map<string, number>();
+  /** How many generations of each kind were started, and have not ended as far as is known. */
   const running = new Map<string, number>();
-  let [spent, isTold] = [0, true];
-  const add = (model: string, more: number) => running.set(model, (running.get(model) ?? 0) + more);
+  let [spent, isStated] = [0, true];
+  const add = (kind: string, more: number) => running.set(kind, (running.get(kind) ?? 0) + more);
   const bill = {
-    started: (model: string) => void add(model, 1),
-    ended(model: string, { cost, isFree }: { cost: number | undefined; isFree: boolean }) {
-      add(model, -1);
-      if (cost === undefined && !isFree) isTold = false;
-      if (cost === undefined) return;
-      spent += cost;
-      most.set(model, Math.max(most.get(model) ?? 0, cost));
+    started: (kind: string) => void add(kind, 1),
+    failed: (kind: string) => void add(kind, -1),
+    completed(kind: string, usd: number | undefined) {
+      add(kind, -1);
+      if (usd === undefined) {
+        isStated = false;
+        return;
+      }
+      spent += usd;
+      highest.set(kind, Math.max(highest.get(kind) ?? 0, usd));
     },
     usd: () =>
-      isTold ? [...running].reduce((sum, [model, count]) => sum + count * (most.get(model) ?? 0), spent) : undefined,
-    dearestUsd: (model: string) => most.get(model),
-    isPriceAwaited: (model: string) => !most.has(model) && (running.get(model) ?? 0) > 0,
+      isStated ? [...running].reduce((sum, [kind, count]) => sum + count * (highest.get(kind) ?? 0), spent) : undefined,
+    price: (kind: string) => highest.get(kind),
   };
   for (const line of earlier) {
     if (line.id === null && !isUnclear(line)) continue;
-    bill.started(line.model);
-    const isFree = line.is_preview === true || line.status === "failed";
-    if (["completed", "failed"].includes(line.status)) bill.ended(line.model, { cost: line.cost ?? undefined, isFree });
+    const kind = kindOfLine(line);
+    bill.started(kind);
+    if (line.status === "completed") bill.completed(kind, costOfLine(line));
+    if (line.status === "failed") bill.failed(kind);
   }
   return bill;
 }
 
-/** The error that a start would go beyond the budget; the first row of a model is started to see what it costs. */
-export function checkBudget(model: string, budget: Budget, costs: Costs): VidgenError | undefined {
+/** What a completed generation has cost in USD: a preview nothing. */
+export function costOfLine({ cost, is_preview }: Pick<ResultLine, "cost" | "is_preview">): number | undefined {
+  return cost ?? (is_preview === true ? 0 : undefined);
+}
+
+/**
+ * Whether a row has to wait until nothing else runs: what it costs, or what one that runs costs, is not known, and no budget could be kept
+ * beside it. Where the service never states credits, there is nothing to wait for.
+ */
+export function mustRunAlone(
+  request: StartRequest,
+  running: readonly StartRequest[],
+  { maxCredits, keepCredits, maxCost }: Budget,
+  costs: Costs,
+): boolean {
+  const requests = [request, ...running];
+  const needsCredits = (maxCredits !== undefined || keepCredits !== undefined) && !costs.isSilent();
+  if (needsCredits && requests.some((each) => costs.price(each) === undefined)) return true;
+  return maxCost !== undefined && requests.some((each) => costs.priceUsd(each) === undefined);
+}
+
+/** The error that a start would go beyond the budget; a request of a new kind is started to see what it costs. */
+export function checkBudget(request: StartRequest, budget: Budget, costs: Costs): VidgenError | undefined {
   const { maxCredits, keepCredits, maxCost } = budget;
-  const overrun = maxCost === undefined ? undefined : checkCost(model, maxCost, costs);
+  const overrun = maxCost === undefined ? undefined : checkCost(request, maxCost, costs);
   if (overrun) return overrun;
   if (maxCredits === undefined && keepCredits === undefined) return undefined;
-  const next = costs.dearest(model) ?? 0;
+  const next = costs.bound(request) ?? 0;
   const spent = costs.spent();
   if (maxCredits !== undefined && (spent >= maxCredits || spent + next > maxCredits)) {
     const cost = next === 0 ? "" : `, and the next generation costs up to ${next}`;
@@ -184,7 +237,7 @@ export function checkBudget(model: string, budget: Budget, costs: Costs): Vidgen
       `${upTo}${spent} of at most ${maxCredits} credits are spent${cost}: nothing more is started.`,
     );
   }
-  if (costs.isOpen())
+  if (costs.isOpen(budget))
     return new VidgenError(
       "credits",
       "The service has not told what a start cost: no balance, or one that did not fall. So no budget can be kept: nothing more is started.",
@@ -202,7 +255,7 @@ export function checkBudget(model: string, budget: Budget, costs: Costs): Vidgen
   return undefined;
 }
 
-function checkCost(model: string, maxCost: number, costs: Costs): VidgenError | undefined {
+function checkCost(request: StartRequest, maxCost: number, costs: Costs): VidgenError | undefined {
   const usd = costs.usd();
   if (usd === undefined)
     return new VidgenError(
@@ -210,7 +263,7 @@ function checkCost(model: string, maxCost: number, costs: Costs): VidgenError | 
       "The service has not told what a video cost in USD. So --max-cost cannot be kept: nothing more is started.",
       { hint: "Run it without --max-cost, or bound it with --max-credits." },
     );
-  const next = costs.dearestUsd(model) ?? 0;
+  const next = costs.priceUsd(request) ?? 0;
   if (usd < maxCost && usd + next <= maxCost) return undefined;
   const cost = next === 0 ? "" : `, and the next one costs up to $${next}`;
   const spent = Number(usd.toFixed(4));

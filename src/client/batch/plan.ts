@@ -3,6 +3,7 @@ import type { Disk } from "../../io.ts";
 import { hasContent } from "../content.ts";
 import { shorten } from "../credentials.ts";
 import type { Entry } from "../history.ts";
+import { kindOfRequest } from "../price.ts";
 import type { ResultLine } from "./results.ts";
 import { hashRequest, type KeyedRow } from "./row.ts";
 import { findDeciding, groupByRow, isUnclear, kindOfRow, mergeLines, rankOf } from "./status.ts";
@@ -58,6 +59,7 @@ function mergeLine(line: ResultLine, entry: Entry): ResultLine {
     account,
     file,
     content: entry.content ?? line.content,
+    credits: line.credits ?? entry.credits ?? null,
     remaining_credits,
     cost: entry.cost ?? line.cost,
     error: isSame ? (line.error ?? error) : error,
@@ -70,13 +72,23 @@ function codeOf(status: Entry["status"]): ErrorCode {
 }
 
 /** What the journal alone knows of an attempt. */
-function lineOf({ attempt, at, row = "", request, account, is_preview, remaining_credits }: Entry): ResultLine {
+function lineOf({
+  attempt,
+  at,
+  row = "",
+  request,
+  account,
+  is_preview,
+  credits,
+  remaining_credits,
+}: Entry): ResultLine {
   return {
     at,
     row,
     line: 0,
     request: hashRequest(request),
     model: request.model,
+    price_kind: kindOfRequest(request),
     attempt,
     account,
     is_preview,
@@ -85,7 +97,7 @@ function lineOf({ attempt, at, row = "", request, account, is_preview, remaining
     file: null,
     content: null,
     error: null,
-    credits: null,
+    credits: credits ?? null,
     balance_fell: null,
     remaining_credits: remaining_credits ?? null,
     started_at: at,

@@ -34,6 +34,8 @@ export type ResultLine = {
   /** As `hashRequest` gives it. */
   request: string;
   model: string;
+  /** The kind of request that its price belongs to, as `kindOfRequest` gives it; absent in lines of earlier versions. */
+  price_kind?: string | undefined;
   attempt: string;
   /** The account that pays, as `accountOf` gives it; absent in lines of earlier versions. */
   account?: string | undefined;
@@ -48,9 +50,9 @@ export type ResultLine = {
   /** What the file is known by; absent in lines of earlier versions. */
   content?: Content | null | undefined;
   error: { code: ErrorCode; message: string } | null;
-  /** What it cost, where that is known. */
+  /** What the service has stated that it cost. */
   credits: number | null;
-  /** By how much less was left after its start than before: others may have spent too. Absent in lines of earlier versions. */
+  /** Where it has not: by how much less was left after its start than before. Others may have spent too. Absent in lines of earlier versions. */
   balance_fell?: number | null | undefined;
   /** What it cost in USD, where the service has told it; absent in lines of earlier versions. */
   cost?: number | null | undefined;
@@ -229,9 +231,22 @@ const statuses = ["starting", "processing", "completed", "failed", "lost", "refu
 
 function isResultLine(line: unknown): line is ResultLine {
   if (!isRecord(line)) return false;
-  const { row, attempt, request, model, account = "", id, file, error, credits, remaining_credits, started_at } = line;
+  const {
+    row,
+    attempt,
+    request,
+    model,
+    price_kind = "",
+    account = "",
+    id,
+    file,
+    error,
+    credits,
+    remaining_credits,
+    started_at,
+  } = line;
   const { balance_fell = null, cost = null, is_preview = null } = line;
-  const isText = [line.at, row, attempt, request, model, account, started_at].every(
+  const isText = [line.at, row, attempt, request, model, price_kind, account, started_at].every(
     (value) => typeof value === "string",
   );
   const isRead = [id, file].every((value) => value === null || typeof value === "string");

@@ -1,6 +1,6 @@
 import { asVidgenError, VidgenError } from "../../errors.ts";
 import type { RetryIo } from "../retry.ts";
-import { type Budget, type Costs, checkBudget } from "./costs.ts";
+import { type Budget, type Costs, checkBudget, mustRunAlone } from "./costs.ts";
 import type { PlannedRow } from "./plan.ts";
 import { createSlots } from "./slots.ts";
 import type { createWork, Ended, Running } from "./work.ts";
@@ -51,9 +51,9 @@ export async function runRows(
   const waiting = [...running].reverse();
   const rows = [...toStart].reverse();
   const failures: RunEnd["failures"] = [];
-  const inRow = { unknown: 0, unsent: 0 };
+  const inRow = { unknown: 0, unsent: 0, unclear: 0, notSubmitted: 0 };
   let stopped: VidgenError | undefined;
-  let inFlight = 0;
+  const inFlight = new Set<PlannedRow>();
   let wake = () => {};
   const stop = (error: VidgenError) => {
     stopped ??= error;
@@ -66,10 +66,15 @@ export async function runRows(
     if (options.failFast && error && ["refused", "failed"].includes(status)) stop(error);
   };
   const collect = (running: Running) => {
-    inFlight++;
+    inFlight.add(running.row);
     const finish = async () => {
-      note(running.row, await work.collect(running));
-      inFlight--;
+      const ended = await work.collect(running);
+      note(running.row, ended);
+      const { status, error } = ended;
+      if (status === "completed") Object.assign(inRow, { unclear: 0, notSubmitted: 0 });
+      if (status === "unknown" && ++inRow.unclear === maxInRow && error) stop(error);
+      if (status === "failed" && error?.code === "network" && ++inRow.notSubmitted === maxInRow) stop(error);
+      inFlight.delete(running.row);
       slots.ended();
       wake();
     };
@@ -80,7 +85,7 @@ export async function runRows(
     if (sent.kind === "not now") {
       if (slots.refusedForMs() === 0)
         options.onNote("The service accepts no further generation at the moment; waiting.");
-      slots.refused(inFlight, sent.afterMs);
+      slots.refused(inFlight.size, sent.afterMs);
       rows.push(row);
       if ((sent.afterMs ?? 0) > maxRetryAfterMs)
         stop(
@@ -94,7 +99,7 @@ export async function runRows(
     inRow.unknown = kind === "ended" && sent.status === "unknown" ? inRow.unknown + 1 : 0;
     inRow.unsent = kind === "ended" && sent.status === "unsent" ? inRow.unsent + 1 : 0;
     if (kind === "running") {
-      slots.accepted(inFlight);
+      slots.accepted(inFlight.size);
       return collect(sent.running);
     }
     note(row, sent);
@@ -107,19 +112,19 @@ export async function runRows(
   signal.addEventListener("abort", onAbort, { once: true });
   if (signal.aborted) onAbort();
   for (;;) {
-    const next = signal.aborted ? undefined : inFlight < jobs && waiting.pop();
+    const next = signal.aborted ? undefined : inFlight.size < jobs && waiting.pop();
     if (next) {
       collect(next);
       continue;
     }
     const row = stopped ? undefined : rows.at(-1);
-    if (row === undefined && inFlight === 0) break;
-    // What its first video costs bounds the others.
-    const isAwaited = row && inFlight > 0 && options.maxCost !== undefined && costs.isPriceAwaited(row.record.model);
-    const waitMs = row && !isAwaited ? slots.waitMs(inFlight) : undefined;
+    if (row === undefined && inFlight.size === 0) break;
+    const running = Array.from(inFlight, ({ record }) => record);
+    const isAlone = row && running.length > 0 && mustRunAlone(row.record, running, options, costs);
+    const waitMs = row && !isAlone ? slots.waitMs(running.length) : undefined;
     if (row && waitMs === 0) {
       rows.pop();
-      const fault = faultOf() ?? checkBudget(row.record.model, options, costs);
+      const fault = faultOf() ?? checkBudget(row.record, options, costs);
       if (fault) stop(fault);
       else await start(row).catch((error) => stop(asVidgenError(error)));
       continue;

@@ -115,8 +115,8 @@ export function kindOfRow({ status, error, id }: ResultLine): keyof RowCounts {
     case "lost":
       return status;
     case "failed":
-      // Without credits at the engine's provider nothing was paid.
-      return error?.code === "credits" ? "missing" : status;
+      // Without credits or a key at the engine's provider, or without the engine, nothing was submitted.
+      return ["credits", "auth", "network"].includes(error?.code ?? "") ? "missing" : status;
     case "refused":
       // Refused with an id it may have been charged all the same.
       return id === null && isGeneral(error?.code) ? "missing" : "failed";

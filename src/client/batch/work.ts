@@ -5,10 +5,11 @@ import type { Claim } from "../claims.ts";
 import type { Client, ClientDownloadOptions, ReadyStart } from "../client.ts";
 import type { Content } from "../content.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../events.ts";
-import { hasFailed, readCost } from "../follow.ts";
+import { readCost } from "../follow.ts";
 import { recordOf } from "../history.ts";
 import type { Journal } from "../journal.ts";
-import type { Costs } from "./costs.ts";
+import { kindOfRequest } from "../price.ts";
+import { type Costs, costOfLine } from "./costs.ts";
 import type { PlannedRow } from "./plan.ts";
 import type { ResultLine, ResultsFile } from "./results.ts";
 import { hashRequest } from "./row.ts";
@@ -91,6 +92,7 @@ export function createWork(
         line: row.line,
         request: row.hash,
         model: row.record.model,
+        price_kind: kindOfRequest(row.record),
         attempt: io.uuid(),
         account,
         is_preview: client.isPreview(row.record.model) ?? null,
@@ -130,7 +132,7 @@ export function createWork(
       const sent = await begun.sendUntilKnown({ signal, leave, label, retriesNotNow: false, tellsDoubts: false });
       if (sent.kind === "accepted") {
         const { generation, remaining_credits } = sent.started;
-        const cost = costs.started(line.model, remaining_credits);
+        const cost = costs.started(row.record, sent.started);
         const { id } = generation;
         const { credits = null, balance_fell = null } = cost;
         const told = { credits, balance_fell, remaining_credits: remaining_credits ?? null };
@@ -143,7 +145,7 @@ export function createWork(
       }
       await begun.release();
       const { id = null } = sent.error;
-      if (sent.kind === "unknown" || id !== null) costs.unknown(line.model);
+      if (sent.kind === "unknown" || id !== null) costs.unknown(row.record);
       if (sent.kind === "refused" && sent.notNow && !signal.aborted) {
         await results.append({ ...line, status: "refused", error: { code: "network", message: sent.error.message } });
         return { kind: "not now", afterMs: sent.notNow.waitMs };
@@ -156,7 +158,7 @@ export function createWork(
       const onState = (status: string) => onEvent({ event: "state", ...nameOf(row), id, status });
       const onProgress = (received: number, total: number | undefined) =>
         onEvent({ event: "progress", ...nameOf(row), id, received, total: total ?? null });
-      const how = { ...options, credits: line.credits ?? undefined, onState, onProgress };
+      const how = { ...options, onState, onProgress };
       let claim = target;
       try {
         const words = { prompt: row.record.prompt, model: row.record.model };
@@ -174,7 +176,7 @@ export function createWork(
           : { file: undefined, content: undefined, ...(await client.follow(id, how)) };
         if (file !== null) onEvent({ event: "saved", ...nameOf(row), id, file });
         const cost = readCost(generation);
-        costs.ended(line.model, { cost, isFree: line.is_preview === true });
+        costs.completed(row.record, costOfLine({ ...line, cost }));
         return await end(row, line, { status: "completed", file, content, cost, video_url: videoUrl });
       } catch (thrown) {
         const error = asVidgenError(thrown).with({ id });
@@ -183,7 +185,7 @@ export function createWork(
         const isSeen = claim !== undefined || row.outputPath === undefined;
         const isOwn = line.account === undefined || line.account === account;
         const status = isSeen && isOwn ? statusOf(error) : "processing";
-        if (status === "failed") costs.ended(line.model, { cost: undefined, isFree: true });
+        if (status === "failed") costs.failed(row.record);
         return await end(row, line, { status, error });
       } finally {
         // A partial file that cannot be removed loses nothing.
@@ -196,8 +198,7 @@ export function createWork(
 /** How far a generation is that could not be collected. */
 function statusOf(error: VidgenError): EndStatus {
   if (error.code === "not_found") return "lost";
-  if (hasFailed(error)) return "failed";
-  return error.code === "output" ? "completed" : "processing";
+  return error.ended ?? (error.code === "output" ? "completed" : "processing");
 }
 
 function nameOf({ key, line }: PlannedRow) {

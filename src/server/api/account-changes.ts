@@ -1,12 +1,10 @@
 import { localAccount } from "../announcement.ts";
 import type { Limits, Store } from "../store/store.ts";
-import { type AccountOptions, addKey } from "./accounts.ts";
-import { type ApiContext, readJson, refuse } from "./message.ts";
+import { type AccountOptions, addKey, isAccountName } from "./accounts.ts";
+import { type ApiContext, readIdempotencyKey, readJson, refuse } from "./message.ts";
 
 type Route = (c: ApiContext) => Promise<Response>;
 
-/** The most that a key of `Idempotency-Key` has, in characters. */
-const maxKeyLength = 255;
 const maxLimit = 1_000_000;
 
 /**
@@ -16,12 +14,12 @@ const maxLimit = 1_000_000;
 export function createCreditsRoute(store: Pick<Store, "addCredits">): Route {
   return async (c) => {
     const { account, amount } = await readFields(c);
-    const key = c.req.header("Idempotency-Key") ?? "";
-    if (key === "" || key.length > maxKeyLength)
+    const key = readIdempotencyKey(c);
+    if (key === undefined)
       throw refuse(
         400,
         "idempotency_key_required",
-        `credits are added with an Idempotency-Key of 1 to ${maxKeyLength} characters`,
+        "credits are added with an Idempotency-Key, so that a repeated call adds once",
       );
     if (!Number.isSafeInteger(amount) || amount === 0)
       throw refuse(400, "invalid_amount", "amount must be a whole number, negative to take credits away");
@@ -71,10 +69,10 @@ export function createRotateRoute(options: AccountOptions): Route {
 
 async function readFields(c: ApiContext): Promise<Record<string, unknown> & { account: string }> {
   const { account, ...fields } = Object((await readJson(c)).json) as Record<string, unknown>;
-  if (typeof account !== "string") throw refuse(400, "invalid_account", "account must be the name of an account");
+  if (!isAccountName(account)) throw refuse(400, "invalid_account", "account must be the name of an account");
   return { ...fields, account };
 }
 
 function noAccount(account: string) {
-  return refuse(404, "no_account", `there is no account ${account.slice(0, 64)}`);
+  return refuse(404, "no_account", `there is no account ${account}`);
 }

@@ -19,13 +19,19 @@ export const usualCredits = 1_000;
  */
 export type AccountKey = { account: string; api_key: string; webhook_secret: string | null; credits: number };
 
+/** What the name of an account is like, and a key too, on every route that takes one. */
+export const accountName = /^[\w.-]{1,64}$/;
+
+export function isAccountName(name: unknown): name is string {
+  return typeof name === "string" && accountName.test(name);
+}
+
 /**
  * Returns what is wrong with the name of an account that is to get a key, in words; `undefined` when it is valid. In a folder, the local
  * account's key is stored; that of a shared database is shown only once, so its owner may need another.
  */
 export function findNameFault(name: unknown, { isShared = false } = {}): string | undefined {
-  if (typeof name !== "string" || !/^[\w.-]{1,64}$/.test(name))
-    return "an account name has 1 to 64 characters of A-Z a-z 0-9 _ . -";
+  if (!isAccountName(name)) return "an account name has 1 to 64 characters of A-Z a-z 0-9 _ . -";
   return name === localAccount && !isShared ? `the account ${localAccount} already has a key` : undefined;
 }
 
@@ -45,17 +51,7 @@ export function hashKey(key: string): string {
  */
 export async function prepareLocalAccount(store: Store, apiKey: string, credits: number | undefined): Promise<void> {
   const creditsOf = (had = 0) => credits ?? Math.max(usualCredits, had);
-  await replaceLocalKey(store, apiKey, creditsOf);
-}
-
-/** Makes this key the only one of the local account. */
-export async function replaceLocalKey(
-  store: Store,
-  apiKey: string,
-  creditsOf?: (had: number | undefined) => number,
-): Promise<void> {
-  const keyHash = hashKey(apiKey);
-  await store.addAccount({ name: localAccount, keyHash, isOnlyKey: true, ...(creditsOf && { creditsOf }) });
+  await store.addAccount({ name: localAccount, keyHash: hashKey(apiKey), creditsOf, isOnlyKey: true });
 }
 
 /** Lets nobody but the owner of the service go on. */
@@ -90,7 +86,7 @@ export function createAccountRoute({ store, webhookSecret }: AccountOptions): (c
 export function createRevokeRoute(store: Store): (c: ApiContext) => Promise<Response> {
   return async (c) => {
     const { revoke } = Object((await readJson(c)).json) as Record<string, unknown>;
-    if (typeof revoke !== "string") throw refuse(400, "invalid_revoke", "revoke must be a key or an account");
+    if (!isAccountName(revoke)) throw refuse(400, "invalid_revoke", "revoke must be a key or an account");
     const own = revoke === localAccount || (await store.account(hashKey(revoke))) === localAccount;
     if (own) throw refuse(409, "own_key", "the local account's key is replaced by vidgen serve --rotate");
     return c.json(await removeKeys(store, revoke));

@@ -1,4 +1,5 @@
 import { Hono, type MiddlewareHandler, type Handler as Route } from "hono";
+import { HTTPException } from "hono/http-exception";
 import type { Clock } from "../../io.ts";
 import { createBackupRoute } from "../backup.ts";
 import { checkEngines, type EngineCheck } from "../engines/check.ts";
@@ -16,7 +17,7 @@ import { createOpenapiRoute, type OpenapiOptions } from "./openapi/openapi.ts";
 import { findOwnGeneration } from "./own-generation.ts";
 import { createStartRoutes, generateFormat, type StartOptions, type StartRoutes } from "./start.ts";
 import { statusBody } from "./status-body.ts";
-import { createModelsRoute, createVideos, type VideoOptions } from "./videos.ts";
+import { createModels, createVideos, notOffered, refuseNotOffered, type VideoOptions } from "./videos.ts";
 
 export type AppOptions = StartOptions &
   CancelOptions &
@@ -53,12 +54,15 @@ export function createRoutes(options: AppOptions): Hono<ApiEnv> {
   const requireKey = createKeyCheck(options);
   const startBy = createStartRoutes(options);
   const videos = createVideos(options);
+  const models = createModels(options);
   app.all("/api/generate", allow("POST"), requireKey, startBy(generateFormat));
   app.all("/api/generation-status", allow("GET"), requireKey, createStatusRoute(options));
   app.all("/api/cancel", allow("POST"), requireKey, createCancelRoute(options));
-  app.all("/v1/models", allow("GET"), requireKey, createModelsRoute(options));
+  app.all("/v1/models", allow("GET"), requireKey, models.list);
+  app.all("/v1/models/:id", allow("GET"), requireKey, models.show);
   app.all("/v1/videos", allow("GET", "POST"), requireKey);
   app.get("/v1/videos", videos.list).post(startBy(videos.format));
+  for (const path of notOffered) app.all(`/v1/videos/${path}`, refuseNotOffered);
   app.all("/v1/videos/:id", allow("GET", "DELETE"), requireKey);
   app.get("/v1/videos/:id", videos.show).delete(videos.remove);
   app.all("/v1/videos/:id/content", allow("GET", "HEAD"), requireKey, videos.content);
@@ -128,10 +132,15 @@ function createKeyCheck({ store, keep }: Pick<AppOptions, "store" | "keep">): Mi
   };
 }
 
-/** GET /api/generation-status (interface 4.2). Polling re-queues a generation that a previous process left unfinished. `progress`, in percent, is an addition. */
+/** GET /api/generation-status (interface 4.2). With 404 the header Remaining-Credits has the balance. Polling re-queues a generation that a previous process left unfinished. `progress`, in percent, is an addition. */
 function createStatusRoute({ store, queue, mediaUrl }: AppOptions): Route<ApiEnv> {
   return async (c) => {
-    const generation = await findOwnGeneration(c, store);
+    const generation = await findOwnGeneration(c, store).catch(async (error) => {
+      // A client checks its key by the status of an id that does not exist.
+      if (error instanceof HTTPException && error.status === 404)
+        error.res?.headers.set("Remaining-Credits", String(await store.balance(c.var.account)));
+      throw error;
+    });
     if (generation.status === "processing") queue.resume(generation.id);
     const body = statusBody(generation, mediaUrl());
     const progress = body.status === "processing" ? queue.progressOf(generation.id) : undefined;

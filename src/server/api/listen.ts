@@ -36,7 +36,8 @@ export type ListenOptions = {
 
 const defaultLimits = {
   headersTimeout: 10_000,
-  requestTimeout: 30_000,
+  /** An upload may be slow, and a client must read a 408 as "it may have been charged". */
+  requestTimeout: 300_000,
   connectionsCheckingInterval: 500,
   keepAliveTimeout: 5_000,
   /** Milliseconds for which a client may read nothing of its reply; Node may wait twice as long. */

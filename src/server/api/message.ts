@@ -82,6 +82,17 @@ export async function streamResponse(
   return RESPONSE_ALREADY_SENT;
 }
 
+/** Returns the Idempotency-Key of a request that has one. Throws a refusal of one that is empty or too long. */
+export function readIdempotencyKey({ req }: ApiContext): string | undefined {
+  const key = req.header("Idempotency-Key");
+  if (key === "" || (key !== undefined && key.length > maxKeyLength))
+    throw refuse(400, "invalid_idempotency_key", `an Idempotency-Key has 1 to ${maxKeyLength} characters`);
+  return key;
+}
+
+/** The most that an Idempotency-Key has, in characters. */
+export const maxKeyLength = 255;
+
 /** The largest body that is read where a route does not say otherwise. */
 export const usualBodyBytes = 1_000_000;
 
@@ -131,12 +142,43 @@ export function bodyType(req: ApiContext["req"]): string {
   return type.trim().toLowerCase();
 }
 
-/** Returns the JSON that was read. Throws a refusal when it is none. */
+/** Returns the JSON that was read. Throws a refusal when it is none, or costs more than its size. */
 export function parseJson({ env }: ApiContext, bytes: Uint8Array): JsonBody {
   const text = new TextDecoder().decode(bytes);
   if (env.log) env.log.requestBody = text;
+  const fault = findJsonFault(text);
+  if (fault !== undefined) throw refuse(400, "invalid_json", `the body ${fault}`);
   try {
     if (isUtf8(bytes)) return { text, json: JSON.parse(text) };
   } catch {}
   throw refuse(400, "invalid_json", "the body is not JSON");
+}
+
+const maxDepth = 100;
+const maxMembers = 10_000;
+
+/** Says of a JSON text that it would take much longer to parse and to check than its size tells; `undefined` when it does not. */
+export function findJsonFault(text: string): string | undefined {
+  let [depth, members] = [0, 0];
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at];
+    if (character === '"') at = findClosingQuote(text, at + 1);
+    else if (character === "]" || character === "}") depth--;
+    else if (character === "," || character === "[" || character === "{") {
+      members++;
+      if (character !== ",") depth++;
+      if (depth > maxDepth) return `is nested more than ${maxDepth} levels deep`;
+      if (members > maxMembers) return `has more than ${maxMembers.toLocaleString("en")} members`;
+    }
+  }
+  return undefined;
+}
+
+function findClosingQuote(text: string, start: number): number {
+  // Most texts, such as an image of megabytes, have no quote inside.
+  const first = text.indexOf('"', start);
+  if (first !== -1 && text[first - 1] !== "\\") return first;
+  let at = start;
+  while (at < text.length && text[at] !== '"') at += text[at] === "\\" ? 2 : 1;
+  return at;
 }

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { findModel, maxLocalSeconds, models } from "../../client/models.ts";
 import { type Engine, type ExtraValue, optionalExtras, otherExtras } from "../engines/engine.ts";
 import type { StoredGeneration } from "../store/store.ts";
-import { refuse } from "./message.ts";
+import { findJsonFault, refuse } from "./message.ts";
 
 /** Prompts and other texts have at most so many bytes, and addresses so many characters. */
 const maxTextBytes = 32_000;
@@ -56,9 +56,6 @@ const bodySchema = z.object({
   callback_url: httpUrl.nullish().meta({ description: "Where the result is POSTed to: see the webhook." }),
 });
 
-/** JSON.stringify ends with an error some thousand levels deep. */
-const maxDepth = 100;
-
 export const optionalExtra = z
   .union([z.number(), z.string().refine(isShortText, shortText)], { error: "must be a number or a text" })
   .meta({ description: "Passed on to a real model, and ignored by one that does not know it." });
@@ -67,7 +64,6 @@ export const otherExtra = z
     error: "must not be null",
   })
   .transform(readObject)
-  .refine((value) => isShallow(value, maxDepth), { error: "is nested too deeply", abort: true })
   .refine((value) => isShortText(JSON.stringify(value)), shortText)
   .meta({ description: "Passed on to a real model." });
 const extrasSchema = z.object(
@@ -123,9 +119,11 @@ export function createStartReader({
 
 const defaulted = ["aspectRatio", "duration", "resolution"] as const;
 
-/** vLLM-Omni's documentation has objects as JSON texts; other servers take them as they are. */
+/** vLLM-Omni's documentation has objects as JSON texts; other servers take them as they are. Throws a refusal of those that are too deep. */
 export function readObject<Value>(value: Value): Value {
   if (typeof value !== "string" || !/^\s*[{[]/.test(value)) return value;
+  const fault = findJsonFault(value);
+  if (fault !== undefined) throw refuse(400, "invalid_json", `a field ${fault}`);
   try {
     return JSON.parse(value);
   } catch {
@@ -168,11 +166,6 @@ function checkImages(
 
 function isShortText(value: string): boolean {
   return Buffer.byteLength(value) <= maxTextBytes;
-}
-
-function isShallow(value: unknown, levels: number): boolean {
-  if (typeof value !== "object" || value === null) return true;
-  return levels > 0 && Object.values(value).every((inner) => isShallow(inner, levels - 1));
 }
 
 function isHttpUrl(value: string): boolean {

@@ -2,7 +2,7 @@ import { hash, randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import { HTTPException } from "hono/http-exception";
 import type { Clock } from "../../io.ts";
-import { createBudget, createCapacity } from "../capacity.ts";
+import { createBudget, createCapacity, createRecent, type Recent } from "../capacity.ts";
 import { type Directives, readDirectives } from "../jobs/directives.ts";
 import type {
   Idempotency,
@@ -19,6 +19,7 @@ import {
   type JsonBody,
   parseJson,
   readBody,
+  readIdempotencyKey,
   refuse,
   streamResponse,
   usualBodyBytes,
@@ -38,7 +39,7 @@ const maxLargeBytes = 200_000_000;
 const maxLargeBodies = 4;
 
 export type StartOptions = StartReaderOptions & {
-  store: Pick<Store, "start" | "findStart">;
+  store: Pick<Store, "start" | "findStart" | "ledger">;
   /** The credits that a start costs, by model. */
   creditsPer: ReadonlyMap<string, number>;
   clock: Pick<Clock, "date">;
@@ -46,7 +47,8 @@ export type StartOptions = StartReaderOptions & {
   onStart?(generation: StoredGeneration, cost: number): void;
 };
 
-type Started = StartOutcome & { kind: "started" };
+/** A start, and the credits that it was charged. */
+type Started = StartOutcome & { kind: "started"; credits_charged: number };
 
 /** A start, and what a new one is to go through. */
 type Accepted = { outcome: Started; directives?: Directives };
@@ -74,7 +76,7 @@ export type StartRoutes = (format: StartFormat) => (c: ApiContext) => Promise<Re
  */
 export function createStartRoutes(options: StartOptions): StartRoutes {
   /** The starts that were answered with the one 429 that their prompt asks for. */
-  const refusedOnce = new Set<string>();
+  const refusedOnce = createRecent<true>(maxRefused);
   const largeBodies = createCapacity(maxLargeBodies);
   const readStart = createStartReader(options);
   const takeShare = createBudget(maxLargeBytes);
@@ -98,20 +100,25 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     if (outcome.kind === "limited") throw tooMany(outcome);
     if (outcome.kind === "key reused")
       throw refuse(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body");
-    if (outcome.replayed) return { outcome };
+    if (outcome.replayed) return { outcome: await replay(outcome) };
     options.onStart?.(generation, cost);
-    return { outcome, directives };
+    return { outcome: { ...outcome, credits_charged: cost }, directives };
+  };
+  /** The price of the model may have changed since. */
+  const replay = async (outcome: StartOutcome & { kind: "started" }): Promise<Started> => {
+    const entries = await options.store.ledger({ generation: outcome.generation.id, limit: 10 });
+    return { ...outcome, credits_charged: entries.reduce((sum, { amount }) => sum + Math.max(0, -amount), 0) };
   };
   const accept = async (c: ApiContext, bytes: Uint8Array, format: StartFormat): Promise<Accepted> => {
     const { text, json } = await format.read(c, bytes);
-    const key = c.req.header("Idempotency-Key");
+    const key = readIdempotencyKey(c);
     const idempotency = key === undefined ? undefined : { key, body: text };
     const accepted = await start(c, { json, names: format.names, idempotency }).catch(async (error) => {
       // What was started with this key stays its answer, also when it would be refused now: the engines or their limits may have changed.
       if (!(error instanceof HTTPException) || !idempotency) throw error;
       const earlier = await options.store.findStart(c.var.account, idempotency);
       if (earlier?.kind !== "started") throw error;
-      return { outcome: earlier };
+      return { outcome: await replay(earlier) };
     });
     const { id, request } = accepted.outcome.generation;
     c.env.log?.about.push(id.slice(0, 8));
@@ -168,11 +175,9 @@ async function checkLimits(request: StoredRequest, engines: StartOptions["engine
 const maxRefused = 1_000;
 
 /** The directive that refuses a start before anything is charged. A 429 comes once, then the same prompt gets through once. */
-function refuseAsAsked({ http }: Directives, start: string, refusedOnce: Set<string>): void {
+function refuseAsAsked({ http }: Directives, start: string, refusedOnce: Recent<true>): void {
   if (http === undefined || (http === 429 && refusedOnce.delete(start))) return;
-  if (http === 429) refusedOnce.add(start);
-  const [oldest] = refusedOnce;
-  if (oldest !== undefined && refusedOnce.size > maxRefused) refusedOnce.delete(oldest);
+  if (http === 429) refusedOnce.set(start, true);
   throw refuse(http, "asked_for", "the prompt asked for this status", http === 429 ? { "Retry-After": "1" } : {});
 }
 
@@ -219,11 +224,11 @@ function decoded(text: string): string | undefined {
   }
 }
 
-/** The start response envelope (interface 2.3). */
-function startBody({ generation, remaining_credits }: Started) {
+/** The start response envelope (interface 2.3). `credits_charged` is ours. */
+function startBody({ generation, credits_charged, remaining_credits }: Started) {
   const { id, created_at, request } = generation;
   const data = { id, status: "processing", model: request.model, prompt: request.prompt, created_at };
-  return { success: true, data, remaining_credits };
+  return { success: true, data, credits_charged, remaining_credits };
 }
 
 /** `[hang]`: there is no reply until the client disconnects. */

@@ -56,14 +56,16 @@ export async function readVideoStart(c: ApiContext, bytes: Uint8Array): Promise<
   return { json, text };
 }
 
-/** The parser takes seconds for a large form of many small parts, in which nothing else is answered. */
-const maxParts = 1_000;
+/** The parser takes seconds for a large form of many small parts, or of long headers, in which nothing else is answered. */
+const maxParts = 100;
+const maxHeaderBytes = 8_000;
 
 async function readForm(c: ApiContext, bytes: Uint8Array): Promise<JsonBody> {
-  // Each part begins with these characters; there are hardly any in a picture.
-  if (countUpTo(maxParts, "\r\n--", Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)) === maxParts)
-    throw refuse(400, "invalid_form", `the form has ${maxParts} parts or more`);
-  const headers = { "Content-Type": c.req.header("Content-Type") ?? "" };
+  const boundary = readBoundary(c.req.header("Content-Type") ?? "");
+  const fault = findFormFault(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), boundary);
+  if (fault !== undefined) throw refuse(400, "invalid_form", fault);
+  // The same boundary for the parser as was looked for.
+  const headers = { "Content-Type": `${formType}; boundary="${boundary}"` };
   const form = await new Response(bytes, { headers }).formData().catch(() => {
     throw refuse(400, "invalid_form", `the body is not ${formType} as its Content-Type says`);
   });
@@ -79,10 +81,23 @@ async function readForm(c: ApiContext, bytes: Uint8Array): Promise<JsonBody> {
   return { json, text: JSON.stringify(json) };
 }
 
-function countUpTo(most: number, text: string, bytes: Buffer): number {
+function readBoundary(contentType: string): string {
+  const [, quoted, bare = ""] = /;\s*boundary=(?:"([^"\\]*)"|([^\s;"]*))/i.exec(contentType) ?? [];
+  return quoted ?? bare;
+}
+
+function findFormFault(bytes: Buffer, boundary: string): string | undefined {
+  const start = Buffer.from(`--${boundary}\r\n`);
+  const next = Buffer.from(`\r\n--${boundary}\r\n`);
   let count = 0;
-  for (let at = bytes.indexOf(text); at !== -1 && count < most; at = bytes.indexOf(text, at + text.length)) count++;
-  return count;
+  for (let at = bytes.indexOf(start); at !== -1; at = bytes.indexOf(next, at)) {
+    if (++count === maxParts) return `the form has ${maxParts} parts or more`;
+    at += start.length;
+    const headers = bytes.subarray(at, at + maxHeaderBytes);
+    if (headers.indexOf("\r\n\r\n") === -1 && headers.length === maxHeaderBytes)
+      return `the headers of a part of the form are longer than ${maxHeaderBytes / 1_000} kB`;
+  }
+  return undefined;
 }
 
 /** Returns a file as a `data:` address. Throws a refusal when it is no picture, or its field takes none. */

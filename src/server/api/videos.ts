@@ -28,7 +28,7 @@ const notLimit = "must be a whole number from 1 to 100";
 export const videosQuery = z.object({
   after: z.string().optional(),
   limit: z.coerce.number(notLimit).int(notLimit).min(1, notLimit).max(100, notLimit).default(20),
-  order: z.literal("desc", { error: "must be desc: the newest come first" }).default("desc"),
+  order: z.enum(["asc", "desc"], { error: 'must be "asc" or "desc"' }).default("desc"),
 });
 
 /**
@@ -47,12 +47,12 @@ export function createVideos(options: VideoOptions): Videos {
       reply: ({ generation }) => show(generation),
     },
     async list(c) {
-      const { after, limit } = parse(videosQuery, c.req.query());
+      const { after, limit, order } = parse(videosQuery, c.req.query());
       const { account } = c.var;
       // One that was removed meanwhile still has its place.
       const isOwn = after === undefined || (isUuid(after) && (await store.generation(after))?.account === account);
       if (!isOwn) throw refuse(400, "invalid_after", "after must be the id of a video of this account");
-      const found = await store.generations({ account, before: after, limit: limit + 1 });
+      const found = await store.generations({ account, order, after, limit: limit + 1 });
       const data = found.slice(0, limit).map(show);
       const [first_id, last_id] = [data[0]?.id ?? null, data.at(-1)?.id ?? null];
       return c.json({ object: "list", data, first_id, last_id, has_more: found.length > limit });
@@ -87,9 +87,28 @@ const kinds = new Map([
   ["thumbnail", "png"],
 ]);
 
-/** GET /v1/models: what is served here. Other servers of `/v1/videos` have it too, and are told apart by `owned_by`. */
-export function createModelsRoute({ engines }: { engines: readonly Pick<Engine, "models">[] }): Route {
+/** What OpenAI's API had besides, below /v1/videos. No engine here does it, and a client is told so rather than that the method is wrong. */
+export const notOffered = ["edits", "extensions", "characters", "characters/:character", ":id/remix"];
+
+export const refuseNotOffered: Route = async () => {
+  const message = "edits, extensions, characters and remixes of videos are not offered; nothing was charged";
+  throw refuse(404, "not_offered", message);
+};
+
+/**
+ * The routes of GET /v1/models and /v1/models/<id>: what is served here. Other servers of `/v1/videos` have them too, and are told apart by
+ * `owned_by`.
+ */
+export function createModels({ engines }: { engines: readonly Pick<Engine, "models">[] }) {
   const served = [...new Set(engines.flatMap(({ models }) => models))];
   const data = served.map((id) => ({ id, object: "model", created: 0, owned_by: "vidgen" }));
-  return async (c) => c.json({ object: "list", data });
+  const list: Route = async (c) => c.json({ object: "list", data });
+  const show: Route = async (c) => {
+    const wanted = c.req.param("id") ?? "";
+    const found = data.find(({ id }) => id === wanted);
+    if (found) return c.json(found);
+    const message = `${wanted.slice(0, 64)} is not served here; GET /v1/models lists what is`;
+    throw refuse(404, "model_not_found", message);
+  };
+  return { list, show };
 }

@@ -80,6 +80,11 @@ export type RenderOptions = {
   resume: Exclude<Checkpoint, { state: "submitting" }> | undefined;
   /** Keeps a checkpoint in place of the last one, `null` for none. Resolves when it is durable. */
   checkpoint(checkpoint: Checkpoint | null): Promise<void>;
+  /**
+   * Throws when another process may have taken over the task, because this one was suspended: called last, right before a request is written
+   * that starts a job elsewhere.
+   */
+  confirm(): void;
   /** Tells how much of the video is made, in percent. */
   progress(percent: number): void;
   signal: AbortSignal;
@@ -95,15 +100,18 @@ export type Discardable = {
   discard?: ((signal: AbortSignal) => Promise<void>) | undefined;
 };
 
+/** No server answered, or it refuses the key. */
+export type NotTakenCause = "unreachable" | "auth";
+
 /**
  * What came of a task. "refused": the model did not take the request, or its run failed; `error` is what the model's server says, and what was
- * paid stays paid. "not taken": nothing was begun, so another engine may make the video. "unclear": it may be making the video, so no engine
+ * paid stays paid. "not taken": nothing was begun, so another engine may make the video; `cause` is told where waiting hardly helps. "unclear": it may be making the video, so no engine
  * gets the task again.
  */
 export type RenderOutcome =
   | ({ kind: "made"; hasThumbnail: boolean } & Charged & Discardable)
   | ({ kind: "refused"; error: string } & Charged)
-  | { kind: "not taken"; reason: string }
+  | { kind: "not taken"; reason: string; cause?: NotTakenCause | undefined }
   | { kind: "unclear"; reason: string };
 
 /** What makes the videos of generations (interface section 3: "video produced" or "model run does not succeed"). */

@@ -24,8 +24,16 @@ export function sizeText({ width, height }: FrameSize): string {
   return `${width}x${height}`;
 }
 
+/** OpenAI's sizes whose shorter side is that of no resolution. Models take the nearest ratio and resolution. */
+const nearest = new Map<string, Shape>([
+  ["1024x1792", { aspectRatio: "9:16", resolution: "1080p" }],
+  ["1792x1024", { aspectRatio: "16:9", resolution: "1080p" }],
+]);
+
 /** Reads a size such as "1280x720"; `undefined` when it is none, or its shorter side is that of no resolution. */
 export function readSize(text: string): Shape | undefined {
+  const known = nearest.get(text);
+  if (known) return known;
   const [, width, height] = /^(\d{3,4})x(\d{3,4})$/.exec(text) ?? [];
   const shorter = Math.min(Number(width), Number(height));
   const resolution = (Object.keys(shorterSidePx) as Resolution[]).find((each) => shorterSidePx[each] === shorter);

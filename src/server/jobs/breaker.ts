@@ -1,7 +1,8 @@
 import type { Clock } from "../../io.ts";
+import type { NotTakenCause } from "../engines/engine.ts";
 
-/** Why an engine gets no creates, or one at a time, and since when. */
-export type Outage = { since: Date; reason: string };
+/** Why an engine gets no creates, or one at a time, since when, and when it failed last. */
+export type Outage = { since: Date; reason: string; cause: NotTakenCause | undefined; lastAt: Date };
 
 /** What came of a create: a refusal for what it asks counts as taken. */
 export const creates = ["taken", "not_taken", "unclear"] as const;
@@ -9,6 +10,8 @@ export type Created = (typeof creates)[number];
 
 export type BreakerOptions = {
   clock: Pick<Clock, "now" | "date">;
+  /** The longest time between two tries while no server answers. */
+  maxUnreachableRetryMs?: number | undefined;
   /** Called when the engine goes out, and with `undefined` when it takes creates again. */
   onChange(outage: Outage | undefined): void;
   onCreate?(created: Created): void;
@@ -23,12 +26,13 @@ export type Breaker = {
   /** A create was taken, or refused for what it asks. */
   onTaken(): void;
   /** A create was certainly not taken. */
-  onNotTaken(reason: string): void;
+  onNotTaken(reason: string, cause?: NotTakenCause | undefined): void;
   /** A create may have been taken: a generation was lost by it. */
   onUnclear(reason: string): void;
   outage(): Outage | undefined;
-  /** For how long it has been out. */
+  /** For how long it has been out, and for how long no server has answered. */
   outMs(): number;
+  unreachableMs(): number;
 };
 
 const maxRetryMs = 30_000;
@@ -38,18 +42,21 @@ const maxUnclearMs = 30 * 60_000;
 /** So many creates must be taken until one that was unclear counts no more. */
 const takenPerUnclear = 10;
 
-export function createBreaker({ clock, onChange, onCreate = () => {} }: BreakerOptions): Breaker {
+export function createBreaker(options: BreakerOptions): Breaker {
+  const { clock, maxUnreachableRetryMs = maxRetryMs, onChange, onCreate = () => {} } = options;
   let isProven = false;
   let failures = 0;
-  /** How many creates were unclear; those that were taken since then count against it. */
-  let unclear = 0;
+  /** How many creates must be taken until those that were unclear count no more: a whole number, as tenths would not add up to one. */
+  let owed = 0;
   let pausedUntil = Number.NEGATIVE_INFINITY;
   let out: (Outage & { at: number }) | undefined;
-  const goOut = (reason: string, ms: number) => {
+  let unreachableAt: number | undefined;
+  const goOut = ({ reason, cause }: Pick<Outage, "reason" | "cause">, ms: number) => {
     isProven = false;
     pausedUntil = Math.max(pausedUntil, clock.now() + ms);
+    unreachableAt = cause === "unreachable" ? (unreachableAt ?? clock.now()) : undefined;
     const isNew = out === undefined;
-    out = { since: clock.date(), at: clock.now(), ...out, reason };
+    out = { since: clock.date(), at: clock.now(), ...out, reason, cause, lastAt: clock.date() };
     if (isNew) onChange(out);
   };
   const pauseMs = () => Math.max(0, pausedUntil - clock.now());
@@ -58,28 +65,32 @@ export function createBreaker({ clock, onChange, onCreate = () => {} }: BreakerO
     room(open) {
       if (pauseMs() > 0) return 0;
       // One at a time shows whether it works, before it can lose many.
-      return isProven && unclear === 0 ? Number.POSITIVE_INFINITY : 1 - open;
+      return isProven && owed === 0 ? Number.POSITIVE_INFINITY : 1 - open;
     },
     onTaken() {
       onCreate("taken");
       isProven = true;
       failures = 0;
-      unclear = Math.max(0, unclear - 1 / takenPerUnclear);
+      owed = Math.max(0, owed - 1);
       // A create that was sent before another one failed does not end the pause.
       if (pauseMs() > 0 || out === undefined) return;
       out = undefined;
+      unreachableAt = undefined;
       onChange(undefined);
     },
-    onNotTaken(reason) {
+    onNotTaken(reason, cause) {
       onCreate("not_taken");
-      goOut(reason, Math.min(1_000 * 2 ** failures++, maxRetryMs));
+      const mostMs = cause === "unreachable" ? maxUnreachableRetryMs : maxRetryMs;
+      goOut({ reason, cause }, Math.min(1_000 * 2 ** failures++, mostMs));
     },
     onUnclear(reason) {
       onCreate("unclear");
-      unclear = Math.ceil(unclear + 1);
-      goOut(reason, Math.min(unclearMs * 8 ** (unclear - 1), maxUnclearMs));
+      const unclear = Math.ceil(owed / takenPerUnclear) + 1;
+      owed = unclear * takenPerUnclear;
+      goOut({ reason, cause: undefined }, Math.min(unclearMs * 8 ** (unclear - 1), maxUnclearMs));
     },
-    outage: () => out && { since: out.since, reason: out.reason },
+    outage: () => out && { since: out.since, reason: out.reason, cause: out.cause, lastAt: out.lastAt },
     outMs: () => (out === undefined ? 0 : clock.now() - out.at),
+    unreachableMs: () => (unreachableAt === undefined ? 0 : clock.now() - unreachableAt),
   };
 }

@@ -1,4 +1,5 @@
 import { models } from "../../client/models.ts";
+import { failureCodes } from "../../client/schema.ts";
 import type { Clock } from "../../io.ts";
 import { newDelivery } from "../callbacks/delivery.ts";
 import { insist } from "../insist.ts";
@@ -20,8 +21,8 @@ export type EndOptions = MakeOptions & {
   onEnd?(ended: Ended): void;
 };
 
-/** Why a generation failed; "credits" are those of the owner's account with the engine's provider, the others are those of `Made`. */
-export const failureReasons = ["refused", "credits", "failed", "unclear", "cancelled"] as const;
+/** Why a generation failed: its code, else as `Made` or whoever cancelled it says. */
+export const failureReasons = [...failureCodes, "refused", "failed", "cancelled"] as const;
 export type FailureReason = (typeof failureReasons)[number];
 
 /** A generation as it has ended, why it failed if it did, and whether what was paid was given back. */
@@ -61,9 +62,16 @@ function endOf(
 ): Omit<GenerationEnd, "completed_at"> {
   const { cost = null } = "cost" in made ? made : {};
   if (made.kind === "made") return { status: "completed", error: null, media: made.media, cost };
-  const isRefunded = hasRefunds && made.kind !== "refused";
-  const error_code = made.kind === "failed" ? made.error_code : undefined;
+  const error_code = errorCodeOf(made);
+  // What no engine took cost nothing: that is what a client says then.
+  const isUnsubmitted = error_code === "not_submitted" || error_code === "auth";
+  const isRefunded = isUnsubmitted || (hasRefunds && made.kind === "failed");
   return { status: "failed", error: made.error, error_code, media: null, cost, isRefunded };
+}
+
+function errorCodeOf(made: Exclude<Made, { kind: "made" | "not taken" }>): StoredGeneration["error_code"] {
+  if (made.kind === "unclear") return made.kind;
+  return made.kind === "failed" ? made.error_code : undefined;
 }
 
 /** Returns the minimum time from creation to end of a generation: with the realistic pace 1 to 3 minutes, depending on the model. */

@@ -16,8 +16,21 @@ export type LackOptions = {
   onTrouble: OnTrouble;
 };
 
-/** Generations that have waited long enough for an engine, and why: those with these needs that were started before that time (ISO 8601). */
-export type Given = { needs: Needs; startedBefore: string; reason: string };
+/** So long a command waits for an engine that does not answer: it ends within the 60 s that it would wait for a service. */
+const unsentMs = 55_000;
+/** By then its engine has not answered for so long: the first try may take a while to fail. */
+const unreachableMs = 30_000;
+
+/**
+ * Generations that have waited long enough for an engine, why, and what programs get to know: those with these needs that were started before
+ * that time (ISO 8601).
+ */
+export type Given = {
+  needs: Needs;
+  startedBefore: string;
+  error: string;
+  error_code?: "not_submitted" | "auth" | undefined;
+};
 
 /** Returns what finds, in what waits, the generations that fail since no engine makes them. A missing engine is told of once. */
 export function createLackFinder({ places, store, isCommand = false, clock, onTrouble }: LackOptions) {
@@ -35,17 +48,37 @@ export function createLackFinder({ places, store, isCommand = false, clock, onTr
       missingAt.set(missing, at);
       // Another process may have the engine, or be about to start.
       if (store.isShared || isCommand || clock.now() - at < maxWaitMs) return undefined;
-      return { needs, startedBefore: before(0), reason: missing };
+      // What has an engine was submitted to it.
+      const error_code = needs.engine === null ? "not_submitted" : undefined;
+      return { needs, startedBefore: before(0), error: missing, error_code };
     }
     const able = places.filter(({ engine }) => needs.engine === null && canMake(engine, needs));
     const [first] = able;
-    const isOut = able.every(({ engine, breaker }) => breaker.outMs() >= engine.timeoutMs);
     // As long as any process makes this model, it comes to the others as well.
-    if (!first || !isOut || held > 0) return undefined;
+    if (!first || held > 0) return undefined;
+    const given = isCommand ? findUnusable(needs, able) : undefined;
+    if (given) return given;
+    if (!able.every(({ engine, breaker }) => breaker.outMs() >= engine.timeoutMs)) return undefined;
     const { name, timeoutMs } = first.engine;
-    const reason = `${name} accepted no request for ${minutes(timeoutMs)}: ${first.breaker.outage()?.reason}; nothing was submitted`;
-    return { needs, startedBefore: before(timeoutMs), reason };
+    const error = `${name} accepted no request for ${minutes(timeoutMs)}: ${first.breaker.outage()?.reason}; nothing was submitted`;
+    return { needs, startedBefore: before(timeoutMs), error, error_code: "not_submitted" };
   };
+
+  /** Whoever has typed a command waits for it: one whose engines do not answer, or refuse their keys, ends soon. */
+  function findUnusable(needs: Needs, able: readonly Place[]): Given | undefined {
+    const refusals = able.flatMap(({ breaker }) => breaker.outage() ?? []).filter(({ cause }) => cause === "auth");
+    const isRefused = refusals.length === able.length;
+    const isUnreachable = able.every(
+      ({ breaker }) => breaker.unreachableMs() >= unreachableMs || breaker.outage()?.cause === "auth",
+    );
+    if (!isRefused && !isUnreachable) return undefined;
+    const words = able.map(({ engine, breaker }) => `${engine.name} cannot be used: ${breaker.outage()?.reason}`);
+    const error = `${words.join("; ")}; nothing was submitted`;
+    if (!isRefused) return { needs, startedBefore: before(unsentMs), error, error_code: "not_submitted" };
+    // One that was started since then has a try of its own.
+    const last = Math.min(...refusals.map(({ lastAt }) => lastAt.getTime()));
+    return { needs, startedBefore: new Date(last + 1).toISOString(), error, error_code: "auth" };
+  }
 }
 
 function findMissing(needs: Needs, places: readonly Place[]): string | undefined {

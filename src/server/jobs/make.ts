@@ -3,9 +3,18 @@ import { createReadStream } from "node:fs";
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
+import type { FailureCode } from "../../client/schema.ts";
 import { systemCode, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
-import type { Charged, Checkpoint, Discardable, Engine, RenderOptions, RenderTask } from "../engines/engine.ts";
+import type {
+  Charged,
+  Checkpoint,
+  Discardable,
+  Engine,
+  RenderOptions,
+  RenderOutcome,
+  RenderTask,
+} from "../engines/engine.ts";
 import { insist } from "../insist.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { Get } from "../outbound/outbound.ts";
@@ -21,16 +30,21 @@ export type MakeOptions = {
   videos: MediaStore;
   clock: Pick<Clock, "date" | "sleep">;
   signal: AbortSignal;
+  /** Throws when another process may make the generation. */
+  confirm(): void;
   onTrouble: OnTrouble;
 };
 
-/** What came of a generation; "failed" is a failure of the service, after which what was paid is given back. */
+/**
+ * What came of a generation. "failed" is a failure of the service, after which what was paid is given back. "unclear": an engine may be making
+ * it, and charge for that, so what was paid stays paid, and no engine gets it again.
+ */
 export type Made =
   | ({ kind: "made"; media: Media } & Charged & Discardable)
   | ({ kind: "refused"; error: string } & Charged)
-  | ({ kind: "failed"; error: string } & Pick<StoredGeneration, "error_code">)
+  | { kind: "failed"; error: string; error_code?: Exclude<FailureCode, "unclear"> | undefined }
   | { kind: "unclear"; error: string; reason: string }
-  | { kind: "not taken"; reason: string };
+  | Extract<RenderOutcome, { kind: "not taken" }>;
 
 /** A generation with its images in files: those of a request may have 28 MB in memory, and a job may take hours. */
 export type Task = RenderTask & { id: string; checkpoint: StoredGeneration["checkpoint"] };
@@ -39,15 +53,14 @@ export type Task = RenderTask & { id: string; checkpoint: StoredGeneration["chec
 export async function loadTask(
   { id, engine }: Pick<Claim, "id" | "engine">,
   options: MakeOptions,
-): Promise<Task | Exclude<Made, { kind: "made" | "unclear" }>> {
+): Promise<Task | Exclude<Made, { kind: "made" }>> {
   const { status, request, checkpoint } = await findGeneration(id, options);
   // It was cancelled after it had been claimed, before it could be stopped here.
   if (status !== "processing") return { kind: "not taken", reason: "it has ended" };
-  if (checkpoint?.state === "submitting")
-    return {
-      kind: "failed",
-      error: `the local service ended while it submitted this video to ${checkpoint.engine}, which may be making it; it was not submitted again`,
-    };
+  if (checkpoint?.state === "submitting") {
+    const reason = "the local service ended while it submitted this video";
+    return { kind: "unclear", reason, error: `${reason} to ${checkpoint.engine}, which may be making it; ${notAgain}` };
+  }
   const { images: _, isReal: __, hasDirectives: ___, ...rest } = request;
   const { fail } = readDirectives(request);
   if (fail !== undefined) return { kind: "refused", error: fail };
@@ -75,7 +88,7 @@ export async function makeVideo(
     ...options
   }: MakeOptions & Pick<RenderOptions, "progress"> & { onSubmitted(): void },
 ): Promise<Made> {
-  const { clock, signal } = options;
+  const { clock, signal, confirm } = options;
   const keep = async (state: Checkpoint | null) => {
     const kept = state && { ...state, engine: engine.name, at: clock.date().toISOString() };
     const write = () => store.keepCheckpoint(id, kept);
@@ -88,24 +101,35 @@ export async function makeVideo(
     const outcome = await engine.render(task, {
       resume: isOwn ? checkpoint : undefined,
       checkpoint: keep,
+      confirm,
       progress,
       signal,
     });
     if (outcome.kind === "unclear") return { ...outcome, error: unclearText(engine, outcome) };
     if (outcome.kind !== "made") return outcome;
     const { file } = task;
-    const video = { ...(await describeVideo(file)), file, thumbnail: outcome.hasThumbnail ? task.thumbnail : null };
+    const described = await insist(() => describeVideo(file), { ...options, what: "The video cannot be read" });
+    if (!described) return { kind: "failed", error: `${engine.name} made this video, and its file is gone` };
+    const video = { ...described, file, thumbnail: outcome.hasThumbnail ? task.thumbnail : null };
     const media = await insist(() => videos.keep(video, signal), { ...options, what: "The video cannot be kept" });
     return { ...outcome, media };
   } catch (error) {
     signal.throwIfAborted();
-    const isCredits = error instanceof VidgenError && error.code === "credits";
-    return { kind: "failed", error: reasonOf(error), error_code: isCredits ? error.code : undefined };
+    return { kind: "failed", error: reasonOf(error), error_code: codeOf(error) };
   }
 }
 
+/** What an engine's error means for a client; `output` is that of a video that was made. */
+function codeOf(error: unknown): "credits" | "not_fetched" | undefined {
+  if (!(error instanceof VidgenError)) return undefined;
+  if (error.code === "output") return "not_fetched";
+  return error.code === "credits" ? error.code : undefined;
+}
+
+const notAgain = "it was not submitted again";
+
 function unclearText({ name }: Engine, { reason }: { reason: string }): string {
-  return `it is unclear whether ${name} makes this video (${reason}); it was not submitted again`;
+  return `it is unclear whether ${name} makes this video (${reason}); ${notAgain}`;
 }
 
 /** Never empty, because clients read it (interface 2.1). */
@@ -134,10 +158,16 @@ function pathsOf(id: string, { scratch }: MediaStore) {
   return { file: `${start}.mp4`, thumbnail: `${start}.png`, imageFolder: `${start}.images` };
 }
 
-async function describeVideo(file: string): Promise<Pick<Media, "size" | "etag">> {
-  const hash = createHash("sha256");
-  await pipeline(createReadStream(file), hash);
-  return { size: (await stat(file)).size, etag: `"${hash.digest("hex")}"` };
+/** Returns `undefined` for a file that is not there. */
+async function describeVideo(file: string): Promise<Pick<Media, "size" | "etag"> | undefined> {
+  try {
+    const hash = createHash("sha256");
+    await pipeline(createReadStream(file), hash);
+    return { size: (await stat(file)).size, etag: `"${hash.digest("hex")}"` };
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return undefined;
+    throw error;
+  }
 }
 
 export async function findGeneration(id: string, options: MakeOptions): Promise<StoredGeneration> {

@@ -66,7 +66,7 @@ export function occupy(place: Place, { engine }: Pick<Claim, "engine">): Slot {
     engine: place.engine,
     onTaken: () => close(breaker.onTaken),
     onMade(made) {
-      if (made.kind === "not taken") close(() => breaker.onNotTaken(made.reason));
+      if (made.kind === "not taken") close(() => breaker.onNotTaken(made.reason, made.cause));
       else if (made.kind === "unclear") close(() => breaker.onUnclear(made.reason));
       else if (made.kind !== "failed") close(breaker.onTaken);
     },

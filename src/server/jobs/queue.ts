@@ -1,5 +1,5 @@
 import { setMaxListeners } from "node:events";
-import { createCapacity } from "../capacity.ts";
+import { createCapacity, createRecent } from "../capacity.ts";
 import type { Engine } from "../engines/engine.ts";
 import { createLoop } from "../loop.ts";
 import type { Change } from "../store/change.ts";
@@ -39,7 +39,7 @@ export type Queue = {
   close(): Promise<void>;
 };
 
-export type QueueOptions = Omit<EndOptions, "signal"> & {
+export type QueueOptions = Omit<EndOptions, "signal" | "confirm"> & {
   store: Pick<Store, "claim" | "release" | "waiting" | "isShared" | "publish">;
   engines: readonly Engine[];
   /** Whether the service runs inside a command. */
@@ -59,10 +59,15 @@ const sharedPollMs = 1_000;
 /** All processes hear of each start. */
 const sharedPauseMs = 50;
 const storeRetryMs = 10_000;
-/** What no engine makes is looked for this often. */
-const lacksMs = 60_000;
+/** What no engine makes is looked for this often; a person waits for a command. */
+const usualLacksMs = 60_000;
+const commandLacksMs = 1_000;
+/** A command tries an engine that does not answer this often. */
+const commandRetryMs = 8_000;
 /** So many are claimed at once of those that go on elsewhere. */
 const maxClaimed = 100;
+/** So many generations are remembered by how much of them is made. */
+const maxPercents = 10_000;
 /** A generation that could not be finished is not tried again at once. */
 const laterMs = 2_000;
 
@@ -79,7 +84,9 @@ export function createQueue(options: QueueOptions): Queue {
     .filter(({ concurrency }) => concurrency > 0)
     .map((engine) => {
       const onCreate = (created: Created) => options.onCreate?.(engine, created);
-      return createPlace(engine, { clock, onCreate, onChange: (outage) => onNote(outageLine(engine, outage)) });
+      const onChange = (outage: Outage | undefined) => onNote(outageLine(engine, outage, options));
+      const maxUnreachableRetryMs = options.isCommand ? commandRetryMs : undefined;
+      return createPlace(engine, { clock, onCreate, onChange, maxUnreachableRetryMs });
     });
   const groups = groupPlaces(places);
   const findLack = createLackFinder({ places, store, isCommand: options.isCommand, clock, onTrouble });
@@ -91,17 +98,19 @@ export function createQueue(options: QueueOptions): Queue {
   let fetching = 0;
   /** The only ones that are made; all without it. */
   let wanted: Set<string> | undefined;
+  const lacksMs = options.isCommand ? commandLacksMs : usualLacksMs;
   let lacksAt = Number.NEGATIVE_INFINITY;
-  const percents = new Map<string, number>();
+  /** Bounded, since the end of a generation is not heard of while the database is away. */
+  const percents = createRecent<number>(maxPercents);
 
   const among = () => ({ except: [...jobs.keys()], ids: wanted && [...wanted] });
   const claim = (what: Wanted, limit: number) => store.claim(what, { ...among(), limit });
 
   /** Makes a generation here until it has ended or is left. The request is not kept: it may have 28 MB, and a job may take hours. */
-  const begin = ({ id, lost }: Claim, make: (own: MakeOptions) => Promise<Made>) => {
+  const begin = ({ id, lost, confirm }: Claim, make: (own: MakeOptions) => Promise<Made>) => {
     const cancelled = new AbortController();
     const signal = AbortSignal.any([stop.signal, lost, cancelled.signal]);
-    const own = { ...options, signal };
+    const own = { ...options, signal, confirm };
     const work = async () => {
       signal.throwIfAborted();
       const made = await make(own);
@@ -131,10 +140,11 @@ export function createQueue(options: QueueOptions): Queue {
     });
   };
 
-  const makeAt = async (task: Task, slot: Slot, own: MakeOptions): Promise<Made> => {
+  const makeAt = async (task: Task, { slot, claimed }: { slot: Slot; claimed: Claim }, own: MakeOptions) => {
+    const { id, account } = claimed;
     const made = await makeVideo(task, slot.engine, {
       ...own,
-      progress: (percent) => store.publish({ kind: "progress", id: task.id, percent }),
+      progress: (percent) => store.publish({ kind: "progress", id, percent, account }),
       onSubmitted() {
         slot.onTaken();
         wake();
@@ -150,7 +160,7 @@ export function createQueue(options: QueueOptions): Queue {
   const makeIn = (slot: Slot, claimed: Claim) => async (own: MakeOptions) => {
     try {
       const task = await loading(1, () => loadTask(claimed, own));
-      return "kind" in task ? task : await makeAt(task, slot, own);
+      return "kind" in task ? task : await makeAt(task, { slot, claimed }, own);
     } finally {
       free(slot);
     }
@@ -168,7 +178,7 @@ export function createQueue(options: QueueOptions): Queue {
         wake();
       });
       own.signal.throwIfAborted();
-      return slot ? await makeAt(task, slot, own) : ({ kind: "not taken", reason: "no engine" } as const);
+      return slot ? await makeAt(task, { slot, claimed }, own) : ({ kind: "not taken", reason: "no engine" } as const);
     } finally {
       free(slot);
     }
@@ -182,11 +192,15 @@ export function createQueue(options: QueueOptions): Queue {
   /** What was submitted goes on whatever room there is: its engine makes it already. What is unclear ends. */
   const takeBegun = async () => {
     const engines = places.map(({ engine }) => engine.name);
-    for (const claimed of await claim({ kind: "begun", engines }, maxClaimed)) {
-      const place = places.find(({ engine }) => engine.name === claimed.engine);
-      if (place) begin(claimed, makeIn(occupy(place, claimed), claimed));
-      else begin(claimed, (own) => loading(1, () => endUnclear(claimed, own)));
-    }
+    let found: Claim[];
+    do {
+      found = await claim({ kind: "begun", engines }, maxClaimed);
+      for (const claimed of found) {
+        const place = places.find(({ engine }) => engine.name === claimed.engine);
+        if (place) begin(claimed, makeIn(occupy(place, claimed), claimed));
+        else begin(claimed, (own) => loading(1, () => endUnclear(claimed, own)));
+      }
+    } while (found.length === maxClaimed);
   };
   const occupyInTurn = (place: Place, claimed: Claim) => {
     turns.take(claimed.account);
@@ -232,9 +246,9 @@ export function createQueue(options: QueueOptions): Queue {
     for (const waiting of all) {
       const lack = findLack(waiting);
       if (!lack) continue;
-      const { needs, startedBefore, reason } = lack;
+      const { needs, startedBefore, error, error_code } = lack;
       const found = await claim({ ...needs, kind: "same", startedBefore }, maxLoading);
-      for (const claimed of found) begin(claimed, async () => ({ kind: "failed", error: reason }));
+      for (const claimed of found) begin(claimed, async () => ({ kind: "failed", error, error_code }));
       // Their requests are read, so the others come after them.
       if (found.length > 0) lacksAt = Number.NEGATIVE_INFINITY;
     }
@@ -297,8 +311,13 @@ async function endUnclear(claimed: Claim, own: MakeOptions): Promise<Made> {
   return "kind" in task ? task : { kind: "not taken", reason: "it was not submitted" };
 }
 
-function outageLine({ name }: Engine, outage: Outage | undefined): string {
+function outageLine(
+  { name }: Engine,
+  outage: Outage | undefined,
+  { isCommand }: Pick<QueueOptions, "isCommand">,
+): string {
   if (!outage) return `${name} takes generations again.`;
+  if (isCommand) return `Waiting for ${name}: ${outage.reason}. Nothing was submitted to it yet.`;
   const since = outage.since.toISOString();
   return `${name} takes no generations since ${since}: ${outage.reason}. They go to other engines that serve their model, or wait.`;
 }

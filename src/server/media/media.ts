@@ -1,7 +1,8 @@
 import type { ServerResponse } from "node:http";
-import { Readable } from "node:stream";
+import { PassThrough, pipeline, type Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { errorResponse, type Handler, refuse, streamResponse } from "../api/message.ts";
+import { createRecent } from "../capacity.ts";
 import { readDirectives } from "../jobs/directives.ts";
 import type { Media, Store } from "../store/store.ts";
 import type { OnTrouble } from "../trouble.ts";
@@ -19,6 +20,9 @@ export type MediaOptions = {
   onTrouble: OnTrouble;
 };
 
+/** So many addresses are remembered that have answered with the status that their prompt asks for once. */
+const maxRefused = 1_000;
+
 /**
  * Returns the handler of the media address: `/<id>.mp4` and `/<id>.png` by GET and HEAD, a video whole or one range of it, with a strong ETag.
  * It takes no key, as the interface's links carry none; an id cannot be guessed, and is looked up in the store, never used as a path.
@@ -27,7 +31,7 @@ export function createMedia(options: MediaOptions): Handler {
   const { store, videos, hasDirectives = true, hasRedirects = false, onTrouble } = options;
   const headers = { "X-Content-Type-Options": "nosniff", ...options.headers };
   /** The ids whose address has answered with the status that the prompt asked for. */
-  const refusedOnce = new Set<string>();
+  const refusedOnce = createRecent<true>(maxRefused);
   const answer = async (request: Request, outgoing: ServerResponse | undefined) => {
     if (request.method !== "GET" && request.method !== "HEAD") {
       throw refuse(405, "method_not_allowed", "videos accept only GET and HEAD", { Allow: "GET, HEAD" });
@@ -39,7 +43,7 @@ export function createMedia(options: MediaOptions): Handler {
     if (kind === "png") return serveThumbnail(request, media, { videos, headers });
     const { mediaStatus, mediaCut } = hasDirectives ? readDirectives(generation.request) : {};
     if (mediaStatus !== undefined && !refusedOnce.has(id)) {
-      refusedOnce.add(id);
+      refusedOnce.set(id, true);
       throw refuse(mediaStatus, "asked_for", "the prompt asked for this status, once");
     }
     // The signature is for GET alone.
@@ -77,7 +81,8 @@ type Video = {
 
 async function serveVideo(request: Request, { media, videos, isCut, outgoing, ...video }: Video): Promise<Response> {
   const common = { ...video.headers, "Content-Type": "video/mp4", "Accept-Ranges": "bytes", ETag: media.etag };
-  if (request.headers.get("If-None-Match") === media.etag) return new Response(null, { status: 304, headers: common });
+  if (hasMatch(request.headers.get("If-None-Match"), media))
+    return new Response(null, { status: 304, headers: common });
   const range = readRange(request.headers, media);
   if (range === "unsatisfiable") {
     const headers = { ...common, "Content-Range": `bytes */${media.size}`, "Content-Length": "0" };
@@ -103,11 +108,16 @@ async function serveVideo(request: Request, { media, videos, isCut, outgoing, ..
 
 /** `[media: cut]`: returns a stream that fails after its last byte. */
 function breakOff(body: Readable): Readable {
-  const broken = async function* () {
-    yield* body;
-    throw new Error("cut, as the prompt asked for");
-  };
-  return Readable.from(broken());
+  const broken = new PassThrough({ flush: (done) => done(new Error("cut, as the prompt asked for")) });
+  // Each ends with the other, also when nothing was read: a generator that never began would leave the video open.
+  return pipeline(body, broken, () => {});
+}
+
+/** Whether If-None-Match (RFC 9110, 13.1.2) names the video's ETag, weak or strong, which has no comma. */
+function hasMatch(condition: string | null, { etag }: Media): boolean {
+  if (condition === null) return false;
+  const tags = condition.split(",").map((each) => each.trim().replace(/^W\//, ""));
+  return condition.trim() === "*" || tags.includes(etag);
 }
 
 /** Returns the requested range (RFC 9110, section 14); `undefined` for the whole file, which also answers ranges that are not understood. */
@@ -115,7 +125,7 @@ function readRange(
   headers: Headers,
   { size, etag }: Media,
 ): { first: number; last: number } | "unsatisfiable" | undefined {
-  const match = /^bytes=(\d*)-(\d*)$/.exec(headers.get("Range") ?? "");
+  const match = /^bytes=(\d*)-(\d*)$/i.exec(headers.get("Range") ?? "");
   if (!match || (match[1] === "" && match[2] === "")) return undefined;
   const condition = headers.get("If-Range");
   if (condition !== null && condition !== etag) return undefined;

@@ -1,4 +1,4 @@
-import { refuse, streamResponse } from "../api/message.ts";
+import { readBody, refuse, streamResponse } from "../api/message.ts";
 import type { Store } from "../store/store.ts";
 import { countText, durationText } from "./formatting.ts";
 import { Layout, Message } from "./layout.tsx";
@@ -12,6 +12,8 @@ const minCompared = 2;
 const maxCompared = 6;
 /** More files than a page of the list has are not chosen at once. */
 const maxZipped = 500;
+/** As many ids take 20 kB, which is too long for an address: they come as a form. */
+const maxZipBytes = 50_000;
 /** So many of the newest generations are looked at for others of the same prompt. */
 const maxLooked = 200;
 
@@ -38,18 +40,20 @@ export function addComparison({ app, options, send, signedIn, fromPage }: PagePa
       return c.body(null, 204);
     });
 
-  app.get("/zip", signedIn, async (c) => {
-    const generations = await findFinished(c, store, (c.req.queries("id") ?? []).slice(0, maxZipped));
+  app.post("/zip", ...fromPage, async (c) => {
+    const body = await readBody(c, { maxBytes: maxZipBytes, types: ["application/x-www-form-urlencoded"] });
+    const ids = new URLSearchParams(Buffer.from(body).toString()).getAll("id");
+    const generations = await findFinished(c, store, ids.slice(0, maxZipped));
     if (generations.length === 0) throw refuse(404, "not_found", "none of these has a video");
-    const { body, size } = zipOf(generations, videos);
+    const zip = zipOf(generations, videos);
     const headers = {
       "Content-Type": "application/zip",
-      "Content-Length": String(size),
+      "Content-Length": String(zip.size),
       "Content-Disposition": 'attachment; filename="vidgen.zip"',
       "Cache-Control": "no-store",
       "X-Content-Type-Options": "nosniff",
     };
-    return streamResponse(body, { status: 200, headers }, c.env.outgoing);
+    return streamResponse(zip.body, { status: 200, headers }, c.env.outgoing);
   });
 }
 
@@ -82,10 +86,6 @@ async function findSimilar(c: PageContext, store: Store, id: string): Promise<st
 async function paidFor(store: Pick<Store, "ledger">, id: string): Promise<number> {
   const payments = await store.ledger({ generation: id, limit: 2 });
   return -payments.reduce((sum, { amount }) => sum + amount, 0);
-}
-
-function zipQuery(compared: readonly Compared[]): URLSearchParams {
-  return new URLSearchParams(compared.map(({ generation }): [string, string] => ["id", generation.id]));
 }
 
 type Compared = { generation: Finished; credits: number };
@@ -122,11 +122,12 @@ function ComparePage({ compared }: { compared: readonly Compared[] }) {
           </li>
         ))}
       </ol>
-      <p>
-        <a class="button" href={`/zip?${zipQuery(compared)}`}>
-          Download all as .zip
-        </a>
-      </p>
+      <form action="/zip" method="post">
+        {compared.map(({ generation }) => (
+          <input type="hidden" name="id" value={generation.id} />
+        ))}
+        <button type="submit">Download all as .zip</button>
+      </form>
     </Layout>
   );
 }

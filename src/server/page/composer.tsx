@@ -82,6 +82,12 @@ function ComposerPage({ earlier, models, credits }: ComposerProps) {
     <Layout title={earlier ? "Edit and run again" : "New generation"} current="/new">
       <form id="composer" class="composer with-script" data-own data-from={images.length > 0 ? earlier?.id : undefined}>
         <h1>{earlier ? "Edit and run again" : "New generation"}</h1>
+        {earlier?.error_code === "unclear" ? (
+          <p class="error">
+            The earlier one may have been charged by the engine's provider, and nobody knows whether it was made: look
+            into the account there. Generate starts, and pays for, another one.
+          </p>
+        ) : null}
         <TextField field={fieldOf("prompt")} value={earlier?.request.prompt} />
         <div class="choices">
           <ModelField models={models} chosen={earlier?.request.model} />

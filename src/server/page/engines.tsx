@@ -146,6 +146,9 @@ const reasonWords: Record<Counts["failures"][number]["reason"], string> = {
   credits: "No credits at the provider",
   failed: "Failed",
   unclear: "Unclear whether it was made",
+  not_submitted: "Not submitted to any engine",
+  auth: "The engine refuses its key",
+  not_fetched: "Made, but its file cannot be used",
   cancelled: "Cancelled",
 };
 

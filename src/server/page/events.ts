@@ -14,7 +14,7 @@ export type Changes = {
 export type StreamOptions = {
   clock: Pick<Clock, "sleep">;
   /** Whether this client may know of a change. */
-  isShown(change: Change): Promise<boolean>;
+  isShown(change: Change): boolean;
 };
 
 /** Of what a client has not read yet, only the last change of a kind counts: so a slow client takes little memory. */
@@ -28,7 +28,7 @@ export function createChanges(): Changes {
   let isClosed = false;
   return {
     publish(change) {
-      const key = "id" in change ? `${change.kind} ${change.id}` : change.kind;
+      const key = `${change.kind} ${"id" in change ? change.id : change.account}`;
       for (const { unread, wakeUp } of listeners) {
         unread.set(key, change);
         wakeUp.abort();
@@ -46,8 +46,7 @@ export function createChanges(): Changes {
           const changes = [...listener.unread.values()];
           listener.unread.clear();
           listener.wakeUp = new AbortController();
-          for (const change of changes)
-            if (await isShown(change)) await stream.writeSSE({ data: JSON.stringify(change) });
+          for (const change of changes) if (isShown(change)) await stream.writeSSE({ data: JSON.stringify(change) });
           if (listener.unread.size > 0 || stream.aborted || isClosed) continue;
           await clock.sleep(pingMs, listener.wakeUp.signal).catch(() => {});
           if (!listener.wakeUp.signal.aborted) await stream.write(":\n\n");

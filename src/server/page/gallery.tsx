@@ -64,7 +64,7 @@ function Chosen() {
   return (
     <form id="chosen" class="chosen" action="/compare" method="get" aria-label="With the chosen ones" data-own>
       <button type="submit">Compare</button>
-      <button type="submit" formaction="/zip">
+      <button type="submit" formaction="/zip" formmethod="post">
         Download .zip
       </button>
       <button type="reset">Choose none</button>

@@ -111,7 +111,7 @@ function Beside({ previous, next }: Pick<GenerationProps, "previous" | "next">) 
 }
 
 function Player({ generation, percent, payments }: GenerationProps) {
-  const { id, status, media, error, removed_at, request } = generation;
+  const { id, status, media, error, error_code, removed_at, request } = generation;
   if (status === "processing")
     return (
       <div class="stage running large">
@@ -129,11 +129,16 @@ function Player({ generation, percent, payments }: GenerationProps) {
   if (!media)
     return (
       <div class="error">
-        <h2>This generation failed</h2>
+        <h2>{error_code === "unclear" ? "Nobody knows whether this was made" : "This generation failed"}</h2>
         <p id="error" dir="auto">
           {error}
         </p>
-        <p>{refundText(payments)}</p>
+        <p>
+          {error_code === "unclear"
+            ? "It may have been charged there: look into the account. Nothing is sent again. "
+            : null}
+          {refundText(payments)}
+        </p>
         <Copy from="error" name="the error" />
       </div>
     );

@@ -59,7 +59,8 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     const key = new URLSearchParams(Buffer.from(body).toString()).get("key")?.trim() ?? "";
     const session = { keyHash: hashKey(key) };
     if ((await store.account(session.keyHash)) === undefined) return send(c, <SignInPage trouble="key" />, 401);
-    const cookie = options.sessions.cookie(session, addressOf(c, options), clock.date());
+    const sessions = await options.sessions();
+    const cookie = sessions.cookie(session, addressOf(c, options), clock.date());
     return send(c, <SignedInPage />, 200, { "Set-Cookie": cookie });
   });
 
@@ -144,7 +145,8 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   // hono answers HEAD by the handler of GET, and nobody would end a stream without a reader.
   app.get("/events", signedIn, (c) => {
     if (c.req.method === "HEAD") return c.body(null);
-    return changes.stream(c, { clock, isShown: async (change) => !("id" in change) || isOwn(c, store, change.id) });
+    const own = accountOf(c);
+    return changes.stream(c, { clock, isShown: ({ account }) => own === undefined || account === own });
   });
   app.get("/videos/:file", signedIn, async (c) => {
     const { req, env } = c;
@@ -196,11 +198,12 @@ function createSend(findPaths: () => Promise<AssetPathNames>): Send {
 }
 
 function requireSession(options: PageOptions, send: Send): MiddlewareHandler<ApiEnv> {
-  const { sessions, clock } = options;
+  const { clock } = options;
   return async (c, next) => {
     if (c.env.log) c.env.log.isRoutine = true;
     const now = clock.date();
     const address = addressOf(c, options);
+    const sessions = await options.sessions();
     const token = c.req.path === "/" ? c.req.query("token") : undefined;
     const link = token === undefined ? "unknown" : sessions.readToken(token, now);
     const isLink = link === "valid";

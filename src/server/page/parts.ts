@@ -27,7 +27,8 @@ export type PageOptions = {
   videos: MediaStore;
   sign: Sign;
   changes: Changes;
-  sessions: Sessions;
+  /** The sign-in with the secret that counts now. */
+  sessions(): Promise<Sessions>;
   clock: Clock;
   onTrouble: OnTrouble;
   /** The address under which browsers reach it, where that is not what they ask for: behind a proxy. */

@@ -8,8 +8,8 @@ import type { Media, StoredGeneration } from "../store/store.ts";
 export type Finished = StoredGeneration & { media: Media };
 
 /**
- * Returns the videos of generations as one .zip, each under the name that the command line gives it, with its size in bytes. They are read one
- * after the other while the zip is read, which fails when a video is not there any more.
+ * Returns the videos of generations as one .zip, each under the name that the command line gives it, with its size in bytes. They are opened one
+ * after the other while the zip is read, which fails when a video is not there any more. No video stays open once the zip ends or breaks off.
  */
 export function zipOf(
   generations: readonly Finished[],
@@ -21,17 +21,24 @@ export function zipOf(
     lastModified: new Date(completed_at ?? created_at),
     file: media.file,
   }));
-  const read = async function* () {
-    for (const { file, ...entry } of files) {
-      const input = await videos.read(file);
-      if (!input) throw new Error(`${entry.name} has been removed`);
-      yield { ...entry, input };
-    }
-  };
-  return { body: Readable.from(bytesOf(makeZip(read()))), size: Number(predictLength(files)) };
+  return { body: Readable.from(readZip(files, videos)), size: Number(predictLength(files)) };
 }
 
-/** Cancels the zip when its reader goes. */
-async function* bytesOf(zip: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
-  yield* zip as unknown as AsyncIterable<Uint8Array>;
+type ZipFile = { name: string; size: number; lastModified: Date; file: string };
+
+async function* readZip(files: readonly ZipFile[], videos: Pick<MediaStore, "read">): AsyncGenerator<Uint8Array> {
+  let video: Readable | undefined;
+  const openEach = async function* () {
+    for (const { file, ...entry } of files) {
+      video = await videos.read(file);
+      if (!video) throw new Error(`${entry.name} has been removed`);
+      yield { ...entry, input: video };
+    }
+  };
+  try {
+    yield* makeZip(openEach()) as unknown as AsyncIterable<Uint8Array>;
+  } finally {
+    // client-zip leaves the current video open when the zip is cancelled.
+    video?.destroy();
+  }
 }

@@ -1,21 +1,26 @@
 /** What has changed; `id` is the generation's. The browser then fetches what it shows of it. */
-export type Change =
-  | { kind: "generation"; id: string }
-  | { kind: "cancelled"; id: string }
-  | { kind: "progress"; id: string; percent: number }
-  | { kind: "callback"; id: string }
-  | { kind: "credits" };
+export type Change = Whose &
+  (
+    | { kind: "generation"; id: string }
+    | { kind: "cancelled"; id: string }
+    | { kind: "progress"; id: string; percent: number }
+    | { kind: "callback"; id: string }
+    | { kind: "credits" }
+  );
 
-/** What changes when a generation ends. */
+/** The account that may be told, besides the service's owner; `null` when it concerns several. */
+type Whose = { account: string | null };
+
+/** What changes when a generation of an account ends. */
 export function endChanges(
-  id: string,
+  { id, account }: { id: string; account: string },
   { isRefunded, isCancelled }: { isRefunded?: boolean | undefined; isCancelled?: boolean },
   delivery: object | undefined,
 ): Change[] {
   return [
-    ...(isCancelled ? [{ kind: "cancelled", id } as const] : []),
-    { kind: "generation", id },
-    ...(delivery ? [{ kind: "callback", id } as const] : []),
-    ...(isRefunded ? [{ kind: "credits" } as const] : []),
+    ...(isCancelled ? [{ kind: "cancelled", id, account } as const] : []),
+    { kind: "generation", id, account },
+    ...(delivery ? [{ kind: "callback", id, account } as const] : []),
+    ...(isRefunded ? [{ kind: "credits", account } as const] : []),
   ];
 }

@@ -1,5 +1,5 @@
 import { isData } from "../jobs/images.ts";
-import type { Claim, State, StoredCheckpoint, StoredGeneration, StoredRequest } from "./store.ts";
+import type { Claim, Completed, State, StoredCheckpoint, StoredGeneration, StoredRequest } from "./store.ts";
 
 /** What is stored beside a request, so that a claim does not read it. */
 export function needsOf({ request, checkpoint }: Pick<StoredGeneration, "request" | "checkpoint">) {
@@ -7,6 +7,9 @@ export function needsOf({ request, checkpoint }: Pick<StoredGeneration, "request
   const isFetched = images.some((source) => !isData(source));
   return { model, images: images.length, isReal, isFetched, ...submissionOf(checkpoint) };
 }
+
+/** Of so many of an account's newest generations the models are listed. */
+export const maxModelled = 10_000;
 
 /** How much of a prompt a list has. */
 export const shownCharacters = 300;
@@ -48,6 +51,11 @@ export function stateOf({ status, checkpoint }: Pick<StoredGeneration, "status" 
 export function marksOf({ removed_at, starred }: Record<string, unknown>) {
   const removal: Pick<StoredGeneration, "removed_at"> = typeof removed_at === "string" ? { removed_at } : {};
   return starred ? { ...removal, isStarred: true } : removal;
+}
+
+/** Reads out of a generation's row what is removed when its video is. */
+export function readCompleted({ id, completed_at, result }: Record<string, unknown>): Completed {
+  return { id: String(id), completed_at: String(completed_at), media: JSON.parse(String(result)).media };
 }
 
 /** The host of a receiver with its port, by which attempts are counted. */

@@ -1,3 +1,8 @@
+/** Neither database has a NUL in a text: PostgreSQL refuses it, and SQLite would end the text there, and so find or change another row. */
+export function withoutNul(text: string): string {
+  return text.replaceAll("\0", "\ufffd");
+}
+
 /** What the search looks at, in one text: neither database keeps a NUL or half a pair of surrogates in it. */
 export function searchText(...parts: readonly (string | null)[]): string {
   const text = parts.filter((part) => part !== null).join("\n");

@@ -1,3 +1,4 @@
+import type { FailureCode } from "../../client/schema.ts";
 import type { Checkpoint, Engine, RenderRequest } from "../engines/engine.ts";
 import type { Traced } from "../trace.ts";
 import type { Change } from "./change.ts";
@@ -34,8 +35,8 @@ export type StoredGeneration = {
   media: Media | null;
   /** What its engine has charged for it, in USD, where that tells. */
   cost: number | null;
-  /** "credits" when it failed because the owner's account with the engine's provider has none. */
-  error_code?: "credits" | undefined;
+  /** Why it failed, where a client is to do something about that. */
+  error_code?: FailureCode | undefined;
   /** When its account has removed it (ISO 8601): the video is gone, and the record stays, with what was paid. */
   removed_at?: string;
   /** Whether somebody has marked it on the page as one of the best. */
@@ -88,15 +89,25 @@ export type GenerationFilter = {
 export type GenerationQuery = PageOf<string> &
   GenerationFilter & { from?: string | undefined; after?: string | undefined };
 
-/** The generations of an account that it has not removed. */
-export type OwnQuery = PageOf<string> & { account: string };
+/** The generations of an account that it has not removed, newest first unless `order` says otherwise; with `after`, those behind the one called so. */
+export type OwnQuery = {
+  account: string;
+  order?: "asc" | "desc" | undefined;
+  after?: string | undefined;
+  limit: number;
+};
 
 /** `before` is a time (ISO 8601). */
 export type EndedBefore = { before: string; limit: number };
 
+/** What is removed when a generation's video is, and when it ended. */
+export type Completed = Pick<StoredGeneration, "id" | "media"> & { completed_at: string };
+
+export type CompletedBefore = EndedBefore & { after?: Completed | undefined };
+
 /**
  * How many generations of each state match the rest of a filter, how many that match it all are newer than `from`, up to 1,000, and which
- * models there are at all, in alphabetical order.
+ * models there are at all, in alphabetical order: where the filter has an account, those of its newest generations, and of nobody else's.
  */
 export type GenerationTotals = { counts: Partial<Record<State, number>>; newer: number; models: string[] };
 
@@ -133,6 +144,8 @@ export type Claim = Needs & {
   isSubmitting: boolean;
   /** Aborts when another process has taken it over. */
   lost: AbortSignal;
+  /** Throws when another process may have taken it over: this one has not said for so long that it goes on. */
+  confirm(): void;
 };
 
 /**
@@ -210,8 +223,8 @@ export type StartOutcome =
 /** A start that was refused by a limit, and after how many seconds there may be room. */
 export type Limited = { kind: "limited"; limit: keyof Limits; max: number; retryAfterSeconds: number };
 
-/** `size` is in bytes. */
-export type DatabaseCopy = { size: number; body: AsyncIterable<Uint8Array> };
+/** `fd` is an open file without a name, which goes when whoever has it closes it; `size` is in bytes. */
+export type DatabaseCopy = { size: number; fd: number };
 
 /** The value of the Idempotency-Key header, and the body that came with it. */
 export type Idempotency = { key: string; body: string };
@@ -342,8 +355,8 @@ export type Store = {
   remove(id: string, at: string): Promise<void>;
   /** Gives a generation a star, or takes it away. */
   star(id: string, isStarred: boolean): Promise<void>;
-  /** Those that completed before a time and still have their videos, the oldest first. */
-  completedBefore(query: EndedBefore): Promise<Pick<StoredGeneration, "id" | "media">[]>;
+  /** Those that completed before a time and still have their videos, the oldest first; only those after a certain one, if it is given. */
+  completedBefore(query: CompletedBefore): Promise<Completed[]>;
   /**
    * Deletes what ended before a time and has no video, with its idempotency key and callback, and resolves with how many it were. One whose
    * callback is still to be delivered stays. The rows of the ledger stay, without the generation that they paid for.

@@ -46,13 +46,26 @@ test("it says which shard is missing, and which is double", async () => {
 test("each row that is not done has a line, and --json follows the schema of help", async () => {
   const { world, part } = await createShards(["[fail: no foxes]", "[http: 500]", "[http: 401]", "a bear"]);
   const run = await status(world, part(1), part(2));
-  expect([run.code, run.stderr]).toEqual([6, expect.stringContaining("pays for no row twice")]);
+  expect([run.code, run.stderr]).toEqual([6, expect.stringContaining("it pays for no row twice")]);
   expect(run.stdout).toMatch(/^line 2\trow-1\tfailed\t[0-9a-f-]{36}\tThe generation failed: no foxes$/m);
   expect(run.stdout).toMatch(/^line 3\trow-2\tunknown\t[0-9a-f-]{36}\t.*It may have been charged/m);
   const { commands } = JSON.parse((await world.vidgen("help", "batch", "--json")).stdout);
   const document = JSON.parse((await status(world, part(1), part(2), "--json")).stdout);
   expect(z.fromJSONSchema(commands[0].result).safeParse(document).error).toBeUndefined();
   expect(document).toMatchObject({ rows: 4, failed: 1, unknown: 1, shards: { of: 2, missing: [], double: [] } });
+});
+
+test("what it advises is what does something about the rows that are open", async () => {
+  const advice = async (prompts: string[], retries: string[]) => {
+    const { world, file } = await createShards(prompts);
+    const { stderr } = await status(world, file);
+    const hints = stderr.trimEnd().split("\n").slice(1);
+    expect(hints).toHaveLength(retries.length);
+    for (const [i, flag] of retries.entries()) expect(hints[i]).toContain(flag);
+  };
+  await advice(["a fox", "[fail]", "a hare", "a bear"], ["and --retry-failed."]);
+  await advice(["a fox", "[http: 500]", "a hare", "[fail]"], ["has --retry-unknown.", "and --retry-failed."]);
+  await advice(["a fox", "[http: 401]", "a hare", "a bear"], ["it pays for no row twice"]);
 });
 
 test("the file with the rows stands for all of its results, wherever they are", async () => {

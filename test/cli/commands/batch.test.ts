@@ -131,6 +131,16 @@ test.each([
   expect(stdout).toContain(clip("owl"));
 });
 
+test.each([
+  [[], /^\[[123]\/3\] line 3, owl: (.*)$/m],
+  [["--quiet"], /^(.*owl\.mp4)$/m],
+])("where stdout and stderr are one place, a row's line has its number: %j", async (argv, line) => {
+  const { world, clip, batch } = await createBatch();
+  world.isOneStream = true;
+  const { stdout } = await batch(...argv);
+  expect(line.exec(stdout)?.[1]).toBe(clip("owl"));
+});
+
 test("a flag that has become another one, or that is cut short, is guessed", async () => {
   const { batch, world } = await createBatch();
   expect(await batch("--format", "csv")).toMatchObject({
@@ -362,7 +372,7 @@ const badFlags: [string[], string][] = [
   [["--max-credits", "0"], "--max-credits must be a whole number, at least 1"],
   [["--keep-credits", "-1"], "--keep-credits must be a whole number, at least 0"],
   ...["3/2", "0/2", "2"].map((value): [string[], string] => [["--shard", value], "--shard must be such as 2/8"]),
-  [["--input-format", "xml"], "--input-format must be one of csv, tsv, jsonl, txt"],
+  [["--input-format", "xml"], "Allowed choices are csv, tsv, jsonl, txt."],
   [["--results", ""], "--results is empty"],
   [["--each", "model"], "--each must be field=value,value"],
   [["--events", "--dry-run"], "--events and --dry-run cannot be combined"],

@@ -130,6 +130,16 @@ test("asked again after its answer was lost, it is told as cancelled", async () 
   });
 });
 
+test("cancelled twice: credits came back once, and the second time it says so", async () => {
+  const { world, id } = await withGeneration();
+  expect((await world.vidgen("cancel", id)).stderr).toBe(`Cancelled ${id}; 10 credits came back.\n`);
+  expect(await world.vidgen("cancel", id)).toEqual({
+    code: 0,
+    stdout: "",
+    stderr: `${id} was cancelled before. Nothing was changed, and no credits came back now.\n`,
+  });
+});
+
 test("of several, each is told, and the worst decides the exit", async () => {
   const { world, id } = await withGeneration();
   const other = (await world.vidgen("generate", "an owl", "--no-wait")).stdout.trim();
@@ -142,6 +152,30 @@ test("of several, each is told, and the worst decides the exit", async () => {
     { id, status: "failed", credits_returned: 10 },
     { id: unknownId, error: { code: "not_found" } },
   ]);
+});
+
+test("less than 8 characters of an id may be a slip: exit 2, and nothing is cancelled", async () => {
+  const { world, id } = await withGeneration();
+  const before = world.requests.length;
+  for (const short of [id.slice(0, 1), id.slice(0, 7)])
+    expect(await world.vidgen("cancel", short)).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: `error: "${short}" is too short: give at least 8 characters of it.\n  \`vidgen list\` shows them.\n`,
+    });
+  expect(world.requests).toHaveLength(before);
+  expect(await world.vidgen("cancel", id.slice(0, 8).toUpperCase())).toMatchObject({ code: 0 });
+});
+
+test("a short id is cancelled when it is the whole of it", async () => {
+  const world = await createWorld();
+  world.faults.push((request) => {
+    if (isStart(request)) return Response.json({ success: true, data: { id: "7", status: "processing" } });
+    if (request.url.includes("id=7")) return Response.json({ id: "7", status: "failed", error: "cancelled" });
+    return undefined;
+  });
+  await world.vidgen("generate", "a fox", "--no-wait");
+  expect(await world.vidgen("cancel", "7")).toMatchObject({ code: 0, stderr: "Cancelled 7.\n" });
 });
 
 test("no id, or an empty one, is exit 2", async () => {

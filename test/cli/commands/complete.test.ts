@@ -113,6 +113,16 @@ test.each([
   [["generate", ""], []],
   [["generate", "--", "--"], []],
   [["completion", "bash", ""], []],
+  [
+    ["config", ""],
+    ["list", "set", "unset"],
+  ],
+  [
+    ["config", "set", ""],
+    ["base_url", "model", "output", "engine"],
+  ],
+  [["config", "set", "model", ""], []],
+  [["accounts", "create", "ci", ""], []],
   [["nonsense", ""], []],
 ])("%j: what is offered", async (words, found) => {
   expect(await offered(...words)).toEqual(found);

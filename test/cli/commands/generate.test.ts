@@ -2,7 +2,17 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../../mp4.ts";
-import { apiKey, baseUrl, createWorld, failure, goneReply, isStart, mediaUrl, onStart } from "../../vidgen.ts";
+import {
+  apiKey,
+  baseUrl,
+  createWorld,
+  failure,
+  goneReply,
+  isStart,
+  mediaUrl,
+  onStart,
+  type World,
+} from "../../vidgen.ts";
 
 const uuid = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
 const video = (prompt: string) => Buffer.from(tinyMp4(prompt));
@@ -51,18 +61,43 @@ test.each([
   expect([code, / such as (\S+), not/.exec(stderr)?.[1], world.requests]).toEqual([2, meant, []]);
 });
 
-test("what it cost is said as soon as the price of the model is known", async () => {
-  const world = await createWorld();
+/** What three starts say of their cost, and the event of a fourth one. */
+async function tellCosts(world: World) {
   const said = [];
   for (const prompt of ["a fox", "an owl", "a hare"])
     said.push(/Started \S+ (.*)\.$/m.exec((await world.vidgen("generate", prompt, "--no-wait")).stderr)?.[1]);
-  expect(said).toEqual([
-    "(wan-2.5, 990 credits left)",
-    "(wan-2.5, 980 credits left)",
-    "(wan-2.5, for 10 credits, 970 credits left)",
-  ]);
   const { stdout } = await world.vidgen("generate", "a bear", "--events");
-  expect(JSON.parse(stdout.split("\n")[0] ?? "")).toMatchObject({ event: "started", credits: 10 });
+  return { said, event: JSON.parse(stdout.split("\n")[0] ?? "") };
+}
+
+test("what it cost is said where the service states it", async () => {
+  const world = await createWorld();
+  expect(await tellCosts(world)).toEqual({
+    said: ["990", "980", "970"].map((left) => `(wan-2.5, for 10 credits, ${left} credits left)`),
+    event: expect.objectContaining({ event: "started", credits: 10 }),
+  });
+  const { stdout } = await world.vidgen("generate", "a hen", "--json");
+  expect(JSON.parse(stdout)).toMatchObject({ credits_charged: 10, remaining_credits: 950 });
+});
+
+test("where the service does not state the cost, a fall of the balance is told as one, and is no price", async () => {
+  const world = await createWorld();
+  let balance = 1_000;
+  world.faults.push((request) => {
+    if (!isStart(request)) return undefined;
+    // Somebody else spends as much.
+    balance -= 20;
+    const data = { id: `gen-${balance}`, status: "processing" };
+    return Response.json({ success: true, data, remaining_credits: balance });
+  });
+  const { said, event } = await tellCosts(world);
+  expect(said).toEqual([
+    "(wan-2.5, 980 credits left)",
+    "(wan-2.5, 960 credits left; the balance fell by 20)",
+    "(wan-2.5, 940 credits left; the balance fell by 20)",
+  ]);
+  expect(event).toMatchObject({ balance_fell: 20 });
+  expect(event).not.toHaveProperty("credits");
 });
 
 test("a key that is rejected: where it came from, and how to replace it", async () => {
@@ -363,11 +398,11 @@ describe("nothing is sent", () => {
     expect(world.requests).toEqual([]);
   });
 
-  test("without a base url: exit 2, and two ways out", async () => {
+  test("without a base url: exit 3, and two ways out", async () => {
     const world = await createWorld();
     world.env.VIDGEN_BASE_URL = undefined;
     const { code, stderr } = await world.vidgen("generate", "a fox");
-    expect(code).toBe(2);
+    expect(code).toBe(3);
     for (const way of ["--base-url", "VIDGEN_BASE_URL"]) expect(stderr).toContain(way);
   });
 });

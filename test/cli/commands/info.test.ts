@@ -11,7 +11,7 @@ import {
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { tinyMp4 } from "../../mp4.ts";
-import { apiKey, createWorld, type World } from "../../vidgen.ts";
+import { apiKey, createWorld, isStart, type World } from "../../vidgen.ts";
 
 /** A world with a place for a video, and the path of its info file. */
 async function createArchive() {
@@ -38,7 +38,7 @@ test("the info beside a video tells the whole request without its secrets, the t
     started_at: "2026-01-01T00:00:00.000Z",
     created_at,
     completed_at: expect.stringMatching(/^2026-01-01T00:00:3\d/),
-    credits: null,
+    credits: 10,
     cost: null,
     remaining_credits: 990,
   });
@@ -49,15 +49,26 @@ test("the info beside a video tells the whole request without its secrets, the t
   expect(readFileSync(file)).toEqual(Buffer.from(tinyMp4("a fox")));
 });
 
-test("the credits are told once the price of the model is known, by generate, wait and what is added later", async () => {
+test("the credits are those that the service has stated, by generate, wait and what is added later", async () => {
   const { world, info, generate } = await createArchive();
-  for (const prompt of ["a bear", "a cub"]) await world.vidgen("generate", prompt, "--no-wait");
   await world.vidgen(...generate);
   const { id, ...first } = read(info);
-  expect(first).toMatchObject({ credits: 10, remaining_credits: 970 });
+  expect(first).toMatchObject({ credits: 10, remaining_credits: 990 });
   rmSync(info);
   await world.vidgen("wait", id, "-o", join(world.folder, "fox.mp4"), "--write-info-json");
   expect(read(info)).toEqual({ id, ...first });
+});
+
+test("of a service that states no cost they are null, also where the balance has fallen as much before", async () => {
+  const { world, info, generate } = await createArchive();
+  world.faults.push(async (request) => {
+    if (!isStart(request)) return undefined;
+    const { credits_charged: _, ...reply } = (await world.start(request)) as Record<string, unknown>;
+    return Response.json(reply);
+  });
+  for (const prompt of ["a bear", "a cub"]) await world.vidgen("generate", prompt, "--no-wait");
+  await world.vidgen(...generate);
+  expect(read(info)).toMatchObject({ credits: null, remaining_credits: 970 });
 });
 
 test("when it ended is null where nobody watched it", async () => {
@@ -65,7 +76,7 @@ test("when it ended is null where nobody watched it", async () => {
   const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
   await world.io.sleep(100_000);
   await world.vidgen("wait", id, "-o", file, "--write-info-json");
-  expect(read(info)).toMatchObject({ id, completed_at: null, credits: null });
+  expect(read(info)).toMatchObject({ id, completed_at: null, credits: 10 });
 });
 
 test("in a folder each video of wait has its own, and what another machine started has what the service says", async () => {

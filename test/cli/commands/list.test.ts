@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { makeSpecial, specialFiles } from "../../special.ts";
 import { apiKey, baseUrl, createWorld, failure, isStart, mediaUrl, onStart, type World } from "../../vidgen.ts";
 
-test("shows what was started, newest first: id, status, model, age, credits, file, prompt", async () => {
+test("shows what was started, newest first: id, status, model, age, cost, file, prompt", async () => {
   const world = await createWorld();
   const file = join(world.folder, "fox.mp4");
   await world.vidgen("generate", "a fox", "-o", file);
@@ -15,8 +15,8 @@ test("shows what was started, newest first: id, status, model, age, credits, fil
   expect(code).toBe(0);
   const [first = "", second = ""] = stdout.split("\n");
   const host = "api.video.example";
-  expect(first.split("\t")).toEqual([id, "processing", "veo-3.1", "0 s", "980", "", host, "an owl"]);
-  const saved = [expect.any(String), "completed", "wan-2.5", "3 h", "990", file, host, "a fox"];
+  expect(first.split("\t")).toEqual([id, "processing", "veo-3.1", "0 s", "10", "", host, "an owl"]);
+  const saved = [expect.any(String), "completed", "wan-2.5", "3 h", "10", file, host, "a fox"];
   expect(second.split("\t")).toEqual(saved);
 });
 
@@ -52,6 +52,7 @@ test.each([20, 40, 80, 200])(
     const lines = stdout.trimEnd().split("\n");
     expect(lines).toHaveLength(3);
     expect(lines[0]).toMatch(/^ID {8}STATUS/);
+    if (columns === 200) expect(lines[0]).toMatch(/AGE +COST +FILE/);
     expect(lines[2]).toMatch(new RegExp(`^${id.slice(0, 8)} {2}process.*…$`));
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(columns);
     if (columns === 40) expect(lines[1]).toMatch(/completed {3}an owl$/);
@@ -82,6 +83,99 @@ test("at a terminal, letters that are two columns wide are counted as two", asyn
   const lines = (await world.vidgen("list")).stdout.trimEnd().split("\n");
   expect(stringWidth(lines[2] ?? "")).toBeGreaterThan(77);
   for (const line of lines) expect(stringWidth(line)).toBeLessThanOrEqual(80);
+});
+
+/** A journal of these starts, the oldest first, at a service whose balance the last one tells. */
+async function withJournal(...starts: { at?: string; base_url?: string; lines: object[] }[]) {
+  const world = await createWorld();
+  const request = { prompt: "a fox", model: "wan-2.5" };
+  const lines = starts.flatMap(({ at = "2026-01-01T00:00:00.000Z", base_url = baseUrl, lines }, i) => [
+    { at, kind: "intent", attempt: `attempt-${i}`, base_url, request },
+    ...lines.map((line) => ({ at, attempt: `attempt-${i}`, id: `gen-${i}`, ...line })),
+  ]);
+  mkdirSync(world.home);
+  appendFileSync(join(world.home, "journal.jsonl"), lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  return world;
+}
+
+test("the cost is what the service has stated, and nothing else: never the balance, nor by how much it fell", async () => {
+  const local = "http://vidgen.localhost";
+  const unsent = { kind: "unsent", id: undefined, reason: "nobody listens" };
+  const world = await withJournal(
+    { lines: [{ kind: "accepted", remaining_credits: 980 }] },
+    { lines: [{ kind: "accepted", credits: 0, remaining_credits: 960 }] },
+    { lines: [{ kind: "accepted", credits: 1_200, remaining_credits: 5_000 }] },
+    { lines: [{ kind: "accepted" }, { kind: "completed", cost: 0.4 }] },
+    {
+      lines: [
+        { kind: "accepted", credits: 10 },
+        { kind: "failed", reason: "too dark" },
+      ],
+    },
+    { lines: [unsent] },
+    { base_url: local, lines: [{ kind: "accepted", credits: 10, remaining_credits: 30 }] },
+  );
+  const cells = (await world.vidgen("list")).stdout
+    .trimEnd()
+    .split("\n")
+    .map((line) => line.split("\t")[4]);
+  expect(cells.reverse()).toEqual(["?", "free", "1200", "$0.40", "?", "-", "free"]);
+  const credits = JSON.parse((await world.vidgen("list", "--json")).stdout).map(
+    (each: { credits?: number }) => each.credits,
+  );
+  expect(credits.reverse()).toEqual([undefined, 0, 1_200, undefined, 10, undefined, 0]);
+  Object.assign(world, { isTerminal: true, columns: 120 });
+  expect((await world.vidgen("list")).stderr).toBe(
+    "7 generations: 1,200 credits, $0.40, 2 of unknown cost; 5,000 credits left\n",
+  );
+  expect((await world.vidgen("list", "-L", "3")).stderr).toBe(
+    "The newest 3 generations (-L shows more): 1 of unknown cost; 5,000 credits left\n",
+  );
+  expect((await world.vidgen("list", "--local")).stderr).toBe("1 generation\n");
+});
+
+test("of two services each has its balance", async () => {
+  const world = await withJournal(
+    { lines: [{ kind: "accepted", credits: 1, remaining_credits: 1 }] },
+    { base_url: "https://other.example", lines: [{ kind: "accepted", credits: 10, remaining_credits: 90 }] },
+  );
+  Object.assign(world, { isTerminal: true, columns: 120 });
+  expect((await world.vidgen("list")).stderr).toBe(
+    "2 generations: 11 credits; 90 credits left at other.example; 1 credit left at api.video.example\n",
+  );
+});
+
+test("words search the prompts, or name an id; --model and --since choose", async () => {
+  const world = await createWorld();
+  const starts = [["a RED fox"], ["a fox in fog", "-m", "veo-3.1"], ["a red owl"]];
+  const ids: string[] = [];
+  for (const argv of starts) {
+    ids.push((await world.vidgen("generate", ...argv, "--no-wait")).stdout.trim());
+    await world.io.sleep(5 * 24 * 3600_000);
+  }
+  const prompts = async (...argv: string[]) =>
+    JSON.parse((await world.vidgen("list", "--json", ...argv)).stdout).map(({ prompt }: { prompt: string }) => prompt);
+  expect(await prompts("fox")).toEqual(["a fox in fog", "a RED fox"]);
+  expect(await prompts("fox", "red")).toEqual(["a RED fox"]);
+  expect(await prompts("--model", "veo-3.1")).toEqual(["a fox in fog"]);
+  expect(await prompts("--since", "11d")).toEqual(["a red owl", "a fox in fog"]);
+  expect(await prompts("red", "--since", "11d", "-L", "1")).toEqual(["a red owl"]);
+  expect(await prompts(ids[1]?.slice(0, 8) ?? "")).toEqual(["a fox in fog"]);
+  const none = await world.vidgen("list", "red", "hen", "-m", "ray-3", "--since", "7d");
+  expect(none.stderr).toBe(
+    'No generation that was started here is by ray-3 and is of the last 7d and has "red hen" in its prompt.\n',
+  );
+  expect(await world.vidgen("list", "--since", "tomorrow")).toMatchObject({ code: 2 });
+  expect(await world.vidgen("list", "--open", "red", "fox")).toMatchObject({ code: 2 });
+  expect(await world.vidgen("list", "--dismiss", ids[0] ?? "", "fox")).toMatchObject({ code: 2 });
+});
+
+test("at a terminal a file below the current folder is shown from there, and a script gets the whole path", async () => {
+  const file = join(process.cwd(), "clips", "fox.mp4");
+  const world = await withJournal({ lines: [{ kind: "accepted" }, { kind: "saved", file }] });
+  expect((await world.vidgen("list")).stdout).toContain(`\t${file}\t`);
+  Object.assign(world, { isTerminal: true, columns: 160 });
+  expect((await world.vidgen("list")).stdout).toMatch(new RegExp(` {2}${join("clips", "fox.mp4")} {2}`));
 });
 
 test("says so where none is as the flags ask for", async () => {

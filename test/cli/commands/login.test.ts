@@ -55,7 +55,7 @@ test("a bad key is exit 3, and nothing is saved", async () => {
 
 const answers: [string, () => Response, number, string][] = [
   ["403", () => Response.json({}, { status: 403 }), 3, "Nothing was saved"],
-  ["500", () => new Response("oops", { status: 500 }), 8, "cannot check the key right now"],
+  ["500", () => new Response("oops", { status: 500 }), 8, "not available right now"],
   [
     "a redirect",
     () => new Response(null, { status: 302, headers: { Location: "/" } }),
@@ -102,11 +102,66 @@ test("at a terminal asks for the base url when none is known, and for the key wi
   world.answers = [
     ["base URL", `${baseUrl}\r`],
     ["API key", `${apiKey}\r`],
+    ["Where should", "\r"],
   ];
-  const run = await world.vidgen("login");
+  const run = await world.vidgen("login", "--no-color");
   expect(run).toMatchObject({ code: 0, stdout: "" });
   expect(run.stderr).not.toContain(apiKey);
-  expect(readFileSync(join(world.home, "config.json"), "utf8")).toContain(baseUrl);
+  expect(run.stderr).toMatch(/1,000 credits left\.\nNext: vidgen generate "a red fox [^"]*" -o fox\.mp4\n$/);
+  expect(JSON.parse(readFileSync(join(world.home, "config.json"), "utf8"))).not.toHaveProperty("output");
+});
+
+test("at a terminal the base url is tried before the key is asked for, without the key that is set", async () => {
+  const { world } = await loggedOut();
+  world.env.VIDGEN_BASE_URL = undefined;
+  world.env.VIDGEN_API_KEY = "of-another-service-0123";
+  world.isTerminal = true;
+  world.answers = [
+    ["base URL", "https://nobody.example\r"],
+    ["Could not reach https://nobody.example", `${"\u007f".repeat(30)}${baseUrl}\r`],
+    ["API key", "\u0003"],
+  ];
+  expect(await world.vidgen("login")).toMatchObject({ code: 130 });
+  expect(world.requests.map(({ url }) => new URL(url).origin)).toEqual(["https://nobody.example", baseUrl]);
+  for (const { headers } of world.requests) expect(headers.has("Authorization")).toBe(false);
+});
+
+test.each<[string, () => Response | Promise<Response>, number, string]>([
+  ["nobody answers", () => Promise.reject(failure("ECONNREFUSED", false)), 8, "Could not reach"],
+  ["a web page answers", () => new Response("<html>"), 1, "does not respond like the video service"],
+  ["it is down", () => new Response("oops", { status: 503 }), 8, "not available right now"],
+])("a base url at which %s is not worth a key", async (_, answer, code, says) => {
+  const { world, config } = await loggedOut();
+  world.isTerminal = true;
+  world.faults.push(answer);
+  const run = await world.vidgen("login", "--no-color");
+  expect([run.code, run.stderr.replace(/\s+/g, " ")]).toEqual([code, expect.stringContaining(says)]);
+  expect(run.stderr).not.toContain("API key for");
+  expect(existsSync(config)).toBe(false);
+});
+
+test("login asks where to save, once, and saves there from then on", async () => {
+  const { world, config } = await loggedOut();
+  world.isTerminal = true;
+  world.answers = [
+    ["API key", `${apiKey}\r`],
+    ["Where should", `${join(world.folder, "clips")}/\r`],
+  ];
+  const run = await world.vidgen("login", "--no-color");
+  expect(run.stderr).toMatch(/Next: vidgen generate "[^"]*"\n$/);
+  expect(JSON.parse(readFileSync(config, "utf8")).output).toBe(`${join(world.folder, "clips")}/`);
+  world.answers = [["API key", `${apiKey}\r`]];
+  expect(await world.vidgen("login")).toMatchObject({ code: 0 });
+  expect((await world.vidgen("generate", "a fox")).stdout).toContain(join(world.folder, "clips/a-fox"));
+});
+
+test("a service that does not tell the balance gets no guess", async () => {
+  const { world } = await loggedOut();
+  world.stdin = apiKey;
+  world.faults.push(() => Response.json({ error: "no such id" }, { status: 404 }));
+  const run = await world.vidgen("login", "--with-token");
+  expect(run.stderr).not.toContain("credits left");
+  expect(run.stderr).toContain("Next: vidgen generate");
 });
 
 test.each([
@@ -147,23 +202,50 @@ test("logout deletes the key", async () => {
   expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 3 });
 });
 
-test("Ctrl-C at the prompt is exit 130, and nothing is sent or saved", async () => {
+test("Ctrl-C at the prompt is exit 130, and no key is sent or saved", async () => {
   const { world, config } = await loggedOut();
   world.isTerminal = true;
   world.answers = [["API key", "\u0003"]];
   const run = await world.vidgen("login");
   expect(run).toMatchObject({ code: 130, stdout: "" });
-  expect([world.requests, existsSync(config)]).toEqual([[], false]);
+  for (const { headers } of world.requests) expect(headers.has("Authorization")).toBe(false);
+  expect(existsSync(config)).toBe(false);
 });
 
-test.each(["login", "logout"])("%s with no base URL says both ways to give one", async (command) => {
+test.each([
+  ["login", 2],
+  ["logout", 3],
+])("%s with no base URL says both ways to give one: exit %d", async (command, code) => {
   const { world } = await loggedOut();
   world.env.VIDGEN_BASE_URL = undefined;
   const run = await world.vidgen(command);
   expect(run).toMatchObject({
-    code: 2,
+    code,
     stderr: expect.stringContaining("Give --base-url <url> or set VIDGEN_BASE_URL."),
   });
+});
+
+test.each([
+  ["no base URL", { VIDGEN_BASE_URL: undefined, VIDGEN_API_KEY: undefined }],
+  ["a key but no base URL", { VIDGEN_BASE_URL: undefined }],
+  ["no key", { VIDGEN_API_KEY: undefined }],
+])("with %s every command that needs the service ends with 3, and says how to log in", async (_, env) => {
+  const world = await createWorld();
+  Object.assign(world.env, env);
+  const shots = join(world.folder, "shots.txt");
+  writeFileSync(shots, "a fox\n");
+  for (const argv of [
+    ["generate", "a fox"],
+    ["batch", shots],
+    ["status", "x"],
+    ["wait", "x"],
+    ["cancel", "x"],
+    ["accounts"],
+  ]) {
+    const run = await world.vidgen(...argv);
+    expect([argv[0], run.code, run.stderr]).toEqual([argv[0], 3, expect.stringContaining("`vidgen login`")]);
+  }
+  expect(world.requests).toEqual([]);
 });
 
 test("with --json each prints one document, which holds no key", async () => {
@@ -173,7 +255,7 @@ test("with --json each prints one document, which holds no key", async () => {
   for (const argv of [["login", "--with-token"], ["logout"], ["logout"]])
     runs.push(await world.vidgen(...argv, "--json"));
   expect(runs.map(({ stdout }) => JSON.parse(stdout))).toEqual([
-    { ok: true, base_url: baseUrl },
+    { ok: true, base_url: baseUrl, remaining_credits: 1000 },
     { ok: true, base_url: baseUrl, was_saved: true },
     { ok: true, base_url: baseUrl, was_saved: false },
   ]);
@@ -186,5 +268,5 @@ test("login takes a host without a scheme", async () => {
   world.stdin = apiKey;
   const host = new URL(baseUrl).host;
   const { stdout } = await world.vidgen("login", "--base-url", host, "--with-token", "--json");
-  expect(JSON.parse(stdout)).toEqual({ ok: true, base_url: baseUrl });
+  expect(JSON.parse(stdout)).toMatchObject({ ok: true, base_url: baseUrl });
 });

@@ -24,7 +24,7 @@ describe.each(again)("%s of a video that is saved there already", (_, run) => {
     expect(await run(world, id, place)).toMatchObject({
       code: 0,
       stdout: `${file}\n`,
-      stderr: expect.stringContaining("already saved"),
+      stderr: `Already saved: ${file} (1 kB)\n`,
     });
     expect(world.requests).toHaveLength(sent);
   });

@@ -96,13 +96,47 @@ test("another key says that the generation was started with another one", async 
   });
 });
 
-test("without an id it is the newest that runs; when none does, exit 10", async () => {
+test("without an id it is the newest that runs; when none does, the last one; when nothing was started, exit 10", async () => {
+  expect(await (await createWorld()).vidgen("status")).toMatchObject({
+    code: 10,
+    stdout: "",
+    stderr: "error: No generation was started here yet.\n  `vidgen generate` starts one.\n",
+  });
   const { world } = await withGeneration("older");
   const newest = (await world.vidgen("generate", "newer", "--no-wait")).stdout.trim();
   expect(await world.vidgen("status")).toMatchObject({ code: 0, stdout: `${newest}\tprocessing\n` });
   await world.io.sleep(61_000);
   await world.vidgen("wait", "--all");
-  expect(await world.vidgen("status")).toMatchObject({ code: 10, stderr: expect.stringContaining("vidgen list") });
+  const last = { code: 0, stdout: `${newest}\tcompleted\t${mediaUrl}/${newest}.mp4\n`, stderr: "" };
+  expect(await world.vidgen("status")).toEqual(last);
+});
+
+test("at a terminal it is a line for a person: what it is, how it is, and where", async () => {
+  const { world, id } = await withGeneration();
+  world.isTerminal = true;
+  await world.io.sleep(5_000);
+  expect((await world.vidgen("status")).stdout).toBe(`${id} (a fox, wan-2.5), started 5 s ago: processing\n`);
+  await world.io.sleep(31_000);
+  const url = `${mediaUrl}/${id}.mp4`;
+  expect((await world.vidgen("status")).stdout).toBe(`${id} (a fox, wan-2.5), started 36 s ago: completed, ${url}\n`);
+  const file = join(world.folder, "fox.mp4");
+  await world.vidgen("wait", id, "-o", file);
+  expect((await world.vidgen("status")).stdout).toBe(
+    `${id} (a fox, wan-2.5), started 36 s ago: completed, saved as ${file}\n`,
+  );
+  await rm(file);
+  expect((await world.vidgen("status")).stdout).toBe(`${id} (a fox, wan-2.5), started 36 s ago: completed, ${url}\n`);
+  expect((await world.vidgen("status", "--json")).stdout).toContain(`"video_url": "${url}"`);
+  await world.vidgen("generate", "[fail] \u001b[31mfoxes", "--no-wait");
+  await world.io.sleep(31_000);
+  expect((await world.vidgen("status")).stdout).toMatch(/^\S+ \(\[fail\] foxes, wan-2\.5\), .*: failed\n$/);
+});
+
+test("at a terminal an id that the journal does not know is shown too", async () => {
+  const world = await createWorld();
+  world.isTerminal = true;
+  world.faults.push(() => Response.json({ id: unknownId, status: "processing" }));
+  expect((await world.vidgen("status", unknownId)).stdout).toBe(`${unknownId}: processing\n`);
 });
 
 test("survives passing trouble, and gives up within half a minute: exit 8", async () => {

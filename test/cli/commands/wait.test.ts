@@ -196,12 +196,18 @@ test("an id that looks like a path is sent as an id, and never becomes one", asy
   expect(world.requests[0]?.url).toMatch(/\?id=\.\.%2F\.\.%2Fetc%2Fpasswd%3Fx%3D1%26y$/);
 });
 
-test("without an id it is the newest that runs; when none does, exit 10", async () => {
+test("without an id it is the newest that runs, and how many more do; when none does, exit 10", async () => {
   const world = await createWorld();
   expect(await world.vidgen("wait")).toMatchObject({ code: 10, stdout: "" });
+  await start(world, "oldest");
   await start(world, "older");
   const newest = await start(world, "newer");
-  expect(await world.vidgen("wait")).toMatchObject({ code: 0, stdout: `${mediaUrl}/${newest}.mp4\n` });
+  const run = await world.vidgen("wait");
+  expect(run).toMatchObject({ code: 0, stdout: `${mediaUrl}/${newest}.mp4\n` });
+  expect(run.stderr).toContain("2 more are running: vidgen wait --all\n");
+  const next = await world.vidgen("wait");
+  expect(next.stderr).toContain("1 more is running: vidgen wait --all\n");
+  expect((await world.vidgen("wait")).stderr).not.toContain("more");
 });
 
 test("--all saves what runs, and what was to be saved and is not, under readable names; a second time there is nothing", async () => {

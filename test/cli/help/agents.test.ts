@@ -38,7 +38,7 @@ async function type(typed: string, { world, words }: Awaited<ReturnType<typeof p
   if (typed.startsWith("vidgen batch status")) await world.vidgen("batch", "shots.csv");
   // A person types it, at a terminal.
   world.isTerminal = typed === "vidgen login";
-  if (world.isTerminal) world.answers.push(["API key", `${world.env.VIDGEN_API_KEY}\r`]);
+  if (world.isTerminal) world.answers.push(["API key", `${world.env.VIDGEN_API_KEY}\r`], ["Where should", "\r"]);
   const [, ...argv] = (typed.match(/"[^"]*"|'[^']*'|\S+/g) ?? []).map((word) => word.replace(/^(["'])(.*)\1$/, "$2"));
   // The preview's worker is made by the build.
   if (argv.includes("--local")) return runBuilt(argv, world);

@@ -52,6 +52,15 @@ test.each([
   expect(shown.hint).toContain("VIDGEN_DATABASE_URL");
 });
 
+test("a statement that took too long is not an address that cannot be reached", () => {
+  const shown = databaseError(described("canceling statement due to statement timeout", "57014", true));
+  expect(shown).toMatchObject({
+    code: "output",
+    message: "The database did not finish a statement in time: canceling statement due to statement timeout.",
+    hint: "It is busy, or another session holds a lock in it. Nothing was changed: try again.",
+  });
+});
+
 test("a missing package is an error with the line that installs it, as vidgen was installed", () => {
   const missing = Object.assign(new Error("Cannot find package 'pg'"), { code: "ERR_MODULE_NOT_FOUND" });
   expect(databaseError(missing)).toMatchObject({

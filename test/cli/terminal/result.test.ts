@@ -1,7 +1,9 @@
 import { join } from "node:path";
+import process from "node:process";
 import { pathToFileURL } from "node:url";
-import { expect, test } from "vitest";
-import { apiKey, createWorld, mediaUrl, onStart, type World } from "../../vidgen.ts";
+import { describe, expect, test } from "vitest";
+import { box, describedMp4 } from "../../mp4.ts";
+import { apiKey, baseUrl, createWorld, mediaUrl, onStart, type World } from "../../vidgen.ts";
 
 const display = { DISPLAY: ":0" };
 
@@ -151,3 +153,69 @@ test.each(["text", "json"])(
     expect(await world.vidgen("wait", id, "-o", join(world.folder, "video.mp4"), ...json)).toMatchObject({ code: 0 });
   },
 );
+
+/** The service's videos say how long and large they are; 334 kB each. */
+function withDescribedVideos(world: World): World {
+  const video = Buffer.concat([describedMp4(5, [854, 480]), Buffer.from(box("free", new Uint8Array(333_600)))]);
+  world.faults.push(({ url }) => (url.startsWith(mediaUrl) ? new Response(video) : undefined));
+  return world;
+}
+
+describe("the line about a saved video", () => {
+  test("says what it is, how long it took and what it cost, as the service has stated it", async () => {
+    const world = withDescribedVideos(await createWorld({ renderMs: 12_000 }));
+    const file = join(world.folder, "fox.mp4");
+    const { stdout, stderr } = await world.vidgen("generate", "a fox", "-o", file);
+    expect(stdout).toBe(`${file}\n`);
+    expect(stderr.split("\n").at(-2)).toBe(`Saved ${file} (5 s, 854x480, 334 kB) in 18 s for 10 credits`);
+  });
+
+  test("leaves out what a file does not say, and what a wait cannot know", async () => {
+    const world = await createWorld();
+    const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
+    const file = join(world.folder, "fox.mp4");
+    expect((await world.vidgen("wait", id, "-o", file)).stderr).toMatch(/\nSaved \S+fox\.mp4 \(1 kB\)\n$/);
+  });
+
+  test("is one line for a video that was saved already", async () => {
+    const world = withDescribedVideos(await createWorld());
+    const file = join(world.folder, "fox.mp4");
+    const { id } = JSON.parse((await world.vidgen("generate", "a fox", "-o", file, "--json")).stdout);
+    const about = `Already saved: ${file} (5 s, 854x480, 334 kB)`;
+    for (const argv of [
+      ["wait", id, "-o", file],
+      ["generate", "a fox", "--reuse", "-o", file],
+    ])
+      expect(await world.vidgen(...argv)).toEqual({ code: 0, stdout: `${file}\n`, stderr: `${about}\n` });
+  });
+
+  test("is not printed with --quiet, for a program that reads JSON, and for a video on stdout", async () => {
+    const world = await createWorld();
+    for (const argv of [["-q"], ["--json"], ["-o", "-"]])
+      expect(
+        (await world.vidgen("generate", "a fox", "-o", join(world.folder, "{n}.mp4"), ...argv)).stderr,
+      ).not.toMatch(/Saved/);
+  });
+});
+
+test("a run that has saved nothing ends with the line that saves it, at a terminal alone", async () => {
+  const world = await createDesk({ TERM: "dumb" });
+  world.columns = 200;
+  const { stderr } = await world.vidgen("generate", "a fox", "--base-url", baseUrl);
+  const line = stderr.trimEnd().split("\n").at(-1) ?? "";
+  expect(line).toMatch(/^Save it with: vidgen wait \S{36} --base-url https:\S+ -o \.$/);
+  const before = process.cwd();
+  process.chdir(world.folder);
+  try {
+    const saved = await world.vidgen(...line.split(" ").slice(4));
+    expect(saved).toMatchObject({ code: 0, stdout: expect.stringMatching(/^a-fox-wan-2\.5-\w{8}\.mp4\n$/) });
+    expect(saved.stderr).not.toContain("Save it");
+  } finally {
+    process.chdir(before);
+  }
+  const id = line.split(" ")[5] ?? "";
+  expect((await world.vidgen("wait", id)).stderr).toContain(`Save it with: vidgen wait ${id} -o .\n`);
+  expect((await world.vidgen("generate", "an owl", "--no-wait")).stderr).not.toContain("Save it");
+  world.isTerminal = false;
+  expect((await world.vidgen("generate", "a hare")).stderr).not.toContain("Save it");
+});

@@ -17,7 +17,7 @@ test("each row is started, saved, and written down", async () => {
   expect(ended.sort((a, b) => a.line - b.line)).toMatchObject([
     { line: 1, id: "gen-1", file: "a-fox-1.mp4", error: null, credits: null, remaining_credits: 999_990 },
     { line: 2, id: "gen-2", credits: null, balance_fell: 10 },
-    { line: 3, id: "gen-3", credits: 10, balance_fell: null },
+    { line: 3, id: "gen-3", credits: null, balance_fell: 10 },
   ]);
 });
 

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { GenerationEvent } from "../../../src/client/events.ts";
-import { createMachine, createService, type Service } from "./machine.ts";
+import { createMachine, createService, type Service, type ServiceOptions } from "./machine.ts";
 
 /** Twelve rows at 10 credits each; `change` does something to the balance at each start, before it is told. */
 function createBudgeted(change: (service: Service) => void) {
@@ -71,7 +71,7 @@ test("without a budget an odd balance stops nothing, and no row gets a cost", as
   expect(machine.lines().filter(({ credits = null }) => credits !== null)).toEqual([]);
 });
 
-test("what others spend is no cost of a row, and counts for the budget", async () => {
+test("what others spend is no cost of a row, and counts for the budget where the service states no cost", async () => {
   let starts = 0;
   const budgeted = createBudgeted((service) => {
     if (++starts === 2) service.earn(-25);
@@ -81,25 +81,27 @@ test("what others spend is no cost of a row, and counts for the budget", async (
   const { events, end } = await machine.run(rows, { maxCredits: 70 });
   expect(end.stopped).toMatchObject({ code: "credits", message: /^Up to 45 of at most 70 credits are spent/ });
   expect(costsOf(events)).toEqual([
-    [10, undefined],
+    [undefined, 10],
     [undefined, 35],
   ]);
   const accepted = machine.lines().filter(({ status }) => status === "processing");
   expect(accepted).toMatchObject([
-    { credits: 10, balance_fell: null },
+    { credits: null, balance_fell: 10 },
     { credits: null, balance_fell: 35 },
   ]);
 });
 
-test("a cost is known once the balance has fallen as much before", async () => {
+test("a fall of the balance is no cost, however often it was the same", async () => {
   const { machine, rows } = createBudgeted(() => {});
-  const { events } = await machine.run(rows.slice(0, 4));
+  const { events, batch } = await machine.run(rows.slice(0, 4));
   expect(costsOf(events)).toEqual([
     [undefined, undefined],
     [undefined, 10],
-    [10, undefined],
-    [10, undefined],
+    [undefined, 10],
+    [undefined, 10],
   ]);
+  expect(batch.plan.credits).toBeNull();
+  expect((await machine.open(rows, { isDryRun: true })).plan.credits).toBeNull();
 });
 
 test("the balance of another account tells nothing of a cost", async () => {
@@ -108,4 +110,112 @@ test("the balance of another account tells nothing of a cost", async () => {
   const { machine, rows } = budgeted;
   const { events } = await machine.run(rows.slice(0, 1), { apiKey: "canary-key-of-another" });
   expect(costsOf(events)).toEqual([[undefined, undefined]]);
+});
+
+const short = { duration: 4 };
+const long = { duration: 60 };
+const isLong = ({ duration = 0 }) => duration > 4;
+
+/** Rows of these lengths at a service that states what each costs: a short one 1 credit or $0.10, a long one 50 or $5. */
+function createStated(lengths: { duration: number }[], options: ServiceOptions = {}) {
+  const price = (_: string, request: { duration?: number }) => (isLong(request) ? 50 : 1);
+  const usd = (request: { duration?: number }) => (isLong(request) ? 5 : 0.1);
+  const service = createService({ credits: 1_000, price, usd, statesPrice: true, ...options });
+  const machine = createMachine(service);
+  const rows = lengths.map((fields, i) => machine.row(`fox ${i}`, { line: i + 1, fields }));
+  return { service, machine, rows };
+}
+
+const mixed = Array.from({ length: 10 }, (_, i) => (i % 2 === 0 ? short : long));
+
+test.each([
+  ["--max-cost", { maxCost: 1 }],
+  ["--max-credits", { maxCredits: 10 }],
+  ["--keep-credits", { keepCredits: 990 }],
+])("%s: the price of a short video is not that of a long one, and the first of each runs alone", async (_, budget) => {
+  const { service, machine, rows } = createStated(mixed);
+  const { end } = await machine.run(rows, { jobs: 8, ...budget });
+  expect(end.stopped).toMatchObject({ code: "credits" });
+  expect(service.generations.map(({ request, running }) => [request.duration, running])).toEqual([
+    [4, 0],
+    [60, 0],
+  ]);
+  await machine.run(rows, { jobs: 8, ...budget });
+  expect(service.generations).toHaveLength(2);
+});
+
+test.each([
+  ["--max-cost", { maxCost: 11 }],
+  ["--max-credits", { maxCredits: 110 }],
+])("%s: once the prices are known, rows run side by side up to the budget, over all runs", async (_, budget) => {
+  const { service, machine, rows } = createStated([...mixed, ...mixed]);
+  for (const count of [3, 20, 20]) await machine.run(rows.slice(0, count), { jobs: 8, ...budget });
+  const started = service.generations.map(({ request }) => request);
+  expect([started.filter(isLong).length, started.length]).toEqual([2, 5]);
+  expect(service.generations.at(-1)?.running).toBe(1);
+});
+
+test("a row of a new kind waits for those that run, and those after it for its price", async () => {
+  const lengths = [short, short, short, long, short, long];
+  const { service, machine, rows } = createStated(lengths);
+  await machine.run(rows, { jobs: 6, maxCost: 100 });
+  expect(service.generations.map(({ running }) => running)).toEqual([0, 0, 1, 0, 0, 1]);
+});
+
+test.each([{ resolution: "1080p" }, { generate_audio: true }])("%j is a kind of its own", async (more) => {
+  const { service, machine } = createStated([]);
+  const rows = [{}, {}, more, {}].map((fields, i) => machine.row(`fox ${i}`, { line: i, fields }));
+  await machine.run(rows, { jobs: 4, maxCredits: 100 });
+  expect(service.generations.map(({ running }) => running)).toEqual([0, 1, 0, 1]);
+});
+
+test("a row that may have been charged counts at the price of its kind", async () => {
+  const { service, machine, rows } = createStated([short, short, short, short, short]);
+  service.fault = (prompt, accept) => (prompt === "fox 1" ? accept() && new Response("", { status: 502 }) : undefined);
+  const { end } = await machine.run(rows, { jobs: 4, maxCredits: 3 });
+  expect(end.stopped).toMatchObject({ message: /^Up to 3 of at most 3 credits are spent/ });
+  expect(service.generations).toHaveLength(3);
+});
+
+test("a service that states each cost and no balance keeps a budget, and cannot keep a reserve", async () => {
+  const { service, machine, rows } = createStated([short, short, short, short, short]);
+  service.fault = (_, accept) => {
+    accept();
+    const { id } = service.generations.at(-1) ?? {};
+    return Response.json({ success: true, data: { id, status: "processing" }, credits_charged: 1 });
+  };
+  const kept = await machine.run(rows, { keepCredits: 990 });
+  expect(kept.end.stopped).toMatchObject({ message: /not told what a start cost/ });
+  expect(service.generations).toHaveLength(1);
+  expect((await machine.run(rows, { maxCredits: 4 })).end.stopped).toMatchObject({
+    message: /^4 of at most 4 credits/,
+  });
+  expect(service.generations).toHaveLength(4);
+});
+
+test("without a budget no row waits for a price", async () => {
+  const { service, machine, rows } = createStated(mixed);
+  await machine.run(rows, { jobs: 10 });
+  expect(Math.max(...service.generations.map(({ running }) => running))).toBe(9);
+});
+
+test("where the service states no cost, rows of all kinds run side by side, and the fall stops the budget", async () => {
+  const { service, machine, rows } = createStated(mixed, { statesPrice: false });
+  const { end } = await machine.run(rows, { jobs: 10, maxCredits: 120 });
+  expect(end.stopped).toMatchObject({ code: "credits" });
+  expect(service.generations.map(({ running }) => running)).toEqual([0, 1, 2, 3, 4]);
+});
+
+test("what others spend and buy is nothing to a budget where the service states what each start costs", async () => {
+  const { service, machine, rows } = createStated([short, short, short, short]);
+  service.fault = (_, accept) => {
+    service.earn(service.starts % 2 === 0 ? -300 : 400);
+    return accept();
+  };
+  const { end, events } = await machine.run(rows, { maxCredits: 4 });
+  expect([end.stopped, service.generations.length]).toEqual([undefined, 4]);
+  expect(costsOf(events)).toEqual([1, 1, 1, 1].map((credits) => [credits, undefined]));
+  expect(
+    (await machine.open([...rows, machine.row("owl", { line: 9, fields: short })], { isDryRun: true })).plan,
+  ).toMatchObject({ to_start: 1, credits: 1, models: [{ model: "wan-2.5", credits_each: 1 }] });
 });

@@ -16,14 +16,19 @@ import { tinyMp4 } from "../../mp4.ts";
 
 const serviceUrl = "https://api.video.example";
 
-type Generation = { id: string; prompt: string; model: string; endsAt: number };
+type Fields = { duration?: number; resolution?: string; generate_audio?: boolean };
+type Generation = { id: string; prompt: string; model: string; endsAt: number; request: Fields; running: number };
 
 /** Answers a start itself; `undefined` lets the service do it. `accept` charges for it, and returns the answer. */
 export type Fault = (prompt: string, accept: () => Response) => Response | Promise<Response> | undefined;
 
 export type ServiceOptions = {
   credits?: number;
-  price?: (model: string) => number;
+  price?: (model: string, request: Fields) => number;
+  /** Whether its start reply states the price, as that of `vidgen serve` does. */
+  statesPrice?: boolean;
+  /** What it says that a video has cost in USD. */
+  usd?: (request: Fields) => number;
   /** How many run at once; more get a 429. */
   capacity?: number;
   renderMs?: () => number;
@@ -50,33 +55,38 @@ export function createService(options: ServiceOptions = {}) {
     },
     charges: (prompt: string) => generations.filter((each) => each.prompt === prompt).length,
   };
-  const accept = (prompt: string, model: string) => {
-    const cost = price(model);
+  const accept = (prompt: string, model: string, request: Fields) => {
+    const cost = price(model, request);
     if (service.credits < cost) return Response.json({ error: "not enough credits" }, { status: 402 });
-    if (generations.filter(({ endsAt }) => endsAt > clock.now()).length >= capacity) {
+    const running = generations.filter(({ endsAt }) => endsAt > clock.now()).length;
+    if (running >= capacity) {
       service.refused.push(clock.now());
       return Response.json({ error: "busy" }, { status: 429 });
     }
     service.credits -= cost;
     const id = `gen-${generations.length + 1}`;
-    generations.push({ id, prompt, model, endsAt: clock.now() + renderMs() });
-    return Response.json({ success: true, data: { id, status: "processing" }, remaining_credits: service.credits });
+    generations.push({ id, prompt, model, endsAt: clock.now() + renderMs(), request, running });
+    const stated = options.statesPrice ? { credits_charged: cost } : {};
+    const data = { id, status: "processing" };
+    return Response.json({ success: true, data, ...stated, remaining_credits: service.credits });
   };
   const fetch = async (url: string, init: FetchInit = {}): Promise<Response> => {
     init.signal?.throwIfAborted();
     if (init.method === "POST") {
       service.starts++;
-      const { prompt, model } = JSON.parse(String(init.body));
-      return (await service.fault?.(prompt, () => accept(prompt, model))) ?? accept(prompt, model);
+      const { prompt, model, ...request } = JSON.parse(String(init.body));
+      const take = () => accept(prompt, model, request);
+      return (await service.fault?.(prompt, take)) ?? take();
     }
     const found = generations.find(({ id }) => url.endsWith(`=${id}`) || url.endsWith(`/${id}.mp4`));
     if (!found) return Response.json({ error: "no such generation" }, { status: 404 });
-    const { id, prompt, endsAt } = found;
+    const { id, prompt, endsAt, request } = found;
     if (url.endsWith(".mp4")) return new Response(tinyMp4(prompt).slice());
     service.polls++;
     if (endsAt > clock.now()) return Response.json({ id, status: "processing" });
     if (prompt.includes("[fail]")) return Response.json({ id, status: "failed", error: "too dark" });
-    return Response.json({ id, status: "completed", video_url: `https://media.video.example/${id}.mp4` });
+    const video_url = `https://media.video.example/${id}.mp4`;
+    return Response.json({ id, status: "completed", video_url, ...(options.usd && { cost: options.usd(request) }) });
   };
   return Object.assign(service, { fetch });
 }
@@ -128,8 +138,11 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
     results: join(folder, "shots.csv.results.jsonl"),
     /** Rows of these prompts, each saved as its line in the folder. */
     rows: (...prompts: string[]) => prompts.map((prompt, i) => machine.row(prompt, { line: i + 1 })),
-    row(prompt: string, { line = 1, model = "wan-2.5", ...more }: Partial<Row> & { model?: string } = {}): Row {
-      const request = { prompt, model };
+    row(
+      prompt: string,
+      { line = 1, model = "wan-2.5", fields = {}, ...more }: Partial<Row> & { model?: string; fields?: Fields } = {},
+    ): Row {
+      const request = { prompt, model, ...fields };
       const place = join(folder, `${prompt.replace(/\W+/g, "-")}-${line}.mp4`);
       return { line, record: request, load: async () => request, outputPath: place, ...more };
     },

@@ -60,8 +60,9 @@ test("credits are a change, and a call that is repeated adds once", async () => 
     [await add(-1401, "c"), "409 credits_out_of_range"],
     [await add(0, "c"), "400 invalid_amount"],
     [await add("5", "c"), "400 invalid_amount"],
-    [await add(5, ""), "400 idempotency_key_required"],
-    [await add(5, "x".repeat(256)), "400 idempotency_key_required"],
+    [await add(5, ""), "400 invalid_idempotency_key"],
+    [await add(5, "x".repeat(256)), "400 invalid_idempotency_key"],
+    [await send("/credits", { account: "other", amount: 5 }), "400 idempotency_key_required"],
     [await send("/credits", { account: "nobody", amount: 5 }, { "Idempotency-Key": "c" }), "404 no_account"],
     [await send("/credits", { amount: 5 }, { "Idempotency-Key": "c" }), "400 invalid_account"],
     [await send("/credits", "{", { "Idempotency-Key": "c" }), "400 invalid_json"],
@@ -124,3 +125,23 @@ test.each(["/credits", "/limits", "/rotate"])("nobody but the owner may use %s",
   const reply = await send(path, { account: "other" }, bearer(otherKey));
   expect([reply.status, (await readError(reply)).code]).toEqual([403, "forbidden"]);
 });
+
+test.each(["local\0", "other\0x", "\0other", "other\n", "o/ther", "", "x".repeat(65), 5, null, ["other"]])(
+  "no route takes %j for the name of an account, and nothing is changed",
+  async (name) => {
+    const { send, list, startAs } = await createOwner();
+    const before = await list();
+    const refused = async (path: string, body: unknown) => {
+      const reply = await send(path, body, { "Idempotency-Key": "a" });
+      return `${reply.status} ${(await readError(reply)).code}`;
+    };
+    expect(await refused("", { name, credits: 5 })).toBe("400 invalid_account");
+    expect(await refused("", { name })).toBe("400 invalid_account");
+    expect(await refused("/credits", { account: name, amount: 5 })).toBe("400 invalid_account");
+    expect(await refused("/limits", { account: name, max_running: 1 })).toBe("400 invalid_account");
+    expect(await refused("/rotate", { account: name })).toBe("400 invalid_account");
+    expect(await refused("/revoke", { revoke: name })).toBe("400 invalid_revoke");
+    expect(await list()).toEqual(before);
+    for (const key of [apiKey, otherKey]) expect((await startAs(key)).status).toBe(200);
+  },
+);

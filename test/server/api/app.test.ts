@@ -38,8 +38,16 @@ test("a start is answered with the documented envelope and nothing else", async 
       prompt: "a fox",
       created_at: expect.stringMatching(timestamp),
     },
+    credits_charged: 10,
     remaining_credits: 990,
   });
+});
+
+test("a status of an id that does not exist tells the balance: a client checks its key with it", async () => {
+  const service = await createTestService();
+  await service.start();
+  const missing = await service.status(unknownId);
+  expect([missing.status, missing.headers.get("Remaining-Credits")]).toEqual([404, "990"]);
 });
 
 test("while it is processing, both links are null", async () => {
@@ -455,6 +463,23 @@ test("a known Idempotency-Key gets its first answer, whatever would refuse the s
   expect(await readStart(await service.start({}, key))).toEqual(first);
   expect((await service.start({}, { "Idempotency-Key": "attempt-2" })).status).toBe(400);
   expect(await service.store.balance("local")).toBe(0);
+});
+
+test.each([
+  { what: "an empty one", key: "", status: 400 },
+  { what: "one of 256 characters", key: "x".repeat(256), status: 400 },
+  { what: "one of 255 characters", key: "x".repeat(255), status: 200 },
+])("an Idempotency-Key has 1 to 255 characters: $what is $status", async ({ key, status }) => {
+  const service = await createTestService();
+  for (const path of ["/api/generate", "/v1/videos"]) {
+    const headers = { ...bearer(apiKey), "Content-Type": "application/json", "Idempotency-Key": key };
+    const body = JSON.stringify({ prompt: "a fox", model: "sora-2" });
+    const reply = await service.api(new Request(`${baseUrl}${path}`, { method: "POST", headers, body }));
+    const isRefused = (await reply.text()).includes("invalid_idempotency_key");
+    expect([reply.status, isRefused]).toEqual([status, status === 400]);
+  }
+  // The second start is the first one's.
+  expect(await service.store.balance("local")).toBe(status === 200 ? 990 : 1000);
 });
 
 test("two requests with one Idempotency-Key at once start one generation", async () => {

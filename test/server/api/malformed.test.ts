@@ -1,6 +1,8 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
+import type { Server } from "node:http";
 import { Readable } from "node:stream";
-import { expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { type Handler, streamResponse } from "../../../src/server/api/message.ts";
 import { slowness } from "../../slowness.ts";
 import { dial, errorCode, open, read, say } from "./wire.ts";
@@ -121,6 +123,19 @@ test("of the requests that a client sends at once, one is handled at a time, and
   const replies = await say(port, `${requests.join("\r\n")}Connection: close\r\n\r\n`);
   expect(replies.match(/\/[a-d](?=HTTP|$)/g)).toEqual(["/a", "/b", "/c", "/d"]);
   expect(most).toBe(1);
+});
+
+test("a client has 10 s for its headers and 300 s for the whole request, as an upload may be slow", async () => {
+  const limits: unknown[] = [];
+  const watch = (message: unknown) => {
+    const { server } = message as { server: Server };
+    limits.push([server.headersTimeout, server.requestTimeout]);
+  };
+  subscribe("http.server.request.start", watch);
+  onTestFinished(() => void unsubscribe("http.server.request.start", watch));
+  const { port } = await open(hello);
+  await say(port, good);
+  expect(limits).toEqual([[10_000, 300_000]]);
 });
 
 const soon = { headersTimeout: 100, requestTimeout: 200, connectionsCheckingInterval: 50 };

@@ -140,13 +140,30 @@ describe("directives in a prompt", () => {
 
 test("a start costs what its model costs, else ten credits", async () => {
   const service = await createTestService({ credits: 100, creditsPer: { "ray-3": 85, "sora-2": 0 } });
-  const left = async (model: string) => (await readStart(await service.start({ model }))).remaining_credits;
-  expect([await left("ray-3"), await left("sora-2"), await left("wan-2.5")]).toEqual([15, 15, 5]);
+  const start = async (model: string) => {
+    const { credits_charged, remaining_credits } = await readStart(await service.start({ model }));
+    return [credits_charged, remaining_credits];
+  };
+  expect([await start("ray-3"), await start("sora-2"), await start("wan-2.5")]).toEqual([
+    [85, 15],
+    [0, 15],
+    [10, 5],
+  ]);
   const refused = await service.start({ model: "ray-3" });
   expect([refused.status, (await readError(refused)).message]).toEqual([
     402,
     "one generation costs 85 credits; the account has fewer",
   ]);
+});
+
+test("a start that is repeated with its key says what it was charged, whatever the model costs now", async () => {
+  const creditsPer: Record<string, number> = { "ray-3": 85 };
+  const service = await createTestService({ credits: 100, creditsPer });
+  const key = { "Idempotency-Key": "attempt-1" };
+  const first = await readStart(await service.start({ model: "ray-3" }, key));
+  service.creditsPer.set("ray-3", 3);
+  expect(await readStart(await service.start({ model: "ray-3" }, key))).toEqual(first);
+  expect(first).toMatchObject({ credits_charged: 85, remaining_credits: 15 });
 });
 
 test("a real model is told which fields the start left open, and also what stands there", async () => {

@@ -61,7 +61,7 @@ test("a job goes from queued over in_progress to completed, in the words and uni
     expires_at: null,
     error: null,
   });
-  service.queue.onChange({ kind: "progress", id: job.id, percent: 41.7 });
+  service.queue.onChange({ kind: "progress", id: job.id, percent: 41.7, account: "local" });
   expect(await show(service, job.id)).toMatchObject({ status: "in_progress", progress: 41 });
   await service.rest();
   const ended = await show(service, job.id);
@@ -228,7 +228,7 @@ test.each([
   ["?limit=101", "limit must be a whole number from 1 to 100"],
   ["?limit=x", "limit must be a whole number from 1 to 100"],
   ["?limit=1.5", "limit must be a whole number from 1 to 100"],
-  ["?order=asc", "order must be desc: the newest come first"],
+  ["?order=up", 'order must be "asc" or "desc"'],
 ])("a list with %s is refused", async (query, message) => {
   const service = await createTestService();
   const response = await ask(service, `/v1/videos${query}`);
@@ -376,6 +376,21 @@ test("the models that are served are listed, and tell what serves them", async (
   expect((await ask(service, "/v1/models", { key: "wrong" })).status).toBe(401);
 });
 
+test("a body may be nested 100 levels deep, whatever its texts contain", async () => {
+  const service = await createTestService();
+  const nested = `${"[".repeat(99)}${"]".repeat(99)}`;
+  const text = JSON.stringify('"[{,\\'.repeat(20_000));
+  const body = `{"prompt":"a fox","model":"sora-2","x":${nested},"y":[${"1,".repeat(9_000)}1],"z":${text}}`;
+  const headers = { "Content-Type": "application/json" };
+  expect((await ask(service, "/v1/videos", { method: "POST", headers, body })).status).toBe(200);
+});
+
+test("a picture in a form may have what looks like very many parts", async () => {
+  const service = await createTestService();
+  const picture = new Blob([aPng(2, 2), "\r\n--a\r\n".repeat(2_000), "x".repeat(20_000)]);
+  expect((await postForm(service, { input_reference: picture, ...fox })).status).toBe(200);
+});
+
 describe("is refused with a clear 4xx, and nothing is paid:", () => {
   // Node reads none that is shorter than 27 characters.
   const boundary = "x".repeat(30);
@@ -415,7 +430,7 @@ describe("is refused with a clear 4xx, and nothing is paid:", () => {
     },
     {
       what: "a size that is not made",
-      ...json({ size: "1024x1792" }),
+      ...json({ size: "1024x1536" }),
       code: "invalid_size",
       says: /with a shorter side of 480, 720 or 1080$/,
     },
@@ -449,15 +464,28 @@ describe("is refused with a clear 4xx, and nothing is paid:", () => {
       what: "a very deep prompt",
       headers: asJson,
       body: `${'{"prompt":'.repeat(10_000)}1${"}".repeat(10_000)}`,
-      code: "invalid_prompt",
-      says: "prompt must be a string",
+      code: "invalid_json",
+      says: "the body is nested more than 100 levels deep",
     },
     {
-      what: "a very deep extra",
+      what: "a deep field that nobody reads",
       headers: asJson,
-      body: `{"prompt":"a fox","model":"sora-2","lora":${"[".repeat(10_000)}${"]".repeat(10_000)}}`,
-      code: "invalid_lora",
-      says: "lora is nested too deeply",
+      body: `{"prompt":"a fox","model":"sora-2","x\\"":${"[".repeat(100)}${"]".repeat(100)}}`,
+      code: "invalid_json",
+      says: "the body is nested more than 100 levels deep",
+    },
+    {
+      what: "very many members that nobody reads",
+      ...json({ "[[,": [Array(5_000).fill("]"), Array(5_000).fill({})] }),
+      code: "invalid_json",
+      says: "the body has more than 10,000 members",
+    },
+    {
+      what: "a deep text of JSON in a form",
+      headers: asForm,
+      body: `${good}${form(field("lora", `${"[".repeat(101)}${"]".repeat(101)}`))}--${boundary}--\r\n`,
+      code: "invalid_json",
+      says: "a field is nested more than 100 levels deep",
     },
     { what: "a list", headers: asJson, body: "[]", code: "invalid_body", says: /^the body must be / },
     {
@@ -499,9 +527,23 @@ describe("is refused with a clear 4xx, and nothing is paid:", () => {
     {
       what: "a form of very many parts",
       headers: asForm,
-      body: `${good}${form(field("seed", "1")).repeat(1_000)}--${boundary}--\r\n`,
+      body: `${good}${form(field("seed", "1")).repeat(100)}--${boundary}--\r\n`,
       code: "invalid_form",
-      says: "the form has 1000 parts or more",
+      says: "the form has 100 parts or more",
+    },
+    {
+      what: "a form with a part of long headers",
+      headers: asForm,
+      body: `${good}${form(`X-Long: ${"x".repeat(8_000)}\r\n${field("seed", "1")}`)}--${boundary}--\r\n`,
+      code: "invalid_form",
+      says: "the headers of a part of the form are longer than 8 kB",
+    },
+    {
+      what: "a form with a first part of long headers, which never end",
+      headers: { "Content-Type": `multipart/form-data; x=y; Boundary="${boundary}"` },
+      body: `--${boundary}\r\n${"X: y\r\n".repeat(100_000)}`,
+      code: "invalid_form",
+      says: "the headers of a part of the form are longer than 8 kB",
     },
     {
       what: "a field twice",
@@ -571,4 +613,39 @@ describe("is refused with a clear 4xx, and nothing is paid:", () => {
     const response = await ask(service, path, { method });
     expect([response.status, response.headers.get("Allow")]).toEqual([405, allowed]);
   });
+});
+
+test.each([
+  ["1024x1792", "1080x1920"],
+  ["1792x1024", "1920x1080"],
+])("the size %s, which OpenAI's package offers, is made as %s", async (size, made) => {
+  const service = await createTestService();
+  expect(await create(service, { size })).toMatchObject({ size: made });
+});
+
+test("a model is found by its id, also one with a slash", async () => {
+  const service = await createTestService({ engines: [fakeEngine({ models: ["sora-2", "google/veo-3.1"] })] });
+  for (const id of ["sora-2", "google/veo-3.1"]) {
+    const reply = await ask(service, `/v1/models/${encodeURIComponent(id)}`);
+    expect(await reply.json()).toEqual({ id, object: "model", created: 0, owned_by: "vidgen" });
+  }
+  const unknown = await ask(service, "/v1/models/sora-9");
+  expect([unknown.status, await readError(unknown)]).toEqual([
+    404,
+    { code: "model_not_found", message: "sora-9 is not served here; GET /v1/models lists what is" },
+  ]);
+  expect((await ask(service, "/v1/models/sora-2", { key: "wrong" })).status).toBe(401);
+});
+
+test.each([
+  ["POST", "/v1/videos/edits"],
+  ["POST", "/v1/videos/extensions"],
+  ["POST", "/v1/videos/characters"],
+  ["GET", "/v1/videos/characters/1"],
+  ["POST", `/v1/videos/${unknownId}/remix`],
+])("%s %s, which only OpenAI had, is not offered, and nothing is charged", async (method, path) => {
+  const service = await createTestService();
+  const reply = await ask(service, path, { method });
+  expect([reply.status, (await readError(reply)).code]).toEqual([404, "not_offered"]);
+  expect(await service.store.balance("local")).toBe(1_000);
 });

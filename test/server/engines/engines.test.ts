@@ -153,7 +153,13 @@ test.each([
     resolution: "720p" as const,
     extras: {},
   };
-  const options = { resume: undefined, checkpoint: async () => {}, progress: () => {}, signal: stop.signal };
+  const options = {
+    resume: undefined,
+    checkpoint: async () => {},
+    confirm() {},
+    progress: () => {},
+    signal: stop.signal,
+  };
   await engine?.render({ request, images: [], file: "none", thumbnail: "none" }, options).catch(() => {});
   expect(creates).toMatchObject([{ encoding, fields: { model: "Wan-AI/Wan2.2" } }]);
 });

@@ -3,8 +3,10 @@ import type { Clock } from "../../../src/io.ts";
 import { RequestError } from "../../../src/io.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { createVideosEngine } from "../../../src/server/engines/videos/videos.ts";
+import { createBreaker } from "../../../src/server/jobs/breaker.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
+import { createVirtualClock } from "../../clock.ts";
 import type { Call, FakeOptions } from "../engines/videos/fakes/fake.ts";
 import { ioFetch } from "../engines/videos/fakes/fake.ts";
 import { createSglang } from "../engines/videos/fakes/sglang.ts";
@@ -106,6 +108,7 @@ describe("the only engine of a model", () => {
     expect(await service.store.balance("local")).toBe(990);
     await service.clock.sleep(20 * minute);
     expect(await endsOf(service, late)).toEqual({ [error]: 1 });
+    expect((await service.store.generation(late[0] ?? ""))?.error_code).toBe("not_submitted");
     expect(await service.store.balance("local")).toBe(1_000);
   });
 
@@ -136,13 +139,124 @@ describe("the only engine of a model", () => {
   });
 });
 
+describe("in a command", () => {
+  const command = (engines: (clock: Clock) => Engine[]) =>
+    createTestService({ engines, isCommand: true, hasRefunds: false });
+  const look = async ({ store, clock }: TestService, id: string) => {
+    const { status, error, error_code, created_at, completed_at } = (await store.generation(id)) ?? {};
+    const end = completed_at ? new Date(completed_at) : clock.date();
+    return { status, error, error_code, seconds: (end.getTime() - Date.parse(created_at ?? "")) / 1_000 };
+  };
+  const unknownName: Fault = () => {
+    throw new RequestError(Object.assign(new Error("getaddrinfo ENOTFOUND"), { code: "ENOTFOUND" }), { sent: false });
+  };
+
+  test.each<[string, Fault, string]>([
+    ["refuses the connection", refuse, "ECONNREFUSED"],
+    ["has no address", unknownName, "ENOTFOUND"],
+  ])(
+    "an engine that %s ends its generations within a minute, and what they cost comes back",
+    async (_, fault, reason) => {
+      const service = await command((clock) => [anEngine("gpu", clock, { fault })]);
+      const ids = await startAll(service, 3);
+      await service.clock.sleep(30_000);
+      const late = await startAll(service, 1);
+      await service.clock.sleep(29_000);
+      for (const id of ids)
+        expect(await look(service, id)).toMatchObject({
+          error: `http://gpu.test cannot be used: ${reason}; nothing was submitted`,
+          error_code: "not_submitted",
+          seconds: expect.toSatisfy((seconds) => seconds >= 55 && seconds <= 57),
+        });
+      expect(await endsOf(service, late)).toEqual({ processing: 1 });
+      expect(await service.store.balance("local")).toBe(990);
+      expect(service.notes).toEqual([`Waiting for http://gpu.test: ${reason}. Nothing was submitted to it yet.`]);
+      await service.clock.sleep(30_000);
+      expect(await service.store.balance("local")).toBe(1_000);
+    },
+  );
+
+  test("an engine that comes back within the minute makes what waits", async () => {
+    const service = await command((clock) => [
+      anEngine("gpu", clock, { fault: () => (clock.now() < 45_000 ? refuse() : undefined) }),
+    ]);
+    const ids = await startAll(service, 3);
+    await service.clock.sleep(2 * minute);
+    expect(await endsOf(service, ids)).toEqual({ completed: 3 });
+  });
+
+  test("a generation that is started after its engine was out for long has tries of its own", async () => {
+    let isAway = true;
+    const fault: Fault = () => (isAway ? refuse() : undefined);
+    const service = await command((clock) => [anEngine("gpu", clock, { fault })]);
+    await startAll(service, 1);
+    await service.clock.sleep(10 * minute);
+    const [id = ""] = await startAll(service, 1);
+    await service.clock.sleep(10_000);
+    isAway = false;
+    await service.clock.sleep(30_000);
+    expect(await look(service, id)).toMatchObject({ status: "completed" });
+  });
+
+  test.each([401, 403])("an engine that refuses its key with %i ends them at once", async (status) => {
+    let creates = 0;
+    const fault: Fault = ({ route }) => {
+      if (route !== "create") return undefined;
+      creates++;
+      return Response.json({ detail: "Invalid key" }, { status });
+    };
+    const service = await command((clock) => [anEngine("gpu", clock, { fault })]);
+    const [id = ""] = await startAll(service, 1);
+    await service.clock.sleep(5_000);
+    expect(await look(service, id)).toMatchObject({
+      error: `http://gpu.test cannot be used: HTTP ${status}: Invalid key; nothing was submitted`,
+      error_code: "auth",
+      seconds: expect.toSatisfy((seconds) => seconds <= 2),
+    });
+    expect(creates).toBeLessThanOrEqual(2);
+    // A later one is tried, too.
+    const before = creates;
+    const [next = ""] = await startAll(service, 1);
+    await service.clock.sleep(minute);
+    expect([(await look(service, next)).error_code, creates > before]).toEqual(["auth", true]);
+    expect(await service.store.balance("local")).toBe(1_000);
+  });
+
+  test.each<[string, Fault]>([
+    ["full", ({ route }) => (route === "create" ? Response.json({ detail: "full" }, { status: 429 }) : undefined)],
+    ["loading", ({ route }) => (route === "other" ? new Response("", { status: 503 }) : undefined)],
+  ])("an engine that is %s is waited for", async (_, fault) => {
+    let isReady = false;
+    const service = await command((clock) => [
+      anEngine("gpu", clock, { fault: (call) => (isReady ? undefined : fault(call)) }),
+    ]);
+    const ids = await startAll(service, 2);
+    await service.clock.sleep(10 * minute);
+    expect(await endsOf(service, ids)).toEqual({ processing: 2 });
+    isReady = true;
+    await service.clock.sleep(2 * minute);
+    expect(await endsOf(service, ids)).toEqual({ completed: 2 });
+  });
+
+  test("another engine of the model that is only busy is waited for", async () => {
+    const busy: Fault = ({ route }) => (route === "create" ? Response.json({}, { status: 429 }) : undefined);
+    const service = await command((clock) => [
+      anEngine("dead", clock, { fault: refuse }),
+      anEngine("busy", clock, { fault: busy }),
+    ]);
+    const ids = await startAll(service, 2);
+    await service.clock.sleep(10 * minute);
+    expect(await endsOf(service, ids)).toEqual({ processing: 2 });
+  });
+});
+
 describe("what a generation cost", () => {
   const gpu = (render: Engine["render"]) => [fakeEngine({ name: "http://gpu", isSimulation: false, render })];
   const lost = () => Promise.reject(new Error("http://gpu no longer knows this video's job"));
 
   test.each<[string, Engine["render"], number]>([
     ["comes back when its engine has lost it", lost, 1_000],
-    ["comes back when it is unclear whether it is made", async () => ({ kind: "unclear", reason: "HTTP 502" }), 1_000],
+    ["stays paid when it is unclear whether it is made", async () => ({ kind: "unclear", reason: "HTTP 502" }), 990],
     ["stays paid when the model refuses it", async () => ({ kind: "refused", error: "the prompt was blocked" }), 990],
   ])("%s", async (_, render, balance) => {
     const service = await createTestService({ engines: gpu(render) });
@@ -161,7 +275,7 @@ describe("what a generation cost", () => {
     expect([service.ended.length, await service.store.balance("local")]).toEqual([1, 990]);
   });
 
-  test("comes back when a process ended while it was submitted", async () => {
+  test("stays paid when a process ended while it was submitted", async () => {
     const store = await openStore(":memory:");
     const engines = gpu(async (_, { checkpoint, signal }) => {
       await checkpoint({ state: "submitting" });
@@ -174,8 +288,8 @@ describe("what a generation cost", () => {
     const second = await createTestService({ store, engines, credits: 990 });
     await second.status(id);
     await second.rest();
-    expect((await store.generation(id))?.status).toBe("failed");
-    expect(await store.balance("local")).toBe(1_000);
+    expect(await store.generation(id)).toMatchObject({ status: "failed", error_code: "unclear" });
+    expect(await store.balance("local")).toBe(990);
   });
 });
 
@@ -191,4 +305,21 @@ test("what has its images does not wait here for an engine that takes nothing: a
   const ids = [await service.startId(image), await service.startId(image)];
   await service.clock.sleep(500);
   expect(new Set(released)).toEqual(new Set(ids));
+});
+
+test("an engine with an unclear create gets one create at a time until ten were taken", async () => {
+  const clock = createVirtualClock();
+  const breaker = createBreaker({ clock, onChange: () => {} });
+  breaker.onUnclear("HTTP 502");
+  await clock.sleep(30_000);
+  expect(breaker.room(0)).toBe(1);
+  for (let taken = 1; taken < 10; taken++) {
+    breaker.onTaken();
+    expect([taken, breaker.room(0), breaker.room(1)]).toEqual([taken, 1, 0]);
+  }
+  breaker.onTaken();
+  expect(breaker.room(1)).toBe(Number.POSITIVE_INFINITY);
+  // The next one that is unclear is the first again.
+  breaker.onUnclear("HTTP 502");
+  expect(breaker.pauseMs()).toBe(30_000);
 });

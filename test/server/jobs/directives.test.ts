@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import { readPage, readTables } from "../../../src/docs.ts";
 import { readDirectives } from "../../../src/server/jobs/directives.ts";
+import { openFolder } from "../../../src/server/media/folder.ts";
+import { createMedia } from "../../../src/server/media/media.ts";
 import { createTestService, mediaUrl, readError, readStart } from "../service.ts";
 
 type Status = { status: string; error?: string; video_url: string | null };
@@ -95,6 +97,21 @@ test("[media: 403] is answered once", async () => {
   await service.rest();
   const fetchIt = async () => (await service.media(new Request(`${mediaUrl}/${id}.mp4`))).status;
   expect([await fetchIt(), await fetchIt(), await fetchIt()]).toEqual([403, 200, 200]);
+});
+
+test("of videos with [media: 403] the last thousand that were answered so are remembered, and no more", async () => {
+  const service = await createTestService();
+  const id = await service.startId({ prompt: "a fox [media: 403]" });
+  await service.rest();
+  const made = await service.store.generation(id);
+  const store = { generation: async (other: string) => made && { ...made, id: other } };
+  const media = createMedia({ store, videos: await openFolder({ folder: service.folder }), onTrouble: () => {} });
+  const fetchIt = async (index: number) => {
+    const name = `00000000-0000-4000-8000-${String(index).padStart(12, "0")}`;
+    return (await media(new Request(`${mediaUrl}/${name}.mp4`, { method: "HEAD" }))).status;
+  };
+  for (let index = 0; index <= 1_000; index++) expect(await fetchIt(index)).toBe(403);
+  expect([await fetchIt(1), await fetchIt(0)]).toEqual([200, 403]);
 });
 
 test("[media: cut] breaks the video off halfway, and gives the rest by a range", async () => {

@@ -15,7 +15,11 @@ const reason = "no engine of the local service serves ray-3";
 
 test.each([
   { where: "of a shared database are left to other processes for ever", isShared: true, given: undefined },
-  { where: "of a database of one process fail after half an hour", isShared: false, given: { reason } },
+  {
+    where: "of a database of one process fail after half an hour",
+    isShared: false,
+    given: { error: reason, error_code: "not_submitted" },
+  },
   { where: "of a command are left to the next one for ever", isCommand: true, isShared: false, given: undefined },
 ])("generations without an engine $where", async ({ isShared, isCommand, given }) => {
   const clock = createVirtualClock();

@@ -1,13 +1,14 @@
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import fs, { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import fsPromises from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Checkpoint, Engine } from "../../../src/server/engines/engine.ts";
 import type { Get } from "../../../src/server/outbound/outbound.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
-import { createTestService, fakeEngine, filesIn, renderMs, type TestService } from "../service.ts";
+import { apiKey, baseUrl, createTestService, fakeEngine, filesIn, renderMs, type TestService } from "../service.ts";
 import { findUnfinished } from "../store/records.ts";
 import { aPng } from "./pictures.ts";
 
@@ -82,6 +83,24 @@ describe("after a restart", () => {
     expect((await store.generation(id))?.checkpoint).toEqual(kept);
   });
 
+  test("each of very many jobs that run elsewhere goes on at once", async () => {
+    const store = await aStore();
+    const gpu = { ...stuckEngine("http://gpu-1", submitted), concurrency: 250 };
+    const first = await createTestService({ store, engines: [gpu], credits: 10_000 });
+    const ids = await Promise.all(Array.from({ length: 250 }, () => first.startId()));
+    await first.clock.sleep(1_000);
+    first.kill();
+    const given: unknown[] = [];
+    const render: Engine["render"] = (_, { resume, signal }) => {
+      given.push(resume);
+      return untilAborted(signal);
+    };
+    const service = await createTestService({ store, engines: [{ ...gpu, render }], resume: "all" });
+    await service.clock.sleep(1_000);
+    expect(given).toHaveLength(ids.length);
+    await service.queue.close();
+  });
+
   test("a job that runs elsewhere waits for no images of others", async () => {
     const store = await aStore();
     const { id } = await startAndDie(store, stuckEngine("http://gpu-1", submitted), { imageUrl: url });
@@ -125,7 +144,7 @@ describe("after a restart", () => {
   });
 
   test.each([{ engines: "busy" }, { engines: "gone" }])(
-    "one that was being submitted fails at once and is not submitted again, also when its engine is $engines",
+    "one that was being submitted is unclear at once and is not submitted again, also when its engine is $engines",
     async ({ engines }) => {
       const store = await aStore();
       const { id } = await startAndDie(store, stuckEngine("http://gpu-1", { state: "submitting" }));
@@ -141,12 +160,63 @@ describe("after a restart", () => {
       await service.rest();
       expect(await look(service, id)).toMatchObject({
         status: "failed",
+        error_code: "unclear",
         error:
           "the local service ended while it submitted this video to http://gpu-1, which may be making it; it was not submitted again",
       });
       expect([given, service.troubles]).toEqual([engines === "busy" ? ["another"] : [], []]);
     },
   );
+});
+
+test("a create that is unclear is told by its code in the status, in the callback and as a video of /v1/videos", async () => {
+  const bodies: unknown[] = [];
+  const render: Engine["render"] = async () => ({ kind: "unclear", reason: "HTTP 502" });
+  const service = await createTestService({
+    engines: [fakeEngine({ name: "http://gpu-1", isSimulation: false, render })],
+    receive: async (_, { body }) => {
+      bodies.push(JSON.parse(String(body)));
+      return { status: 204 };
+    },
+  });
+  const id = await service.startId({ callback_url: "https://hooks.example/done" });
+  await service.rest();
+  const error = "it is unclear whether http://gpu-1 makes this video (HTTP 502); it was not submitted again";
+  const told = { id, status: "failed", error, error_code: "unclear" };
+  expect(await look(service, id)).toMatchObject(told);
+  expect(bodies).toMatchObject([told]);
+  const headers = { Authorization: `Bearer ${apiKey}` };
+  const video = await service.api(new Request(`${baseUrl}/v1/videos/${id}`, { headers }));
+  expect(await video.json()).toMatchObject({ status: "failed", error: { code: "unclear", message: error } });
+});
+
+test("what an engine has made is kept once its file can be opened, and counts as nothing that failed", async () => {
+  const { createReadStream } = fs;
+  const replace = (value: typeof createReadStream) => {
+    Object.assign(fs, { createReadStream: value });
+    syncBuiltinESMExports();
+  };
+  onTestFinished(() => replace(createReadStream));
+  const service = await createTestService({ content: "a video" });
+  const id = await service.startId();
+  const tooMany = Object.assign(new Error("EMFILE: too many open files"), { code: "EMFILE" });
+  replace(() => new Readable().destroy(tooMany) as fs.ReadStream);
+  await service.clock.sleep(renderMs + 2_000);
+  expect(await look(service, id)).toMatchObject({ status: "processing" });
+  replace(createReadStream);
+  await service.rest();
+  expect(await look(service, id)).toMatchObject({ status: "completed" });
+  expect(service.troubles[0]).toMatch(/^The video cannot be read; retrying in 1 s: Error: EMFILE/);
+});
+
+test("a file that is gone fails its generation, and is not waited for", async () => {
+  const service = await createTestService({ render: async () => ({ kind: "made", hasThumbnail: false }) });
+  const id = await service.startId();
+  await service.rest();
+  expect(await look(service, id)).toMatchObject({
+    status: "failed",
+    error: "fake made this video, and its file is gone",
+  });
 });
 
 describe("a generation without an engine", () => {

@@ -218,6 +218,15 @@ test.each([
   expect(service.ended).toHaveLength(1);
 });
 
+test("of the progress of generations whose end is never heard, the last ten thousand are remembered", async () => {
+  const { queue } = await createTestService();
+  const made = (id: string, percent: number) => queue.onChange({ kind: "progress", id, percent, account: null });
+  for (let index = 0; index <= 10_000; index++) made(`${index}`, 1);
+  made("1", 2);
+  made("another", 3);
+  expect(["0", "1", "2", "3", "another"].map(queue.progressOf)).toEqual([undefined, 2, undefined, 1, 3]);
+});
+
 test("what an earlier owner of the state has left is gone on with when somebody asks for it, once", async () => {
   const store = await openStore(":memory:");
   const first = await createTestService({ store });

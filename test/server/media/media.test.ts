@@ -1,7 +1,10 @@
 import { writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { expect, test } from "vitest";
+import { openFolder } from "../../../src/server/media/folder.ts";
+import { createMedia } from "../../../src/server/media/media.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
 import { createTestService, mediaUrl, type ServiceOptions } from "../service.ts";
@@ -56,6 +59,8 @@ test.each([
   { range: "bytes=0-3", part: "0123", contentRange: "bytes 0-3/10" },
   { range: "bytes=4-", part: "456789", contentRange: "bytes 4-9/10" },
   { range: "bytes=-5", part: "56789", contentRange: "bytes 5-9/10" },
+  { range: "BYTES=0-3", part: "0123", contentRange: "bytes 0-3/10" },
+  { range: "Bytes=-5", part: "56789", contentRange: "bytes 5-9/10" },
   { range: "bytes=9-9", part: "9", contentRange: "bytes 9-9/10" },
   { range: "bytes=8-99", part: "89", contentRange: "bytes 8-9/10" },
   { range: "bytes=-99", part: "0123456789", contentRange: "bytes 0-9/10" },
@@ -107,18 +112,28 @@ test.each(['"another"', "Thu, 01 Jan 2026 00:00:00 GMT"])("If-Range: %s gives th
   }
 });
 
-test("If-None-Match with the video's ETag: 304 without a body", async () => {
-  const { ask, etag } = await createVideo();
-  const response = await ask({ "If-None-Match": etag });
-  expect(response.status).toBe(304);
-  expect(response.headers.get("ETag")).toBe(etag);
-  expect(response.body).toBeNull();
-});
+test.each(["%s", "*", " * ", "W/%s", '"another", %s', '"another",W/%s , "third"', '"a,b", %s', ",%s,"])(
+  "If-None-Match: %s with the video's ETag: 304 without a body",
+  async (text) => {
+    const { ask, etag } = await createVideo();
+    for (const headers of [{}, { Range: "bytes=0-3" }]) {
+      const response = await ask({ ...headers, "If-None-Match": text.replace("%s", etag) });
+      expect(response.status).toBe(304);
+      expect(response.headers.get("ETag")).toBe(etag);
+      expect(response.body).toBeNull();
+    }
+    expect((await ask({ "If-None-Match": text.replace("%s", etag) }, "HEAD")).status).toBe(304);
+  },
+);
 
-test("If-None-Match with another ETag gives the video", async () => {
-  const { ask } = await createVideo();
-  expect(await (await ask({ "If-None-Match": '"another"' })).text()).toBe(content);
-});
+test.each(['"another"', 'W/"another"', '"another", "third"', "", "**", "%u", '"a, %u, b"', '"x%u"', "w/%s"])(
+  "If-None-Match: %s gives the video",
+  async (text) => {
+    const { ask, etag } = await createVideo();
+    const value = text.replace("%s", etag).replace("%u", etag.replaceAll('"', ""));
+    expect(await (await ask({ "If-None-Match": value })).text()).toBe(content);
+  },
+);
 
 test.each([
   ...["", "/", `/${unknownId}.mp4`, `/${unknownId}`, "/.mp4", "/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd"],
@@ -227,4 +242,16 @@ test("a defect in the store is a 500, and whoever runs the service reads why", a
   expect(response.status).toBe(500);
   expect(await response.text()).not.toContain("secret");
   expect(service.troubles).toEqual(["A request was answered with HTTP 500: Error: secret details"]);
+});
+
+test("[media: cut] leaves no video open when its reader goes before it has read anything", async () => {
+  const { service } = await createVideo();
+  const id = await service.startId({ prompt: "a fox [media: cut]" });
+  await service.rest();
+  const video = Readable.from(["01234"]);
+  const videos = { ...(await openFolder({ folder: service.folder })), read: async () => video };
+  const media = createMedia({ store: service.store, videos, onTrouble() {} });
+  const reply = await media(new Request(`${mediaUrl}/${id}.mp4`));
+  await reply.body?.cancel();
+  await expect.poll(() => video.destroyed).toBe(true);
 });

@@ -87,6 +87,13 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     await tab.getByRole("button", { name: "Compare" }).click();
     await shows(tab.getByRole("heading", { level: 1 }), "Compare 2 videos");
     expect(await tab.locator(".compared video").count()).toBe(2);
+    const [again] = await Promise.all([
+      tab.waitForEvent("download"),
+      tab.getByRole("button", { name: "Download all as .zip" }).click(),
+    ]);
+    const same = join(makeFolder(), "compared.zip");
+    await again.saveAs(same);
+    expect((await readFile(same)).length).toBe(zip.length);
   });
 
   test("a star stays, on the card and on the page of its generation, and the starred ones are found", async () => {

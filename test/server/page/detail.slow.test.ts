@@ -187,6 +187,11 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
       engine: { render: async () => ({ kind: "refused", error: "no foxes" }) },
       said: "The 10 credits that it cost were not given back.",
     },
+    {
+      name: "it is unclear whether the engine makes it",
+      engine: { render: async () => ({ kind: "unclear", reason: "HTTP 502" }) },
+      said: "It may have been charged there: look into the account. Nothing is sent again. The 10 credits that it cost were not given back.",
+    },
   ])("a failure says whether the credits came back: $name", async ({ engine, said }) => {
     const store = await openStore(":memory:");
     const { page, tab } = await open({ store, engine });

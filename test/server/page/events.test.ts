@@ -13,7 +13,7 @@ function open() {
       await systemClock.sleep(ms, signal).finally(() => sleeping.delete(signal));
     },
   };
-  const isShown = async (change: Change) => !("id" in change) || change.id !== "another account's";
+  const isShown = (change: Change) => change.account === "mine";
   const app = new Hono().get("/events", (c) => changes.stream(c, { clock, isShown }));
   const connect = async () => {
     const { body } = await app.request("/events");
@@ -27,11 +27,12 @@ function open() {
 test("of what a slow client has not read yet, only the last progress is sent", async () => {
   const { changes, connect } = open();
   const { read } = await connect();
-  for (let percent = 0; percent <= 100; percent++) changes.publish({ kind: "progress", id: "a", percent });
-  changes.publish({ kind: "credits" });
+  for (let percent = 0; percent <= 100; percent++)
+    changes.publish({ kind: "progress", id: "a", percent, account: "mine" });
+  changes.publish({ kind: "credits", account: "mine" });
   let text = "";
   while (!text.includes("credits")) text += await read();
-  expect(text).toContain('data: {"kind":"progress","id":"a","percent":100}\n\n');
+  expect(text).toContain('data: {"kind":"progress","id":"a","percent":100,"account":"mine"}\n\n');
   expect(text.match(/^data/gm)?.length).toBeLessThan(5);
   changes.close();
 });
@@ -39,9 +40,13 @@ test("of what a slow client has not read yet, only the last progress is sent", a
 test("what a client may not know of is not told", async () => {
   const { changes, connect } = open();
   const { read } = await connect();
-  changes.publish({ kind: "generation", id: "another account's" });
-  changes.publish({ kind: "generation", id: "mine" });
-  expect(await read()).toBe('data: {"kind":"generation","id":"mine"}\n\n');
+  changes.publish({ kind: "credits", account: "mine" });
+  changes.publish({ kind: "credits", account: "another" });
+  changes.publish({ kind: "credits", account: null });
+  expect(await read()).toBe('data: {"kind":"credits","account":"mine"}\n\n');
+  changes.publish({ kind: "generation", id: "a", account: "another" });
+  changes.publish({ kind: "generation", id: "b", account: "mine" });
+  expect(await read()).toBe('data: {"kind":"generation","id":"b","account":"mine"}\n\n');
   changes.close();
 });
 
@@ -52,7 +57,7 @@ test("a client that has gone leaves nothing behind, and a service that ends lets
   await expect.poll(() => sleeping.size).toBe(2);
   await gone.cancel();
   await expect.poll(() => sleeping.size).toBe(1);
-  changes.publish({ kind: "credits" });
+  changes.publish({ kind: "credits", account: "mine" });
   expect(await other.read()).toContain("credits");
   changes.close();
   await expect.poll(() => sleeping.size).toBe(0);

@@ -103,7 +103,7 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
       hasRedirects: true,
       outbound: createOutbound({ allowLoopback: () => true, clock: systemClock }),
       webhookSecret,
-      sessions,
+      sessions: async () => sessions,
       assets: new URL("../../../dist/page/", import.meta.url),
       clock: systemClock,
       publicUrl,

@@ -1,7 +1,6 @@
-import { rm } from "node:fs/promises";
-import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { hashKey } from "../../../src/server/api/accounts.ts";
+import type { Engine } from "../../../src/server/engines/engine.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { createDistant } from "../service.ts";
 import { apiKey, labelled, openTestPage, paid, receive, type TestPage } from "./harness.ts";
@@ -35,7 +34,6 @@ describe("who may look", () => {
     "/compare",
     "/batches",
     "/batches/x",
-    "/zip",
     "/?token=guess",
   ];
 
@@ -275,6 +273,23 @@ describe("an account's own key", () => {
     while (!text.includes(theirs)) text += new TextDecoder().decode((await reader?.read())?.value);
     await reader?.cancel();
     expect(text).not.toContain(mine);
+    const changes = [...text.matchAll(/^data: (.*)$/gm)].map(([, change = ""]) => JSON.parse(change));
+    expect(changes[0]).toEqual({ kind: "generation", id: theirs, account: "another" });
+    for (const change of changes) expect(change).toMatchObject({ account: "another" });
+  });
+
+  test("is shown the models of that account alone, and the owner those of all", async () => {
+    const { get, make, link } = await openTwo();
+    await make({ model: "sora-2" });
+    await make({ model: "veo-3.1" }, theirKey);
+    const modelsIn = (text: string) => {
+      const select = /<select name="model".*?<\/select>/s.exec(text)?.[0] ?? "";
+      return [...select.matchAll(/<option value="([^"]+)"/g)].map(([, model]) => model);
+    };
+    expect(modelsIn(await (await get("/")).text())).toEqual(["veo-3.1", "wan-2.5"]);
+    const owner = (await fetch(link)).headers.getSetCookie()[0]?.split(";")[0] ?? "";
+    const page = await fetch(new URL("/", link), { headers: { Cookie: owner } });
+    expect(modelsIn(await page.text())).toEqual(["sora-2", "veo-3.1", "wan-2.5"]);
   });
 
   test("gives a session that ends with the key, and of which no cookie has the key", async () => {
@@ -353,42 +368,6 @@ test("the filter is by state, model and text, and newest first", async () => {
   expect(await list(`before=${ids[2]}`)).toEqual([1, 0]);
 });
 
-test("an account's key gets no video, no star and no .zip of another account", async () => {
-  const store = await openStore(":memory:");
-  const page = await openTestPage({ store });
-  const id = await page.make();
-  await store.addAccount({ name: "ci", keyHash: hashKey("a-key-of-ci"), creditsOf: () => 100 });
-  const own = await page.make({ prompt: "own" }, "a-key-of-ci");
-  const form = new URLSearchParams({ key: "a-key-of-ci" });
-  const entered = await fetch(page.url, { method: "POST", headers: { Origin: page.url }, body: form });
-  const headers = { Cookie: entered.headers.getSetCookie()[0]?.split(";")[0] ?? "", Origin: page.url };
-  const status = async (path: string, method = "GET") => (await fetch(page.url + path, { method, headers })).status;
-  expect(await status(`/zip?id=${id}`)).toBe(404);
-  expect(await status(`/generations/${id}/star`, "PUT")).toBe(404);
-  expect(await status(`/generations/${own}/star`, "PUT")).toBe(204);
-  expect(await status(`/compare?id=${id}&id=${own}`)).toBe(400);
-  const zip = await (await fetch(`${page.url}/zip?id=${id}&id=${own}`, { headers })).text();
-  expect([zip.includes(own.slice(0, 8)), zip.includes(id.slice(0, 8))]).toEqual([true, false]);
-  const away = { ...headers, Origin: "https://evil.example" };
-  const forged = await fetch(`${page.url}/generations/${own}/star`, { method: "DELETE", headers: away });
-  expect([forged.status, (await store.generation(own))?.isStarred]).toEqual([403, true]);
-  expect((await store.generation(id))?.isStarred).toBeUndefined();
-});
-
-test("a .zip has its size from the beginning, and breaks off where a video has been removed meanwhile", async () => {
-  const store = await openStore(":memory:");
-  const page = await openTestPage({ store });
-  const ids = [await page.make(), await page.make()];
-  const signedIn = await fetch(page.link, { redirect: "manual" });
-  const headers = { Cookie: signedIn.headers.getSetCookie()[0]?.split(";")[0] ?? "" };
-  const address = `${page.url}/zip?id=${ids[0]}&id=${ids[1]}`;
-  const reply = await fetch(address, { headers });
-  expect((await reply.arrayBuffer()).byteLength).toBe(Number(reply.headers.get("Content-Length")));
-  const media = (await store.generation(ids[1] ?? ""))?.media;
-  await rm(join(page.folder, media?.file ?? ""));
-  await expect(fetch(address, { headers }).then((each) => each.arrayBuffer())).rejects.toThrow();
-});
-
 test("an account sees its own batches alone", async () => {
   const store = await openStore(":memory:");
   const page = await openTestPage({ store });
@@ -405,9 +384,9 @@ test("an account sees its own batches alone", async () => {
 });
 
 describe("POST /generations", () => {
-  const open = async () => {
+  const open = async (engine: Partial<Engine> = {}) => {
     const store = await openStore(":memory:");
-    const page = await openTestPage({ store });
+    const page = await openTestPage({ store, engine });
     const own = { Cookie: await signIn(page), Origin: page.url, "Content-Type": "application/json" };
     const post = (body: object, headers: Record<string, string> = {}) =>
       fetch(`${page.url}/generations`, { method: "POST", headers: { ...own, ...headers }, body: JSON.stringify(body) });
@@ -443,6 +422,19 @@ describe("POST /generations", () => {
     expect((await refusal({ callback_url: "ftp://x.example" }, "2"))[1]).toMatch(/^callback_url must be an http/);
     expect((await refusal({ prompt: " " }, "3"))[0]).toBe(400);
     expect(await paid(store)).toEqual([]);
+  });
+
+  test("of an unclear one is answered with that one, and a new form says that it pays for another", async () => {
+    const { store, page, post } = await open({ render: async () => ({ kind: "unclear", reason: "HTTP 502" }) });
+    const [first, second] = [await post(fox, { "Idempotency-Key": "1" }), await post(fox, { "Idempotency-Key": "1" })];
+    const { id } = (await first.json()) as { id: string };
+    await expect.poll(async () => (await store.generation(id))?.error_code).toBe("unclear");
+    const third = await post(fox, { "Idempotency-Key": "1" });
+    expect([await second.json(), await third.json(), await paid(store)]).toEqual([{ id }, { id }, [-10]]);
+    const form = await fetch(`${page.url}/new?from=${id}`, { headers: { Cookie: await signIn(page) } });
+    expect(await form.text()).toContain("The earlier one may have been charged");
+    const other = await fetch(`${page.url}/new`, { headers: { Cookie: await signIn(page) } });
+    expect(await other.text()).not.toContain("may have been charged");
   });
 
   test("charges the account whose key has signed in, which sees no other one's request", async () => {

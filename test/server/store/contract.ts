@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import { expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../../src/io.ts";
 import type { Change } from "../../../src/server/store/change.ts";
@@ -75,7 +76,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.pendingCallbacks()).toBe(1);
   });
 
-  it("an account's own generations come newest first, in pages, without those that it has removed", async () => {
+  it("an account's own generations come newest or oldest first, in pages, without those that it has removed", async () => {
     const open = await createWith(100);
     const store = await open();
     await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 100 });
@@ -96,8 +97,12 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     await store.remove(third.id, at);
     const page = { account: "local", limit: 2 };
     expect(await store.generations(page)).toStrictEqual([last, third]);
-    expect(await store.generations({ ...page, before: third.id })).toStrictEqual([first]);
-    expect(await store.generations({ ...page, before: second.id })).toStrictEqual([first]);
+    expect(await store.generations({ ...page, after: third.id })).toStrictEqual([first]);
+    expect(await store.generations({ ...page, after: second.id })).toStrictEqual([first]);
+    const oldestFirst = { ...page, order: "asc" } as const;
+    expect(await store.generations(oldestFirst)).toStrictEqual([first, third]);
+    expect(await store.generations({ ...oldestFirst, after: second.id })).toStrictEqual([third, last]);
+    expect(await store.generations({ ...oldestFirst, after: last.id })).toStrictEqual([]);
     expect(await store.generation(second.id)).toMatchObject({ status: "completed", removed_at: at });
     expect((await store.list({ limit: 9 })).filter((each) => each.removed_at).map(({ id }) => id)).toEqual([second.id]);
     expect(await store.balance("local")).toBe(60);
@@ -157,6 +162,23 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.ledger({ generation: odd, limit: 9 })).toEqual([]);
   });
 
+  it("an account whose name goes on after a NUL is another one, or none", async () => {
+    const store = await openWith(100);
+    await store.addAccount({ name: "alice", keyHash: "hers", creditsOf: () => 50 });
+    for (const account of ["alice\0", "alice\0x"]) {
+      await expect(store.balance(account)).rejects.toThrow("no account");
+      expect(await store.removeKeys({ account })).toBe(0);
+      expect(await store.setLimits(account, { max_running: 1 })).toBeUndefined();
+      expect(await store.addCredits({ account, amount: 5, key: "a" })).toEqual({ kind: "no account" });
+      const theirs = { name: account, keyHash: `of ${account.length}`, isOnlyKey: true, creditsOf: () => 7 };
+      await expect(store.addAccount(theirs)).rejects.toThrow("this key belongs to the account");
+    }
+    expect(await store.account("hers\0")).toBeUndefined();
+    expect(await store.account("hers")).toBe("alice");
+    const alice = (await store.accounts()).find(({ account }) => account === "alice");
+    expect(alice).toMatchObject({ credits: 50, max_running: null, keys: 1 });
+  });
+
   it("an account may have several keys, a key one account", async () => {
     const store = await openWith(100);
     await store.addAccount({ name: "local", keyHash: "second" });
@@ -193,21 +215,28 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
 
   it("what ended long ago is found, the oldest first, until its video is removed", async () => {
     const store = await openWith(100);
-    const [old, older, young, running] = Array.from({ length: 4 }, () => newGeneration());
-    for (const each of [old, older, young, running]) await store.start(each as StoredGeneration, cost, undefined);
+    const [old, older, tied, young, running] = Array.from({ length: 5 }, () => newGeneration());
+    for (const each of [old, older, tied, young, running]) await store.start(each as StoredGeneration, cost, undefined);
     const end = (id: string | undefined, minute: number) =>
       store.finish(`${id}`, { ...completed, completed_at: `2026-01-01T00:0${minute}:00.000Z` });
     await end(old?.id, 2);
     await end(older?.id, 1);
     await end(young?.id, 3);
     const before = "2026-01-01T00:03:00.000Z";
-    const { media } = completed;
-    expect(await store.completedBefore({ before, limit: 9 })).toEqual([
-      { id: older?.id, media },
-      { id: old?.id, media },
-    ]);
+    const look = async () =>
+      (await store.completedBefore({ before, limit: 9 })).map(({ id, media }) => ({ id, media }));
+    const [first, last] = [older, old].map((each) => ({ id: each?.id, media: completed.media }));
+    expect(await look()).toEqual([first, last]);
+    await end(tied?.id, 2);
+    const found: (string | undefined)[] = [];
+    for (let [one] = await store.completedBefore({ before, limit: 1 }); one; ) {
+      found.push(one.id);
+      [one] = await store.completedBefore({ before, limit: 1, after: one });
+    }
+    expect(found).toEqual([older?.id, ...[old?.id, tied?.id].sort()]);
+    await store.remove(`${tied?.id}`, before);
     await store.remove(`${older?.id}`, before);
-    expect(await store.completedBefore({ before, limit: 9 })).toEqual([{ id: old?.id, media }]);
+    expect(await look()).toEqual([last]);
   });
 
   it("forgets what ended long ago and has no video and no callback to come, with its key, but not what was paid", async () => {
@@ -481,6 +510,12 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
       newer: 0,
       models: ["kling-1.6", "sora-2"],
     });
+    await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 100 });
+    const theirs = { account: "other", request: { ...newGeneration().request, model: "veo-3.1" } };
+    for (let count = 0; count < 2; count++) await store.start(newGeneration(theirs), cost, undefined);
+    expect((await store.totals({ account: "other" })).models).toEqual(["veo-3.1"]);
+    expect((await store.totals({ account: "local", model: "sora-2" })).models).toEqual(["kling-1.6", "sora-2"]);
+    expect((await store.totals({})).models).toEqual(["kling-1.6", "sora-2", "veo-3.1"]);
   });
 
   it("the search finds words in any order in the prompt, the model, the id and the error, and the counts follow it", async () => {
@@ -730,7 +765,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     onTestFinished(store.listen((change) => heard.push(change)));
     await expect
       .poll(() => store.star(first.id, true).then(() => heard))
-      .toContainEqual({ kind: "generation", id: first.id });
+      .toContainEqual({ kind: "generation", id: first.id, account: "local" });
     const starred = async () => (await store.list({ isStarred: true, limit: 9 })).map(({ id }) => id);
     expect(await starred()).toEqual([first.id]);
     expect((await store.generation(first.id))?.isStarred).toBe(true);
@@ -1014,7 +1049,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     const told: unknown[] = [];
     store.listen((change) => told.push(change.kind));
     while (told.length === 0) {
-      store.publish({ kind: "progress", id, percent: 7 });
+      store.publish({ kind: "progress", id, percent: 7, account: "local" });
       await systemClock.sleep(20);
     }
     const cancelled = { ...failed, error: "cancelled" };
@@ -1063,20 +1098,32 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     const { id } = newGeneration();
     // What is told before a process listens is missed.
     while (told.length === 0) {
-      store.publish({ kind: "progress", id, percent: 7 });
+      store.publish({ kind: "progress", id, percent: 7, account: "local" });
       await systemClock.sleep(20);
     }
     const until = async (change: object) => {
-      while (!told.some((each) => JSON.stringify(each) === JSON.stringify(change))) await systemClock.sleep(5);
+      while (!told.some((each) => isDeepStrictEqual(each, change))) await systemClock.sleep(5);
     };
-    await until({ kind: "progress", id, percent: 7 });
+    await until({ kind: "progress", id, percent: 7, account: "local" });
+    await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 50 });
+    await until({ kind: "credits", account: "other" });
+    await store.addCredits({ account: "other", amount: 50, key: "a" });
+    await store.start(newGeneration({ account: "other" }), cost, undefined);
     await store.start(newGeneration({ id }), cost, undefined);
-    await until({ kind: "generation", id });
-    await until({ kind: "credits" });
+    await until({ kind: "generation", id, account: "local" });
+    await until({ kind: "credits", account: "local" });
+    told.length = 0;
+    await store.keepCheckpoint(id, null);
+    await until({ kind: "generation", id, account: "local" });
     told.length = 0;
     await store.finish(id, { ...failed, isRefunded: true }, newDelivery("1", id));
     for (const change of [{ kind: "generation", id }, { kind: "callback", id }, { kind: "credits" }])
-      await until(change);
+      await until({ ...change, account: "local" });
+    told.length = 0;
+    await store.resend(id, "2026-01-01T00:03:00.000Z");
+    await until({ kind: "callback", id, account: "local" });
+    await store.remove(id, "2026-01-01T00:03:00.000Z");
+    await until({ kind: "generation", id, account: "local" });
     stop();
   });
 

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import packageJson from "../../../../package.json" with { type: "json" };
+import { createRecent } from "../../capacity.ts";
 import type { ApiContext } from "../message.ts";
 import { paths, webhooks } from "./operations.ts";
 import { responses } from "./replies.ts";
@@ -52,7 +53,16 @@ export type OpenapiOptions = {
   publicUrl?: string | undefined;
 };
 
+/** A service has a few names; for each the description is made once, as that takes much longer than any other reply without a key. */
+const maxAddresses = 10;
+
 /** GET /openapi.json, which takes no key: but for the address it is the same at every service of this version. */
 export function createOpenapiRoute({ publicUrl }: OpenapiOptions): (c: ApiContext) => Response {
-  return (c) => c.json(describe(publicUrl ?? new URL(c.req.url).origin));
+  const texts = createRecent<string>(maxAddresses);
+  return (c) => {
+    const baseUrl = publicUrl ?? new URL(c.req.url).origin;
+    const text = texts.get(baseUrl) ?? JSON.stringify(describe(baseUrl));
+    texts.set(baseUrl, text);
+    return c.body(text, 200, { "Content-Type": "application/json" });
+  };
 }

@@ -1,5 +1,6 @@
 import type { SignedHeaders } from "../../callbacks/signature.ts";
 import {
+  idempotencyKey,
   idParameter,
   notFound,
   notStarted,
@@ -43,7 +44,12 @@ export const paths = {
       parameters: startParameters,
       requestBody: requestBody("Start", { prompt, model, aspectRatio: "16:9", duration: 5 }),
       responses: {
-        200: reply("It has started", "Started", { success: true, data: started, remaining_credits: 990 }),
+        200: reply("It has started", "Started", {
+          success: true,
+          data: started,
+          credits_charged: 10,
+          remaining_credits: 990,
+        }),
         ...notStarted,
         ...refusal(415, "unsupported_media_type", "the body must be application/json"),
         ...toAccount,
@@ -115,7 +121,7 @@ export const paths = {
           in: "header",
           required: true,
           description: "With the same key again, nothing is changed.",
-          schema: { type: "string", maxLength: 255 },
+          schema: idempotencyKey,
         },
       ],
       requestBody: requestBody("Credits", { account: "ci", amount: 500 }),

@@ -1,5 +1,5 @@
 import { STATUS_CODES } from "node:http";
-import { errorBody } from "../message.ts";
+import { errorBody, maxKeyLength } from "../message.ts";
 import { type SchemaName, schemaRef } from "./schemas.ts";
 
 /** What operations have in common: their bodies, as JSON, and how they refuse. */
@@ -61,13 +61,16 @@ export const notStarted = {
 export const startNote =
   "Not to be sent again without its Idempotency-Key when no reply came: it may have been charged.";
 
+/** The header Idempotency-Key. */
+export const idempotencyKey = { type: "string", minLength: 1, maxLength: maxKeyLength };
+
 /** The parameters of a start. */
 export const startParameters = [
   {
     name: "Idempotency-Key",
     in: "header",
     description: "With the same key and body again, the same reply comes and nothing is charged.",
-    schema: text,
+    schema: idempotencyKey,
   },
   {
     name: "Vidgen-Label",

@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { states } from "../../../client/schema.ts";
+import { failureCodes, states } from "../../../client/schema.ts";
+import { accountName } from "../accounts.ts";
 import { optionalExtra, otherExtra, startSchema } from "../start-body.ts";
 import { createSchema } from "../video-body.ts";
 
@@ -17,7 +18,10 @@ const generation = z.object({
   thumbnail_url: url.nullable().meta({ description: "A frame of it, as PNG." }),
   created_at: time,
   error: z.string().optional().meta({ description: "Why it failed." }),
-  error_code: z.literal("credits").optional().meta({ description: "The engine's provider wants to be paid." }),
+  error_code: z.enum(failureCodes).optional().meta({
+    description:
+      "credits: the engine's provider wants to be paid. unclear: nobody can say whether the engine makes the video, and charges for it; it is not submitted again, and its credits are not given back automatically. not_submitted: no engine took it. auth: the engine refuses its key, so it was not submitted. not_fetched: the engine made it, and its file cannot be used.",
+  }),
   cost: cost.optional(),
 });
 
@@ -37,8 +41,20 @@ const video = z.object({
   created_at: unixSeconds,
   completed_at: unixSeconds.nullable(),
   expires_at: z.null(),
-  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  error: z
+    .object({
+      code: z.string().meta({ description: `${[...failureCodes, "cancelled"].join(", ")}, or else failed.` }),
+      message: z.string(),
+    })
+    .nullable(),
   usage: z.object({ cost }).optional(),
+});
+
+const model = z.object({
+  id: z.string(),
+  object: z.literal("model"),
+  created: z.number(),
+  owned_by: z.literal("vidgen"),
 });
 
 const limit = z.number().nullable();
@@ -55,6 +71,7 @@ export const schemas = {
   Started: z.object({
     success: z.literal(true),
     data: z.object({ id, status: z.literal("processing"), model: z.string(), prompt: z.string(), created_at: time }),
+    credits_charged: z.number().meta({ description: "What this generation costs." }),
     remaining_credits: z.number(),
   }),
   Generation: generation.extend({
@@ -78,15 +95,11 @@ export const schemas = {
     has_more: z.boolean(),
   }),
   Removed: z.object({ id, object: z.literal("video.deleted"), deleted: z.literal(true) }),
-  Models: z.object({
-    object: z.literal("list"),
-    data: z.array(
-      z.object({ id: z.string(), object: z.literal("model"), created: z.number(), owned_by: z.literal("vidgen") }),
-    ),
-  }),
+  Models: z.object({ object: z.literal("list"), data: z.array(model) }),
+  Model: model,
   Error: z.object({ error: z.object({ code: z.string(), message: z.string(), type: z.string() }) }),
   NewAccount: z.object({
-    name: z.string().regex(/^[\w.-]{1,64}$/),
+    name: z.string().regex(accountName),
     credits: z.number().min(0).optional().meta({ description: "What a new account has; 1000 without it." }),
     new: z.boolean().optional().meta({ description: "Whether an account that exists is refused, not changed." }),
   }),
@@ -100,7 +113,7 @@ export const schemas = {
     accounts: z.array(z.object({ account: z.string(), credits: z.number(), keys: z.number(), ...limits })),
   }),
   Credits: z.object({
-    account: z.string(),
+    account: z.string().regex(accountName),
     amount: z.number().meta({ description: "A whole number; negative to take credits away." }),
   }),
   Credited: z.object({
@@ -109,9 +122,9 @@ export const schemas = {
     credits: z.number().meta({ description: "The balance now." }),
     replayed: z.boolean().meta({ description: "Whether the Idempotency-Key had come before: nothing was changed." }),
   }),
-  Limits: z.object({ account: z.string(), ...z.object(limits).partial().shape }),
+  Limits: z.object({ account: z.string().regex(accountName), ...z.object(limits).partial().shape }),
   Limited: z.object({ account: z.string(), ...limits }),
-  Rotate: z.object({ account: z.string() }),
+  Rotate: z.object({ account: z.string().regex(accountName) }),
   Rotated: z.object({
     account: z.string(),
     api_key: z.string().meta({ description: "Shown only here." }),

@@ -62,7 +62,7 @@ export const videoPaths = {
     get: {
       ...videos,
       operationId: "listVideos",
-      summary: "Lists the videos of the account, newest first",
+      summary: "Lists the videos of the account",
       parameters: listParameters,
       responses: {
         200: reply("A part of the list", "VideoList", list),
@@ -117,6 +117,19 @@ export const videoPaths = {
       operationId: "listModels",
       summary: "Lists the models that this service serves",
       responses: { 200: reply("The models", "Models"), ...toAccount },
+    },
+  },
+  "/v1/models/{id}": {
+    parameters: [{ name: "id", in: "path", required: true, schema: { type: "string" } }],
+    get: {
+      ...videos,
+      operationId: "retrieveModel",
+      summary: "Returns a model that this service serves",
+      responses: {
+        200: reply("The model", "Model"),
+        ...refusal(404, "model_not_found", "sora-9 is not served here; GET /v1/models lists what is"),
+        ...toAccount,
+      },
     },
   },
 };

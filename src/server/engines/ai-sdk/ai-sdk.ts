@@ -44,7 +44,7 @@ export function createAiSdkEngine(
     patienceMs: paidPatienceMs(timeoutMs),
     io,
     newsAt: io.now(),
-    look: createLook({ openModel, fetch: io.fetch, io }),
+    look: createLook({ name, openModel, fetch: io.fetch, io }),
     contentOf: () => undefined,
     open: (address, signal) => io.open(address, { signal, accept: "video/mp4" }),
     read: (reply, maxBytes) => readReply(reply, { maxBytes }),

@@ -4,7 +4,7 @@ import { type Reply, readReply } from "../upstream/reply.ts";
 import type { SubmitSignals } from "../upstream/submit.ts";
 import { describe } from "../upstream/upstream.ts";
 
-/** What came of a request: its reply, or why there is none. */
+/** What came of a request: its reply, or why there is none; `undefined` while it is out. */
 export type Answer = Reply | { error: unknown };
 
 /** One call of a package, whose requests are watched. */
@@ -39,7 +39,7 @@ export function createCall({ fetch }: Pick<Io, "fetch">, signals: Partial<Submit
       if (answer && !isSuccess(answer)) throw new Error("vidgen sends nothing more after a request that failed");
       const request = new Request(...args);
       const given = [...request.headers].filter(([name]) => !ownHeaders.includes(name));
-      answer = { error: new Error("no response") };
+      answer = { error: undefined };
       try {
         const reply = await send(request, given);
         const read = await readReply(reply, { maxBytes: maxReplyBytes, secret: secretIn(given) });

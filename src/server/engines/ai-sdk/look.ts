@@ -22,28 +22,49 @@ const toldSchema = z.discriminatedUnion("status", [
 /** Some models at Replicate answer with a list, which its package cannot read. */
 const listSchema = z.object({ status: z.literal("succeeded"), output: z.tuple([z.url()], z.unknown()) });
 
+const maybe = <Schema extends z.ZodType>(schema: Schema) => schema.nullish().catch(undefined);
+/** What Google tells of a video that its filter has blocked: Gemini's API in `generateVideoResponse`, Vertex's in `response` itself. */
+const filteredSchema = z.object({
+  generatedSamples: maybe(z.array(z.unknown())),
+  videos: maybe(z.array(z.unknown())),
+  raiMediaFilteredCount: maybe(z.number()),
+  raiMediaFilteredReasons: maybe(z.array(z.string())),
+});
+const endedSchema = z.object({
+  done: z.literal(true),
+  response: filteredSchema.extend({ generateVideoResponse: maybe(filteredSchema) }),
+});
+
 /** What a package says instead of how a job stands; `isTold` when it could read the reply. */
 type Problem = { problem: string; isTold: boolean };
 
 /**
  * Returns what asks a package about an operation. A package may tell any trouble as the end of the video, even an HTTP 502: it counts only when
- * it repeats for 30 s in replies that are about the video.
+ * it repeats for 30 s in replies that are about the video. A 2xx that the package cannot read never does: the provider may have changed its
+ * format, and has been paid for the video.
  */
-export function createLook({ openModel, fetch, io }: Pick<Sdk, "openModel" | "fetch" | "io">): Upstream["look"] {
+export function createLook({
+  name,
+  openModel,
+  fetch,
+  io,
+}: Pick<Sdk, "name" | "openModel" | "fetch" | "io">): Upstream["look"] {
   const problemsAt = new Map<string, number>();
   return async (operation, signal) => {
     const call = createCall({ fetch }, { signal });
     const told = await ask(await openModel(call.fetch), operation, signal);
     const answer = call.answer();
-    const found = "problem" in told ? (findListed(answer) ?? told) : told;
+    const found = "problem" in told ? (findListed(answer) ?? findFiltered(answer, name) ?? told) : told;
     const isProblem = "problem" in found;
     const since = isProblem && isAboutVideo(found, answer) ? (problemsAt.get(operation) ?? io.now()) : undefined;
     if (since === undefined) problemsAt.delete(operation);
     else problemsAt.set(operation, since);
     if (!isProblem) return found;
-    const words = answer && !isSuccess(answer) ? wordsIn(answer) : found.problem;
+    const words = (answer && !isSuccess(answer) && wordsIn(answer)) || found.problem;
     if (since !== undefined && io.now() - since >= missingMs) return jobWith({ status: "failed", error: words });
-    return { trouble: words, isMissing: answer !== undefined && "status" in answer && answer.status === 404 };
+    const isMissing = answer !== undefined && "status" in answer && answer.status === 404;
+    const isUnreadable = answer !== undefined && isSuccess(answer) && !found.isTold;
+    return { trouble: words, isMissing, isUnreadable };
   };
 }
 
@@ -75,6 +96,17 @@ function findListed(answer: Answer | undefined): Job | undefined {
   return listed && jobWith({ status: "completed", url: listed.output[0] });
 }
 
+/** Google's package takes a video that was blocked for a reply that it cannot read. */
+function findFiltered(answer: Answer | undefined, name: string): Job | undefined {
+  const { response } = endedSchema.safeParse(answer && "json" in answer ? answer.json : undefined).data ?? {};
+  const told = response?.generateVideoResponse ?? response;
+  if (!told || told.generatedSamples?.length || told.videos?.length) return undefined;
+  const reasons = told.raiMediaFilteredReasons ?? [];
+  if (reasons.length === 0 && !told.raiMediaFilteredCount) return undefined;
+  const words = clean(reasons.join("; ")) || "no reason was given";
+  return jobWith({ status: "failed", error: `the filter of ${name} has blocked this video: ${words}` });
+}
+
 /** A page of a proxy, a refusal of this request alone, and a 2xx that the package could not read say nothing about the video. */
 function isAboutVideo({ isTold }: Problem, answer: Answer | undefined): boolean {
   if (!answer || !("status" in answer) || answer.json === undefined) return false;
@@ -83,6 +115,7 @@ function isAboutVideo({ isTold }: Problem, answer: Answer | undefined): boolean 
   return status >= 400 && status < 500 && ![404, 408, ...notNowStatuses].includes(status);
 }
 
-function wordsIn(answer: Answer): string {
-  return "status" in answer ? wordsOf(answer) : describe(answer.error);
+function wordsIn(answer: Answer): string | undefined {
+  if ("status" in answer) return wordsOf(answer);
+  return answer.error === undefined ? undefined : describe(answer.error);
 }

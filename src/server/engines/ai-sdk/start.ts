@@ -48,11 +48,11 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
 
 function judge(error: unknown, name: string, answer: Answer | undefined): Started | NoCredits {
   if (!answer) return judgeUnseen(error, name);
-  if (!("status" in answer)) throw answer.error;
-  const { kind, reason } = judgeReply(answer);
-  return kind === "refused"
-    ? { kind, error: `${name} refused the request: ${reason}`, isSent: true }
-    : { kind, reason };
+  if (!("status" in answer)) throw answer.error ?? error;
+  const judged = judgeReply(answer);
+  return judged.kind === "refused"
+    ? { kind: judged.kind, error: `${name} refused the request: ${judged.reason}`, isSent: true }
+    : judged;
 }
 
 /** An error without a request that vidgen saw; one that tells of a request was sent in the package's own way. */

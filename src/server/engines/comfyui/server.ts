@@ -5,7 +5,7 @@ import { usage, VidgenError } from "../../../errors.ts";
 import { type Traced, traceHeaders } from "../../trace.ts";
 import type { ImageFile } from "../engine.ts";
 import { type Reply, readReply, wordsOf } from "../upstream/reply.ts";
-import type { SubmitSignals } from "../upstream/submit.ts";
+import { answered, type SubmitSignals } from "../upstream/submit.ts";
 import { createReport, type Upstream } from "../upstream/upstream.ts";
 import type { ServerIo, ServerOptions } from "../videos/server.ts";
 import { readJob } from "./job.ts";
@@ -57,7 +57,7 @@ export function createComfyUi({ url, key, timeoutMs, onNote }: ComfyUiOptions, i
       const version = statsSchema.safeParse(reply.json).data?.system.comfyui_version;
       if (reply.status === 401 || reply.status === 403)
         throw new VidgenError("auth", `refuses the key (HTTP ${reply.status})`);
-      if (version === undefined) throw new Error(`does not answer like ComfyUI (${wordsOf(reply)})`);
+      if (version === undefined) throw answered(`does not answer like ComfyUI (${wordsOf(reply)})`);
       if (!isNewEnough(version))
         throw usage(`is ComfyUI ${version}, which is too old: ${leastVersion.join(".")} or newer is needed`);
       return version;

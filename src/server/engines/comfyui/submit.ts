@@ -2,8 +2,15 @@ import { randomUUID } from "node:crypto";
 import * as z from "zod";
 import type { RenderTask } from "../engine.ts";
 import { clean, type Reply } from "../upstream/reply.ts";
-import { judgeReply, type NoCredits, type SubmitOptions, type SubmitSignals, submitOnce } from "../upstream/submit.ts";
-import { describe } from "../upstream/upstream.ts";
+import {
+  judgeReply,
+  type NoCredits,
+  type Outcome,
+  type SubmitOptions,
+  type SubmitSignals,
+  submitOnce,
+  unprepared,
+} from "../upstream/submit.ts";
 import type { ComfyUi } from "./server.ts";
 import { valuesOf } from "./values.ts";
 import { fillWorkflow, imagePlace, type Workflow } from "./workflow.ts";
@@ -12,7 +19,7 @@ import { fillWorkflow, imagePlace, type Workflow } from "./workflow.ts";
 type Submitted =
   | { kind: "submitted"; submitted: { job: string } }
   | { kind: "refused"; error: string }
-  | { kind: "not taken" | "unclear"; reason: string };
+  | Extract<Outcome, { kind: "not taken" | "unclear" }>;
 
 /** A step before the submit may take so long. */
 const stepMs = 60_000;
@@ -36,14 +43,15 @@ export async function submit(
       limit.restart();
       const reply = await server.upload(image, limit.signal);
       const file = findUploaded(reply);
-      const { kind, reason } = judgeReply(reply);
-      if (file === undefined && kind === "refused") return { kind, error: `${name} refused an image: ${reason}` };
-      if (file === undefined) return { kind: "not taken", reason };
+      const judged = judgeReply(reply);
+      if (file === undefined && judged.kind === "refused")
+        return { kind: "refused", error: `${name} refused an image: ${judged.reason}` };
+      if (file === undefined) return { ...judged, kind: "not taken" };
       values.set(imagePlace(index), file);
     }
   } catch (error) {
     options.signal.throwIfAborted();
-    return { kind: "not taken", reason: describe(error) };
+    return unprepared(error);
   } finally {
     limit.clear();
   }
@@ -69,11 +77,11 @@ async function judge(reply: Reply, server: ComfyUi, signal: AbortSignal): Promis
   const job = reply.status === 200 ? createdSchema.safeParse(reply.json).data?.prompt_id : undefined;
   const faults = findFaults(reply);
   if (job !== undefined && faults === undefined) return { kind: "submitted", submitted: { job } };
-  const { kind, reason } = judgeReply(reply);
-  if (job === undefined && kind !== "refused") return { kind, reason };
+  const judged = judgeReply(reply);
+  if (job === undefined && judged.kind !== "refused") return judged;
   // With faults in some nodes it runs the others, which would make something else.
   if (job !== undefined) await server.cancel(job, signal).catch(() => {});
-  return { kind: "refused", error: `${server.name} refused the workflow: ${faults ?? reason}` };
+  return { kind: "refused", error: `${server.name} refused the workflow: ${faults ?? judged.reason}` };
 }
 
 const faultsSchema = z.object({

@@ -19,7 +19,7 @@ const worryingFailures = 3;
 /** What servers call a job that has ended, or that waits for its turn, in any case of letters. With another status it runs. */
 const statuses = {
   completed: ["completed", "complete", "done", "finished", "succeeded", "success"],
-  failed: ["failed", "failure", "error", "expired"],
+  failed: ["failed", "failure", "error", "expired", "unclear"],
   cancelled: ["deleted", "cancelled", "canceled"],
   waiting: ["queued", "pending"],
 };
@@ -30,7 +30,7 @@ export type Ended = Job & { failure?: string };
 /**
  * Polls a job until it has ended. Rejects when it was cancelled there; when the server does not show the job to this key; when it says for 30 s that it does not know the
  * job, as it does after a restart; and when, for as long as its time limit, it answered nothing of use or the job did not go on. A job that
- * waits in the server's queue goes on as long as any job of that server does.
+ * waits in the server's queue goes on as long as any job of that server does. A paid job whose replies cannot be read is asked for without end.
  */
 export async function follow(
   id: string,
@@ -49,12 +49,12 @@ export async function follow(
       missingAt = look.isMissing ? (missingAt ?? io.now()) : undefined;
       if (missingAt !== undefined && io.now() - missingAt >= missingMs)
         throw new Error(`${name} no longer knows this video's job (${look.trouble}); it may have been restarted`);
+      if (look.isUnreadable) answeredAt = io.now();
       if (io.now() - answeredAt > patienceMs)
         throw new Error(
           `${name}, which was making this video, has not answered for ${minutes(patienceMs)}: ${look.trouble}`,
         );
-      if (!look.isMissing && ++failures === worryingFailures)
-        upstream.report(`${name} does not answer: ${look.trouble}. Retrying.`);
+      if (!look.isMissing && ++failures === worryingFailures) upstream.report(describeTrouble(look, name));
       await io.sleep(look.isMissing ? missingPollMs : backOffMs(failures), signal);
       continue;
     }
@@ -78,6 +78,11 @@ export async function follow(
       throw new Error(`${name} made no progress with this video for ${minutes(patienceMs)} (${clean(status)})`);
     await io.sleep(io.now() - newsAt > longMs ? longPollMs : pollMs, signal);
   }
+}
+
+function describeTrouble({ trouble, isUnreadable }: Trouble, name: string): string {
+  const what = isUnreadable ? "answers about this video, but its reply could not be read" : "does not answer";
+  return `${name} ${what}: ${trouble}. Retrying.`;
 }
 
 /** Whether a job's video is made. */

@@ -66,15 +66,15 @@ const jobSchema = z.object({
   expires_at: optional(z.number()),
 });
 
-/** So `vidgen serve` tells of a job that was cancelled there: the shape has no status for it. */
-const cancelledSchema = z.object({ code: z.literal("cancelled") });
+/** So `vidgen serve` tells of a job that was cancelled there, or that its own engine may be making: the shape has no status for these. */
+const codedSchema = z.object({ code: z.enum(["cancelled", "unclear"]) });
 
 /** Finds a job in a reply of any status: some servers answer the status of a failed job with HTTP 4xx or 5xx. */
 export function findJob({ json }: Reply): Job | undefined {
   const parsed = jobSchema.safeParse(json);
   if (!parsed.success || (parsed.data.id === undefined && parsed.data.object !== "video")) return undefined;
   const { id, status, progress, url, error, completed_at: completedAt, expires_at: expiresAt, usage } = parsed.data;
-  const ended = cancelledSchema.safeParse(error).success ? "cancelled" : status;
+  const ended = codedSchema.safeParse(error).data?.code ?? status;
   return { id, status: ended, progress, url, error: findWords(error), completedAt, expiresAt, cost: usage?.cost };
 }
 

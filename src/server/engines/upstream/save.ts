@@ -1,10 +1,11 @@
 import { writeSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { faultOfMp4 } from "../../../client/mp4.ts";
+import { VidgenError } from "../../../errors.ts";
 import type { HttpResponse } from "../../../io.ts";
-import { lookOnce, missingMs, missingPollMs } from "./follow.ts";
-import { findAddressIn, type Job, type Reply, wordsOf } from "./reply.ts";
-import { backOffMs, describe, minutes, type Upstream } from "./upstream.ts";
+import { isCompleted, lookOnce, missingMs, missingPollMs } from "./follow.ts";
+import { clean, findAddressIn, type Job, type Reply, wordsOf } from "./reply.ts";
+import { backOffMs, describe, minutes, type Trouble, type Upstream } from "./upstream.ts";
 
 const maxBytes = 2_000_000_000;
 /** A download has failed when this much of it takes longer than `slowMs`. */
@@ -18,39 +19,56 @@ const maxRedirects = 3;
 export type Source = ({ job: string } & Pick<Job, "url" | "completedAt" | "expiresAt">) | { finished: string };
 
 /**
- * Why there is no video. "not ready" and "missing": its file may come after the job's status, and a replica may not have it. "final": no other
- * try helps.
+ * Why there is no video. "trouble" is that of the network, of a server or of this machine, which passes. "not ready" and "missing": its file may
+ * come after the job's status, and a replica may not have it. "denied": the server does not show it, which a new address may change. "final": no
+ * other try helps.
  */
-type Failure = { kind: "trouble" | "not ready" | "missing" | "fault" | "final"; reason: string };
+type Failure = { kind: "trouble" | "not ready" | "missing" | "denied" | "fault" | "final"; reason: string };
 
 /** The video of a job that ended longer ago was there, and is not about to come. */
 const maxLagMs = 3_600_000;
 
+/** After so many failures in a row, the owner is told. */
+const worryingFailures = 3;
+
 /**
- * Saves a finished video as `file`. Trouble is survived for as long as the server's time limit allows. Rejects, and leaves no file, when that
- * is over, when the server has no video for 30 s or has removed it after its time, when it is no whole .mp4 three times, when it is larger than
- * 2 GB, and when the rules for addresses that others chose refuse its address.
+ * Saves a finished video as `file`. It was made, and may have been paid for, so it is fetched again as long as that can help: trouble is survived
+ * without end, and a server that has no video, or does not show it, is asked for as long as the upstream's time limit. Rejects, and leaves no
+ * file, when that is over; with `output` when no other try helps: the server has removed it after its time, or no longer knows its job; it is no
+ * whole .mp4 three times; it is larger than 2 GB; or the rules for addresses that others chose refuse its address.
  */
 export async function save(source: Source, file: string, upstream: Upstream, signal: AbortSignal): Promise<void> {
   const { io, name, patienceMs } = upstream;
-  const start = io.now();
-  let notReadyAt: number | undefined;
+  let [absentAt, forgottenAt]: (number | undefined)[] = [];
   let address = addressOf(source, upstream);
-  for (let failures = 0, faults = 0; ; failures++) {
+  for (let failures = 1, faults = 0; ; failures++) {
     const failure = await fetchVideo(address, file, { upstream, signal });
-    if (!failure) return;
+    if (!failure) return upstream.report(undefined);
     const { kind, reason } = failure;
+    const place = isData(address) ? "" : ` from ${clean(address)}`;
     if (kind === "fault") faults++;
-    const isAbsent = kind === "not ready" || kind === "missing";
-    notReadyAt = isAbsent ? (notReadyAt ?? io.now()) : undefined;
-    const isOver = io.now() - start > patienceMs || (notReadyAt !== undefined && io.now() - notReadyAt >= missingMs);
+    const isAbsent = ["not ready", "missing", "denied"].includes(kind);
+    absentAt = isAbsent ? (absentAt ?? io.now()) : undefined;
+    const absentMs = io.now() - (absentAt ?? io.now());
     const removed = kind === "missing" && "job" in source ? findRemoval(source, io.date()) : undefined;
+    // Looks that come rarely, as they do after other trouble, may meet the same wrong replica twice.
+    if (!isAbsent) forgottenAt = undefined;
+    const isForgotten = forgottenAt !== undefined && io.now() - forgottenAt >= missingMs;
+    const isOver = isAbsent && (isForgotten || absentMs >= (removed ? missingMs : patienceMs));
     if (kind === "final" || faults === maxFaults || isOver || removed?.isSure)
-      throw new Error(
-        `${name} made this video, but it could not be downloaded: ${removed ? `${removed.words} (${reason})` : reason}`,
+      throw new VidgenError(
+        "output",
+        `${name} made this video, but it could not be downloaded${place}: ${removed ? `${removed.words} (${reason})` : reason}`,
       );
-    await io.sleep(isAbsent ? missingPollMs : backOffMs(failures), signal);
-    address = "job" in source ? await findAddress(source, upstream, signal) : address;
+    const isSoon = isAbsent && (forgottenAt !== undefined || (kind !== "denied" && absentMs < missingMs));
+    if (!isSoon && failures >= worryingFailures)
+      upstream.report(`${name} has made a video that cannot be fetched${place}: ${reason}. Retrying.`);
+    await io.sleep(isSoon ? missingPollMs : backOffMs(failures - 1), signal);
+    if (!("job" in source)) continue;
+    const look = await lookOnce(source.job, upstream, signal);
+    const isMissing = "trouble" in look && look.isMissing;
+    forgottenAt = isMissing ? (forgottenAt ?? io.now()) : undefined;
+    address = readdress(source, look, upstream);
   }
 }
 
@@ -70,11 +88,10 @@ function addressOf(source: Source, { name, contentOf }: Upstream): string {
   return address;
 }
 
-/** An address that a job told may have expired: asks for another one. */
-async function findAddress(source: Source & { job: string }, upstream: Upstream, signal: AbortSignal): Promise<string> {
-  const look = await lookOnce(source.job, upstream, signal);
-  if ("trouble" in look && look.isFinal) throw new Error(look.trouble);
-  return addressOf("trouble" in look ? source : { ...source, url: look.url }, upstream);
+/** The address that a job told may have expired: another look may tell a new one. */
+function readdress(source: Source & { job: string }, look: Job | Trouble, upstream: Upstream): string {
+  if ("trouble" in look && look.isFinal) throw new VidgenError("output", look.trouble);
+  return addressOf("trouble" in look || !isCompleted(look) ? source : { ...source, url: look.url }, upstream);
 }
 
 type FetchOptions = { upstream: Upstream; signal: AbortSignal };
@@ -124,6 +141,7 @@ async function write(reply: HttpResponse, path: string, onPart: () => void): Pro
 
 const missingStatuses = [404, 410];
 const notReadyStatuses = [400, 409, 422];
+const passingStatuses = [408, 425, 429];
 
 /** GETs a video, over up to 3 redirects. */
 async function openVideo(
@@ -139,7 +157,8 @@ async function openVideo(
     return openVideo(new URL(next, address).href, { upstream, signal, redirects: redirects + 1 });
   const reason = wordsOf(told);
   if (missingStatuses.includes(reply.status)) return { kind: "missing", reason };
-  return { kind: notReadyStatuses.includes(reply.status) ? "not ready" : "trouble", reason };
+  if (notReadyStatuses.includes(reply.status)) return { kind: "not ready", reason };
+  return { kind: passingStatuses.includes(reply.status) || reply.status >= 500 ? "trouble" : "denied", reason };
 }
 
 function nextAddress({ status, headers }: HttpResponse, told: Reply): string | null {

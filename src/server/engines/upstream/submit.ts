@@ -16,10 +16,10 @@ export type Verdict = Outcome | NoCredits;
 
 export type NoCredits = { kind: "no credits"; reason: string };
 
-/** The first signal aborts a create that is out, the second one only before it is sent. */
-export type SubmitSignals = { signal: AbortSignal; unsentSignal: AbortSignal };
+/** The first signal aborts a create that is out, the second one only before it is sent; what `beforeSend` throws keeps it from being sent. */
+export type SubmitSignals = { signal: AbortSignal; unsentSignal: AbortSignal; beforeSend(): void };
 
-export type SubmitOptions = Pick<RenderOptions, "checkpoint" | "signal"> & {
+export type SubmitOptions = Pick<RenderOptions, "checkpoint" | "confirm" | "signal"> & {
   /** The name of the job, where it is chosen here and not by the server. */
   job?: string;
 };
@@ -37,7 +37,7 @@ export async function submitOnce<Judged extends Verdict>(
   const { checkpoint, signal } = options;
   signal.throwIfAborted();
   await checkpoint(job === undefined ? { state: "submitting" } : { state: "unconfirmed", job });
-  const outcome: Judged | Unanswered = await sendWithGrace(send, upstream, signal).catch(unanswered);
+  const outcome: Judged | Unanswered = await sendWithGrace(send, upstream, options).catch(unanswered);
   if (outcome.kind === "no credits") {
     await checkpoint(null);
     // Whoever asked for the video gets back what it cost here.
@@ -92,7 +92,7 @@ const graceMs = 10_000;
 async function sendWithGrace<Judged>(
   send: (signals: SubmitSignals) => Promise<Judged>,
   { io, timeoutMs }: Upstream,
-  signal: AbortSignal,
+  { signal, confirm }: Pick<SubmitOptions, "signal" | "confirm">,
 ): Promise<Judged> {
   const [late, done] = [new AbortController(), new AbortController()];
   const limit = io.limit(timeoutMs, late.signal, new Error(`no response within ${minutes(timeoutMs)}`));
@@ -103,7 +103,7 @@ async function sendWithGrace<Judged>(
     );
   signal.addEventListener("abort", onStop, { once: true });
   try {
-    return await send({ signal: limit.signal, unsentSignal: signal });
+    return await send({ signal: limit.signal, unsentSignal: signal, beforeSend: confirm });
   } finally {
     signal.removeEventListener("abort", onStop);
     done.abort();
@@ -111,11 +111,26 @@ async function sendWithGrace<Judged>(
   }
 }
 
-type Unanswered = { kind: "not taken" | "unclear"; reason: string };
+type Unanswered = NotTaken | { kind: "unclear"; reason: string };
+
+type NotTaken = Extract<RenderOutcome, { kind: "not taken" }>;
 
 function unanswered(error: unknown): Unanswered {
   const isUnsent = error instanceof RequestError && !error.sent;
-  return { kind: isUnsent ? "not taken" : "unclear", reason: describe(error) };
+  return isUnsent ? unprepared(error) : { kind: "unclear", reason: describe(error) };
+}
+
+/** The outcome when a server could not be asked for what comes before a create, or the create was not sent. */
+export function unprepared(error: unknown): NotTaken {
+  const reason = describe(error);
+  if (error instanceof VidgenError && error.code === "auth") return { kind: "not taken", reason, cause: "auth" };
+  const isAnswer = error instanceof Error && "isAnswer" in error;
+  return { kind: "not taken", reason, cause: isAnswer ? undefined : "unreachable" };
+}
+
+/** An error about a server that answers. */
+export function answered(reason: string): Error {
+  return Object.assign(new Error(reason), { isAnswer: true as const });
 }
 
 /** Statuses by which a server says that it did not take a request, and may take the same one later. */
@@ -130,14 +145,13 @@ function isNotNow({ status, json, text }: Reply): boolean {
 }
 
 /** Judges a reply to a create that has no job in it. */
-export function judgeReply(reply: Reply): {
-  kind: "unclear" | "not taken" | "no credits" | "refused";
-  reason: string;
-} {
+export function judgeReply(
+  reply: Reply,
+): NotTaken | NoCredits | { kind: "unclear"; reason: string } | { kind: "refused"; reason: string } {
   const { status } = reply;
   const reason = wordsOf(reply);
   if (status >= 200 && status < 300) return { kind: "unclear", reason: `no job in its reply, ${reason}` };
-  if (isNotNow(reply)) return { kind: "not taken", reason };
+  if (isNotNow(reply)) return { kind: "not taken", reason, cause: [401, 403].includes(status) ? "auth" : undefined };
   if (status === 402) return { kind: "no credits", reason };
   if (status < 400 || status === 408 || status >= 500) return { kind: "unclear", reason };
   return { kind: "refused", reason };

@@ -36,10 +36,10 @@ export function paidPatienceMs(timeoutMs: number): number {
 }
 
 /**
- * An answer that does not tell how a job stands; `isMissing` when the server says that it does not know the job, and `isFinal` when no other try
- * helps.
+ * An answer that does not tell how a job stands; `isMissing` when the server says that it does not know the job, `isFinal` when no other try
+ * helps, and `isUnreadable` when a provider, which was paid for the job, answers in a form that is not known here.
  */
-export type Trouble = { trouble: string; isMissing: boolean; isFinal?: boolean };
+export type Trouble = { trouble: string; isMissing: boolean; isFinal?: boolean; isUnreadable?: boolean };
 
 /** Returns an upstream's `report`. */
 export function createReport(onNote: (text: string) => void): Upstream["report"] {

@@ -1,6 +1,7 @@
 import { VidgenError } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
 import { readReply } from "../upstream/reply.ts";
+import { answered } from "../upstream/submit.ts";
 import { type Kind, kinds } from "./kinds.ts";
 
 const timeoutMs = 10_000;
@@ -30,6 +31,6 @@ export async function detectKind(
     }
   }
   if (trouble === 401 || trouble === 403) throw new VidgenError("auth", `refuses the key (HTTP ${trouble})`);
-  if (trouble !== undefined) throw new Error(`HTTP ${trouble}`);
+  if (trouble !== undefined) throw answered(`HTTP ${trouble}`);
   return undefined;
 }

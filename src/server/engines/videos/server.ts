@@ -62,6 +62,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   const get = (address: string, signal: AbortSignal) => request("GET", address, signal);
   const remove: Server["remove"] = async (job, signal) => read(await request("DELETE", addressOf(job), signal));
   let { kind } = options;
+  const isPaid = kind?.provider !== undefined;
   const findKind = async (signal: AbortSignal) => {
     kind ??= await detectKind({ url, headers }, io, signal);
     if (!kind) throw new Error(`what kind of server it is cannot be told; --engine kind:${url} names it`);
@@ -69,7 +70,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   };
   return {
     ...options,
-    patienceMs: options.kind?.provider ? paidPatienceMs(options.timeoutMs) : options.timeoutMs,
+    patienceMs: isPaid ? paidPatienceMs(options.timeoutMs) : options.timeoutMs,
     name: url,
     io,
     headers,
@@ -94,7 +95,11 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
             isMissing: false,
             isFinal: true,
           }
-        : { trouble, isMissing: reply.status === 404 };
+        : {
+            trouble,
+            isMissing: reply.status === 404,
+            isUnreadable: isPaid && reply.status >= 200 && reply.status < 300,
+          };
     },
     remove,
     async discard(job, signal) {

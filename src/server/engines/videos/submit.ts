@@ -1,8 +1,14 @@
 import { traceHeaders } from "../../trace.ts";
 import { optionalExtras, type RenderTask } from "../engine.ts";
 import { findCreated, findFinished, findJob, type Reply, readComplaints } from "../upstream/reply.ts";
-import { judgeReply, type NoCredits, type Outcome, type SubmitOptions, submitOnce } from "../upstream/submit.ts";
-import { describe } from "../upstream/upstream.ts";
+import {
+  judgeReply,
+  type NoCredits,
+  type Outcome,
+  type SubmitOptions,
+  submitOnce,
+  unprepared,
+} from "../upstream/submit.ts";
 import { encodeBody } from "./encode.ts";
 import type { Kind } from "./kinds.ts";
 import type { Server } from "./server.ts";
@@ -35,7 +41,7 @@ async function tryOnce(
     kind = await server.findKind(options.signal);
   } catch (error) {
     options.signal.throwIfAborted();
-    return { kind: "not taken", reason: describe(error) };
+    return unprepared(error);
   }
   const body = kind.createBody(task, server.upstreamModel, dropped);
   const { headers, ...encoded } = await encodeBody(body);
@@ -61,8 +67,9 @@ function judge(reply: Reply, { url }: Server, sent: string[]): Judged | NoCredit
   if (finished !== undefined) return { kind: "submitted", submitted: { finished: absolute(finished, url) } };
   const job = isSuccess ? findCreated(reply) : findJob(reply)?.id;
   if (job !== undefined) return { kind: "submitted", submitted: { job } };
-  const { kind, reason } = judgeReply(reply);
-  if (kind !== "refused") return { kind, reason };
+  const judged = judgeReply(reply);
+  if (judged.kind !== "refused") return judged;
+  const { kind, reason } = judged;
   return { kind, error: `${url} refused the request: ${reason}`, reason, fields: findRefused(reply, sent) };
 }
 

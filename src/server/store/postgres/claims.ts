@@ -4,25 +4,36 @@ import type { Among, Claim, Store, Waiting, Wanted } from "../store.ts";
 import type { Database, Row, Value } from "./database.ts";
 import { where } from "./where.ts";
 
-export type ClaimsOptions = { process: string; clock: Pick<Clock, "sleep">; onTrouble: OnTrouble };
+export type ClaimsOptions = { process: string; clock: Pick<Clock, "now" | "date" | "sleep">; onTrouble: OnTrouble };
 
 /** A process that makes a generation says so this often; another one may claim the generation when that was not heard for so long. */
 const renewMs = 4_000;
 const heldSeconds = 12;
+/** For so long after that no other process can have claimed it, also by a clock that is not quite as fast as the database's. */
+const heldMs = 10_000;
 /** When the database was away, the other processes could not say that they go on, either: they have this long to do so. */
 const outageMs = 15_000;
 
 /** What is to be made. A row has its holder and until when it is held, so what a process had comes back by itself once that is gone. */
 export function createClaims({ query, steadyMs }: Database, { process, clock, onTrouble }: ClaimsOptions) {
   const stop = new AbortController();
-  /** What is made here, and how it is told that another process has claimed it. */
-  const held = new Map<string, AbortController>();
+  /** What is made here, how it is told that another process has claimed it, and when this one last said that it goes on. */
+  const held = new Map<string, { lost: AbortController; at: Time }>();
   let renewing: Promise<void> | undefined;
+  /** By both clocks: one stands still while a virtual machine is suspended, and the other may be set. */
+  const now = (): Time => ({ ms: clock.now(), dateMs: clock.date().getTime() });
+  const msSince = (at: Time) => Math.max(clock.now() - at.ms, clock.date().getTime() - at.dateMs);
+  const confirm = (id: string) => {
+    const at = held.get(id)?.at;
+    if (at === undefined || msSince(at) >= heldMs)
+      throw new Error("another process may have taken over this generation, while this one was suspended");
+  };
 
   /** One that has ended, or was released meanwhile, is not renewed any more, either. */
   const renew = async () => {
     const ids = [...held.keys()];
     if (ids.length === 0) return;
+    const at = now();
     const rows = await query<{ id: string }>(
       `UPDATE vidgen.generations SET held_until = now() + make_interval(secs => ${heldSeconds})
        WHERE id = ANY($2) AND holder = $1 AND held_until IS NOT NULL AND status = 'processing' RETURNING id`,
@@ -30,8 +41,10 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
     );
     const still = new Set(rows.map(({ id }) => id));
     for (const id of ids) {
+      const own = held.get(id);
+      if (own && still.has(id)) own.at = at;
       if (still.has(id)) continue;
-      held.get(id)?.abort(new Error("another process has taken over this generation"));
+      own?.lost.abort(new Error("another process has taken over this generation"));
       held.delete(id);
     }
   };
@@ -48,6 +61,7 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
       renewing ??= renewAll();
       const { select, values } =
         wanted.kind === "new" ? selectNew(wanted, among, limit) : selectOldest(wanted, among, limit);
+      const at = now();
       const rows = await query(
         // Materialized: a plan may run a subquery once for each row, and take more than the limit.
         `WITH taken (taken_number) AS MATERIALIZED (${select})
@@ -58,8 +72,9 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
       );
       const claimed = rows.map((row) => {
         const lost = new AbortController();
-        held.set(String(row.id), lost);
-        return readClaim(row, lost.signal);
+        const id = String(row.id);
+        held.set(id, { lost, at });
+        return { ...readClaim(row, lost.signal), confirm: () => confirm(id) };
       });
       return claimed.sort((a, b) => a.number - b.number);
     },
@@ -98,6 +113,7 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
   };
 }
 
+type Time = { ms: number; dateMs: number };
 type Condition = [sql: string, value: Value];
 type New = Extract<Wanted, { kind: "new" }>;
 type Selection = { select: string; values: Value[] };
@@ -172,7 +188,10 @@ function readNeeds({ model, images, is_real, engine }: Row): Pick<Waiting, "mode
   };
 }
 
-function readClaim({ number, id, account, is_fetched, is_submitting, ...needs }: Row, lost: AbortSignal): Claim {
+function readClaim(
+  { number, id, account, is_fetched, is_submitting, ...needs }: Row,
+  lost: AbortSignal,
+): Omit<Claim, "confirm"> {
   return {
     ...readNeeds(needs),
     number: Number(number),

@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
-import type { ClientConfig, PoolClient } from "pg";
+import type { ClientBase, ClientConfig, PoolClient } from "pg";
 import { systemCode } from "../../../errors.ts";
 import type { Clock } from "../../../io.ts";
 import type { OnTrouble } from "../../trouble.ts";
+import { withoutNul } from "../search.ts";
 
 export type Value = string | number | boolean | object | null | undefined;
 export type Row = Record<string, unknown>;
@@ -15,6 +16,8 @@ export type Database = {
   query: Query;
   /** Runs statements in a transaction, and resolves once it is durable. When one rejects, nothing was changed. */
   transaction<T>(work: (query: Query) => Promise<T>): Promise<T>;
+  /** Runs statements one after the other on a connection that is theirs alone, without a time limit, and closes it. What it locks, it holds until then. */
+  session<T>(work: (query: Query) => Promise<T>): Promise<T>;
   /** For how many milliseconds it has been there, as far as this process knows. */
   steadyMs(): number;
   /** Calls `onMessage` for each notification of a channel, until `close`; those of an outage are missed. */
@@ -30,9 +33,19 @@ export type Database = {
  */
 const setLimits = "SET statement_timeout = 10000; SET idle_in_transaction_session_timeout = 10000";
 
+/**
+ * The same for a connection without time limits, whatever the database or the address sets. It is closed when its process is suspended between two
+ * statements. Settings that this PostgreSQL does not have are left out.
+ */
+const setNoLimits = `SELECT set_config(name, value, false) FROM pg_settings JOIN (VALUES
+  ('statement_timeout', '0'), ('transaction_timeout', '0'), ('lock_timeout', '0'),
+  ('idle_in_transaction_session_timeout', '10000'), ('idle_session_timeout', '60000')
+) AS wanted (name, value) USING (name)`;
+
 const connectTimeoutMs = 10_000;
 /** The connection may have gone without a word: longer than `statement_timeout`, by which the server answers. */
 const replyTimeoutMs = 12_000;
+const keepAliveMs = 10_000;
 const reconnectMs = 1_000;
 const endMs = 2_000;
 
@@ -69,17 +82,17 @@ export async function openDatabase(
   /** Tells of an outage once. */
   const describe = (error: unknown) => {
     const described = describeError(error);
-    if (described.isUnavailable && !isAway && !stop.signal.aborted)
-      onTrouble("The database is away", described.message);
+    const what = systemCode(error) === cancelled ? "The database is too slow" : "The database is away";
+    if (described.isUnavailable && !isAway && !stop.signal.aborted) onTrouble(what, described.message);
     isAway = described.isUnavailable;
     if (isAway) awayAt = clock.now();
     return described;
   };
   const connect = () => pool.connect().catch((error) => Promise.reject(describe(error)));
-  const runOn = async (client: PoolClient, text: string, values: readonly Value[]) => {
+  const runOn = async (client: ClientBase, text: string, values: readonly Value[]) => {
     try {
       // Several statements in one text give a list without rows.
-      const { rows = [] } = await client.query(text, values.map(withoutNul));
+      const { rows = [] } = await client.query(text, values.map(bind));
       isAway = false;
       return rows;
     } catch (error) {
@@ -124,6 +137,18 @@ export async function openDatabase(
       await clock.sleep(reconnectMs, stop.signal).catch(() => {});
     }
   };
+  const session: Database["session"] = async (work) => {
+    // Without a limit for replies, the system finds out that the database has gone without a word.
+    const client = new pg.Client({ ...config, query_timeout: 0, keepAliveInitialDelayMillis: keepAliveMs });
+    client.on("error", () => {});
+    try {
+      await client.connect().catch((error) => Promise.reject(describe(error)));
+      await runOn(client, setNoLimits, []);
+      return await work((text, ...values) => runOn(client, text, values));
+    } finally {
+      await client.end().catch(() => {});
+    }
+  };
   let listening = Promise.resolve();
   return {
     query: (text, ...values) => withClient((client) => runOn(client, text, values)),
@@ -149,6 +174,7 @@ export async function openDatabase(
         });
         if (theirs) throw new Error(poolerText);
       }),
+    session,
     steadyMs: () => clock.now() - awayAt,
     listen(channel, onMessage) {
       listening = listen(channel, onMessage);
@@ -165,13 +191,16 @@ export async function openDatabase(
   };
 }
 
-/** PostgreSQL has no NUL in a text, nor half a pair of surrogates, which becomes the same character on its way. */
-function withoutNul(value: Value): Value {
-  if (Array.isArray(value)) return value.map(withoutNul);
-  return typeof value === "string" ? value.replaceAll("\0", "\ufffd") : value;
+/** PostgreSQL has no half a pair of surrogates either, which becomes the same character on its way. */
+function bind(value: Value): Value {
+  if (Array.isArray(value)) return value.map(bind);
+  return typeof value === "string" ? withoutNul(value) : value;
 }
 
 type DescribedError = Error & { isUnavailable: boolean };
+
+/** The SQLSTATE of a statement that took longer than its limit. */
+const cancelled = "57014";
 
 /** Classes of SQLSTATE that pass by themselves: no connection, a transaction that met another one, too few resources, a server that stops, a query that took too long, a standby. */
 const passing = /^(08|40|53|57P|57014|25006|25P03)/;

@@ -62,9 +62,11 @@ export function createDeliveries({ query, transaction }: Database, clock: Pick<C
           ...[generation, at, secondsUntil(at)],
         );
         if (!changed) return undefined;
-        await notify(sql, { kind: "callback", id: generation });
         const [row] = await sql(`${selection} WHERE deliveries.id = $1`, changed.id);
-        return row && readRow(row);
+        if (!row) return undefined;
+        const delivery = readRow(row);
+        await notify(sql, { kind: "callback", id: generation, account: delivery.account });
+        return delivery;
       }),
     resendGivenUp: ({ account, host }: DeliveryFilter, at: string) =>
       transaction(async (sql) => {
@@ -78,11 +80,13 @@ export function createDeliveries({ query, transaction }: Database, clock: Pick<C
         );
         const rows = await sql<{ generation: string }>(
           `UPDATE vidgen.deliveries SET next_at = $1, due_at = now() + make_interval(secs => $2) ${condition}
-           RETURNING (SELECT id FROM vidgen.generations WHERE number = generation) AS generation`,
+           RETURNING generation`,
           ...[at, secondsUntil(at), ...values],
         );
+        const find = "SELECT id, account FROM vidgen.generations WHERE number = $1";
+        const [first] = await sql<{ id: string; account: string }>(find, rows[0]?.generation ?? null);
         // Of all of them the sender hears once: each attempt is told of by itself.
-        await notify(sql, ...rows.slice(0, 1).map(({ generation: id }) => ({ kind: "callback", id }) as const));
+        if (first) await notify(sql, { kind: "callback", ...first });
         return rows.length;
       }),
     async deliveryTotals({ account, host }: DeliveryFilter) {

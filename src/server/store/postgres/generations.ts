@@ -1,9 +1,10 @@
 import { endChanges } from "../change.ts";
 import { countStates, readLabels } from "../labels.ts";
-import { joinImages, marksOf, shownCharacters, submissionOf } from "../needs.ts";
+import { joinImages, marksOf, maxModelled, readCompleted, shownCharacters, submissionOf } from "../needs.ts";
 import { searchText, searchWords } from "../search.ts";
 import type {
   Cancellation,
+  CompletedBefore,
   EndedBefore,
   GenerationFilter,
   GenerationSummary,
@@ -40,7 +41,7 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
         `UPDATE vidgen.generations SET status = $3, completed_at = $4, result = $5, search = search || $8
          WHERE id = $2 AND status = 'processing' AND CASE WHEN $6::boolean
            THEN NOT is_submitting AND engine IS NOT DISTINCT FROM $7::text ELSE ${isHeldHere} END
-         RETURNING number`,
+         RETURNING number, account`,
         ...[process, id, status, completed_at, JSON.stringify({ error, error_code, media, cost })],
         ...[isCancelled, cancelled?.engine ?? null, searchText("", error)],
       );
@@ -48,7 +49,7 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
       if (!row) return false;
       if (isRefunded) await refund(sql, Number(row.number));
       if (delivery) await addDelivery(sql, delivery);
-      await notify(sql, ...endChanges(id, { isRefunded, isCancelled }, delivery));
+      await notify(sql, ...endChanges({ id, account: String(row.account) }, { isRefunded, isCancelled }, delivery));
       return true;
     });
 
@@ -68,35 +69,37 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
         const { engine, isSubmitting } = submissionOf(checkpoint);
         const [row] = await sql(
           `UPDATE vidgen.generations SET checkpoint = $3, engine = $4, is_submitting = $5
-           WHERE id = $2 AND status = 'processing' AND ${isHeldHere} RETURNING id`,
+           WHERE id = $2 AND status = 'processing' AND ${isHeldHere} RETURNING account`,
           ...[process, id, JSON.stringify(checkpoint), engine, isSubmitting],
         );
         if (!row) throw new Error(`no generation ${id} that this process makes`);
-        await notify(sql, { kind: "generation", id });
+        await notify(sql, { kind: "generation", id, account: String(row.account) });
       }),
     finish: (id, end, delivery) => finish(id, { end, delivery }),
     cancel: (id, cancellation) => finish(id, cancellation, cancellation),
     remove: (id, at) =>
       transaction(async (sql) => {
-        await sql(
+        const [row] = await sql(
           `UPDATE vidgen.generations SET removed_at = $2
-           WHERE id = $1 AND status <> 'processing' AND removed_at IS NULL`,
+           WHERE id = $1 AND status <> 'processing' AND removed_at IS NULL RETURNING account`,
           ...[id, at],
         );
-        await notify(sql, { kind: "generation", id });
+        if (row) await notify(sql, { kind: "generation", id, account: String(row.account) });
       }),
     star: (id, isStarred) =>
       transaction(async (sql) => {
-        await sql("UPDATE vidgen.generations SET starred = $2 WHERE id = $1", id, isStarred);
-        await notify(sql, { kind: "generation", id });
+        const update = "UPDATE vidgen.generations SET starred = $2 WHERE id = $1 RETURNING account";
+        const [row] = await sql(update, id, isStarred);
+        if (row) await notify(sql, { kind: "generation", id, account: String(row.account) });
       }),
-    async completedBefore({ before, limit }: EndedBefore) {
+    async completedBefore({ before, limit, after }: CompletedBefore) {
       const rows = await query(
-        `SELECT id, result FROM vidgen.generations
-         WHERE status = 'completed' AND removed_at IS NULL AND completed_at < $1 ORDER BY completed_at LIMIT ${limit}`,
-        before,
+        `SELECT id, completed_at, result FROM vidgen.generations
+         WHERE status = 'completed' AND removed_at IS NULL AND completed_at < $1 AND (completed_at, id) > ($2, $3)
+         ORDER BY completed_at, id LIMIT ${limit}`,
+        ...[before, after?.completed_at ?? "", after?.id ?? ""],
       );
-      return rows.map(({ id, result }) => ({ id: String(id), media: JSON.parse(String(result)).media }));
+      return rows.map(readCompleted);
     },
     forget: ({ before, limit }: EndedBefore) =>
       transaction(async (sql) => {
@@ -119,14 +122,15 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
         await sql(`DELETE FROM vidgen.deliveries WHERE ${ofThese}`, numbers);
         await sql(`DELETE FROM vidgen.images WHERE ${ofThese}`, numbers);
         await sql("DELETE FROM vidgen.generations WHERE number = ANY($1)", numbers);
-        await notify(sql, { kind: "credits" });
+        await notify(sql, { kind: "credits", account: null });
         return numbers.length;
       }),
-    async generations({ account, before, limit }) {
-      const { condition, values } = where([["account = ?", account], olderThan(before)]);
+    async generations({ account, order = "desc", after, limit }) {
+      const behind = order === "asc" ? newerThan(after) : olderThan(after);
+      const { condition, values } = where([["account = ?", account], behind]);
       const rows = await query(
         `SELECT ${columns} FROM vidgen.generations ${condition} AND removed_at IS NULL
-         ORDER BY number DESC LIMIT ${limit}`,
+         ORDER BY number ${order === "asc" ? "ASC" : "DESC"} LIMIT ${limit}`,
         ...values,
       );
       return rows.map(readRow);
@@ -163,7 +167,9 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
           `SELECT state, count(*) AS count FROM vidgen.generations ${every.condition} GROUP BY state`,
           ...every.values,
         ),
-        query("SELECT DISTINCT model FROM vidgen.generations ORDER BY model"),
+        filter.account === undefined
+          ? query("SELECT DISTINCT model FROM vidgen.generations ORDER BY model")
+          : query(modelsOfAccount, filter.account),
         from === undefined
           ? []
           : query(
@@ -182,6 +188,11 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
 
 /** How far the generations before another one, or after it, are counted. */
 const maxCounted = 1_000;
+
+const modelsOfAccount = `
+  SELECT DISTINCT model FROM (
+    SELECT model FROM vidgen.generations WHERE account = $1 ORDER BY number DESC LIMIT ${maxModelled}
+  ) AS newest ORDER BY model`;
 
 type Condition = [sql: string, value: string | true | undefined];
 

@@ -8,11 +8,15 @@ export type FirstValues = {
   pageSecret: string;
 };
 
-/** Writes these values, unless an earlier process has written its own. Resolves with the secrets that count, and whether the account is new. */
+/**
+ * Writes these values, unless an earlier process has written its own. With `rotate`, the account's key and the page's secret replace those of
+ * the earlier process, so that its sessions end with its keys. Resolves with the webhook secret that counts, and whether the account is new.
+ */
 export function initialize(
   { transaction }: Database,
   { account, webhookSecret, pageSecret }: FirstValues,
-): Promise<Omit<FirstValues, "account"> & { isFirst: boolean }> {
+  { rotate = false } = {},
+): Promise<{ isFirst: boolean; webhookSecret: string }> {
   return transaction(async (query) => {
     await query(
       `INSERT INTO vidgen.settings (name, value) VALUES ('webhook_secret', $1), ('page_secret', $2)
@@ -29,8 +33,15 @@ export function initialize(
         ...[name, credits],
       );
     }
-    const rows = await query<{ name: string; value: string }>("SELECT name, value FROM vidgen.settings");
-    const settingOf = (setting: string) => rows.find((row) => row.name === setting)?.value ?? "";
-    return { isFirst, webhookSecret: settingOf("webhook_secret"), pageSecret: settingOf("page_secret") };
+    if (rotate && !isFirst) {
+      // Of two processes that rotate at once, the second one must see the key of the first.
+      await query("SELECT FROM vidgen.accounts WHERE name = $1 FOR UPDATE", name);
+      await query("DELETE FROM vidgen.keys WHERE account = $1", name);
+      await query("INSERT INTO vidgen.keys (hash, account) VALUES ($1, $2)", keyHash, name);
+      await query("UPDATE vidgen.settings SET value = $1 WHERE name = 'page_secret'", pageSecret);
+    }
+    const find = "SELECT value FROM vidgen.settings WHERE name = 'webhook_secret'";
+    const [kept] = await query<{ value: string }>(find);
+    return { isFirst, webhookSecret: kept?.value ?? webhookSecret };
   });
 }

@@ -9,7 +9,7 @@ import type { Database, Query, Row } from "./database.ts";
 import { where } from "./where.ts";
 
 /** So long a key is accepted without another look: one that another process has revoked is refused after it. */
-const keyMs = 5_000;
+export const keyMs = 5_000;
 
 /** What an engine has charged, in the JSON of a result, where it comes last; its texts may have what a text of PostgreSQL has not. */
 export const usd = `substring(result FROM ',"cost":([0-9.e+-]+)}$')::float8`;
@@ -58,7 +58,7 @@ export function createLedger(
           await sql("UPDATE vidgen.accounts SET balance = $2 WHERE name = $1", name, credits);
           const entry = `INSERT INTO vidgen.ledger (account, amount, reason, at) VALUES ($1, $2, $3, ${isoNow})`;
           await sql(entry, name, credits - had, "set by the service's owner");
-          await notify(sql, { kind: "credits" });
+          await notify(sql, { kind: "credits", account: name });
         }
         const remove = "DELETE FROM vidgen.keys WHERE account = $1 AND hash <> $2 RETURNING hash";
         const removed = isOnlyKey ? await sql(remove, name, keyHash) : [];
@@ -129,7 +129,7 @@ export function createLedger(
         const insert = `INSERT INTO vidgen.ledger (account, amount, reason, key_hash, at)
           VALUES ($1, $2, $3, $4, ${isoNow})`;
         await sql(insert, account, amount, addedReason, hash("sha256", key));
-        await notify(sql, { kind: "credits" });
+        await notify(sql, { kind: "credits", account });
         return { kind: "added", credits, replayed: false };
       }),
     setLimits: (account, limits) =>

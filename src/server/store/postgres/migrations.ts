@@ -1,4 +1,6 @@
-import type { Query } from "./database.ts";
+import { systemCode } from "../../../errors.ts";
+import type { Clock } from "../../../io.ts";
+import type { Database, Query } from "./database.ts";
 
 /**
  * The steps to the current version; step n makes version n from n - 1. They are never changed once they were released.
@@ -85,11 +87,9 @@ const migrations: string[] = [
     engine = substring(checkpoint FROM '"state":"submitted".*"engine":"([^"]*)"'),
     is_submitting = checkpoint LIKE '{"state":"submitting"%'
     WHERE status = 'processing';
-  CREATE INDEX waiting_by_model ON vidgen.generations (model, number) WHERE status = 'processing';
   ALTER TABLE vidgen.deliveries ADD COLUMN host text NOT NULL DEFAULT '', ADD COLUMN due_at timestamptz;
   UPDATE vidgen.deliveries SET due_at = now(), host = split_part(split_part(request, '//', 2), '/', 1)
     WHERE next_at IS NOT NULL;
-  CREATE INDEX deliveries_due ON vidgen.deliveries (due_at) WHERE due_at IS NOT NULL;
   `,
   `
   CREATE TABLE vidgen.images (
@@ -101,39 +101,28 @@ const migrations: string[] = [
   `,
   `
   ALTER TABLE vidgen.generations ADD COLUMN removed_at text;
-  CREATE INDEX generations_by_account ON vidgen.generations (account, number);
   `,
   `
   ALTER TABLE vidgen.accounts ADD COLUMN max_running bigint, ADD COLUMN max_per_hour bigint;
   ALTER TABLE vidgen.ledger ADD COLUMN key_hash text;
   CREATE UNIQUE INDEX ledger_keys ON vidgen.ledger (account, key_hash) WHERE key_hash IS NOT NULL;
-  CREATE INDEX starts_by_account ON vidgen.generations (account, created_at);
-  CREATE INDEX unfinished_by_account ON vidgen.generations (account) WHERE status = 'processing';
-  CREATE INDEX waiting ON vidgen.generations (model, is_fetched, account, number)
-    WHERE status = 'processing' AND engine IS NULL AND NOT is_submitting;
-  CREATE INDEX begun ON vidgen.generations (number)
-    WHERE status = 'processing' AND (engine IS NOT NULL OR is_submitting);
   `,
   `
-  CREATE INDEX kept ON vidgen.generations (completed_at) WHERE status = 'completed' AND removed_at IS NULL;
-  CREATE INDEX ended ON vidgen.generations (completed_at) WHERE status <> 'processing';
-  CREATE INDEX keys_by_generation ON vidgen.idempotency_keys (generation);
   DROP TRIGGER ledger_changed ON vidgen.ledger;
   CREATE TRIGGER ledger_changed BEFORE DELETE OR UPDATE OF number, account, amount, reason ON vidgen.ledger
     FOR EACH ROW EXECUTE FUNCTION vidgen.refuse_change();
   CREATE TRIGGER ledger_paid BEFORE UPDATE OF generation ON vidgen.ledger
     FOR EACH ROW WHEN (NEW.generation IS NOT NULL) EXECUTE FUNCTION vidgen.refuse_change();
   `,
-  // The errors of earlier generations are not found: they are JSON, which may have what a text cannot.
+  // The errors of earlier generations are not found: they are JSON, which may have what a text cannot. The column gets its values with a change of
+  // its type, in the one rewrite of the table that the other column takes: an UPDATE takes six times as long, and leaves the table twice as large.
   `
+  ALTER TABLE vidgen.generations ADD COLUMN search text NOT NULL DEFAULT '';
   ALTER TABLE vidgen.generations
+    ALTER COLUMN search TYPE text USING lower(concat_ws(chr(10), prompt, id, model)),
     ADD COLUMN state text GENERATED ALWAYS AS (
       CASE WHEN status <> 'processing' THEN status WHEN checkpoint = 'null' THEN 'queued' ELSE 'running' END
-    ) STORED,
-    ADD COLUMN search text NOT NULL DEFAULT '';
-  UPDATE vidgen.generations SET search = lower(concat_ws(chr(10), prompt, id, model));
-  CREATE INDEX generations_by_state ON vidgen.generations (state, number);
-  CREATE INDEX queued_by_model ON vidgen.generations (model, number) WHERE state = 'queued';
+    ) STORED;
   `,
   `
   ALTER TABLE vidgen.delivery_attempts ADD COLUMN ms integer;
@@ -142,32 +131,144 @@ const migrations: string[] = [
   `
   ALTER TABLE vidgen.generations
     ADD COLUMN starred boolean NOT NULL DEFAULT false, ADD COLUMN label text, ADD COLUMN label_size bigint;
-  CREATE INDEX starred ON vidgen.generations (number) WHERE starred;
-  CREATE INDEX labelled ON vidgen.generations (label, number) WHERE label IS NOT NULL;
   `,
 ];
 
-/** Brings the database to this program's version. Rejects when another program made its schema, or a newer version of this one did. */
-export async function migrate(query: Query): Promise<void> {
-  const version = await versionOf(query);
-  if (version > migrations.length)
-    throw new Error(
-      `it has version ${version}, but this vidgen supports only up to ${migrations.length}: use a newer vidgen`,
-    );
-  if (version === 0) await query("CREATE SCHEMA vidgen");
-  if (version === 0) await query("CREATE TABLE vidgen.versions (version integer PRIMARY KEY)");
-  for (const [index, migration] of migrations.entries()) {
-    if (index < version) continue;
-    await query(migration);
-    await query("INSERT INTO vidgen.versions (version) VALUES ($1)", index + 1);
+/**
+ * The indexes of later versions, by name. They are no part of a step: on a large table an index takes minutes, in which nobody could write to it. So
+ * each is built beside the work of other processes, after the steps; one that was left unfinished is built anew.
+ */
+const indexes: Readonly<Record<string, string>> = {
+  waiting_by_model: "vidgen.generations (model, number) WHERE status = 'processing'",
+  deliveries_due: "vidgen.deliveries (due_at) WHERE due_at IS NOT NULL",
+  generations_by_account: "vidgen.generations (account, number)",
+  starts_by_account: "vidgen.generations (account, created_at)",
+  unfinished_by_account: "vidgen.generations (account) WHERE status = 'processing'",
+  waiting:
+    "vidgen.generations (model, is_fetched, account, number) WHERE status = 'processing' AND engine IS NULL AND NOT is_submitting",
+  begun: "vidgen.generations (number) WHERE status = 'processing' AND (engine IS NOT NULL OR is_submitting)",
+  kept: "vidgen.generations (completed_at) WHERE status = 'completed' AND removed_at IS NULL",
+  ended: "vidgen.generations (completed_at) WHERE status <> 'processing'",
+  keys_by_generation: "vidgen.idempotency_keys (generation)",
+  generations_by_state: "vidgen.generations (state, number)",
+  queued_by_model: "vidgen.generations (model, number) WHERE state = 'queued'",
+  starred: "vidgen.generations (number) WHERE starred",
+  labelled: "vidgen.generations (label, number) WHERE label IS NOT NULL",
+};
+
+export type MigrateOptions = {
+  clock: Pick<Clock, "sleep" | "now">;
+  /** Called with a line for the owner when it takes long. */
+  onNote(text: string): void;
+  /** Ends the wait for other sessions. */
+  signal?: AbortSignal | undefined;
+};
+
+/** Any number, the same in each process and each version. */
+const lock = 8_787;
+const lockPollMs = 100;
+/** For so long a step may wait for other sessions: whoever wants the same table meanwhile waits behind it. */
+const lockTimeoutMs = 2_000;
+const lockPatienceMs = 60_000;
+const lockPauseMs = 1_000;
+
+/**
+ * Brings the database to this program's version; one process does so at a time, and the others wait. When it is killed, the next one goes on from
+ * there. Rejects when another program made its schema, or a newer version of this one did.
+ */
+export async function migrate(
+  { query, session }: Pick<Database, "query" | "session">,
+  options: MigrateOptions,
+): Promise<void> {
+  if (await isCurrent(query)) return;
+  await session(async (sql) => {
+    await waitForLock(sql, options);
+    const version = await versionOf(sql);
+    if (version > 0 && version < migrations.length)
+      options.onNote(
+        `The database is brought from version ${version} to ${migrations.length}. With a million generations it takes half a minute, in which other processes may answer 503.`,
+      );
+    await sql(`SET lock_timeout = ${lockTimeoutMs}`);
+    for (let from = version; from < migrations.length; from++) await retryLocked(() => takeStep(sql, from), options);
+    // This waits for the transactions of others, and nobody waits for it.
+    await sql("SET lock_timeout = 0");
+    for (const name of Object.keys(indexes)) await retryLocked(() => buildIndex(sql, name), options);
+  });
+}
+
+async function isCurrent(query: Query): Promise<boolean> {
+  if ((await versionOf(query)) < migrations.length) return false;
+  const found = await readIndexes(query);
+  return Object.keys(indexes).every((name) => found.get(name)?.isWhole);
+}
+
+async function readIndexes(query: Query): Promise<Map<unknown, { isWhole: boolean }>> {
+  const rows = await query(
+    "SELECT relname, indisvalid FROM pg_index JOIN pg_class ON oid = indexrelid WHERE relnamespace = 'vidgen'::regnamespace",
+  );
+  return new Map(rows.map(({ relname, indisvalid }) => [relname, { isWhole: indisvalid === true }]));
+}
+
+/** Asks again and again: a session that waits inside a statement is waited for by whoever builds an index. */
+async function waitForLock(sql: Query, { clock, onNote, signal }: MigrateOptions): Promise<void> {
+  for (let isTold = false; ; isTold = true) {
+    const [row] = await sql("SELECT pg_try_advisory_lock($1) AS is_held", lock);
+    if (row?.is_held) return;
+    if (!isTold && (await versionOf(sql)) > 0) onNote("Another process prepares the database; this one waits for it.");
+    await clock.sleep(lockPollMs, signal);
   }
 }
 
+async function takeStep(sql: Query, from: number): Promise<void> {
+  try {
+    await sql("BEGIN");
+    if (from === 0) await sql("CREATE SCHEMA vidgen; CREATE TABLE vidgen.versions (version integer PRIMARY KEY)");
+    await sql(migrations[from] ?? "");
+    await sql("INSERT INTO vidgen.versions (version) VALUES ($1)", from + 1);
+    await sql("COMMIT");
+  } catch (error) {
+    await sql("ROLLBACK").catch(() => {});
+    throw error;
+  }
+}
+
+async function buildIndex(sql: Query, name: string): Promise<void> {
+  const found = (await readIndexes(sql)).get(name);
+  if (found?.isWhole) return;
+  // A process was killed while it built this index.
+  if (found) await sql(`DROP INDEX CONCURRENTLY vidgen.${name}`);
+  await sql(`CREATE INDEX CONCURRENTLY ${name} ON ${indexes[name]}`);
+}
+
+/** Tries again for a minute while another session holds a lock, or waits for this one. */
+async function retryLocked(work: () => Promise<void>, { clock, signal }: MigrateOptions): Promise<void> {
+  const giveUpAt = clock.now() + lockPatienceMs;
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!/^(55P03|40P01)$/.test(systemCode(error) ?? "")) throw error;
+      if (clock.now() >= giveUpAt)
+        throw new Error(
+          "another session has held a lock on its tables for a minute, so they could not be brought to this version: end that session, and start again",
+          { cause: error },
+        );
+    }
+    await clock.sleep(lockPauseMs, signal);
+  }
+}
+
+/** Throws when the schema is another program's, or a newer version's. */
 async function versionOf(query: Query): Promise<number> {
   const [schema] = await query("SELECT 1 FROM pg_namespace WHERE nspname = 'vidgen'");
   if (!schema) return 0;
   const [table] = await query("SELECT to_regclass('vidgen.versions') AS name");
   if (!table?.name) throw new Error("its schema vidgen belongs to another program");
   const [row] = await query("SELECT max(version) AS version FROM vidgen.versions");
-  return Number(row?.version);
+  const version = Number(row?.version);
+  if (version > migrations.length)
+    throw new Error(
+      `it has version ${version}, but this vidgen supports only up to ${migrations.length}: use a newer vidgen`,
+    );
+  return version;
 }

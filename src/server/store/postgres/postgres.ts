@@ -8,7 +8,7 @@ import { openDatabase } from "./database.ts";
 import { claimDue, createDeliveries } from "./deliveries.ts";
 import { createGenerations } from "./generations.ts";
 import { type FirstValues, initialize } from "./initialize.ts";
-import { createLedger } from "./ledger.ts";
+import { createLedger, keyMs } from "./ledger.ts";
 import { migrate } from "./migrations.ts";
 import { createStarts } from "./starts.ts";
 
@@ -16,8 +16,10 @@ export type Postgres = {
   store: Store;
   /** The secrets that `initialize` has kept, if it ran. */
   secrets(): Promise<{ webhookSecret?: string | undefined; pageSecret?: string | undefined }>;
+  /** The secret of the page's sessions, read anew as often as keys are: another process may have replaced it. Rejects before `initialize`. */
+  pageSecret(): Promise<string>;
   /** See `initialize`. */
-  initialize(values: FirstValues): ReturnType<typeof initialize>;
+  initialize(values: FirstValues, options?: { rotate?: boolean }): ReturnType<typeof initialize>;
 };
 
 export type PostgresOptions = {
@@ -25,30 +27,30 @@ export type PostgresOptions = {
   process: string;
   clock: Pick<Clock, "sleep" | "now" | "date">;
   onTrouble: OnTrouble;
+  /** Called with a line for the owner when opening it takes long. */
+  onNote?(text: string): void;
+  /** Ends the wait for another process that prepares it. */
+  signal?: AbortSignal;
 };
 
 const touch = `INSERT INTO vidgen.settings (name, value) VALUES ('checked_at', now()::text)
   ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value`;
 
-/** Any number, the same in each process. */
-const lock = 8_787;
-
 /**
  * Opens a PostgreSQL database, and brings it to this program's version. Rejects with an error that has no password: Node's
  * ERR_MODULE_NOT_FOUND when `pg` is not installed, else one made for people.
  */
-export async function openPostgres(url: string, { process, clock, onTrouble }: PostgresOptions): Promise<Postgres> {
+export async function openPostgres(
+  url: string,
+  { process, clock, onTrouble, onNote = () => {}, signal }: PostgresOptions,
+): Promise<Postgres> {
   const database = await openDatabase(url, { maxConnections: 10, clock, onTrouble: () => {} });
   // Of its own, so that many requests do not delay what a process has to say in time. It is used all the time, so it tells of an outage.
   const background = await openDatabase(url, { maxConnections: 4, clock, onTrouble });
   const close = async () => void (await Promise.all([database.close(), background.close()]));
   try {
     await database.checkSessions();
-    await database.transaction(async (query) => {
-      // One process prepares the tables, and the others wait.
-      await query("SELECT pg_advisory_xact_lock($1)", lock);
-      await migrate(query);
-    });
+    await migrate(database, { clock, onNote, signal });
     const { add, ...deliveries } = createDeliveries(database, clock);
     const starts = createStarts(database);
     const { stopRenewing, ...claims } = createClaims(background, { process, clock, onTrouble });
@@ -85,7 +87,21 @@ export async function openPostgres(url: string, { process, clock, onTrouble }: P
       const settingOf = (name: string) => rows.find((row) => row.name === name)?.value;
       return { webhookSecret: settingOf("webhook_secret"), pageSecret: settingOf("page_secret") };
     };
-    return { store, secrets, initialize: (values) => initialize(database, values) };
+    let page: { secret: string; end: number } | undefined;
+    const readPageSecret = async () => {
+      if (page && clock.now() < page.end) return page.secret;
+      const end = clock.now() + keyMs;
+      const { pageSecret: secret } = await secrets();
+      if (secret === undefined) throw new Error("the database has no secret for the page");
+      page = { secret, end };
+      return secret;
+    };
+    return {
+      store,
+      secrets,
+      pageSecret: readPageSecret,
+      initialize: (...values) => initialize(database, ...values),
+    };
   } catch (error) {
     await close();
     throw error;

@@ -253,6 +253,11 @@ async function add(sql: Query, rows: readonly Row[]): Promise<void> {
   await sql(insert, ...names.map((name) => rows.map(({ values }) => values[name])));
   for (const { values, sources } of rows)
     for (const { place, source } of sources) await sql(insertImage, values.id, place, JSON.stringify(source));
-  const changes = rows.map(({ values }) => ({ kind: "generation" as const, id: String(values.id) }));
-  await notify(sql, ...changes, { kind: "credits" });
+  const changes = rows.map(({ values }) => ({
+    kind: "generation" as const,
+    id: String(values.id),
+    account: String(values.account),
+  }));
+  const accounts = new Set(changes.map(({ account }) => account));
+  await notify(sql, ...changes, ...[...accounts].map((account) => ({ kind: "credits" as const, account })));
 }

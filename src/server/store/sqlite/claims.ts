@@ -119,5 +119,6 @@ function readClaim({ number, id, account, is_fetched, is_submitting, ...needs }:
     isSubmitting: is_submitting === 1,
     // No other process has the file.
     lost: new AbortController().signal,
+    confirm() {},
   };
 }

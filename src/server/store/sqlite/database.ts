@@ -2,6 +2,7 @@ import { rmdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Database as Connection } from "node-sqlite3-wasm";
 import { unavailable } from "../../trouble.ts";
+import { withoutNul } from "../search.ts";
 import { syncFolder } from "../sync.ts";
 
 export type Value = string | number | null;
@@ -82,6 +83,10 @@ function describe(error: unknown): unknown {
   return error instanceof Error && diskTrouble.test(error.message) ? unavailable(error) : error;
 }
 
+function bind<T extends Value | Uint8Array>(values: readonly T[]) {
+  return values.map((value) => (typeof value === "string" ? withoutNul(value) : value));
+}
+
 /** Narrows the package's types to the values that are stored here. */
 function wrap(connection: Connection): Database {
   const ask = <T>(work: () => T): T => {
@@ -93,9 +98,9 @@ function wrap(connection: Connection): Database {
   };
   return {
     exec: (sql) => ask(() => connection.exec(sql)),
-    run: (sql, ...values) => ask(() => connection.run(sql, values).changes),
-    all: (sql, ...values) => ask(() => connection.all(sql, values) as Row[]),
-    get: (sql, ...values) => ask(() => (connection.get(sql, values) ?? undefined) as Row | undefined),
+    run: (sql, ...values) => ask(() => connection.run(sql, bind(values)).changes),
+    all: (sql, ...values) => ask(() => connection.all(sql, bind(values)) as Row[]),
+    get: (sql, ...values) => ask(() => (connection.get(sql, bind(values)) ?? undefined) as Row | undefined),
     inTransaction: () => connection.inTransaction,
     close: () => connection.close(),
   };

@@ -1,9 +1,21 @@
 import { hash } from "node:crypto";
 import { countStates, readLabels } from "../labels.ts";
-import { cutImages, joinImages, marksOf, needsOf, shownCharacters, stateOf, submissionOf } from "../needs.ts";
+import {
+  cutImages,
+  joinImages,
+  marksOf,
+  maxModelled,
+  needsOf,
+  readCompleted,
+  shownCharacters,
+  stateOf,
+  submissionOf,
+} from "../needs.ts";
 import { searchText, searchWords } from "../search.ts";
 import type {
   Cancellation,
+  Completed,
+  CompletedBefore,
   EndedBefore,
   GenerationEnd,
   GenerationFilter,
@@ -72,8 +84,12 @@ export function createGenerations(database: Database, ledger: Ledger) {
     return { kind: "started", generation: get(known.generation), remaining_credits, replayed: true };
   };
 
+  const accountOf = (id: string) =>
+    database.get("SELECT account FROM generations WHERE id = ?", id)?.account as string | undefined;
+
   return {
     findStart,
+    accountOf,
     /** Debits the account, and adds the generation and its idempotency key. */
     start(generation: StoredGeneration, cost: number, idempotency: Idempotency | undefined): StartOutcome {
       const { id, account } = generation;
@@ -96,10 +112,11 @@ export function createGenerations(database: Database, ledger: Ledger) {
       );
       return joinImages(get(id).request.images, rows as { place: Value; source: Value }[]);
     },
-    generations({ account, before, limit }: OwnQuery): StoredGeneration[] {
-      const { condition, values } = where([["account = ?", account], olderThan(before)]);
+    generations({ account, order = "desc", after, limit }: OwnQuery): StoredGeneration[] {
+      const behind = order === "asc" ? newerThan(after) : olderThan(after);
+      const { condition, values } = where([["account = ?", account], behind]);
       const rows = database.all(
-        `SELECT ${columns} FROM generations ${condition} AND removed_at IS NULL ORDER BY number DESC LIMIT ?`,
+        `SELECT ${columns} FROM generations ${condition} AND removed_at IS NULL ORDER BY number ${order === "asc" ? "ASC" : "DESC"} LIMIT ?`,
         ...[...values, limit],
       );
       return rows.map(readRow);
@@ -133,7 +150,10 @@ export function createGenerations(database: Database, ledger: Ledger) {
         `SELECT state, count(*) AS count FROM generations ${every.condition} GROUP BY state`,
         ...every.values,
       );
-      const models = database.all(modelsOf);
+      const models =
+        filter.account === undefined
+          ? database.all(modelsOf)
+          : database.all(modelsOfAccount, filter.account, maxModelled);
       const newer = where([...matching({ ...filter, state }), newerThan(from)]);
       const [row] =
         from === undefined
@@ -182,13 +202,14 @@ export function createGenerations(database: Database, ledger: Ledger) {
         ...[at, id],
       );
     },
-    completedBefore({ before, limit }: EndedBefore): Pick<StoredGeneration, "id" | "media">[] {
+    completedBefore({ before, limit, after }: CompletedBefore): Completed[] {
       const rows = database.all(
-        `SELECT id, result FROM generations WHERE status = 'completed' AND removed_at IS NULL AND completed_at < ?
-         ORDER BY completed_at LIMIT ?`,
-        ...[before, limit],
+        `SELECT id, completed_at, result FROM generations
+         WHERE status = 'completed' AND removed_at IS NULL AND completed_at < ? AND (completed_at, id) > (?, ?)
+         ORDER BY completed_at, id LIMIT ?`,
+        ...[before, after?.completed_at ?? "", after?.id ?? "", limit],
       );
-      return rows.map(({ id, result }) => ({ id: String(id), media: JSON.parse(String(result)).media }));
+      return rows.map(readCompleted);
     },
     forget({ before, limit }: EndedBefore): number {
       const rows = database.all(
@@ -209,8 +230,11 @@ export function createGenerations(database: Database, ledger: Ledger) {
       for (const table of ["images", "search"]) database.run(`DELETE FROM ${table} WHERE ${ofThese}`, numbers);
       return database.run(`DELETE FROM generations WHERE number IN ${these}`, numbers);
     },
-    /** Returns false, and changes nothing, when the generation had ended before, or cannot be cancelled so. Throws when there is no such generation. */
-    end(id: string, end: GenerationEnd, cancelled?: Pick<Cancellation, "engine">): boolean {
+    /**
+     * Returns the generation's account; `undefined`, and changes nothing, when the generation had ended before, or cannot be cancelled so. Throws
+     * when there is no such generation.
+     */
+    end(id: string, end: GenerationEnd, cancelled?: Pick<Cancellation, "engine">): string | undefined {
       const { status, completed_at, error, error_code, media, cost, isRefunded } = end;
       const update =
         "UPDATE generations SET status = ?, state = ?, completed_at = ?, result = ? WHERE id = ? AND status = 'processing'";
@@ -224,7 +248,7 @@ export function createGenerations(database: Database, ledger: Ledger) {
       if (changes > 0 && error !== null)
         database.run(`UPDATE search SET text = text || ? WHERE generation = ${numberOf}`, searchText("", error), id);
       if (changes > 0 && isRefunded) ledger.refund(id);
-      return changes > 0;
+      return changes > 0 ? accountOf(id) : undefined;
     },
   };
 }
@@ -236,6 +260,11 @@ const modelsOf = `
     UNION ALL SELECT (SELECT min(model) FROM generations WHERE model > models.model) FROM models WHERE model IS NOT NULL
   )
   SELECT model FROM models WHERE model IS NOT NULL`;
+
+/** Without an index, the model of each is read out of its request: so only the newest count. */
+const modelsOfAccount = `
+  SELECT DISTINCT model FROM (SELECT model FROM generations WHERE account = ? ORDER BY number DESC LIMIT ?)
+  ORDER BY model`;
 
 /** How far the generations before another one, or after it, are counted. */
 const maxCounted = 1_000;

@@ -1,4 +1,5 @@
-import { mkdir, open, rm } from "node:fs/promises";
+import { fstatSync, openSync, rmSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
 import type { OnTrouble } from "../../trouble.ts";
 import { type Change, endChanges } from "../change.ts";
 import type { Cancellation, Store } from "../store.ts";
@@ -31,22 +32,30 @@ export async function openStore(file: string, onTrouble: OnTrouble = () => {}): 
     publish(...changesOf(value));
     return value;
   };
+  /** A change of a generation, unless it was forgotten meanwhile. */
+  const changeOf = (kind: "generation" | "callback", id: string): Change[] => {
+    const account = generations.accountOf(id);
+    return account === undefined ? [] : [{ kind, id, account }];
+  };
   const finish = (id: string, { end, delivery }: Omit<Cancellation, "engine">, cancelled?: Cancellation) =>
     write(
       () => {
-        const isEnded = generations.end(id, end, cancelled);
-        if (isEnded && delivery) deliveries.add(delivery);
-        return isEnded;
+        const account = generations.end(id, end, cancelled);
+        if (account !== undefined && delivery) deliveries.add(delivery);
+        return account;
       },
-      (isEnded) => (isEnded ? endChanges(id, { ...end, isCancelled: cancelled !== undefined }, delivery) : []),
-    );
+      (account) =>
+        account === undefined
+          ? []
+          : endChanges({ id, account }, { ...end, isCancelled: cancelled !== undefined }, delivery),
+    ).then((account) => account !== undefined);
   return {
     check: () => commits.write(() => touch(database)),
     account: async (keyHash) => ledger.accountOf(keyHash),
     addAccount: (account) =>
       write(
         () => ledger.addAccount(account),
-        () => [{ kind: "credits" }],
+        () => [{ kind: "credits", account: account.name }],
       ),
     removeKeys: (keys) => commits.write(() => ledger.removeKeys(keys)),
     balance: async (account) => ledger.balance(account),
@@ -55,7 +64,10 @@ export async function openStore(file: string, onTrouble: OnTrouble = () => {}): 
         () => generations.start(generation, cost, idempotency),
         (outcome) =>
           outcome.kind === "started" && !outcome.replayed
-            ? [{ kind: "generation", id: generation.id }, { kind: "credits" }]
+            ? [
+                { kind: "generation", id: generation.id, account: generation.account },
+                { kind: "credits", account: generation.account },
+              ]
             : [],
       ),
     findStart: async (account, idempotency) => generations.findStart(account, idempotency),
@@ -64,35 +76,35 @@ export async function openStore(file: string, onTrouble: OnTrouble = () => {}): 
     keepCheckpoint: (id, checkpoint) =>
       write(
         () => generations.keepCheckpoint(id, checkpoint),
-        () => [{ kind: "generation", id }],
+        () => changeOf("generation", id),
       ),
     finish: (id, end, delivery) => finish(id, { end, delivery }),
     cancel: (id, cancellation) => finish(id, cancellation, cancellation),
     remove: (id, at) =>
       write(
         () => generations.remove(id, at),
-        () => [{ kind: "generation", id }],
+        () => changeOf("generation", id),
       ),
     star: (id, isStarred) =>
       write(
         () => generations.star(id, isStarred),
-        () => [{ kind: "generation", id }],
+        () => changeOf("generation", id),
       ),
     completedBefore: async (query) => generations.completedBefore(query),
     forget: (query) =>
       write(
         () => generations.forget(query),
-        (count) => (count > 0 ? [{ kind: "credits" }] : []),
+        (count) => (count > 0 ? [{ kind: "credits", account: null }] : []),
       ),
     recordAttempt: (id, attempt, next_at) => commits.write(() => deliveries.record(id, attempt, next_at)),
     resend: (generation, at) =>
       write(
         () => deliveries.resend(generation, at),
-        (delivery) => (delivery ? [{ kind: "callback", id: generation }] : []),
+        (delivery) => (delivery ? [{ kind: "callback", id: generation, account: delivery.account }] : []),
       ),
     resendGivenUp: async (filter, at) => {
       // Of all of them the sender hears once: each attempt is told of by itself.
-      const changes = (ids: string[]) => ids.slice(0, 1).map((id) => ({ kind: "callback", id }) as const);
+      const changes = (ids: string[]) => ids.slice(0, 1).flatMap((id) => changeOf("callback", id));
       return (await write(() => deliveries.resendGivenUp(filter, at), changes)).length;
     },
     generations: async (query) => generations.generations(query),
@@ -107,7 +119,7 @@ export async function openStore(file: string, onTrouble: OnTrouble = () => {}): 
     addCredits: (change) =>
       write(
         () => ledger.addCredits(change),
-        () => [{ kind: "credits" }],
+        () => [{ kind: "credits", account: change.account }],
       ),
     setLimits: (account, limits) => commits.write(() => ledger.setLimits(account, limits)),
     claim: async (wanted, among) => claims.find(wanted, among),
@@ -122,13 +134,16 @@ export async function openStore(file: string, onTrouble: OnTrouble = () => {}): 
     },
     publish,
     async backup() {
-      const copy = `${file}.backup`;
-      await rm(copy, { force: true });
-      // Nothing else happens meanwhile: about a second for 100 MB.
-      database.run("VACUUM INTO ?", copy);
-      // Without its name it goes with this process.
-      const handle = await open(copy).finally(() => rm(copy, { force: true }));
-      return { size: (await handle.stat()).size, body: handle.createReadStream() };
+      const copy = copyOf(file);
+      // Nothing else happens meanwhile, no other copy either: about a second for 100 MB.
+      try {
+        database.run("VACUUM INTO ?", copy);
+        const fd = openSync(copy, "r");
+        return { size: fstatSync(fd).size, fd };
+      } finally {
+        // Without its name it goes with this process.
+        removeCopy(copy);
+      }
     },
     async close() {
       await commits.close();
@@ -137,8 +152,20 @@ export async function openStore(file: string, onTrouble: OnTrouble = () => {}): 
   };
 }
 
+/** Where a copy is for as long as it is made. */
+function copyOf(file: string): string {
+  return `${file}.backup`;
+}
+
+/** One that failed has left a journal, which SQLite would play back into the next one. */
+function removeCopy(copy: string): void {
+  for (const each of [copy, `${copy}-journal`]) rmSync(each, { force: true });
+}
+
 async function openChecked(file: string): Promise<Database> {
   const afterCrash = await removeLock(file);
+  // Of a process that was killed while it made one.
+  removeCopy(copyOf(file));
   let database: Database | undefined;
   try {
     database = await openDatabase(file);

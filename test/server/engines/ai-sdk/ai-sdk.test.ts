@@ -1,17 +1,20 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { usage } from "../../../../src/errors.ts";
 import type { Io } from "../../../../src/io.ts";
 import { createAiSdkEngine } from "../../../../src/server/engines/ai-sdk/ai-sdk.ts";
 import type { SdkPackage } from "../../../../src/server/engines/ai-sdk/package.ts";
 import { checkEngine } from "../../../../src/server/engines/check.ts";
 import { createVirtualClock } from "../../../clock.ts";
-import { json } from "../videos/fakes/fake.ts";
-import { createTestEngine, timeoutMs } from "../videos/run.ts";
-import { video } from "./providers.ts";
+import { json, refusedConnection } from "../videos/fakes/fake.ts";
+import { createTestEngine, type EngineOptions, timeoutMs } from "../videos/run.ts";
+import { openVideo, video } from "./providers.ts";
 
 // Packages that are no real ones. `test/foreign` has those of npm.
 
-function createPackage(doStart: (send: () => Promise<Response>) => Promise<unknown>, told: unknown = {}): SdkPackage {
+function createPackage(
+  doStart: (send: () => Promise<Response>) => Promise<unknown>,
+  told: (fetch: typeof globalThis.fetch) => unknown = () => ({}),
+): SdkPackage {
   return {
     version: "1.0.0",
     openModel: (id, fetch) => ({
@@ -20,12 +23,12 @@ function createPackage(doStart: (send: () => Promise<Response>) => Promise<unkno
         const send = () => fetch(`https://api.test/${id}`, { method: "POST", body: "{}" });
         return { operation: "job1", warnings: [], ...((await doStart(send)) as object) } as never;
       },
-      doStatus: async () => told as never,
+      doStatus: async () => (await told(fetch)) as never,
     }),
   };
 }
 
-async function startMadeUp(made: SdkPackage, answer: () => Response) {
+async function startMadeUp(made: SdkPackage, answer: () => Response, options: EngineOptions = {}) {
   let requests = 0;
   const fetch: Io["fetch"] = async (_url, { signal } = {}) => {
     signal?.throwIfAborted();
@@ -33,8 +36,9 @@ async function startMadeUp(made: SdkPackage, answer: () => Response) {
     return answer();
   };
   const engine = await createTestEngine(fetch, {
+    ...options,
     create: (io, onNote) => {
-      const options = {
+      const engine = {
         packageName: "made-up",
         upstreamModel: "x",
         timeoutMs,
@@ -42,7 +46,7 @@ async function startMadeUp(made: SdkPackage, answer: () => Response) {
         models: ["wan-2.5"],
         concurrency: 1,
       };
-      return createAiSdkEngine(options, io, async () => made);
+      return createAiSdkEngine(engine, io, async () => made);
     },
   });
   return { ...engine, requests: () => requests };
@@ -98,8 +102,68 @@ test("a package that cannot be used fails a video before anything is sent, and i
 test("what a package warns of is told to the owner, and a video in its reply is saved", async () => {
   const warnings = [{ type: "unsupported", feature: "fps", details: "The model has 24." }];
   const completed = { status: "completed", videos: [{ type: "binary", data: video, mediaType: "video/mp4" }] };
-  const made = createPackage((send) => send().then(() => ({ warnings })), completed);
+  const made = createPackage(
+    (send) => send().then(() => ({ warnings })),
+    () => completed,
+  );
   const { make, notes } = await startMadeUp(made, () => json(200, {}));
   expect(await make()).toMatchObject({ outcome: "made", video: Buffer.from(video) });
   expect(notes).toEqual(["made-up warns: fps: The model has 24."]);
+});
+
+/** As @ai-sdk/google 4.0 reads an operation of Veo: whatever is done and has no sample is an error that it throws. */
+const google = createPackage(
+  (send) => send(),
+  async (fetch) => {
+    const operation = (await (await fetch("https://api.test/operations/1")).json()) as GoogleOperation;
+    if (!operation.done) return { status: "pending" };
+    const url = operation.response?.generateVideoResponse?.generatedSamples?.[0]?.video.uri;
+    if (url === undefined) throw new Error(`No videos in response. Response: ${JSON.stringify(operation)}`);
+    return { status: "completed", videos: [{ type: "url", url, mediaType: "video/mp4" }] };
+  },
+);
+
+type GoogleOperation = {
+  done?: boolean;
+  response?: { generateVideoResponse?: { generatedSamples?: { video: { uri: string } }[] } };
+};
+
+describe("a look at Google", () => {
+  const reason = "The prompt could not be used: it may violate the usage policies. Support codes: 58061214";
+  const done = (response: object) => json(200, { name: "operations/1", done: true, response });
+
+  test.each<[string, object, string]>([
+    [
+      "with the reason",
+      { generateVideoResponse: { raiMediaFilteredCount: 1, raiMediaFilteredReasons: [reason] } },
+      reason,
+    ],
+    ["without a reason", { generateVideoResponse: { raiMediaFilteredCount: 1 } }, "no reason was given"],
+    ["as Vertex tells it", { raiMediaFilteredReasons: [reason], raiMediaFilteredCount: 1, videos: [] }, reason],
+  ])("at a video that the filter has blocked fails at once, %s", async (_name, response, words) => {
+    const { make } = await startMadeUp(google, () => done(response));
+    const { outcome, seconds } = await make();
+    expect([outcome, seconds]).toEqual([`the filter of made-up has blocked this video: ${words}`, 0]);
+  });
+
+  test("at a format that the package cannot read keeps the job for days, and says so in the provider's words", async () => {
+    const dayMs = 24 * 3_600_000;
+    const clock = createVirtualClock();
+    const sample = { video: { uri: "https://cdn.test/1.mp4" } };
+    const answer = () => {
+      // A short outage in between says no more about the video than it would have before.
+      if (Math.abs(clock.now() - 1.5 * dayMs) < 60_000) throw refusedConnection();
+      return done(
+        clock.now() < 2 * dayMs ? { videos: [sample] } : { generateVideoResponse: { generatedSamples: [sample] } },
+      );
+    };
+    const { make, notes, requests } = await startMadeUp(google, answer, { clock, open: openVideo });
+    expect(await make()).toMatchObject({ outcome: "made", video: Buffer.from(video) });
+    expect(notes).toEqual([
+      expect.stringMatching(
+        /^made-up answers about this video, but its reply could not be read: No videos in response\. .*"uri":"https:\/\/cdn\.test\/1\.mp4".*\. Retrying\.$/,
+      ),
+    ]);
+    expect(requests()).toBeLessThan(2 * 24 * 60 * 2 + 50);
+  });
 });

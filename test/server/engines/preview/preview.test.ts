@@ -11,7 +11,7 @@ import { aTask } from "./requests.ts";
 /** What a render is told and tells, but for what is given. */
 function anOffer(changes: Partial<RenderOptions> = {}): RenderOptions {
   const signal = new AbortController().signal;
-  return { resume: undefined, checkpoint: async () => {}, progress: () => {}, signal, ...changes };
+  return { resume: undefined, checkpoint: async () => {}, confirm() {}, progress: () => {}, signal, ...changes };
 }
 
 /** An engine whose worker writes the prompt to its file and then does something. */

@@ -60,6 +60,18 @@ test("a paid job is not given up while it waits for hours, or while there is no 
   expect(polls).toBeLessThan(9 * 60 * 4);
 });
 
+test("a paid job whose reply cannot be read, as after a change of its format, is not given up", async () => {
+  const dayMs = 24 * 3_600_000;
+  const { make, clock, notes } = await start({
+    fault: ({ route }) =>
+      route === "poll" && clock.now() < 2 * dayMs ? Response.json({ data: { state: "completed" } }) : undefined,
+  });
+  expect((await make()).outcome).toBe("made");
+  expect(notes).toEqual([
+    "http://gpu.test:8091 answers about this video, but its reply could not be read: HTTP 200. Retrying.",
+  ]);
+});
+
 test("what the start leaves open is left to the model", () => {
   const request = { prompt: "a fox", model: "veo-3.1", aspectRatio: "16:9", duration: 5, extras: {} };
   const open = { ...request, resolution: "480p" as const, unset: ["duration", "resolution", "aspectRatio"] as const };

@@ -55,6 +55,7 @@ export type MakeOptions = {
   traceparent?: string;
   resume?: RenderOptions["resume"];
   signal?: AbortSignal;
+  confirm?: RenderOptions["confirm"];
 };
 
 /** What came of one generation. */
@@ -91,7 +92,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
 
   async function make(made: MakeOptions = {}): Promise<Made> {
     const { prompt = "a fox", extras = {}, unset = [], images = [], resume, traceparent } = made;
-    const { signal = new AbortController().signal } = made;
+    const { signal = new AbortController().signal, confirm = () => {} } = made;
     const request = {
       prompt,
       model: "wan-2.5",
@@ -112,6 +113,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
         {
           resume,
           signal,
+          confirm,
           progress: (percent) => void percents.push(percent),
           checkpoint: async (kept) =>
             void checkpoints.push(kept?.state === "submitted" ? kept.job : (kept?.state ?? null)),

@@ -15,13 +15,17 @@ type Answer = (address: string, count: number) => ReturnType<NonNullable<FakeOpt
 const video = () => new Response(Buffer.from(tinyMp4("a fox")), { headers: { "Content-Length": "41" } });
 const bytes = Buffer.from(tinyMp4("a fox"));
 
-type Settings = EngineOptions & { told?: (poll: number) => string; fetch?: (next: Io["fetch"]) => Io["fetch"] };
+type Settings = EngineOptions & {
+  told?: (poll: number) => string;
+  poll?: () => Response | undefined;
+  fetch?: (next: Io["fetch"]) => Io["fetch"];
+};
 
 /**
  * An engine whose one job is completed; `answer` is asked for each download, by its address and count from 1, and `undefined` is the video. `told`
- * is the `url` of the job, by its poll.
+ * is the `url` of the job, by its poll; `poll` answers in its place.
  */
-async function start(answer: Answer, { told, fetch = (next) => next, ...options }: Settings = {}) {
+async function start(answer: Answer, { told, poll, fetch = (next) => next, ...options }: Settings = {}) {
   const clock = options.clock ?? createVirtualClock();
   const downloads: string[] = [];
   const opened: string[] = [];
@@ -32,7 +36,8 @@ async function start(answer: Answer, { told, fetch = (next) => next, ...options 
   };
   const fake = createSglang({
     fault({ route, request }) {
-      if (route === "poll") return json(200, { id: "1", status: "completed", url: told?.(++polls) ?? null });
+      if (route === "poll")
+        return poll?.() ?? json(200, { id: "1", status: "completed", url: told?.(++polls) ?? null });
       if (route === "create" || request.url.endsWith("/v1/models")) return undefined;
       keys.push(request.headers.get("Authorization"));
       return Promise.resolve(count(request.url)).then((reply) => reply ?? video());
@@ -59,7 +64,9 @@ async function start(answer: Answer, { told, fetch = (next) => next, ...options 
 
 const page = () => new Response("<html>Sign in</html>", { headers: { "Content-Type": "text/html" } });
 const gone = (reason: string) =>
-  new RegExp(`^http://gpu\\.test:8091 made this video, but it could not be downloaded: ${reason}`);
+  new RegExp(
+    `^http://gpu\\.test:8091 made this video, but it could not be downloaded from https?://[^\\s?]+: ${reason}`,
+  );
 
 describe.each([400, 404, 409, 422])("/content with HTTP %i", (status) => {
   const notReady = () => json(status, { detail: "Generation is still in-progress" });
@@ -69,11 +76,25 @@ describe.each([400, 404, 409, 422])("/content with HTTP %i", (status) => {
     expect(await make()).toMatchObject({ outcome: "made", video: bytes });
   });
 
-  test("fails after 30 s", async () => {
+  test("is asked again for 30 min, less often, and its owner is told once", async () => {
+    const { make, clock, notes, downloads } = await start(() => (clock.now() < 29 * 60_000 ? notReady() : undefined));
+    expect(await make()).toMatchObject({ outcome: "made", video: bytes });
+    expect(notes).toEqual([
+      expect.stringMatching(
+        new RegExp(
+          `^http://gpu\\.test:8091 has made a video that cannot be fetched from http://gpu\\.test:8091/v1/videos/0+1/content: HTTP ${status}: Generation is still in-progress\\. Retrying\\.$`,
+        ),
+      ),
+    ]);
+    expect(downloads.length).toBeLessThan(150);
+  });
+
+  test("fails after 30 min", async () => {
     const { make } = await start(notReady);
     const { outcome, seconds } = await make();
     expect(outcome).toMatch(gone(`HTTP ${status}: Generation is still in-progress$`));
-    expect(seconds).toBeLessThan(32);
+    expect(seconds).toBeGreaterThan(1_790);
+    expect(seconds).toBeLessThan(1_840);
   });
 });
 
@@ -134,7 +155,7 @@ describe.each<[string, Answer, string]>([
   ["a cut reply", () => ({ reply: video(), bytes: 20 }), "ECONNRESET"],
   ["a reset", () => "drop", "ECONNRESET"],
   ["an HTTP 503", () => json(503, { detail: "busy" }), "HTTP 503: busy"],
-  ["an HTTP 403", () => json(403, {}), "HTTP 403"],
+  ["an HTTP 429", () => json(429, {}), "HTTP 429"],
 ])("%s", (_name, answer, reason) => {
   test("is fetched again", async () => {
     const { make, downloads } = await start((address, count) => (count < 3 ? answer(address, count) : undefined));
@@ -142,13 +163,60 @@ describe.each<[string, Answer, string]>([
     expect(downloads).toHaveLength(3);
   });
 
-  test("fails after 30 min", async () => {
-    const { make } = await start(answer);
-    const { outcome, seconds } = await make();
-    expect(outcome).toMatch(gone(`${reason}$`));
-    expect(seconds).toBeGreaterThan(1_800);
-    expect(seconds).toBeLessThan(1_840);
+  test("is fetched again for days, and its owner is told where", async () => {
+    const isOver = () => clock.now() > 3 * 24 * 3_600_000;
+    const { make, clock, notes } = await start((address, count) => (isOver() ? undefined : answer(address, count)));
+    expect(await make()).toMatchObject({ outcome: "made", video: bytes });
+    const where = `has made a video that cannot be fetched from ${engineUrl}/v1/videos/${"0".repeat(31)}1/content`;
+    expect(notes).toEqual([`${engineUrl} ${where}: ${reason}. Retrying.`]);
   });
+});
+
+test("an address that is denied is fetched again for 30 min", async () => {
+  const { make, notes } = await start(() => json(403, { message: "Request has expired" }), {
+    told: () => "https://cdn.test/1.mp4?sig=canary",
+  });
+  const { outcome, seconds } = await make();
+  const reason = "from https://cdn.test/1.mp4: HTTP 403: Request has expired";
+  expect(outcome).toBe(`http://gpu.test:8091 made this video, but it could not be downloaded ${reason}`);
+  expect(notes).toEqual([`http://gpu.test:8091 has made a video that cannot be fetched ${reason}. Retrying.`]);
+  expect(seconds).toBeGreaterThan(1_790);
+  expect(seconds).toBeLessThan(1_840);
+});
+
+test("a video whose job its server has forgotten meanwhile is not fetched for longer than 30 s", async () => {
+  let isForgotten = false;
+  const answer = () => {
+    isForgotten = true;
+    return json(404, { detail: "Video not found" });
+  };
+  const { make } = await start(answer, { poll: () => (isForgotten ? json(404, { detail: "Not found" }) : undefined) });
+  const { outcome, seconds } = await make();
+  expect(outcome).toMatch(gone("HTTP 404: Video not found$"));
+  expect([seconds >= 30, seconds < 33]).toEqual([true, true]);
+});
+
+test("a job that rare looks missed during other trouble is not forgotten", async () => {
+  let polls = 0;
+  const { make } = await start(
+    (_address, count) => {
+      if (count < 8) return json(503, {});
+      return count === 8 ? json(404, {}) : undefined;
+    },
+    { poll: () => (polls++ > 0 ? json(404, { detail: "Not found" }) : undefined) },
+  );
+  expect((await make()).outcome).toBe("made");
+});
+
+test("a job that is told as running again, once its video cannot be fetched, keeps its address", async () => {
+  let polls = 0;
+  const poll = () => (polls++ > 0 ? json(200, { id: "1", status: "in_progress" }) : undefined);
+  const { make, opened } = await start((_address, count) => (count < 3 ? json(503, {}) : undefined), {
+    poll,
+    told: () => "https://cdn.test/1.mp4",
+  });
+  expect((await make()).outcome).toBe("made");
+  expect(opened).toEqual(Array(3).fill("https://cdn.test/1.mp4"));
 });
 
 test.each<[string, () => Response, string]>([

@@ -187,6 +187,16 @@ test.each([
   expect([outcome, video]).toEqual(["made", Buffer.from(tinyMp4("a fox"))]);
 });
 
+test("a claim that another process may have is no claim: the create is not sent, and may be taken later", async () => {
+  const { make, posts } = await start({ kind: "sglang" });
+  const confirm = () => {
+    throw new Error("another process may have taken over this generation");
+  };
+  const { outcome, checkpoints } = await make({ confirm });
+  expect(outcome).toBe("not taken: another process may have taken over this generation");
+  expect([checkpoints, posts()]).toEqual([["submitting", null], 0]);
+});
+
 describe("the stop of the service", () => {
   const stopped = new Error("the service is stopping");
 

@@ -49,7 +49,7 @@ test("once the video is safe before it, its files behind it are removed", async 
   };
   const outcome = await before.engine.render(
     { request: { ...request, extras: {} }, images: [], file, thumbnail: `${file}.png` },
-    { resume: undefined, signal: never, progress() {}, checkpoint: async () => {} },
+    { resume: undefined, signal: never, confirm() {}, progress() {}, checkpoint: async () => {} },
   );
   expect(behind.rendered[0]?.request).toMatchObject({ aspectRatio: "30:53", duration: 2.5, resolution: "480p" });
   if (outcome.kind === "made") await outcome.discard?.(never);
@@ -78,6 +78,11 @@ test.each([
   expect((await before.make({ prompt })).outcome).toMatch(says);
 });
 
+test("what is unclear behind it is unclear: an engine there may have charged for it", async () => {
+  const { before } = await createChain({ render: async () => ({ kind: "unclear", reason: "HTTP 502" }) });
+  expect((await before.make()).outcome).toMatch(/^unclear: it is unclear whether fake makes this video \(HTTP 502\)/);
+});
+
 test("a job is stopped there, and what was paid comes back on both", async () => {
   const { behind, before } = await createChain();
   const making = before.make();
@@ -95,7 +100,7 @@ test("what is cancelled behind it fails for no fault of the request: the engine 
   await behind.cancel(id);
   const task = { images: [], file: "/none/0.mp4", thumbnail: "/none/0.png", request: {} as never };
   const resume = { state: "submitted", job: id } as const;
-  await expect(before.engine.render(task, { resume, checkpoint, progress() {}, signal: never })).rejects.toThrow(
-    "cancelled",
-  );
+  await expect(
+    before.engine.render(task, { resume, checkpoint, confirm() {}, progress() {}, signal: never }),
+  ).rejects.toThrow("cancelled");
 });

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type Clock, systemClock } from "../../../../src/io.ts";
 import type { Change } from "../../../../src/server/store/change.ts";
@@ -234,6 +235,21 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(made.all).toHaveLength(2);
   });
 
+  test("a claim is confirmed only while no other process can have it: a suspended process sends nothing", async () => {
+    const { url, start } = await createProcesses();
+    const { id } = await start();
+    let pausedMs = 0;
+    const never = (_ms: number, signal?: AbortSignal) =>
+      new Promise<void>((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
+    const clock = { now: () => systemClock.now() + pausedMs, date: systemClock.date, sleep: never };
+    const { store } = await open(url, { process: "a", clock });
+    const [claim] = await store.claim(wanted, { limit: 1, except: [] });
+    expect(claim?.id).toBe(id);
+    expect(claim?.confirm).not.toThrow();
+    pausedMs = 10_000;
+    expect(claim?.confirm).toThrow("another process may have taken over this generation");
+  });
+
   test("what another process has had meanwhile is not written to, also when that one has released it", async () => {
     const { store, begin, start, forget, made } = await createProcesses();
     const { id } = await start();
@@ -346,7 +362,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     const [a] = [await begin("a", { room: () => 0 }), await begin("b", { room: () => 0 })];
     // What is told before a process listens is missed.
     const isListening = (process: string) => changes.until((each) => each.process === process);
-    const progress = { kind: "progress", id: "1", percent: 7 } as const;
+    const progress = { kind: "progress", id: "1", percent: 7, account: "local" } as const;
     const ring = new AbortController();
     onTestFinished(() => ring.abort());
     void (async () => {
@@ -360,10 +376,12 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     const generation = await start();
     await finish(generation);
     for (const process of ["a", "b"])
-      for (const change of [progress, { kind: "credits" }, { kind: "generation", id: generation.id }])
-        await changes.until(
-          (each) => each.process === process && JSON.stringify(each.change) === JSON.stringify(change),
-        );
+      for (const change of [
+        progress,
+        { kind: "credits", account: "local" },
+        { kind: "generation", id: generation.id, account: "local" },
+      ])
+        await changes.until((each) => each.process === process && isDeepStrictEqual(each.change, change));
   });
 
   test.each(["SIGINT", "SIGKILL"] as const)(

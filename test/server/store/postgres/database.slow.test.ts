@@ -81,6 +81,19 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
     expect(troubles).toEqual([]);
   });
 
+  test("a statement that takes too long is to be tried again, and is told of as that", async () => {
+    const { database, troubles, cut } = await openWithTroubles();
+    for (let i = 0; i < 2; i++)
+      await expect(database.query("SET statement_timeout = 1; SELECT pg_sleep(1)")).rejects.toMatchObject({
+        isUnavailable: true,
+      });
+    expect(troubles).toEqual(["The database is too slow"]);
+    await database.query("SELECT 1");
+    const broken = database.transaction(() => cut("idle in transaction"));
+    await expect(broken).rejects.toMatchObject({ isUnavailable: true });
+    expect(troubles).toEqual(["The database is too slow", "The database is away"]);
+  });
+
   test("an outage is told of once, and the time since then is known", async () => {
     const { database, troubles } = await openWithTroubles();
     await database.query("SELECT 1");

@@ -14,7 +14,7 @@ describe("behind PgBouncer", { skip: postgresPrograms === undefined || pgBouncer
     const heard = new Promise((resolve) => two.listen((change) => change.kind === "generation" && resolve(change.id)));
     const generation = newGeneration();
     // What is told before it listens is missed.
-    const telling = setInterval(() => one.publish({ kind: "generation", id: "early" }), 50);
+    const telling = setInterval(() => one.publish({ kind: "generation", id: "early", account: "local" }), 50);
     await heard;
     clearInterval(telling);
     await one.start(generation, cost, undefined);

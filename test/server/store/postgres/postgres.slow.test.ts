@@ -1,12 +1,17 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { systemIo } from "../../../../src/cli/system.ts";
 import { systemClock } from "../../../../src/io.ts";
+import { openFolder } from "../../../../src/server/media/folder.ts";
+import { openSharedService } from "../../../../src/server/serve.ts";
 import type { Query, Row } from "../../../../src/server/store/postgres/database.ts";
 import { createLedger } from "../../../../src/server/store/postgres/ledger.ts";
 import { openPostgres } from "../../../../src/server/store/postgres/postgres.ts";
+import { makeFolder } from "../../../folder.ts";
 import { postgresPrograms } from "../../../needs.ts";
 import { query } from "../../../postgres.ts";
+import { fakeEngine } from "../../service.ts";
 import { completed, cost, newDelivery, newGeneration } from "../records.ts";
 import { open, useServer } from "./open.ts";
 
@@ -237,12 +242,76 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     );
     const first = secrets.findIndex(({ isFirst }) => isFirst);
     for (const [i, each] of secrets.entries())
-      expect(each).toEqual({ isFirst: i === first, webhookSecret: `webhook ${first}`, pageSecret: `page ${first}` });
+      expect(each).toEqual({ isFirst: i === first, webhookSecret: `webhook ${first}` });
+    for (const { pageSecret } of processes) expect(await pageSecret()).toBe(`page ${first}`);
     const { store } = await open(url);
     const accounts = await Promise.all(secrets.map((_, i) => store.account(`hash ${i}`)));
     expect(accounts).toEqual(secrets.map(({ isFirst }) => (isFirst ? "local" : undefined)));
     expect(await store.balance("local")).toBe(100 + first);
     expect(await sumOf(url)).toEqual({ sum: 100 + first, debits: 0 });
+  });
+
+  test("a rotation ends the owner's key, sessions and links, with every process", async () => {
+    const url = await server().createDatabase();
+    let aheadMs = 0;
+    const io = { ...systemIo(), now: () => systemClock.now() + aheadMs };
+    const run = async (rotate: boolean) => {
+      const service = await openSharedService(
+        {
+          ...{ database: url, rotate, engines: [fakeEngine()], host: "127.0.0.1", isLoopback: true, hasPage: true },
+          ...{ ports: { api: 0, media: 0 }, pace: "fast", onDelivery: () => {}, onNote: () => {} },
+          openVideos: async () => openFolder({ folder: makeFolder() }),
+        },
+        io,
+      );
+      onTestFinished(() => service.close(0));
+      const { address, pageUrl = "" } = service;
+      const ask = async (path: string, headers = {}) => service.api(new Request(address.base_url + path, { headers }));
+      const status = async (path: string, headers = {}) => (await ask(path, headers)).status;
+      return { key: address.api_key, ask, status, token: new URL(pageUrl).search, port: new URL(pageUrl).port };
+    };
+    const [one, other] = [await run(false), await run(false)];
+    const signIn = async ({ ask, token, port }: typeof one) => {
+      const [cookie = ""] = (await ask(`/${token}`)).headers.getSetCookie();
+      const session = cookie.split(";")[0]?.replace(/^\w+/, "") ?? "";
+      return { Cookie: [one, other].map((each) => `vidgen_page_${each.port}${session}`).join("; "), port };
+    };
+    const cookies = await signIn(one);
+    const key = { Authorization: `Bearer ${one.key}` };
+    const answers = async (process: typeof one) => [
+      await process.status("/", cookies),
+      await process.status(`/${one.token}`),
+      await process.status("/api/generation-status", key),
+    ];
+    for (const each of [one, other]) expect(await answers(each)).toEqual([200, 200, 400]);
+    const rotated = await run(true);
+    aheadMs = 5_001;
+    for (const each of [one, other]) expect(await answers(each)).toEqual([401, 401, 401]);
+    for (const each of [one, other, rotated]) expect(await each.status(`/${rotated.token}`)).toBe(200);
+    const later = await run(false);
+    expect(await later.status(`/${rotated.token}`)).toBe(200);
+    expect(await one.status("/api/generation-status", { Authorization: `Bearer ${rotated.key}` })).toBe(400);
+  });
+
+  test("of processes that rotate at once, one has the key and the page's secret that count", async () => {
+    const url = await server().createDatabase();
+    const processes = await Promise.all(Array.from({ length: 5 }, () => open(url)));
+    const valuesOf = (name: string) => {
+      const account = { name: "local", keyHash: `hash ${name}`, credits: 100 };
+      return { account, webhookSecret: `webhook ${name}`, pageSecret: `page ${name}` };
+    };
+    await processes[0]?.initialize(valuesOf("first"));
+    await Promise.all(processes.map(({ initialize }, i) => initialize(valuesOf(`${i}`), { rotate: true })));
+    const keys = await query(url, "SELECT hash FROM vidgen.keys");
+    const secrets = await query(url, "SELECT value FROM vidgen.settings WHERE name = 'page_secret'");
+    expect([keys, secrets]).toMatchObject([
+      [{ hash: expect.stringMatching(/^hash \d$/) }],
+      [{ value: String(keys[0]?.hash).replace("hash", "page") }],
+    ]);
+    expect(await query(url, "SELECT value FROM vidgen.settings WHERE name = 'webhook_secret'")).toEqual([
+      { value: "webhook first" },
+    ]);
+    expect(await sumOf(url)).toEqual({ sum: 100, debits: 0 });
   });
 
   test("a database of the first version is brought up to date: what waits is claimed as before", async () => {

@@ -1,7 +1,16 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import fs, { chmodSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import fs, {
+  chmodSync,
+  closeSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 import process from "node:process";
 import sqlite from "node-sqlite3-wasm";
 import { expect, onTestFinished, test } from "vitest";
@@ -321,6 +330,42 @@ test("a change that comes while another waits for its commit shares the sync", a
   expect(await store.account("hash")).toBeUndefined();
   await Promise.all([added, setCredits(store, "local", 5)]);
   expect(syncs).toBe(1);
+});
+
+/** The files beside a database, except its own. */
+function besides(file: string): string[] {
+  return readdirSync(dirname(file)).filter((name) => !/^service\.db(-wal)?(\.lock)?$/.test(name));
+}
+
+test("several copies at once are whole, and none leaves a file", async () => {
+  const file = await newFile();
+  const store = await openWith(1_000, file);
+  await store.start(newGeneration(), cost, undefined);
+  const copies = await Promise.all(Array.from({ length: 5 }, () => store.backup?.()));
+  for (const copy of copies) {
+    const bytes = readFileSync(copy?.fd ?? 0);
+    closeSync(copy?.fd ?? 0);
+    expect([bytes.length, bytes.toString("latin1", 0, 15)]).toEqual([copy?.size, "SQLite format 3"]);
+  }
+  expect(besides(file)).toEqual([]);
+});
+
+test("a copy for which there is no room leaves no file, nor does one of a process that was killed", async () => {
+  const file = await newFile();
+  writeFileSync(`${file}.backup`, "of a process that was killed");
+  const store = await openWith(1_000, file);
+  expect(besides(file)).toEqual([]);
+  for (let count = 0; count < 50; count++) await store.start(newGeneration(), cost, undefined);
+  let left = 10;
+  intercept("writeSync", () => {
+    if (--left < 0) throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
+  });
+  await expect(store.backup?.()).rejects.toMatchObject({ isUnavailable: true });
+  expect(besides(file)).toEqual([]);
+  left = Number.POSITIVE_INFINITY;
+  const copy = await store.backup?.();
+  expect(readFileSync(copy?.fd ?? 0)).toHaveLength(copy?.size ?? 0);
+  closeSync(copy?.fd ?? 0);
 });
 
 test.each(["fsyncSync", "writeSync"] as const)(

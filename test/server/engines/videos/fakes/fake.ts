@@ -263,7 +263,12 @@ export function refusedConnection(): RequestError {
 
 /** What is tested gets this as its `io.fetch`. */
 export function ioFetch(fake: Pick<Fake, "fetch">): Io["fetch"] {
-  return async (url, { method = "GET", headers = {}, body, signal } = {}) => {
+  return async (url, { method = "GET", headers = {}, body, signal, beforeSend } = {}) => {
+    try {
+      beforeSend?.();
+    } catch (error) {
+      throw new RequestError(error, { sent: false });
+    }
     const reply = fake.fetch(new Request(url, { method, headers, ...(body !== undefined && { body }) }));
     return signal ? unlessAborted(reply, signal) : reply;
   };

@@ -1,0 +1,157 @@
+import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
+import { checkBaseUrl, withScheme } from "../../client/credentials.ts";
+import { findDoubts } from "../../client/fields.ts";
+import { checkModel, defaultModel } from "../../client/models.ts";
+import { usage } from "../../errors.ts";
+import type { Io } from "../../io.ts";
+import { withDetails } from "../command.ts";
+import type { Context } from "../context.ts";
+import { checkEngine } from "../local.ts";
+import {
+  checkOutputSetting,
+  configPath,
+  readSaved,
+  type SettingName,
+  saveSetting,
+  settingNames,
+  settingVariables,
+} from "../settings.ts";
+
+export function addConfig(program: CommandUnknownOpts, context: Context): void {
+  const config = withDetails(
+    program
+      .command("config")
+      .helpCommand(false)
+      .summary("show and change the settings")
+      .description(
+        "Shows each setting, its value, and where that is from: the environment, the saved file or the default. Of the API key it shows the last characters alone; `vidgen login` changes it.",
+      ),
+    { examples: ["vidgen config", "vidgen config set model veo-3.1", "vidgen config unset output"] },
+  );
+  for (const add of [addList, addSet, addUnset]) add(config, context);
+}
+
+const nameArgument = () => new Argument("<setting>", "its name").choices(settingNames);
+
+function addList(config: CommandUnknownOpts, { io, output }: Context): void {
+  const command = config
+    .command("list", { isDefault: true })
+    .summary("show the settings")
+    .description("Shows each setting, its value, and where that is from.")
+    .action(async () => {
+      const rows = await findSettings(io);
+      const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
+      await output.result(await format(rows, width), rows);
+    });
+  withDetails(command, { examples: ["vidgen config", "vidgen config list --json"] });
+}
+
+function addSet(config: CommandUnknownOpts, context: Context): void {
+  const command = config
+    .command("set")
+    .summary("save a setting")
+    .description(
+      "Saves a setting for all commands from now on. A flag, and a variable of the environment, override it.",
+    )
+    .addArgument(nameArgument())
+    .argument("<value>", "its value; engines with spaces between them")
+    .action((name, value) => set(name, value, context));
+  withDetails(command, {
+    examples: [
+      "vidgen config set output clips/",
+      "vidgen config set engine openrouter",
+      "vidgen config set model ray-3",
+    ],
+  });
+}
+
+function addUnset(config: CommandUnknownOpts, { io, output }: Context): void {
+  const command = config
+    .command("unset")
+    .summary("remove a saved setting")
+    .description("Removes a saved setting, so that the default holds again.")
+    .addArgument(nameArgument())
+    .action(async (name) => {
+      const wasSet = (await readSaved(io))[name] !== undefined;
+      if (wasSet) await saveSetting(name, undefined, io);
+      await output.result("", { ok: true, setting: name, was_set: wasSet });
+      output.note(wasSet ? `Removed ${name} from ${configPath(io)}.` : `${name} was not set.`);
+      noteVariable(name, { io, output });
+    });
+  withDetails(command, { examples: ["vidgen config unset model"] });
+}
+
+async function set(name: SettingName, typed: string, { io, output }: Context): Promise<void> {
+  const value = await checkers[name](typed);
+  const saved = await readSaved(io);
+  const other = { engine: "base_url", base_url: "engine", model: undefined, output: undefined }[name];
+  if (other !== undefined && saved[other as SettingName] !== undefined)
+    throw usage(
+      `${configPath(io)} has ${other}; with ${name} beside it no command could choose. Nothing was saved.`,
+      `\`vidgen config unset ${other}\` removes it.`,
+    );
+  const path = await saveSetting(name, value, io);
+  await output.result("", { ok: true, setting: name, value });
+  output.note(`Saved ${name} = ${value} in ${path}.`);
+  for (const doubt of name === "model" ? findDoubts({ model: value }) : []) output.note(doubt);
+  noteVariable(name, { io, output });
+}
+
+/** Return the value as it is saved. Throw `usage` for one that cannot be used. */
+const checkers: Readonly<Record<SettingName, (value: string) => string | Promise<string>>> = {
+  base_url: (value) => checkBaseUrl(withScheme(value), "base_url"),
+  model: checkModel,
+  output: (value) => checkOutputSetting(value, "output"),
+  async engine(value) {
+    const specs = value.trim().split(/\s+/);
+    await checkEngine(specs);
+    return specs.join(" ");
+  },
+};
+
+function noteVariable(name: SettingName, { io, output }: Pick<Context, "io" | "output">): void {
+  const variable = settingVariables[name];
+  if (io.env[variable]) output.note(`${variable} is set and overrides it.`);
+}
+
+type Setting = { setting: string; value: string | null; source: string | null };
+
+/** Each setting as the next command finds it; of the key only its end. */
+async function findSettings(io: Io): Promise<Setting[]> {
+  const saved = await readSaved(io);
+  const find = (setting: SettingName, byDefault?: string): Setting => {
+    const variable = settingVariables[setting];
+    if (io.env[variable]) return { setting, value: io.env[variable], source: variable };
+    if (saved[setting] !== undefined) return { setting, value: saved[setting], source: configPath(io) };
+    return { setting, value: byDefault ?? null, source: byDefault === undefined ? null : "default" };
+  };
+  const baseUrl = find("base_url");
+  return [baseUrl, findKey(baseUrl.value, saved.keys, io), find("model", defaultModel), find("output"), find("engine")];
+}
+
+function findKey(baseUrl: string | null, keys: Record<string, string> = {}, io: Io): Setting {
+  const setting = "api_key";
+  const { VIDGEN_API_KEY } = io.env;
+  if (VIDGEN_API_KEY) return { setting, value: endOf(VIDGEN_API_KEY), source: "VIDGEN_API_KEY" };
+  const key = baseUrl !== null && URL.canParse(baseUrl) ? keys[new URL(baseUrl).origin] : undefined;
+  return key ? { setting, value: endOf(key), source: configPath(io) } : { setting, value: null, source: null };
+}
+
+/** The last characters of a key, by which its owner knows it: four at most, and no more than a fifth of it. */
+function endOf(key: string): string {
+  const text = key.trim();
+  const shown = Math.min(4, Math.floor(text.length / 5));
+  return `...${text.slice(text.length - shown)}`;
+}
+
+/** A tab between the columns for a script, and a table for a terminal. */
+async function format(settings: Setting[], width: number | undefined): Promise<string> {
+  const rows = settings.map(({ setting, value, source }) => [setting, value ?? "", source ?? "not set"]);
+  if (width === undefined) return rows.map((row) => row.join("\t")).join("\n");
+  const { formatTable } = await import("../terminal/table.ts");
+  const columns = ["SETTING", "VALUE", "SOURCE"].map((header, i) => ({
+    header,
+    cells: rows.map((row) => row[i] ?? ""),
+  }));
+  return formatTable(columns, width).join("\n");
+}

@@ -1,0 +1,33 @@
+/** Rare states in which money or a video can be lost. A search that never meets one of them proves nothing about it. */
+export const probeNames = [
+  "an outcome is unknown",
+  "a process ends while its request is out",
+  "the answer to another request is replayed",
+  "an answer is cut after the id",
+  "a refusal has an id",
+  "an unclear start has an id",
+  "a start is stopped by an unclear one",
+  "a generation is lost",
+  "an attempt is dismissed",
+  "an attempt is taken over",
+  "a printed id is written down",
+  "a balance does not fall",
+  "a stale lock is taken over",
+  "a stale lease is taken over",
+  "a process has lost its lock",
+  "a crash tears a line",
+  "a download goes on",
+  "a video changes during its download",
+  "the rest of another version comes",
+  "a partial file is replaced",
+  "a saved video is replaced by another program",
+  "a video is replaced with --overwrite",
+  "an attempt goes on after half a day",
+  "a command runs out of time",
+  "a command is interrupted",
+] as const;
+
+export type Probe = (typeof probeNames)[number];
+
+/** Notes that a story has reached a state. */
+export type Reach = (probe: Probe) => void;
