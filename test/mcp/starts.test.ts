@@ -47,14 +47,22 @@ test.each(["beyond the budget", "cancelled in the queue"])(
     if (way === "beyond the budget") world.env.VIDGEN_MCP_MAX_CREDITS = "25";
     const { call, leave } = await connectAgent(world);
     const controller = new AbortController();
+    let onOut = () => {};
+    const isOut = new Promise<void>((resolve) => {
+      onOut = resolve;
+    });
     world.faults.push(async (request) => {
       if (!isStart(request)) return undefined;
-      if (way === "cancelled in the queue") controller.abort();
+      onOut();
       await world.io.sleep(1000);
       throw failure("ECONNRESET", true);
     });
     const first = call("generate_video", fox);
+    // Of two calls at once, either may be taken up first.
+    await isOut;
     const again = call("generate_video", { ...fox, again: true }, { signal: controller.signal });
+    await world.io.sleep(500);
+    if (way === "cancelled in the queue") controller.abort();
     const [, second] = await Promise.allSettled([first, again]);
     if (second.status === "fulfilled") expect(second.value.value).toMatchObject({ code: "credits" });
     for (const answer of [await first, await call("generate_video", fox)])
