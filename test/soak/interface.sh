@@ -55,7 +55,7 @@ row 1 'a start returns at once with status processing' has_all '"status":"proces
 row 2.1 'id is a UUID' has "\"id\":\"$uuid\""
 row 2.1 'model and prompt are echoed' has_all '"model":"wan-2.5"' '"prompt":"a red fox"'
 row 2.1 'created_at is ISO 8601 in UTC with milliseconds' has "\"created_at\":\"$time\""
-row 2.3 'the envelope: success, data, remaining_credits as an integer' has '^{"success":true,"data":{.*},"remaining_credits":[0-9][0-9]*}$'
+row 2.3 'the envelope: success, data, remaining_credits as an integer' has '^{"success":true,"data":{.*},\("credits_charged":[0-9][0-9]*,\)\{0,1\}"remaining_credits":[0-9][0-9]*}$'
 row 4.1 'the reply to a start is a 2xx' is_status 200
 before=$(printf '%s' "$reply" | sed 's/.*"remaining_credits":\([0-9]*\).*/\1/')
 
