@@ -290,8 +290,10 @@ function fold(entry: Entry, line: DatedLine): void {
     case "refused":
     case "unsent":
     case "unknown":
-      if (entry.id !== undefined || entry.dismissed) break;
+      if (entry.id !== undefined) break;
+      // An id is kept whatever was decided about the attempt: its video may have been paid for.
       if (line.id !== undefined) entry.id = line.id;
+      if (entry.dismissed) break;
       entry.status = line.kind;
       entry.reason = line.reason;
       entry.code = line.code;

@@ -83,7 +83,8 @@ export async function claimPart(
         const isLinked = !options.overwrite && (await linkNew(partPath, path, disk));
         if (!isLinked) await disk.rename(partPath, path);
         if (!(await hasContent(path, content, disk))) throw replacedError(path);
-        if (isLinked) await disk.rm(partPath);
+        // Another program may have put a file of its own there since.
+        if (isLinked && (await disk.lstat(partPath)).ino === inode) await disk.rm(partPath);
         await syncFolder(dirname(path), disk);
       } catch (error) {
         throw outputError(error, path);

@@ -118,6 +118,12 @@ function judge(steps: Step[], ends: Ended[], round: Round & { before: Buffer | u
   const file = contentOf(round);
   const owner = file && all.find((id) => service.oracle.isVideo(id, file));
   if (file && owner === undefined) faults.push("a wrong file: bytes of no one video");
+  const idOf = ({ argv, prompt }: Step, { stderr }: Ended): string | undefined => {
+    if (argv[0] === "wait") return argv[1];
+    const isIts = service.oracle.startsOf(prompt).some(({ generated }) => generated?.id === owner);
+    if (stderr.includes("Already saved: ")) return isIts ? owner : "another one of its prompt";
+    return /(?:Started|Resuming) ([0-9a-f-]{36})/.exec(stderr)?.[1];
+  };
   const goodIds = ends.flatMap((ended, i) => (ended.code === 0 ? [idOf(steps[i] as Step, ended)] : []));
   const killedPrompts = ends.flatMap(({ signal }, i) => (signal === null ? [] : [steps[i]?.prompt ?? ""]));
   const mayOwn = [
@@ -142,12 +148,6 @@ function judge(steps: Step[], ends: Ended[], round: Round & { before: Buffer | u
   }
   faults.push(...judgePart(round, all));
   return faults;
-}
-
-/** The id that an exit 0 is about. */
-function idOf({ argv }: Step, { stderr }: Ended): string | undefined {
-  if (argv[0] === "wait") return argv[1];
-  return /(?:Started|Resuming) ([0-9a-f-]{36})/.exec(stderr)?.[1];
 }
 
 /** A partial file begins one video: that of the generation that the journal says. */

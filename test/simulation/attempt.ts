@@ -18,6 +18,8 @@ export type Attempt = {
   posts: Post[];
   delivered: Post[];
   holders: Process[];
+  /** Those that took it over. */
+  resumedBy: Run[];
   /** Why another one may be started; for `generate` alone, or for all. */
   overFor: Set<"all" | "generate">;
   id: string | undefined;
@@ -50,8 +52,8 @@ export function allows(other: Attempt, mine: Attempt, now: number): boolean {
 }
 
 /** Whether its id went to stdout. */
-function isPrinted({ id, run }: Attempt): boolean {
-  return run.said.lines.some((line) => line.toLowerCase() === id);
+function isPrinted({ id, run, resumedBy }: Attempt): boolean {
+  return [run, ...resumedBy].some(({ said }) => said.lines.some((line) => line.toLowerCase() === id));
 }
 
 /** Whether the two ask for the same run. */

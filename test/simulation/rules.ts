@@ -74,6 +74,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         posts: [],
         delivered: [],
         holders: [process],
+        resumedBy: [],
         overFor: new Set(),
         id: undefined,
         hasOutcome: false,
@@ -89,6 +90,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     }
     if (kind === "claim" && process) {
       known?.holders.push(process);
+      known?.resumedBy.push(runOf(process));
       reach("an attempt is taken over");
       if (known && now() - known.intentAt > 43_200_000) reach("an attempt goes on after half a day");
     }
@@ -130,7 +132,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   function onSaved(id: string, file: string): void {
     const bytes = contentOf(file);
     // Somebody else may have replaced it, on purpose, since.
-    if (bytes === undefined || replacedAt.has(file)) return;
+    if (bytes === undefined || replacedAt.has(file) || replaced.has(id.toLowerCase())) return;
     const found = idOfVideo(bytes);
     if (found === undefined) throw new Broken(3, `${file} is written down as saved, and is no whole video`);
     if (found !== id.toLowerCase())
