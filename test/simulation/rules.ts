@@ -140,7 +140,11 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   }
 
   return {
-    isWritten: (process: Process, id: string) => written.get(runOf(process).journal)?.has(id) ?? false,
+    /** Whether a client can tell that an id is not its own: a power failure may have taken the line. */
+    isWritten(process: Process, id: string): boolean {
+      const { journal } = runOf(process);
+      return written.get(journal)?.has(id) === true && contentOf(journal)?.includes(id) === true;
+    },
     onRun: (run: Run) => void runs.set(run.process, run),
     onLine,
     onTheEnd,
