@@ -97,8 +97,12 @@ export async function claimPart(
       if (!isHeld) return;
       isHeld = false;
       const found = await disk.lstat(partPath).catch(() => undefined);
-      await part.close();
-      if (found?.ino === inode && !isKept) await disk.rm(partPath, { force: true });
+      // Closed last: until then no other file can have its inode.
+      try {
+        if (found?.ino === inode && !isKept) await disk.rm(partPath, { force: true });
+      } finally {
+        await part.close();
+      }
     },
   };
 }
