@@ -3,7 +3,14 @@ import { work } from "./people.ts";
 import type { Rules } from "./rules.ts";
 import { videoOf } from "./video.ts";
 
-type Scene = { disk: SimulatedDisk; journals: ReadonlySet<string>; rules: Rules; now(): number };
+type Scene = {
+  disk: SimulatedDisk;
+  journals: ReadonlySet<string>;
+  rules: Rules;
+  now(): number;
+  /** It happens between the look at a file and its removal: no system call could remove that file and no other. */
+  isBetween: boolean;
+};
 
 type Edit = (scene: Scene) => void;
 
@@ -73,9 +80,9 @@ function namesOf(disk: SimulatedDisk, end: string): string[] {
   return [...disk.files().keys()].filter((path) => path.startsWith(`${work}/`) && path.endsWith(end));
 }
 
-function replace(path: string, { disk, rules }: Scene): void {
+function replace(path: string, { disk, rules, isBetween }: Scene): void {
   const bytes = videoOf(`another-program-${disk.files().size}-${path.length}`, 9);
-  rules.onReplaced(path, bytes);
+  rules.onReplaced(path, isBetween && path.endsWith(".part") ? undefined : bytes);
   disk.replace(path, bytes);
 }
 

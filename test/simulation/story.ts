@@ -145,7 +145,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
         instant: plan.instant,
         onMishap(mishap) {
           tell(() => mishapWords(act.name, mishap, last.get(act.name)));
-          if (mishap.what === "edit") change(mishap.edit ?? "");
+          if (mishap.what === "edit") change(mishap.edit ?? "", mishap.on === "look" || mishap.on === "name");
         },
         onSecondPress() {
           leaveAtOnce(current);
@@ -227,9 +227,9 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
     );
     if (isLineTorn) reach("a crash tears a line");
   };
-  const change = (how: string) => {
+  const change = (how: string, isBetween = false) => {
     tell(() => how);
-    edit(how, { disk, journals: new Set(journals), rules, now: schedule.now });
+    edit(how, { disk, journals: new Set(journals), rules, now: schedule.now, isBetween });
   };
   let isDone = false;
   void direct();
