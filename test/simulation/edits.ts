@@ -28,8 +28,8 @@ const editsOfVideos = {
       disk.rm(path);
     }
   },
-  "somebody renames each partial file": ({ disk }) => {
-    for (const path of namesOf(disk, ".part")) disk.rename(path, `${path}.old`, somebody);
+  "somebody renames each partial file": ({ disk, now }) => {
+    for (const path of namesOf(disk, ".part")) disk.rename(path, `${path}.${now()}.old`, somebody);
   },
 } satisfies Record<string, Edit>;
 
