@@ -23,7 +23,8 @@ export type Played = {
   probes: ReadonlySet<Probe>;
 };
 
-const maxSteps = 60_000;
+/** A start that waits for a frozen process looks four times a second, for some minutes. */
+const maxSteps = 300_000;
 /** Nobody waits for longer after the last act, with the longest time to wait of a command and all that may hold it up. */
 const maxMs = 4 * 3_600_000;
 
