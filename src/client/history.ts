@@ -299,8 +299,8 @@ function fold(entry: Entry, line: DatedLine): void {
       entry.code = line.code;
       break;
     case "newer":
-      if (entry.dismissed) break;
       if (line.id !== undefined) entry.id ??= line.id;
+      if (entry.dismissed) break;
       if (entry.status !== "processing" && entry.status !== "completed") entry.status = "unknown";
       entry.reason = "a newer version of vidgen has written about it";
       break;

@@ -112,6 +112,16 @@ test("the attempts of an id are found wherever they are, and in either letter ca
   expect(await journal.entriesOf("other 3")).toEqual([]);
 });
 
+test.each(["refused", "unknown", "newer version's word"])(
+  "an id that comes in a line %s after the attempt was dismissed is kept: its video may have been paid for",
+  async (kind) => {
+    const journal = newJournal();
+    for (const line of [intent("a"), { kind: "dismissed", attempt: "a" }] as JournalLine[]) await journal.append(line);
+    await journal.append({ kind, attempt: "a", id: "id-a", reason: "x" } as JournalLine);
+    expect(await journal.entries()).toMatchObject([{ id: "id-a", status: "dismissed" }]);
+  },
+);
+
 test("a key that equals the id of another attempt's generation is not mixed up with it", async () => {
   const journal = newJournal();
   for (const line of [intent("1001"), intent("2002")]) await journal.append(line);
