@@ -23,7 +23,7 @@ const unlimitedBytes = Number.MAX_SAFE_INTEGER;
 export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetch"] {
   let loading: ReturnType<typeof loadAgents> | undefined;
   return async (url, init = {}) => {
-    const watch = watchRequest(init);
+    const watch = watchRequest(url, init);
     let ownAgent: Dispatcher | undefined;
     try {
       loading ??= loadAgents(env, nodeVersion);
@@ -155,15 +155,16 @@ function readHeader(headers: ReplyHeaders, name: string): string | null {
  * on the reply is watched too. The Idempotency-Key in the headers identifies the request; one without a key counts as sent. The returned
  * signal aborts with the signal of `init`, and with `unsentSignal` as long as nothing was sent.
  */
-function watchRequest(init: FetchInit) {
+function watchRequest(url: string, init: FetchInit) {
   const attempt = init.headers?.["Idempotency-Key"];
   const unsent = new AbortController();
   let isSent = attempt === undefined;
   let readRaw: ReadRaw | undefined;
   const onHeaders = (message: unknown) => {
-    const { headers, socket } = message as { headers: unknown; socket: Socket };
-    // Every request of the process is published here: only the whole line tells "order-1" from "order-12".
-    if (attempt === undefined || !String(headers).includes(`\r\nIdempotency-Key: ${attempt}\r\n`)) return;
+    const { request, headers, socket } = message as { request: { origin: unknown }; headers: unknown; socket: Socket };
+    // Every request of the process is published here: only the whole line tells "order-1" from "order-12", at one service.
+    if (attempt === undefined || String(request.origin) !== new URL(url).origin) return;
+    if (!String(headers).includes(`\r\nIdempotency-Key: ${attempt}\r\n`)) return;
     isSent = true;
     readRaw = watchReply(socket);
   };

@@ -13,6 +13,7 @@ import { cut } from "./cut.ts";
 import { downloads } from "./downloads.ts";
 import { fullDisk } from "./full-disk.ts";
 import { prove } from "./goal.ts";
+import { keys } from "./keys.ts";
 import { killed } from "./killed.ts";
 import { malformed } from "./malformed.ts";
 import { mcp } from "./mcp.ts";
@@ -23,6 +24,6 @@ import { signalled } from "./signals.ts";
 import { unsent } from "./unsent.ts";
 
 // The same code as `npm run faults`, with smaller numbers.
-const goals = [charges, sent, unsent, cut, killed, signalled, downloads, fullDisk, malformed, secrecy];
+const goals = [charges, sent, unsent, cut, killed, signalled, downloads, fullDisk, malformed, secrecy, keys];
 const batch = [batchKilled, batchShards, batchLong, batchPlanned, batchBudgets, batchBusy, batchTorn, batchResharded];
 for (const goal of [...goals, ...batch, again, atOnce, onePlace, containers, mcp, ownWord]) prove(goal, 0.03);
