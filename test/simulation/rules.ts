@@ -143,7 +143,10 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     /** Whether a client can tell that an id is not its own: a power failure may have taken the line. */
     isWritten(process: Process, id: string): boolean {
       const { journal } = runOf(process);
-      return written.get(journal)?.has(id) === true && contentOf(journal)?.includes(id) === true;
+      if (written.get(journal)?.has(id) !== true) return false;
+      // A line that is torn may have the id in it, and still says nothing.
+      const lines = contentOf(journal)?.toString("utf8").split("\n") ?? [];
+      return lines.some((line) => line.includes(id) && line.endsWith("}"));
     },
     onRun: (run: Run) => void runs.set(run.process, run),
     onLine,
