@@ -74,7 +74,9 @@ export function createWork(
   }
 
   async function end(row: PlannedRow, line: RowLine, ended: RowEnd): Promise<Ended> {
-    const { status, error, file = line.file, content = line.content, cost = line.cost } = ended;
+    const { status, error, cost = line.cost } = ended;
+    // An earlier file is no longer its video where it is fetched again.
+    const { file = error ? null : line.file, content = error ? null : line.content } = ended;
     const short = error ? { code: error.code, message: error.message } : null;
     const last = { ...line, status, file, content, cost, error: short, ended_at: io.date().toISOString() };
     // What has happened is told even where it can no longer be written down: the journal has it.
