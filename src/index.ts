@@ -4,7 +4,7 @@ import { homedir } from "node:os";
 import { resolve } from "node:path";
 import { Readable } from "node:stream";
 import { folders, journalIn } from "./cli/storage.ts";
-import { type Earlier, listAttempts } from "./client/attempts.ts";
+import { listAttempts } from "./client/attempts.ts";
 import { openBatch } from "./client/batch/batch.ts";
 import { iterateBatch } from "./client/batch/iterate.ts";
 import type { PlanOptions } from "./client/batch/plan.ts";
@@ -15,6 +15,7 @@ import { createRedaction, plain } from "./client/credentials.ts";
 import { type Entry, isOpen, isPaidBy, recordOf } from "./client/history.ts";
 import { createFetch } from "./client/http.ts";
 import { openJournal } from "./client/journal.ts";
+import type { Earlier } from "./client/ledger/policy.ts";
 import type { Generation as WireGeneration } from "./client/schema.ts";
 import { asVidgenError, VidgenError as InternalError, type LibraryErrorCode, systemReason, usage } from "./errors.ts";
 import { RequestError, systemMachine } from "./io.ts";
@@ -285,12 +286,19 @@ export function createClient(options: ClientOptions = {}): Client {
         const done = await client.download(id, target, following);
         return { ...started, ...toVideo(done), ...toSaved(done) };
       }
-      return { ...started, ...toVideo(await client.follow(id, following)), ...noFile };
+      return { ...started, ...toVideo(await followToEnd(id, following)), ...noFile };
     } catch (error) {
       throw asVidgenError(error).with({ id });
     } finally {
       await begun.release();
     }
+  }
+
+  /** The caller gets the URL: with that it is delivered. */
+  async function followToEnd(...call: Parameters<typeof client.follow>) {
+    const completed = await client.follow(...call);
+    await client.delivered(call[0]);
+    return completed;
   }
 
   async function download(id: string, output: string | { to: "bytes" | WritableStream<Uint8Array> }, how = {}) {
@@ -307,7 +315,9 @@ export function createClient(options: ClientOptions = {}): Client {
         const done = await client.download(id, target, options);
         const bytes = to === "bytes" ? await readFile(done.file) : undefined;
         if (to !== "bytes") await pipeTo(done.file, to, signal);
-        await opened?.append({ kind: "saved", id, file: "-" }).catch((error) => onNote(asVidgenError(error).message));
+        await opened
+          ?.append({ kind: "delivered", id, file: "-" })
+          .catch((error) => onNote(asVidgenError(error).message));
         return { ...toCompleted(done), ...(bytes && { bytes: new Uint8Array(bytes) }) };
       } finally {
         await target.release();
@@ -327,7 +337,7 @@ export function createClient(options: ClientOptions = {}): Client {
     const { id, attempt, place } = entry;
     try {
       if (place === undefined || place === "-") {
-        await client.follow(id, how);
+        await followToEnd(id, how);
         return { id, attempt, file: undefined, error: undefined };
       }
       const { file } = await client.download(id, place, how);
@@ -354,9 +364,7 @@ export function createClient(options: ClientOptions = {}): Client {
       }),
     status: (id, how = {}) => call({ ...how, id }, async (signal) => toGeneration(await client.status(id, { signal }))),
     follow: (id, how = {}) =>
-      call({ ...how, id }, async (signal) =>
-        toCompleted(await client.follow(id, { ...how, ...listeners(how), signal })),
-      ),
+      call({ ...how, id }, async (signal) => toCompleted(await followToEnd(id, { ...how, ...listeners(how), signal }))),
     download: download as Client["download"],
     async *batch(rows, how) {
       const stop = new AbortController();
@@ -389,8 +397,8 @@ export function createClient(options: ClientOptions = {}): Client {
     generations: {
       list: ({ status, limit = 20 } = {}) =>
         call({}, async () => {
-          const { lock, isHeld } = needJournal();
-          const found = await listAttempts({ status, limit }, { entries: client.entries, lock, isHeld }, io);
+          const { leaseOf } = needJournal();
+          const found = await listAttempts({ status, limit }, { entries: client.entries, leaseOf }, io);
           return found.map(toRecord);
         }),
       get: (id) =>
@@ -400,13 +408,10 @@ export function createClient(options: ClientOptions = {}): Client {
         }),
       resume: (how = {}) =>
         call(how, async (signal) => {
-          const { isHeld, lock } = needJournal();
-          // Outside of the lock another process would take the look for a holder that lives, and start a new generation.
-          const free = await lock(async () => {
-            const left = (await client.entries()).filter(isLeft).filter((entry) => isPaidBy(client.account, entry));
-            const held = await Promise.all(left.map(({ holder }) => holder !== undefined && isHeld(holder)));
-            return left.filter((_, index) => held[index] === false);
-          }, signal);
+          const { leaseOf } = needJournal();
+          const left = (await client.entries()).filter(isLeft).filter((entry) => isPaidBy(client.account, entry));
+          const leases = await Promise.all(left.map(({ attempt }) => leaseOf(attempt)));
+          const free = left.filter((_, index) => leases[index] === "dead");
           return Promise.all(free.map((entry) => resumeOne(entry, { ...how, ...listeners(how), signal })));
         }),
     },

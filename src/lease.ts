@@ -46,7 +46,7 @@ export async function tryLease(path: string, io: LeaseIo, watch: Watch): Promise
       stale === undefined
         ? await createLease(path, name, io)
         : await replaceHolder(path, { from: stale, to: name }, io);
-    if (isOurs) return { kind: "acquired", lease: refreshUntilReleased(join(path, name), path, io) };
+    if (isOurs) return { kind: "acquired", lease: refreshUntilReleased(name, path, io) };
   }
 }
 
@@ -75,9 +75,9 @@ export async function acquireLease(path: string, io: LeaseIo, { signal, onNote }
   }
 }
 
-/** The process that holds the lease at a path, or may do so; `undefined` when none does. */
-export async function readHolder(path: string, io: HolderIo): Promise<Holder | undefined> {
-  return (await findHolder(path, io, new Map())).holder;
+/** The process that holds the lease at a path, or may do so; `undefined` when none does. Changes nothing. */
+export async function readHolder(path: string, io: HolderIo, watch: Watch = new Map()): Promise<Holder | undefined> {
+  return (await findHolder(path, io, watch)).holder;
 }
 
 /** A holder elsewhere that was killed keeps the lock until it is stale. */
@@ -115,6 +115,14 @@ export async function withLock<Result>(
   }
 }
 
+/** The files of leases that were released and could not be removed, by the process, as it sees itself: those are dead although it lives. */
+const released = new WeakMap<HolderIo["processes"], Set<string>>();
+
+function rememberReleased(name: string, { processes }: Pick<HolderIo, "processes">): void {
+  const names = released.get(processes) ?? new Set();
+  released.set(processes, names.add(name));
+}
+
 /** Renames a new lease to `path`; false when there is one already. */
 async function createLease(path: string, name: string, io: LeaseIo): Promise<boolean> {
   const { disk } = io;
@@ -150,7 +158,8 @@ async function replaceHolder(path: string, { from, to }: { from: string; to: str
   }
 }
 
-function refreshUntilReleased(file: string, path: string, io: LeaseIo): Lease {
+function refreshUntilReleased(name: string, path: string, io: LeaseIo): Lease {
+  const file = join(path, name);
   const lost = new AbortController();
   const lostError = () =>
     new VidgenError("output", `This process no longer holds ${path}: another may have taken over.`);
@@ -175,7 +184,7 @@ function refreshUntilReleased(file: string, path: string, io: LeaseIo): Lease {
     },
     async release() {
       over.abort();
-      await io.disk.rm(file).catch(() => {});
+      await io.disk.rm(file).catch(() => rememberReleased(name, io));
       await io.disk.rmdir(path).catch(() => {});
     },
   };
@@ -210,7 +219,7 @@ type Looking = { io: HolderIo; watch: Watch };
 /** The process that a file names; `undefined` when it has ended or the lease is stale. */
 async function findLiving(path: string, name: string, { io, watch }: Looking): Promise<Holder | undefined> {
   const holder = parseName(name);
-  if (!holder) return undefined;
+  if (!holder || released.get(io.processes)?.has(name)) return undefined;
   const self = await io.processes.self();
   if (holder.machine === self.machine && holder.namespace === self.namespace) {
     if ((await io.processes.startOf(holder.pid)) !== holder.start) return undefined;
@@ -219,13 +228,14 @@ async function findLiving(path: string, name: string, { io, watch }: Looking): P
   }
   const file = join(path, name);
   const found = await io.disk.stat(file).catch(() => undefined);
-  const seen = found && look(watch.get(file), found.mtimeMs, io.now());
-  if (seen === undefined || seen.unchangedMs >= staleMs) {
+  if (found === undefined) {
     watch.delete(file);
     return undefined;
   }
+  const seen = look(watch.get(file), found.mtimeMs, io.now());
+  // Kept when it is stale: a look that forgot it would watch it for another minute.
   watch.set(file, seen);
-  return { ...holder, isSure: seen.isAlive };
+  return seen.unchangedMs < staleMs ? { ...holder, isSure: seen.isAlive } : undefined;
 }
 
 type Seen = Watch extends Map<string, infer Value> ? Value : never;

@@ -1,48 +1,34 @@
 import { findDoubts } from "../client/fields.ts";
+import type { Choice, Earlier } from "../client/ledger/policy.ts";
 import type { StartRequest } from "../client/schema.ts";
 import type { Context } from "./context.ts";
 import { localBaseUrl } from "./local.ts";
 import { findBaseUrl } from "./settings.ts";
 import { formatAge } from "./terminal/format.ts";
+import { errorDocument } from "./terminal/output.ts";
 import { earlierDocument } from "./terminal/result.ts";
 
-type DryRunOptions = { local?: boolean; reuse?: boolean; baseUrl?: string };
+type DryRunOptions = {
+  local?: boolean;
+  engine?: readonly string[];
+  baseUrl?: string;
+  outputPath: string | undefined;
+  earlier: Earlier;
+};
 
 /**
- * `--dry-run`: prints the request as it would be sent, without the key; with `--reuse` the generation that would be resumed, if there is one.
+ * `--dry-run`: prints the request as it would be sent, without the key; or the generation that would be resumed, or why nothing would be sent.
  * Needs neither key nor base URL, and notes a missing base URL.
  */
-export async function printDryRun(
-  request: StartRequest,
-  options: DryRunOptions,
-  { io, output }: Context,
-): Promise<void> {
-  const { local = false, reuse } = options;
-  const baseUrl = local ? undefined : await findBaseUrl(options.baseUrl, io);
+export async function printDryRun(request: StartRequest, options: DryRunOptions, context: Context): Promise<void> {
+  const { io, output } = context;
+  const { local = false } = options;
+  const baseUrl = local ? localBaseUrl : await findBaseUrl(options.baseUrl, io);
   for (const doubt of findDoubts(request)) output.note(doubt);
-  if (!local && baseUrl === undefined) output.note("No base URL is set; without --dry-run this would fail.");
-  if (reuse) {
-    const { findJournal } = await import("./services.ts");
-    const { recordOf } = await import("../client/history.ts");
-    const { chooseAttempt, findCandidates } = await import("../client/attempts.ts");
-    const { journal, note } = await findJournal(local, { ...io, onNote: output.note });
-    if (note !== undefined) output.note(note);
-    const origin = local ? localBaseUrl : baseUrl;
-    const now = io.date();
-    const record = recordOf(request);
-    const wanted = { request: record, outputPath: undefined, earlier: "reuse" as const, now, isHeld: journal.isHeld };
-    const choice = await journal.lock(async () => {
-      const known = await findCandidates(wanted, journal);
-      return chooseAttempt(
-        known.filter((entry) => entry.base_url === origin),
-        wanted,
-      );
-    });
-    if (choice.kind === "resume") {
-      const text = `Would resume ${choice.entry.id}, started ${formatAge(choice.entry, io)} ago; no request would be sent, nothing would be charged.`;
-      return await output.result(text, { reuse: earlierDocument(choice.entry) });
-    }
-  }
+  if (baseUrl === undefined) output.note("No base URL is set; without --dry-run this would fail.");
+  const choice = baseUrl === undefined ? undefined : await chooseStart(request, { ...options, baseUrl }, context);
+  if (choice !== undefined && choice.kind !== "new") return await printChoice(choice, options, context);
+  if (choice?.dismissed.length) output.note(`Would dismiss ${choice.dismissed.length} earlier, unfinished attempt(s).`);
   const { startInit } = await import("../client/api.ts");
   const { method, headers, body } = startInit(request, crypto.randomUUID());
   const url = `${local ? "{local service}" : (baseUrl ?? "{base_url}")}/api/generate`;
@@ -52,6 +38,46 @@ export async function printDryRun(
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
   const text = [`${method} ${url}`, ...lines, "", JSON.stringify(shown, null, 2)].join("\n");
   await output.result(text, { method, url, headers: all, body: shown });
+}
+
+/** What the start itself would choose now. */
+async function chooseStart(
+  request: StartRequest,
+  { baseUrl, local = false, engine = [], outputPath, earlier }: DryRunOptions & { baseUrl: string },
+  { io, output }: Context,
+): Promise<Choice> {
+  const { findJournal } = await import("./services.ts");
+  const { recordOf } = await import("../client/history.ts");
+  const { choose } = await import("../client/ledger/policy.ts");
+  const { journal, note } = await findJournal(local, { ...io, onNote: output.note });
+  if (note !== undefined) output.note(note);
+  const isPreview = local ? engine.every((spec) => /(^|=)preview$/.test(spec)) : undefined;
+  const record = recordOf(request);
+  const wanted = { service: baseUrl, request: record, outputPath, earlier, isPreview, now: io.date() };
+  return choose(wanted, journal);
+}
+
+async function printChoice(
+  choice: Exclude<Choice, { kind: "new" }>,
+  { earlier }: DryRunOptions,
+  { io, output }: Context,
+): Promise<void> {
+  if (choice.kind === "resume") {
+    const { entry } = choice;
+    const text = `Would resume ${entry.id}, started ${formatAge(entry, io)} ago; no request would be sent, nothing would be charged.`;
+    const document = earlierDocument(entry);
+    return await output.result(text, earlier === "reuse" ? { reuse: document } : { resume: document });
+  }
+  if (choice.kind === "wait")
+    return await output.result(
+      `Would wait for another process, which is starting the same (attempt ${choice.entry.attempt}).`,
+      {
+        wait: { attempt: choice.entry.attempt },
+      },
+    );
+  const { refusalError } = await import("../client/ledger/policy.ts");
+  const error = refusalError(choice);
+  await output.result(`Would send nothing, and end with ${error.exit}: ${error.message}`, errorDocument(error));
 }
 
 function isImage(value: unknown): value is string {

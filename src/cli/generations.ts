@@ -1,7 +1,7 @@
-import type { StartedEntry } from "../client/attempts.ts";
 import { type Entry, isOpen } from "../client/history.ts";
 import { isUuid } from "../client/id.ts";
 import type { Journal } from "../client/journal.ts";
+import type { StartedEntry } from "../client/ledger/policy.ts";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { listHint } from "./resume.ts";
@@ -87,7 +87,7 @@ export async function locateGenerations(
     entry,
     open: () => open(entry.base_url),
   });
-  const isRunning = (entry: Entry) => entry.status === "processing";
+  const isRunning = (entry: Entry) => entry.state === "running";
   /** Those that run, the newest first; with `isOneEnough` the journal is read no further than to the part that has the newest. */
   const findAllRunning = async ({ isOneEnough = false } = {}) => {
     const since = io.date().getTime() - longestRunMs;

@@ -109,7 +109,7 @@ function unwritableJournal(error: VidgenError): Journal {
   const refuse = async () => {
     throw error;
   };
-  const writing = { append: refuse, lock: refuse, hold: refuse, isHeld: refuse, forget: refuse };
+  const writing = { append: refuse, lock: refuse, hold: refuse, leaseOf: refuse, forget: refuse };
   const nothing = async () => [];
   const searching = { entriesOf: nothing, attemptsOf: nothing, unawaitedOf: nothing, findLast: async () => undefined };
   return { path: "", ...writing, ...searching, entries: nothing, candidates: nothing };

@@ -106,7 +106,7 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
       return file;
     },
     recordStreamed: (id) =>
-      journal.append({ kind: "saved", id, file: "-" }).catch((error) => output.note(asVidgenError(error).message)),
+      journal.append({ kind: "delivered", id, file: "-" }).catch((error) => output.note(asVidgenError(error).message)),
     async collect(id, { target, reporter: { tell, show }, ...times }) {
       // A video that was paid for is saved even where the journal cannot be read.
       recent ??= client.entries(() => false).catch(() => []);

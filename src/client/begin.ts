@@ -1,19 +1,10 @@
-import { asVidgenError, usage } from "../errors.ts";
+import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import {
-  type Choice,
-  chooseAttempt,
-  chooseNamed,
-  type Earlier,
-  findCandidates,
-  isHeldBy,
-  type StartedEntry,
-  type Wanted,
-} from "./attempts.ts";
 import type { Claim, ClaimOptions, Claims } from "./claims.ts";
 import type { JournalLine } from "./history.ts";
 import type { FileIdentity } from "./identity.ts";
 import type { Hold, Journal } from "./journal.ts";
+import { type Choice, choose, type Earlier, refusalError, type StartedEntry } from "./ledger/policy.ts";
 import type { StartRequest } from "./schema.ts";
 import { isExistsError } from "./target.ts";
 
@@ -21,8 +12,8 @@ export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   /** Where the video is to be saved, as it was typed. */
   outputPath?: string | undefined;
   /**
-   * The name of the attempt, and its Idempotency-Key: up to 255 letters, digits and `_.:~+/=@-`. With a journal it stands for one start for
-   * ever, whatever `earlier` says; without, another one each time.
+   * The Idempotency-Key: up to 255 letters, digits and `_.:~+/=@-`. With a journal it stands for one start for ever, whatever `earlier` says;
+   * without, another one each time.
    */
   idempotencyKey?: string | undefined;
   /** The caller does not wait for the generation, so a later run does not resume it. */
@@ -31,11 +22,15 @@ export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   batch?: { path: string; row: string; rowsFile?: FileIdentity | undefined } | undefined;
   /** It is started for an AI agent. */
   mcp?: boolean | undefined;
+  /** How long to wait for another process that starts the same, in milliseconds; at most, and by default, 15 minutes. */
+  timeoutMs?: number | undefined;
   signal: AbortSignal;
 };
 
 type Begun = {
   attempt: string;
+  /** Its Idempotency-Key. */
+  key: string;
   /** When it was started; ISO 8601, UTC. */
   at: string;
   target: Claim | undefined;
@@ -46,10 +41,10 @@ type Begun = {
 /** A new attempt, which is written down and is to be sent. */
 export type NewAttempt = Begun & {
   kind: "new";
-  /** Whether a program has named it: the name is its key, for ever. */
+  /** Whether the key is the caller's: then it stands for one start for ever. */
   isNamed: boolean;
   /** Whether an earlier request with its key may have been charged, and the service knows its keys. */
-  mayBeCharged?: boolean | undefined;
+  mayBeCharged: boolean;
 };
 
 /** An earlier attempt that is resumed: there is nothing to send. */
@@ -69,11 +64,6 @@ type BeginDependencies = {
   recordedPath: string | undefined;
   isPreview: boolean | undefined;
   journal: Omit<Journal, "path">;
-  /** Those of this service. */
-  candidates: Journal["candidates"];
-  unawaitedOf: Journal["unawaitedOf"];
-  /** Those of this service and account. */
-  attemptsOf: Journal["attemptsOf"];
   claims: Claims;
   /** Whether the service has said that it knows the key of an unclear start. */
   keepsKeys?: boolean | undefined;
@@ -82,75 +72,77 @@ type BeginDependencies = {
 
 type Options = BeginOptions & BeginDependencies;
 
-type BeginIo = Pick<Io, "date" | "sleep" | "uuid">;
+type BeginIo = Pick<Io, "date" | "now" | "sleep" | "uuid">;
 
-/** How often a start looks again at what another process does. */
+/** How often a start looks again at what another process does, and how long at most. */
 const pollMs = 250;
+const longestWaitMs = 15 * 60_000;
 const waitingNote =
-  "Another process has started the same, or saves to the same file: waiting for its id, or its end (up to 5 minutes). Until then nothing is sent.";
+  "Another process has started the same, or saves to the same file: waiting for its id, or its end. Until then nothing is sent.";
 
 /**
- * Begins a start: chooses between an earlier attempt and a new one, claims the place, and writes down the claim or the intent. All of that
+ * Begins a start: chooses between an earlier attempt and a new one, takes its lease, claims the place, and writes down the intent. All of that
  * is under the journal's lock, so that two processes never choose the same. Sends nothing. Throws `unknown` when an earlier attempt may have
- * been charged, `not_found` when the service has lost the generation of one, `output` when the place or the journal cannot be written, or
- * the signal's reason.
+ * been charged, `not_found` when the service has lost the generation of one, `pending` when another process is still starting the same,
+ * `output` when the place or the journal cannot be written, or the signal's reason.
  */
 export async function begin(
   request: StartRequest,
   options: Options & { earlier: Earlier },
   io: BeginIo,
 ): Promise<NewAttempt | ResumedAttempt> {
-  const { idempotencyKey } = options;
-  if (idempotencyKey !== undefined && !/^[\w.:~+/=@-]{1,255}$/.test(idempotencyKey))
+  const { idempotencyKey: key } = options;
+  if (key !== undefined && !/^[\w.:~+/=@-]{1,255}$/.test(key))
     throw usage("The idempotency key must be 1 to 255 letters, digits or _.:~+/=@-.");
-  return underLock(options, io, async (locked) => {
-    const { record, recordedPath: outputPath, earlier, mcp, isPreview } = options;
-    const wanted = {
-      request: record,
-      outputPath,
-      earlier,
-      mcp,
-      isPreview,
-      now: io.date(),
-      isHeld: options.journal.isHeld,
-      keepsKeys: options.keepsKeys,
-    };
-    const choice =
-      idempotencyKey === undefined
-        ? await choose(wanted, options)
-        : await chooseNamed(await options.attemptsOf(idempotencyKey), wanted);
+  return underLock(options, io, async (confirm) => {
+    const { baseUrl: service, record, recordedPath: outputPath, earlier, mcp, isPreview, keepsKeys } = options;
+    const wanted = { service, request: record, outputPath, earlier, key, mcp, isPreview, keepsKeys, now: io.date() };
+    const choice = await choose(wanted, options.journal);
     if (choice.kind === "wait") return undefined;
-    if (choice.kind === "resume") return resume(request, choice.entry, { ...options, ...locked });
-    return startAnew(request, choice, { ...options, ...locked }, io);
+    if (choice.kind === "refuse") throw refusalError(choice);
+    if (choice.kind === "resume") return resume(request, choice, { ...options, confirm });
+    return startAnew(request, choice, { ...options, confirm }, io);
   });
 }
 
 /** Begins a start whatever was started before. Throws as `begin` does. */
 export function beginNew(request: StartRequest, options: Options, io: BeginIo): Promise<NewAttempt> {
-  const choice = { dismissed: [] };
-  return underLock(options, io, (locked) => startAnew(request, choice, { ...options, ...locked }, io));
+  const choice = { dismissed: [], mayBeCharged: false };
+  return underLock(options, io, (confirm) => startAnew(request, choice, { ...options, confirm }, io));
 }
 
-type Locked = { hold: Hold; confirm(): Promise<void> };
+/** `confirm` rejects when another process has taken over the journal's lock. */
+type Locked = { confirm(): Promise<void> };
 
 /** Runs `work` under the journal's lock, again and again while it returns `undefined`: then it waits for another process. */
 async function underLock<Result>(
-  { journal, outputPath, signal, onNote }: Options,
+  { journal, outputPath, signal, onNote, timeoutMs = longestWaitMs }: Options,
   io: BeginIo,
-  work: (locked: Locked) => Promise<Result | undefined>,
+  work: (confirm: Locked["confirm"]) => Promise<Result | undefined>,
 ): Promise<Result> {
   if (outputPath === "") throw usage("The output path is empty.");
-  const hold = await journal.hold();
+  const end = io.now() + Math.min(timeoutMs, longestWaitMs);
+  for (let looks = 1; ; looks++) {
+    const begun = await journal.lock(({ confirm }) => work(confirm), signal);
+    if (begun) return begun;
+    if (io.now() >= end) throw new VidgenError("pending", "Another process is starting the same. Nothing was sent.");
+    if (looks === 2) onNote(waitingNote);
+    await io.sleep(pollMs, signal);
+  }
+}
+
+/** Runs `work` with a lease, and releases that if it fails or returns `undefined`. */
+async function withHold<Result>(
+  hold: Hold | undefined,
+  work: (hold: Hold) => Promise<Result | undefined>,
+): Promise<Result | undefined> {
+  if (hold === undefined) return undefined;
+  let result: Result | undefined;
   try {
-    for (let looks = 1; ; looks++) {
-      const begun = await journal.lock(({ confirm }) => work({ hold, confirm }), signal);
-      if (begun) return begun;
-      if (looks === 2) onNote(waitingNote);
-      await io.sleep(pollMs, signal);
-    }
-  } catch (error) {
-    await hold.release();
-    throw error;
+    result = await work(hold);
+    return result;
+  } finally {
+    if (result === undefined) await hold.release();
   }
 }
 
@@ -160,75 +152,90 @@ async function underLock<Result>(
  */
 async function startAnew(
   request: StartRequest,
-  { dismissed, mayBeCharged }: Omit<Choice & { kind: "new" }, "kind">,
+  { dismissed, mayBeCharged }: Pick<Choice & { kind: "new" }, "dismissed" | "mayBeCharged">,
   options: Options & Locked,
   io: BeginIo,
 ): Promise<NewAttempt | undefined> {
-  const { journal, claims, outputPath, hold, overwrite, batch } = options;
-  const [attempt, at] = [options.idempotencyKey ?? io.uuid(), io.date().toISOString()];
-  const claiming = { overwrite, id: undefined, entry: undefined, words: request, resume: true, hold };
-  const target = outputPath === undefined ? undefined : await claims.claim(outputPath, claiming);
-  if (outputPath !== undefined && !target) return undefined;
-  const intent: JournalLine = {
-    kind: "intent",
-    attempt,
-    base_url: options.baseUrl,
-    account: options.account,
-    request: options.record,
-    place: outputPath,
-    no_wait: options.noWait,
-    batch: batch?.path,
-    row: batch?.row,
-    rows_file: batch?.rowsFile,
-    mcp: options.mcp,
-    is_preview: options.isPreview,
-    holder: hold.holder,
-  };
-  try {
-    await journal.append(intent);
-    await options.confirm().catch(async (error) => {
-      const { message: reason, code } = asVidgenError(error);
-      await journal.append({ kind: "unsent", attempt, reason, code });
+  const { journal, claims, outputPath, idempotencyKey, overwrite, batch } = options;
+  const [attempt, at] = [io.uuid(), io.date().toISOString()];
+  return withHold(await journal.hold(attempt), async (hold) => {
+    const claiming = { overwrite, id: undefined, entry: undefined, words: request, resume: true, hold };
+    const target = outputPath === undefined ? undefined : await claims.claim(outputPath, claiming);
+    if (outputPath !== undefined && !target) return undefined;
+    const intent: JournalLine = {
+      kind: "intent",
+      attempt,
+      key: idempotencyKey,
+      base_url: options.baseUrl,
+      account: options.account,
+      request: options.record,
+      place: outputPath,
+      no_wait: options.noWait,
+      batch: batch?.path,
+      row: batch?.row,
+      rows_file: batch?.rowsFile,
+      mcp: options.mcp,
+      is_preview: options.isPreview,
+    };
+    try {
+      await journal.append(intent);
+      await options.confirm().catch(async (error) => {
+        const { message: reason, code } = asVidgenError(error);
+        await journal.append({ kind: "unsent", attempt, reason, code });
+        throw error;
+      });
+      for (const entry of dismissed) await dismiss(entry.attempt, journal);
+    } catch (error) {
+      await target?.release();
       throw error;
-    });
-    for (const entry of dismissed) await journal.append({ kind: "dismissed", attempt: entry.attempt });
-  } catch (error) {
-    await target?.release();
-    throw error;
-  }
-  const isNamed = options.idempotencyKey !== undefined;
-  return { kind: "new", attempt, isNamed, mayBeCharged, at, target, release: releaseBoth(target, hold) };
+    }
+    const [key, isNamed] = [idempotencyKey ?? attempt, idempotencyKey !== undefined];
+    return { kind: "new", attempt, key, isNamed, mayBeCharged, at, target, release: releaseBoth(target, hold) };
+  });
 }
 
-/** Claims an earlier attempt, so that no other process resumes it, unless its video is saved already. */
+/** Writes down that no later start looks at an attempt, and removes the lease that its process has left. */
+export async function dismiss(attempt: string, journal: Pick<Journal, "append" | "hold">): Promise<void> {
+  await journal.append({ kind: "dismissed", attempt });
+  await clearLease(attempt, journal);
+}
+
+/** Removes the lease that a dead process has left of an attempt. Never rejects. */
+export async function clearLease(attempt: string, { hold }: Pick<Journal, "hold">): Promise<void> {
+  await hold(attempt).then(
+    (held) => held?.release(),
+    () => {},
+  );
+}
+
+/** Resumes an earlier attempt, unless its video is saved already. `undefined` while another process may write the same partial file. */
 async function resume(
   request: StartRequest,
-  earlier: StartedEntry,
+  { entry, isJoined }: Choice & { kind: "resume" },
   options: Options & Locked,
 ): Promise<ResumedAttempt | undefined> {
-  const { journal, claims, outputPath, overwrite, hold } = options;
-  const { attempt, at, id } = earlier;
-  const claiming = { overwrite, id, entry: earlier, words: request, resume: true, hold };
-  const claimed = outputPath === undefined ? undefined : claims.claim(outputPath, claiming);
-  const target = await claimed?.catch(async (error) => {
-    const saved = await findSaved(earlier, options, error);
-    // With the id, a program can go on with the generation that was paid for.
-    if (saved === undefined) throw asVidgenError(error).with({ id });
-    return saved;
+  const { journal, claims, outputPath, overwrite } = options;
+  const { attempt, at, id } = entry;
+  const begun = { kind: "resumed" as const, attempt, key: entry.key ?? attempt, at, earlier: entry };
+  // Where a live process has its lease, this one follows the generation beside that.
+  const free = isJoined ? undefined : await journal.hold(attempt);
+  return withHold(free ?? (await journal.hold()), async (hold) => {
+    const claiming = { overwrite, id, entry, words: request, resume: true, hold };
+    const claimed = outputPath === undefined ? undefined : claims.claim(outputPath, claiming);
+    const target = await claimed?.catch(async (error) => {
+      const saved = await findSaved(entry, options, error);
+      // With the id, a program can resume the generation that was paid for.
+      if (saved === undefined) throw asVidgenError(error).with({ id });
+      return saved;
+    });
+    if (typeof target === "string") return { ...begun, file: target, target: undefined, release: hold.release };
+    if (outputPath !== undefined && !target) return undefined;
+    await options.confirm().catch(async (error) => {
+      await target?.release();
+      throw error;
+    });
+    return { ...begun, file: undefined, target, release: releaseBoth(target, hold) };
   });
-  if (typeof target === "string")
-    return { kind: "resumed", attempt, at, earlier, file: target, target: undefined, release: hold.release };
-  if (outputPath !== undefined && !target) return undefined;
-  try {
-    // What another process waits for stays that one's: `reuse` only waits beside it.
-    if ((await isHeldBy(earlier, journal.isHeld)) === false)
-      await journal.append({ kind: "claim", attempt, holder: hold.holder });
-    await options.confirm();
-  } catch (error) {
-    await target?.release();
-    throw error;
-  }
-  return { kind: "resumed", attempt, at, earlier, file: undefined, target, release: releaseBoth(target, hold) };
 }
 
 /**
@@ -246,22 +253,4 @@ function releaseBoth(target: Claim | undefined, hold: Hold): () => Promise<void>
     await target?.release();
     await hold.release();
   };
-}
-
-/** What a process writes just before it ends must count: chooses again when a holder has ended since the journal was read. */
-async function choose(wanted: Wanted, journal: Pick<Journal, "candidates" | "unawaitedOf">): Promise<Choice> {
-  const ended = new Set<string>();
-  const isHeld = async (holder: string) => {
-    const held = !ended.has(holder) && (await wanted.isHeld(holder));
-    if (held === false) ended.add(holder);
-    return held;
-  };
-  for (;;) {
-    const before = ended.size;
-    const known = await findCandidates(wanted, journal);
-    const [choice] = await Promise.allSettled([chooseAttempt(known, { ...wanted, isHeld })]);
-    if (ended.size > before) continue;
-    if (choice.status === "rejected") throw choice.reason;
-    return choice.value;
-  }
 }

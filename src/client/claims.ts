@@ -1,10 +1,10 @@
 import { resolve } from "node:path";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import type { StartedEntry } from "./attempts.ts";
 import { hasContent } from "./content.ts";
 import type { DatedLine, Entry, PartLine } from "./history.ts";
 import type { Hold, Journal } from "./journal.ts";
+import type { StartedEntry } from "./ledger/policy.ts";
 import { fillWords, type Words } from "./naming.ts";
 import { claimOutputPath, findOutputPath, type OutputPathOptions } from "./output-path.ts";
 import { wordsOf } from "./save.ts";
@@ -67,19 +67,27 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
     const left: Version & Owned = {};
     if (exists) {
       const before = hold && resume ? await journal.findLast((line) => isPart(line, file)) : undefined;
-      const held = before === undefined || (await journal.isHeld(before.holder));
-      if (held) return held === "unsure" ? held : undefined;
-      const { ino, size } = await disk.lstat(file);
+      if (before === undefined) return undefined;
+      const lease = before.holder === hold?.name ? "dead" : await journal.leaseOf(before.holder);
+      if (lease !== "dead") return lease === "unsure" ? lease : undefined;
+      const { ino, size, nlink } = await disk.lstat(file);
       // Another program's file: this one was empty as long as its inode was not written down.
       if (before.inode === undefined ? size > 0 : before.inode !== ino) return undefined;
       const { inode, etag, last_modified, total } = before;
-      if (inode !== undefined && before.id !== undefined && before.id === id && validatorOf(before) !== undefined)
+      // A file of two names may be a saved video.
+      if (
+        nlink < 2 &&
+        inode !== undefined &&
+        before.id !== undefined &&
+        before.id === id &&
+        validatorOf(before) !== undefined
+      )
         Object.assign(left, { inode, etag, last_modified, total });
       // A new file, because other names may stand for the old one, and a process that was suspended may still write into it.
       else await disk.rm(file);
     }
     // Without this line no later process can take the file over; the video itself does not need it.
-    if (hold) await journal.append({ kind: "part", file, id, holder: hold.holder, ...left }).catch(() => {});
+    if (hold) await journal.append({ kind: "part", file, id, holder: hold.name, ...left }).catch(() => {});
     return left;
   }
 
@@ -166,7 +174,7 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
       if (!(await hasContent(file, content, disk))) return undefined;
       // A process may have died between the rename of its partial file and this line.
       if (entry.file === undefined)
-        await journal.append({ kind: "saved", id, file: resolve(file), ...content }).catch(() => {});
+        await journal.append({ kind: "delivered", id, file: resolve(file), ...content }).catch(() => {});
       return file;
     },
   };

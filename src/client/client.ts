@@ -1,10 +1,8 @@
 import { resolve } from "node:path";
-import { isDeepStrictEqual } from "node:util";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io, Machine } from "../io.ts";
 import type { Accounts } from "./accounts.ts";
 import { createApi } from "./api.ts";
-import type { Earlier } from "./attempts.ts";
 import { type BeginOptions, begin, beginNew, type NewAttempt, type ResumedAttempt } from "./begin.ts";
 import { type Cancelled, cancel } from "./cancel.ts";
 import { type Claim, type ClaimOptions, createClaims } from "./claims.ts";
@@ -15,12 +13,14 @@ import { type Completed, cancelledReason, failedError, follow, readCost, readTim
 import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "./history.ts";
 import { hasInfo, writeInfo } from "./info.ts";
 import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
-import { pollUntilAnswered } from "./poll.ts";
+import { nextState } from "./ledger/attempt.ts";
+import type { Earlier } from "./ledger/policy.ts";
+import { poll, pollUntilAnswered } from "./poll.ts";
 import { isComparable, readBalance } from "./price.ts";
 import { backoffMs } from "./retry.ts";
 import { save, wordsOf } from "./save.ts";
 import type { Generation, Started, StartRequest } from "./schema.ts";
-import { type End, type StartOptions, start } from "./start.ts";
+import { type End, type StartOptions, start, unknownOutcome } from "./start.ts";
 import type { Version } from "./version.ts";
 
 /** What a client may use of the outside world. */
@@ -101,6 +101,8 @@ export type Client = {
   beginNew(request: StartRequest, options: BeginOptions): Promise<ReadyStart>;
   /** Writes down that the caller of a start, who does not wait for the generation, has its id. Never rejects. */
   told(attempt: string): Promise<void>;
+  /** Writes down that the URL of a generation was handed to the caller. Never rejects. */
+  delivered(id: string): Promise<void>;
   /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `pollUntilAnswered` does. */
   status(id: string, options: { signal: AbortSignal }): Promise<Generation>;
   /**
@@ -188,22 +190,48 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
   }
 
   async function sendOnce(request: StartRequest, begun: NewAttempt, how: SendOptions): Promise<End> {
-    const { attempt, at, mayBeCharged } = begun;
+    const { attempt, key, at, mayBeCharged } = begun;
     for (const doubt of how.tellsDoubts === false ? [] : findDoubts(request)) {
       if (!doubted.has(doubt)) onNote(`${doubt} Sent as typed.`);
       remember(doubted, doubt, true);
     }
     const leave = how.leave ?? new AbortController().signal;
     const record = redactValue(recordOf(request), redact);
-    const isOther = (entry: Entry) => !isPaidBy(account, entry) || !isDeepStrictEqual(entry.request, record);
-    const isForeign = async (id: string) =>
-      (await entriesOf(id)).some((entry) => entry.attempt !== attempt && isOther(entry));
-    const end = await start(api, request, { ...how, leave, attempt, mayBeCharged, isForeign, journal, onNote }, io);
+    const isForeign = async (id: string) => (await entriesOf(id)).some((entry) => (entry.key ?? entry.attempt) !== key);
+    const sent = await start(
+      api,
+      request,
+      { ...how, leave, attempt, key, mayBeCharged, isForeign, journal, onNote },
+      io,
+    );
+    const end = sent.kind === "refused" ? await settleRefused(sent, { attempt, leave }) : sent;
     if (end.kind !== "accepted") return { ...end, error: explainKey(end.error) };
     const { generation, credits_charged: credits, remaining_credits } = end.started;
     const entry = { attempt, at, base_url: service, account, request: record, credits, remaining_credits };
-    remember(fresh, generation.id, { ...entry, id: generation.id, status: "processing" });
+    remember(fresh, generation.id, { ...entry, id: generation.id, state: "running", status: "processing" });
     return end;
+  }
+
+  /** A refusal that named a generation is final only where the service does not know that, or says that it failed: it is asked once. */
+  async function settleRefused(
+    refused: End & { kind: "refused" },
+    { attempt, leave }: { attempt: string; leave: AbortSignal },
+  ): Promise<End> {
+    const { id } = refused.error;
+    if (id === undefined) return refused;
+    const limit = io.limit(lookMs, leave, new Error("no answer"));
+    const answer = await poll(api, id, io, limit.signal).catch(asVidgenError).finally(limit.clear);
+    if ("generation" in answer) {
+      const { generation } = answer;
+      if (generation.status === "failed") return refused;
+      await record({ kind: generation.status === "completed" ? "completed" : "found", id });
+      return { kind: "accepted", started: { generation, remaining_credits: undefined } };
+    }
+    if ("error" in answer && answer.error.code === "not_found") return refused;
+    const reason = `${refused.error.message} Whether there is one could not be asked.`;
+    await record({ kind: "unclear", id, reason });
+    io.unsettled.add(attempt);
+    return unknownOutcome(reason, attempt, { id });
   }
 
   async function send(request: StartRequest, begun: NewAttempt, how: SendOptions): Promise<SentStart> {
@@ -221,23 +249,20 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     const record = redactValue(recordOf(request), redact);
     const recordedPath = how.outputPath === undefined ? undefined : redact(how.outputPath);
     const known = { baseUrl: service, account, record, recordedPath, isPreview: isPreview(request.model) };
-    return { ...how, ...known, journal, candidates, unawaitedOf, attemptsOf, claims, onNote };
+    return { ...how, ...known, journal, claims, onNote };
   };
 
   /** Whether the error is that of a name whose start is unclear, and the service tells by the name what has become of it. */
   async function isSettled(error: unknown, { idempotencyKey, signal }: BeginOptions): Promise<boolean> {
-    if (idempotencyKey === undefined || asVidgenError(error).attempt !== idempotencyKey) return false;
+    if (idempotencyKey === undefined || asVidgenError(error).code !== "unknown") return false;
     const oldest = (await attemptsOf(idempotencyKey)).at(-1);
     return oldest !== undefined && keepsKey(oldest.at, signal);
   }
 
   const isOurs = (entry: Entry) => entry.base_url === service;
   const entries: Journal["entries"] = async (goOn) => (await journal.entries(goOn)).filter(isOurs);
-  const candidates = async (now: Date) => (await journal.candidates(now)).filter(isOurs);
-  const unawaitedOf = async (prompt: string) => (await journal.unawaitedOf(prompt)).filter(isOurs);
   const entriesOf = async (id: string) => (await journal.entriesOf(id)).filter(isOurs);
-  const attemptsOf = async (name: string) =>
-    (await journal.attemptsOf(name)).filter((entry) => isOurs(entry) && isPaidBy(account, entry));
+  const attemptsOf = async (key: string) => (await journal.attemptsOf(key)).filter(isOurs);
   const find = async (id: string) => fresh.get(id) ?? (await entriesOf(id))[0];
   /** Appends a line about what has happened already, so a failure to write is only a note. */
   const record = (line: JournalLine) => journal.append(line).catch((error) => onNote(asVidgenError(error).message));
@@ -262,6 +287,11 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     return new VidgenError("not_found", message, { id, httpStatus: error.httpStatus, hint });
   }
 
+  /** Writes down that a generation runs which was not known, or had been lost. */
+  async function recordFound(id: string, entry: Entry | undefined): Promise<void> {
+    if (entry !== undefined && nextState(entry.state, "found") !== entry.state) await record({ kind: "found", id });
+  }
+
   async function look(id: string, { signal }: { signal: AbortSignal }): Promise<Generation> {
     const entry = await find(id).catch(() => undefined);
     const generation = await pollUntilAnswered(api, id, io, signal, onNote).catch(async (thrown) => {
@@ -271,7 +301,10 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       throw isOther ? await explainNotFound(error, id, entry) : error;
     });
     const { status } = generation;
-    if (status !== "completed" && status !== "failed") return generation;
+    if (status !== "completed" && status !== "failed") {
+      await recordFound(id, entry);
+      return generation;
+    }
     if (entry === undefined || entry.status === status || entry.status === "completed") return generation;
     // The journal does not have its end yet.
     const line: JournalLine =
@@ -291,6 +324,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     const isKnown = entry !== undefined && isPaidBy(account, entry);
     let isWatched = isNew;
     const onState = (status: string, percent?: number) => {
+      if (!isWatched) void recordFound(id, entry);
       isWatched = true;
       how.onState?.(status, percent);
     };
@@ -330,7 +364,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       // Without a lease no later process could tell whether this one still writes the file.
       if (!hold) return;
       const [file, { ino: inode }] = [target.partPath(), await target.part.stat()];
-      await record({ kind: "part", id, file, holder: hold.holder, inode, ...version });
+      await record({ kind: "part", id, file, holder: hold.name, inode, ...version });
     };
     const onWhole = (content: Content) => record({ kind: "downloaded", id, ...content });
     const leftMs = Math.max(timeoutMs - (io.now() - start), downloadMs);
@@ -342,7 +376,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     );
     const downloaded = { ...completed, file, content };
     if (target.outputPath === "-") return downloaded;
-    await record({ kind: "saved", id, file: resolve(file), ...content });
+    await record({ kind: "delivered", id, file: resolve(file), ...content });
     if (how.infoJson) {
       const known = { id, ...(await forInfo(id, entry)), generation: completed.generation };
       await writeInfo(file, known, { overwrite: how.overwrite, redact }, io);
@@ -371,6 +405,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     },
     beginNew: async (request, how) => ready(request, await beginNew(request, forBegin(request, how), io)),
     told: (attempt) => record({ kind: "told", attempt }),
+    delivered: (id) => record({ kind: "delivered", id }),
     status: look,
     async cancel(id, { signal }) {
       const entry = await find(id).catch(() => undefined);

@@ -3,25 +3,24 @@ import type { ErrorCode } from "../errors.ts";
 import { type Content, parseContent } from "./content.ts";
 import type { FileIdentity } from "./identity.ts";
 import { isRecord } from "./json.ts";
+import { nextState, type State, type Status, statusOf, stopsOthers } from "./ledger/attempt.ts";
 import type { StartRequest } from "./schema.ts";
 import type { Version } from "./version.ts";
 
-/**
- * What the journal holds, one JSON object a line. It never holds a key. `holder` names the lease of the process that wrote the line: see
- * `Journal.hold`.
- */
+/** What the journal holds, one JSON object a line. It never holds an API key. `attempt` is a UUID. */
 export type JournalLine =
   /** Before the request that costs money. `place` is `-o` as it was typed. */
   | {
       kind: "intent";
       attempt: string;
+      /** The Idempotency-Key that the caller gave; without one it is the attempt's name. */
+      key?: string | undefined;
       base_url: string;
       /** The account that pays, as `accountOf` gives it. */
       account?: string | undefined;
       /** As `recordOf` gives it. */
       request: StartRequest;
       place?: string | undefined;
-      holder?: string | undefined;
       /** The process does not wait for the generation. */
       no_wait?: boolean | undefined;
       /** The results file of the batch that it is started for, and its row there. */
@@ -50,8 +49,6 @@ export type JournalLine =
       reason: string;
       code?: ErrorCode | undefined;
     }
-  /** Another process goes on with the attempt. */
-  | { kind: "claim"; attempt: string; holder: string }
   /** A line of a newer version about an attempt: what has become of that is not known. Never written. */
   | { kind: "newer"; attempt: string; id?: string | undefined }
   /** The user has dealt with the attempt: it does not stop another start any more. */
@@ -66,17 +63,20 @@ export type JournalLine =
   | { kind: "unclear"; id: string; reason: string }
   /** The service has accepted it, and no longer knows it. */
   | { kind: "lost"; id: string }
+  /** The service says that it is running, which was not known, or had been lost. */
+  | { kind: "found"; id: string }
   /** Whose bytes a partial file holds from here on, and who writes it; the newest line about a file counts. */
   | PartLine
   /** The video is whole, and its file is about to get its name. */
   | ({ kind: "downloaded"; id: string } & Content)
-  /** `file` is "-" for standard output. Lines of earlier versions have at most the size of the content. */
-  | ({ kind: "saved"; id: string; file: string } & Partial<Content>)
+  /** Its result was handed over: as a file ("-" is standard output), or without one as its URL. */
+  | ({ kind: "delivered"; id: string; file?: string | undefined } & Partial<Content>)
   | UnfinishedLine;
 
 export type PartLine = Version & {
   kind: "part";
   file: string;
+  /** Names the lease of the process that writes it: see `Journal.hold`. */
   holder: string;
   /** Absent as long as the generation is not started. */
   id?: string | undefined;
@@ -98,7 +98,6 @@ const fields: Record<JournalLine["kind"], readonly string[]> = {
   refused: ["attempt", "reason"],
   unsent: ["attempt", "reason"],
   unknown: ["attempt", "reason"],
-  claim: ["attempt", "holder"],
   newer: ["attempt"],
   dismissed: ["attempt"],
   told: ["attempt"],
@@ -106,9 +105,10 @@ const fields: Record<JournalLine["kind"], readonly string[]> = {
   failed: ["id", "reason"],
   unclear: ["id", "reason"],
   lost: ["id"],
+  found: ["id"],
   part: ["file", "holder"],
   downloaded: ["id", "sha256"],
-  saved: ["id", "file"],
+  delivered: ["id"],
   unfinished: ["next"],
 };
 
@@ -157,22 +157,11 @@ function asText(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** How an attempt, or the generation that it has started, stands. */
-export const statuses = [
-  "starting",
-  "processing",
-  "completed",
-  "failed",
-  "lost",
-  "unknown",
-  "dismissed",
-  "unsent",
-  "refused",
-] as const;
-
 /** One attempt to start a generation, and the generation where it has one: the sum of its lines. */
 export type Entry = {
   attempt: string;
+  /** The Idempotency-Key that the caller gave. */
+  key?: string | undefined;
   /** When it was started; ISO 8601, UTC. */
   at: string;
   /** What it cost in USD, where the service has told it. */
@@ -193,10 +182,10 @@ export type Entry = {
   mcp?: boolean | undefined;
   /** Whether its video is a preview, where that is known. */
   is_preview?: boolean | undefined;
-  /** The lease of the process that started it, or went on with it. */
-  holder?: string | undefined;
-  /** `starting` while the request is out; it stays so when the process died before the outcome was written. */
-  status: (typeof statuses)[number];
+  /** `sending` while the request is out; it stays so when the process died before the outcome was written. */
+  state: State;
+  /** The word for that. */
+  status: Status;
   id?: string;
   remaining_credits?: number | undefined;
   /** From its start to its end, in milliseconds; set when this machine polled it until then. */
@@ -256,88 +245,60 @@ function createLater() {
 }
 
 /** An attempt from its lines, the oldest first. */
-export function foldEntry([intent, ...lines]: AttemptLines): Entry {
-  const { attempt, at, base_url, account, request, place, no_wait, batch, row, rows_file, mcp, is_preview, holder } =
-    intent;
-  const entry: Entry = {
-    attempt,
-    at,
-    base_url,
-    account,
-    request,
-    place,
-    no_wait,
-    batch,
-    row,
-    rows_file,
-    mcp,
-    is_preview,
-    holder,
-    status: "starting",
-  };
+export function foldEntry([{ kind: _, ...intent }, ...lines]: AttemptLines): Entry {
+  const entry: Entry = { ...intent, state: "sending", status: "starting" };
   for (const line of lines) fold(entry, line);
+  entry.status = statusOf(entry.state, { isDismissed: entry.dismissed });
   return entry;
 }
 
 function fold(entry: Entry, line: DatedLine): void {
+  const before = entry.state;
+  const hadId = entry.id !== undefined;
+  // The first id of an attempt stays, and is kept whatever was decided about the attempt: its video may have been paid for.
+  if ("attempt" in line && "id" in line && line.id !== undefined) entry.id ??= line.id;
   switch (line.kind) {
     case "accepted":
-      entry.id = line.id;
+      entry.state = nextState(before, line.kind);
       entry.credits = line.credits;
       entry.remaining_credits = line.remaining_credits;
-      entry.status = "processing";
       break;
     case "refused":
     case "unsent":
     case "unknown":
-      if (entry.id !== undefined) break;
-      // An id is kept whatever was decided about the attempt: its video may have been paid for.
-      if (line.id !== undefined) entry.id = line.id;
-      if (entry.dismissed) break;
-      entry.status = line.kind;
+    case "unclear":
+    case "failed":
+      entry.state = nextState(before, line.kind);
+      if (entry.state === before) break;
       entry.reason = line.reason;
-      entry.code = line.code;
+      entry.code = "code" in line ? line.code : undefined;
       break;
     case "newer":
-      if (line.id !== undefined) entry.id ??= line.id;
-      if (entry.dismissed) break;
-      if (entry.status !== "processing" && entry.status !== "completed") entry.status = "unknown";
+      if (!hadId) entry.state = "unknown";
       entry.reason = "a newer version of vidgen has written about it";
-      break;
-    case "claim":
-      entry.holder = line.holder;
       break;
     case "dismissed":
       entry.dismissed = true;
-      if (["starting", "unknown", "lost"].includes(entry.status)) entry.status = "dismissed";
       break;
     case "told":
       entry.told = true;
       break;
+    case "lost":
+    case "found":
+      entry.state = nextState(before, line.kind);
+      break;
     case "completed":
       entry.cost ??= line.cost;
-      if (entry.status === "completed") break;
-      entry.status = "completed";
-      if (line.watched) entry.took_ms = new Date(line.at).getTime() - new Date(entry.at).getTime();
-      break;
-    case "failed":
-      if (entry.status === "completed") break;
-      entry.status = "failed";
-      entry.reason = line.reason;
-      entry.code = line.code;
-      break;
-    case "unclear":
-      if (["completed", "failed", "unknown"].includes(entry.status)) break;
-      entry.status = entry.dismissed ? "dismissed" : "unknown";
-      entry.reason = line.reason;
-      break;
-    case "lost":
-      if (isOpen(entry)) entry.status = "lost";
+      entry.state = nextState(before, line.kind);
+      if (entry.state !== before && line.watched) entry.took_ms = Date.parse(line.at) - Date.parse(entry.at);
       break;
     case "downloaded":
       entry.content = parseContent(line);
       break;
-    case "saved":
+    case "delivered":
+      // What was started with -o is delivered by a file alone.
+      if (line.file !== undefined || entry.place === undefined) entry.state = nextState(before, line.kind);
+      if (line.file === undefined) break;
       entry.file = line.file;
       entry.size = line.size;
       entry.content = parseContent(line) ?? entry.content;
@@ -345,22 +306,16 @@ function fold(entry: Entry, line: DatedLine): void {
   }
 }
 
-/** Whether it still runs, or its video was to be saved and is not. */
-export function isOpen(entry: Entry): boolean {
-  if (entry.id === undefined) return false;
-  if (entry.status === "processing") return true;
-  return entry.status === "completed" && entry.place !== undefined && entry.file === undefined;
+/** Whether it still runs, or its result was not delivered. */
+export function isOpen({ state }: Pick<Entry, "state">): boolean {
+  return state === "running" || state === "ready";
 }
 
-/** Whether a run of the same request has to resume it: an id that its caller has, and does not wait for, is the caller's business. */
-export function isAwaited(entry: Entry): boolean {
-  return isOpen(entry) && !(entry.no_wait && entry.told);
-}
-
-/** Whether a start may have to do something about it however old it is. Rows of a batch have their results file, and agents search. */
+/** Whether a start may have to do something about it however old it is. Rows of a batch have their results file; keys and agents search. */
 export function isUnfinished(entry: Entry): boolean {
-  if (entry.dismissed || entry.batch !== undefined || entry.mcp) return false;
-  return isAwaited(entry) || ["starting", "unknown", "lost"].includes(entry.status);
+  if (entry.dismissed || entry.batch !== undefined || entry.mcp || entry.key !== undefined) return false;
+  const isHandedOver = entry.state === "running" && entry.no_wait && entry.told;
+  return stopsOthers(entry.state) || (isOpen(entry) && !isHandedOver);
 }
 
 /** An attempt and how long ago it was started, in milliseconds. */

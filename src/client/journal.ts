@@ -37,8 +37,8 @@ export type Journal = {
   unawaitedOf(prompt: string): Promise<Entry[]>;
   /** The attempts that have a generation of this id, at any service, newest first. Reads the whole file, but only lines that name them. */
   entriesOf(id: string): Promise<Entry[]>;
-  /** Those of an attempt's name, newest first: a name that a program gave may begin several that were not sent. As `entriesOf` reads it. */
-  attemptsOf(name: string): Promise<Entry[]>;
+  /** Those of an Idempotency-Key, newest first: several may have been sent with it. As `entriesOf` reads it. */
+  attemptsOf(key: string): Promise<Entry[]>;
   /** The newest line that `isWanted` accepts. */
   findLast<Wanted extends DatedLine>(isWanted: (line: DatedLine) => line is Wanted): Promise<Wanted | undefined>;
   /**
@@ -46,18 +46,23 @@ export type Journal = {
    * lock cannot be written, or the signal's reason while it waits.
    */
   lock<Result>(work: (lock: Pick<Lease, "confirm">) => Promise<Result>, signal?: AbortSignal): Promise<Result>;
-  /** Acquires a lease under a name of its own, to hold attempts and partial files by; the lines about them name it. */
-  hold(): Promise<Hold>;
   /**
-   * Whether a live process has a lease; "unsure" while that process is elsewhere and has not been seen to refresh it: further looks tell,
-   * within a minute. Only inside of `lock`: it removes a lease whose process has ended.
+   * Takes the lease of an attempt, or one under a name of its own: until it is released, others see that a live process works on it. `undefined`
+   * while another process has it.
    */
-  isHeld(holder: string): Promise<boolean | "unsure">;
+  hold(name?: string): Promise<Hold | undefined>;
+  /** Whether a live process has a lease; "unsure" while that process is elsewhere: further looks tell, within a minute. Changes nothing. */
+  leaseOf(name: string): Promise<LeaseState>;
   /** Overwrites the lines of an attempt with spaces. Only inside of `lock`. */
   forget(entry: Pick<Entry, "attempt" | "id">): Promise<void>;
 };
 
-export type Hold = { holder: string } & Lease;
+export type Hold = { name: string } & Lease;
+
+/** Whether a live process has a lease, as far as this one has seen. */
+export type LeaseState = "alive" | "unsure" | "dead";
+
+type AttemptLine = DatedLine & { attempt: string };
 
 /** `signal` ends the wait for the lock where a call has none of its own; `onNote` says what it waits for. */
 export type JournalIo = LockIo & { signal?: AbortSignal | undefined; onNote?: ((text: string) => void) | undefined };
@@ -86,24 +91,28 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
     });
   };
   /** The entries of the attempts that one line is wanted of. Each such line has one of `words` in it. */
-  const findEntries = async (words: string[], isWanted: (line: DatedLine & { attempt: string }) => boolean) => {
+  const findEntries = async (words: string[], isWanted: (line: AttemptLine) => boolean) => {
     // A batch asks at each start, and the answer is nearly always no.
     const isNamed = await Promise.all(paths.map((each) => holdsAny(each, words, disk)));
     if (!isNamed.includes(true)) return [];
     const attempts = new Set<string>();
-    const named = new Set(words);
-    for (const source of sources(words))
-      for await (const { lines } of source)
-        for (const line of lines) {
-          if (!("attempt" in line) || !isWanted(line)) continue;
-          attempts.add(line.attempt);
-          named.add(line.attempt);
-          if ("id" in line && line.id !== undefined) named.add(line.id);
-        }
+    const ids = new Set<string>();
+    const collect = async (words: string[], isWanted: (line: AttemptLine) => boolean) => {
+      for (const source of sources(words))
+        for await (const { lines } of source)
+          for (const line of lines) {
+            if (!("attempt" in line) || !isWanted(line)) continue;
+            attempts.add(line.attempt);
+            if ("id" in line && line.id !== undefined) ids.add(line.id);
+          }
+    };
+    await collect(words, isWanted);
     if (attempts.size === 0) return [];
+    // Other lines about these attempts may have their ids.
+    if (ids.size === 0) await collect([...attempts], ({ attempt }) => attempts.has(attempt));
     const fold = createFolding();
     const entries: Entry[] = [];
-    for (const source of sources([...named]))
+    for (const source of sources([...words, ...attempts, ...ids]))
       for await (const { lines } of source) entries.push(...lines.flatMap((line) => fold(line) ?? []));
     return entries.filter(({ attempt }) => attempts.has(attempt));
   };
@@ -136,7 +145,7 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
         [`"prompt":${JSON.stringify(prompt)}`],
         (line) => line.kind === "intent" && line.no_wait === true && line.request.prompt === prompt,
       ),
-    attemptsOf: (name) => findEntries([name], ({ attempt }) => attempt === name),
+    attemptsOf: (key) => findEntries([key], (line) => line.kind === "intent" && (line.key ?? line.attempt) === key),
     async findLast(isWanted) {
       for (const source of sources())
         for await (const { lines } of source) {
@@ -147,23 +156,22 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
     },
     lock: (work, signal = io.signal) =>
       inTurn(() => withLock(`${path}.lock`, { io, signal, onNote: io.onNote }, work), signal).catch(asOutputError),
-    async hold() {
-      const holder = io.uuid();
-      const acquired = await tryLease(leaseOf(holder), io, watch).catch(asOutputError);
-      if (acquired.kind === "held") throw new Error(`the lease ${holder} is held`);
+    async hold(name = io.uuid()) {
+      const acquired = await tryLease(leaseOf(name), io, watch).catch(asOutputError);
+      if (acquired.kind === "held") return undefined;
       const release = async () => {
         await acquired.lease.release();
         // Fails as long as other processes hold leases.
-        await disk.rmdir(dirname(leaseOf(holder))).catch(() => {});
+        await disk.rmdir(dirname(leaseOf(name))).catch(() => {});
       };
-      return { ...acquired.lease, holder, release };
+      return { ...acquired.lease, name, release };
     },
-    async isHeld(holder) {
-      if (earlier !== undefined && (await readHolder(leaseOf(holder, earlier), io).catch(() => {}))) return true;
-      const acquired = await tryLease(leaseOf(holder), io, watch).catch(asOutputError);
-      if (acquired.kind === "held") return acquired.holder.isSure || "unsure";
-      await acquired.lease.release();
-      return false;
+    async leaseOf(name) {
+      for (const each of paths) {
+        const holder = await readHolder(leaseOf(name, each), io, watch).catch(asOutputError);
+        if (holder) return holder.isSure ? "alive" : "unsure";
+      }
+      return "dead";
     },
     async forget({ attempt, id }) {
       const isGone = (line: DatedLine): boolean => {
@@ -347,12 +355,12 @@ export const noJournal: Omit<Journal, "path"> = {
   findLast: async () => undefined,
   lock: (work) => work({ confirm: async () => {} }),
   hold: async () => ({
-    holder: "",
+    name: "",
     lost: new AbortController().signal,
     confirm: async () => {},
     release: async () => {},
   }),
-  isHeld: async () => false,
+  leaseOf: async () => "dead",
   forget: async () => {},
 };
 

@@ -9,8 +9,10 @@ import { readStartReply } from "./salvage.ts";
 import { errorText, type Started, type StartRequest } from "./schema.ts";
 
 export type StartOptions = {
-  /** The attempt's id, a UUID: the Idempotency-Key, and its name in the journal and in errors. */
+  /** The attempt's name in the journal and in errors. */
   attempt: string;
+  /** The Idempotency-Key. */
+  key: string;
   journal: Pick<Journal, "append">;
   /** Aborts at the first Ctrl-C; a request that was sent gets 10 s more, so that its id is not lost. */
   signal: AbortSignal;
@@ -75,8 +77,8 @@ export async function start(api: Api, request: StartRequest, options: StartOptio
 
 /** The id of another request is not taken for this one's: its video would be saved under the wrong name. */
 async function unlessForeign(end: End, { attempt, isForeign }: StartOptions): Promise<End> {
-  if (end.kind !== "accepted") return end;
-  const { id } = end.started.generation;
+  const id = end.kind === "accepted" ? end.started.generation.id : end.error.id;
+  if (id === undefined || end.kind === "unknown") return end;
   if (!(await isForeign(id).catch(() => false))) return end;
   return unknownOutcome(`it named generation ${id}, which another request has started`, attempt);
 }
@@ -124,7 +126,7 @@ async function attemptOnce(api: Api, request: StartRequest, options: StartOption
   const limit = createAnswerLimit(options, clock);
   try {
     const how = { signal: limit.signal, unsentSignal: options.signal, label: options.label };
-    return classify(await api.start(request, options.attempt, how), options.attempt, clock.date());
+    return classify(await api.start(request, options.key, how), options.attempt, clock.date());
   } catch (error) {
     if (wasSent(error)) {
       const wasInterrupted = limit.signal.aborted && options.signal.aborted;

@@ -1,5 +1,6 @@
 import { type Completed as FoundCompleted, readCost } from "../client/follow.ts";
-import type { Entry, statuses } from "../client/history.ts";
+import type { Entry } from "../client/history.ts";
+import type { statuses } from "../client/ledger/attempt.ts";
 import { errorText, type Generation as WireGeneration } from "../client/schema.ts";
 
 /** A generation as the service told it; `raw` has each field as it came. */

@@ -57,6 +57,7 @@ function getTool(options: ToolOptions, io: Io): Tool {
       const failure = generation.status === "failed" ? failedError(id, generation) : undefined;
       const status = failure?.ended ?? generation.status;
       const video_url = readVideoUrl(generation) ?? null;
+      if (video_url !== null) await session.client.delivered(id);
       const error = failure ? (errorText(generation.error) ?? "the service gave no reason") : null;
       const hint = failure && hintOf(failure);
       return { id, status, video_url, thumbnail_url, error, note: noteOf(status, { hint, session }) };

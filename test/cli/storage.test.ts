@@ -33,7 +33,7 @@ test.each(["none", "a file"] as const)(
     const run = await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));
     expect(run).toMatchObject({ code: 0, stdout: `${join(world.folder, "fox.mp4")}\n` });
     expect(run.stderr.match(said)).toHaveLength(1);
-    expect(await readFile(world.journal, "utf8")).toContain('"kind":"saved"');
+    expect(await readFile(world.journal, "utf8")).toContain('"kind":"delivered"');
     expect((await world.vidgen("list", "--json")).stdout).toContain('"completed"');
   },
 );

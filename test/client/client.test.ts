@@ -71,20 +71,20 @@ function createWorld() {
 
 test.each([
   ["reuse", [], { kind: "accepted", attempt: "a", id }, id],
-  ["resume", [{ kind: "accepted", attempt: "a", id }], { kind: "completed", id }, undefined],
+  ["resume", [{ kind: "accepted", attempt: "a", id }], { kind: "delivered", id }, undefined],
 ] as const)(
   "%s: what a process writes just before it is found to have ended counts",
   async (earlier, before, last, resumed) => {
     const { open, journal } = createWorld();
     const write = (line: object) =>
       appendFileSync(journal, `${JSON.stringify({ at: createVirtualClock().date(), ...line })}\n`);
-    const intent = { kind: "intent", attempt: "a", base_url: baseUrl, request, holder: "the one that has ended" };
+    const intent = { kind: "intent", attempt: "a", base_url: baseUrl, request };
     for (const line of [intent, ...before]) write(line);
-    const isHeld = async () => {
+    const leaseOf = async () => {
       write(last);
-      return false;
+      return "dead" as const;
     };
-    const begun = await open(honest, { isHeld }).begin(request, { earlier, signal });
+    const begun = await open(honest, { leaseOf }).begin(request, { earlier, signal });
     expect(begun.kind === "resumed" ? begun.earlier.id : undefined).toBe(resumed);
     await begun.release();
   },
@@ -101,7 +101,7 @@ test("reuse: a video that another process saves at the same moment is found, and
     const found = await read(now);
     writeFileSync(place, video);
     const sha256 = createHash("sha256").update(video).digest("hex");
-    write({ kind: "saved", id, file: place, sha256, size: video.length, inode: 0, mtime: 0 });
+    write({ kind: "delivered", id, file: place, sha256, size: video.length, inode: 0, mtime: 0 });
     return found;
   };
   const begun = await open(honest, { candidates }).begin(request, { earlier: "reuse", outputPath: place, signal });
@@ -153,7 +153,7 @@ test("a video is saved under its words, and the next process finds it there", as
     "completed",
     "part",
     "downloaded",
-    "saved",
+    "delivered",
   ]);
   expect(await open().findSaved(id, `${folder}/{slug}-{id}.mp4`)).toBe(file);
   expect(await open().findSaved(id, join(folder, "other.mp4"))).toBe(undefined);

@@ -104,11 +104,10 @@ test("the attempts of an id are found wherever they are, and in either letter ca
   await journal.append(intent("a"));
   await journal.append({ kind: "accepted", attempt: "a", id: uuid });
   for (let i = 0; i < 30; i++)
-    await journal.append({ ...intent(`other ${i}`), holder: "x".repeat(50_000) } as JournalLine);
-  await journal.append({ kind: "claim", attempt: "a", holder: "h" });
+    await journal.append({ ...intent(`other ${i}`), place: "x".repeat(50_000) } as JournalLine);
   await journal.append({ kind: "completed", id: uuid });
   for (const id of [uuid, uuid.toUpperCase()])
-    expect(await journal.entriesOf(id)).toMatchObject([{ attempt: "a", status: "completed", holder: "h" }]);
+    expect(await journal.entriesOf(id)).toMatchObject([{ attempt: "a", status: "completed" }]);
   expect(await journal.entriesOf("other 3")).toEqual([]);
 });
 
@@ -118,20 +117,20 @@ test.each(["refused", "unknown", "newer version's word"])(
     const journal = newJournal();
     for (const line of [intent("a"), { kind: "dismissed", attempt: "a" }] as JournalLine[]) await journal.append(line);
     await journal.append({ kind, attempt: "a", id: "id-a", reason: "x" } as JournalLine);
-    expect(await journal.entries()).toMatchObject([{ id: "id-a", status: "dismissed" }]);
+    expect(await journal.entries()).toMatchObject([{ id: "id-a", dismissed: true }]);
   },
 );
 
 test("a key that equals the id of another attempt's generation is not mixed up with it", async () => {
   const journal = newJournal();
-  for (const line of [intent("1001"), intent("2002")]) await journal.append(line);
-  await journal.append({ kind: "accepted", attempt: "2002", id: "1001" });
+  for (const line of [{ ...intent("first"), key: "1001" }, intent("second")]) await journal.append(line as JournalLine);
+  await journal.append({ kind: "accepted", attempt: "second", id: "1001" });
   await journal.append({ kind: "completed", id: "1001" });
-  await journal.append({ kind: "unknown", attempt: "1001", reason: "reset" });
+  await journal.append({ kind: "unknown", attempt: "first", reason: "reset" });
   const found = (entries: Entry[]) => entries.map(({ attempt, id, status }) => [attempt, id, status]);
   const [second, first] = [
-    ["2002", "1001", "completed"],
-    ["1001", undefined, "unknown"],
+    ["second", "1001", "completed"],
+    ["first", undefined, "unknown"],
   ];
   expect(found(await journal.entries())).toEqual([second, first]);
   expect(found(await journal.attemptsOf("1001"))).toEqual([first]);
@@ -142,17 +141,17 @@ test("an id is found where it lies across two parts of the file that are read on
   const journal = newJournal();
   const uuid = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
   const offsetOf = (text: string) => readFileSync(journal.path).indexOf(text);
-  await journal.append(intent("a"));
-  const fill = (length: number) => journal.append({ ...intent("other"), holder: "x".repeat(length) } as JournalLine);
-  const accept = (id: string) => journal.append({ kind: "accepted", attempt: "a", id });
+  for (const attempt of ["a", "b"]) await journal.append(intent(attempt));
+  const fill = (length: number) => journal.append({ ...intent("other"), place: "x".repeat(length) } as JournalLine);
+  const accept = (id: string, attempt: string) => journal.append({ kind: "accepted", attempt, id });
   const first = statSync(journal.path).size;
   await fill(0);
   const least = statSync(journal.path).size - first;
   const before = statSync(journal.path).size;
-  await accept("sample");
+  await accept("sample", "b");
   const within = offsetOf("sample") - before;
   await fill(1_000_000 - 10 - within - least - statSync(journal.path).size);
-  await accept(uuid);
+  await accept(uuid, "a");
   expect(offsetOf(uuid)).toBe(1_000_000 - 10);
   expect(await journal.entriesOf(uuid)).toMatchObject([{ attempt: "a", id: uuid }]);
 });
@@ -249,7 +248,7 @@ describe("what a start looks at", () => {
   const line = (ageMs: number, text: JournalLine) =>
     `${JSON.stringify({ at: new Date(now.getTime() - ageMs).toISOString(), ...text })}\n`;
   const delivered = (attempt: string, ageMs: number) =>
-    [intent(attempt), accepted(attempt), { kind: "completed", id: `id-${attempt}` } as JournalLine]
+    [intent(attempt), accepted(attempt), { kind: "delivered", id: `id-${attempt}` } as JournalLine]
       .map((each) => line(ageMs, each))
       .join("");
   const names = (entries: Entry[]) => entries.map(({ attempt, status }) => `${attempt} ${status}`);
@@ -282,6 +281,8 @@ describe("what a start looks at", () => {
     for (let i = 0; i < 2; i++) expect(await unfinished(journal)).toEqual(wanted);
     expect(statSync(journal.path).size).toBe(size);
     await journal.append({ kind: "completed", id: "id-running" });
+    expect(await unfinished(journal)).toEqual(["of today completed", "running completed", "sending starting"]);
+    await journal.append({ kind: "delivered", id: "id-running" });
     await journal.append({ kind: "dismissed", attempt: "sending" });
     expect(await unfinished(journal)).toEqual(wanted.slice(0, 1));
   });
@@ -353,19 +354,21 @@ test("lines about the attempts of an earlier journal, which cannot be written, g
   const earlier = newJournal();
   for (const attempt of ["a", "b"]) await earlier.append(intent(attempt));
   await earlier.append({ kind: "part", file: "/fox.mp4.part", holder: "x" });
-  const { holder } = await earlier.hold();
+  const hold = await earlier.hold("b");
   const journal = newJournal(now, earlier.path);
   await journal.append(accepted("a"));
   await journal.append({ kind: "dismissed", attempt: "b" });
   expect((await journal.entries()).map(({ status }) => status)).toEqual(["dismissed", "processing"]);
   expect(await journal.findLast(isPart)).toMatchObject({ holder: "x" });
-  expect(await journal.isHeld(holder)).toBe(true);
+  expect(await journal.leaseOf("b")).toBe("alive");
+  await hold?.release();
 });
 
 test("a lease is held until it is released", async () => {
   const journal = newJournal();
-  const { holder, release } = await journal.hold();
-  expect(await journal.isHeld(holder)).toBe(true);
-  await release();
-  expect(await journal.isHeld(holder)).toBe(false);
+  const hold = await journal.hold("a");
+  expect(await journal.leaseOf("a")).toBe("alive");
+  expect(await journal.hold("a")).toBe(undefined);
+  await hold?.release();
+  expect(await journal.leaseOf("a")).toBe("dead");
 });

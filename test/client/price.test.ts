@@ -13,6 +13,7 @@ const starts = (...told: (Partial<Entry> & { request?: StartRequest })[]): Entry
     base_url: "https://video.example",
     account: "mine",
     request: wan,
+    state: "delivered",
     status: "completed",
     ...each,
   }));

@@ -71,7 +71,7 @@ test("its hash, size, inode and time are written down before it gets its name, a
   const content = { sha256: createHash("sha256").update(video).digest("hex"), size, inode, mtime };
   expect(linesOf(world).slice(-2)).toMatchObject([
     { kind: "downloaded", ...content },
-    { kind: "saved", file, ...content },
+    { kind: "delivered", file, ...content },
   ]);
   expect(JSON.parse((await world.vidgen("list", "--json")).stdout)).toMatchObject([{ file, sha256: content.sha256 }]);
 });

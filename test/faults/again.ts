@@ -186,7 +186,9 @@ function judge(
   if (way.startsWith("-o") ? !isSaved : !isTold) found.push({ kind: "lost", what: "no video" });
   // It was written down as saved before it was killed, and the file that is there is not replaced.
   const isThere =
-    ended.code === 9 && isSaved && readJournal(home).some((line) => line.id === newest?.id && line.kind === "saved");
+    ended.code === 9 &&
+    isSaved &&
+    readJournal(home).some((line) => line.id === newest?.id && line.kind === "delivered");
   if (ended.code !== 0 && ended.code !== 6 && !isThere) found.push({ kind: "other", what: "a bad end" });
   return found;
 }

@@ -1,7 +1,7 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { Earlier } from "../../client/attempts.ts";
 import type { ReadyStart } from "../../client/client.ts";
 import { shorten } from "../../client/credentials.ts";
+import type { Earlier } from "../../client/ledger/policy.ts";
 import { defaultModel, guessModel } from "../../client/models.ts";
 import type { RequestInput } from "../../client/request.ts";
 import type { Started, StartRequest } from "../../client/schema.ts";
@@ -118,6 +118,7 @@ async function generate(typed: string | undefined, given: Options, context: Gene
     const print = { outputPath, extra: document, open: options.open ?? false, tookMs, credits, saveCommand, output };
     const result = collectedResult(collected, session.isInProcess(), output);
     await printResult(result, print, io);
+    if (outputPath === undefined) await session.client.delivered(id);
     reporter.ended(id, result);
   } catch (error) {
     throw reporter.stopped(id, withResumeHint(error, id, { ...options, outputPath }, io));
@@ -143,12 +144,19 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const how = howEarlier(options);
   if (options.dryRun) {
     const { printDryRun } = await import("../dry-run.ts");
-    return await printDryRun(request, options, context);
+    return await printDryRun(request, { ...options, outputPath, earlier: how }, context);
   }
   const services = await openServices({ ...options, isStarting: true, output }, io);
   defer(services.close);
   const session = await services.open();
-  const begin = { outputPath, overwrite, earlier: how, noWait: !options.wait, signal: io.signal };
+  const begin = {
+    outputPath,
+    overwrite,
+    earlier: how,
+    noWait: !options.wait,
+    timeoutMs: times.timeoutMs,
+    signal: io.signal,
+  };
   const begun = await session.client.begin(request, begin);
   defer(begun.release);
   const ready = { session, request, target: begun.target, outputPath: begun.target?.outputPath ?? outputPath, times };

@@ -1,9 +1,10 @@
 import { isAbsolute, relative } from "node:path";
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { isUnclear, listAttempts } from "../../client/attempts.ts";
-import { datedEntries, type Entry, statuses } from "../../client/history.ts";
+import { datedEntries, type Entry } from "../../client/history.ts";
 import { isUuid } from "../../client/id.ts";
 import type { Journal } from "../../client/journal.ts";
+import { statuses } from "../../client/ledger/attempt.ts";
 import { models } from "../../client/models.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
@@ -76,7 +77,7 @@ async function list(words: string[], options: Options, { io, output }: Context):
     throw usage(`--limit must be a whole number above 0, not "${options.limit}".`);
   const isMeant = createFilter(words, options, io.date());
   const entries = await listAttempts({ ...options, limit: Number(options.limit), isMeant }, journal, io);
-  const documents = entries.map(({ request, reason, place: _, holder: __, told: ___, content, ...entry }) => ({
+  const documents = entries.map(({ request, reason, place: _, told: __, state: ___, content, ...entry }) => ({
     ...entry,
     credits: isLocal(entry) && entry.credits !== undefined ? 0 : entry.credits,
     sha256: content?.sha256,
@@ -182,7 +183,7 @@ const unclearNote =
 export async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
   const isOver = async (entry: Entry) => {
     const [dated] = datedEntries([entry], io.date());
-    return entry.status === "lost" || (dated !== undefined && (await isUnclear(dated, journal.isHeld)));
+    return entry.status === "lost" || (dated !== undefined && (await isUnclear(dated, journal.leaseOf)));
   };
   const attempt = await journal.lock(async () => {
     await isOver(await findEntry(typed, journal));

@@ -201,6 +201,7 @@ async function collectOne(id: string, collecting: Collecting): Promise<Result> {
     const collected = await session.collect(id, { ...readTimes(options), target, reporter });
     const result = collectedResult(collected, session.isInProcess(), output);
     await show(result);
+    if (options.output === undefined) await session.client.delivered(id);
     reporter.ended(id, result);
     return result;
   } catch (error) {

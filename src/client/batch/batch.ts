@@ -1,12 +1,12 @@
 import { basename, dirname, relative } from "node:path";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, Machine } from "../../io.ts";
-import { isOtherMaking } from "../attempts.ts";
 import type { Client } from "../client.ts";
 import { createEventFilter, type GenerationEvent } from "../events.ts";
 import { findDoubts } from "../fields.ts";
 import type { Entry } from "../history.ts";
 import type { Journal } from "../journal.ts";
+import { isOtherMaking } from "../ledger/policy.ts";
 import { checkOutputs } from "./collisions.ts";
 import { type Costs, createCosts } from "./costs.ts";
 import { checkAlone, holdResults } from "./hold.ts";
@@ -70,6 +70,7 @@ type BatchDependencies = {
     | "account"
     | "isPreview"
     | "beginNew"
+    | "delivered"
     | "claim"
     | "download"
     | "follow"

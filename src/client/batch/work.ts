@@ -47,7 +47,7 @@ export type Sent =
 type RowLine = Omit<ResultLine, "at">;
 
 type WorkDependencies = {
-  client: Pick<Client, "account" | "isPreview" | "beginNew" | "claim" | "download" | "follow">;
+  client: Pick<Client, "account" | "isPreview" | "beginNew" | "claim" | "delivered" | "download" | "follow">;
   journal: Pick<Journal, "append"> | undefined;
   costs: Costs;
   results: ResultsFile;
@@ -179,7 +179,9 @@ export function createWork(
         if (file !== null) onEvent({ event: "saved", ...nameOf(row), id, file });
         const cost = readCost(generation);
         costs.completed(row.record, costOfLine({ ...line, cost }));
-        return await end(row, line, { status: "completed", file, content, cost, video_url: videoUrl });
+        const ended = await end(row, line, { status: "completed", file, content, cost, video_url: videoUrl });
+        if (file === null && ended.error === undefined) await client.delivered(id);
+        return ended;
       } catch (thrown) {
         const error = asVidgenError(thrown).with({ id });
         if (signal.aborted) return tellEnd(row, line, { status: "processing", error });

@@ -172,7 +172,7 @@ test("words search the prompts, or name an id; --model and --since choose", asyn
 
 test("at a terminal a file below the current folder is shown from there, and a script gets the whole path", async () => {
   const file = join(process.cwd(), "clips", "fox.mp4");
-  const world = await withJournal({ lines: [{ kind: "accepted" }, { kind: "saved", file }] });
+  const world = await withJournal({ lines: [{ kind: "accepted" }, { kind: "delivered", file }] });
   expect((await world.vidgen("list")).stdout).toContain(`\t${file}\t`);
   Object.assign(world, { isTerminal: true, columns: 160 });
   expect((await world.vidgen("list")).stdout).toMatch(new RegExp(` {2}${join("clips", "fox.mp4")} {2}`));
@@ -203,7 +203,7 @@ test("the journal has the whole story, is for the owner's eyes, and holds no key
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line).kind);
-  expect(kinds).toEqual(["part", "intent", "accepted", "completed", "part", "downloaded", "saved"]);
+  expect(kinds).toEqual(["part", "intent", "accepted", "completed", "part", "downloaded", "delivered"]);
   expect(statSync(path).mode & 0o777).toBe(0o600);
   expect(text).not.toContain(apiKey);
   expect(text).not.toContain(mediaUrl);

@@ -78,7 +78,7 @@ describe.each(again)("%s of a video that is saved there already", (_, run) => {
     const journal = join(world.home, "journal.jsonl");
     const earlier = readFileSync(journal, "utf8").replace(/.*"kind":"downloaded".*\n/, "");
     writeFileSync(journal, earlier.replace(/"sha256":"\w+",|,"inode":\d+,"mtime":[\d.]+/g, ""));
-    expect(readFileSync(journal, "utf8")).toMatch(/"kind":"saved".*"size":\d+}/);
+    expect(readFileSync(journal, "utf8")).toMatch(/"kind":"delivered".*"size":\d+}/);
     const paid = world.requests.filter(isStart).length;
     expect(await run(world, id, place)).toMatchObject({ code: 9, stderr: expect.stringContaining("already exists") });
     expect(world.requests.filter(isStart)).toHaveLength(paid);

@@ -242,7 +242,7 @@ test("--all takes a video that has its name for saved, though the process died b
   writeFileSync(
     journal,
     lines
-      .filter((line) => !line.includes('"saved"'))
+      .filter((line) => !line.includes('"delivered"'))
       .map(place)
       .join("\n"),
   );
@@ -410,7 +410,7 @@ describe("a template for -o", () => {
     const place = join(world.folder, "{slug}-{id}.mp4");
     await world.vidgen("generate", "a fox", "-o", place);
     const journal = join(world.home, "journal.jsonl");
-    writeFileSync(journal, readFileSync(journal, "utf8").replace(/.*"kind":"saved".*\n/, ""));
+    writeFileSync(journal, readFileSync(journal, "utf8").replace(/.*"kind":"delivered".*\n/, ""));
     const sent = world.requests.length;
     expect(await world.vidgen("wait", "--all", "-o", place)).toMatchObject({ code: 0 });
     expect([readdirSync(world.folder), world.requests.length]).toEqual([[expect.stringMatching(/^a-fox-/)], sent]);

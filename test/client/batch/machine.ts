@@ -53,6 +53,8 @@ export function createService(options: ServiceOptions = {}) {
     earn: (credits: number) => {
       service.credits += credits;
     },
+    /** How many ids it has given; none is given twice. */
+    ids: 0,
     charges: (prompt: string) => generations.filter((each) => each.prompt === prompt).length,
   };
   const accept = (prompt: string, model: string, request: Fields) => {
@@ -64,7 +66,7 @@ export function createService(options: ServiceOptions = {}) {
       return Response.json({ error: "busy" }, { status: 429 });
     }
     service.credits -= cost;
-    const id = `gen-${generations.length + 1}`;
+    const id = `gen-${++service.ids}`;
     generations.push({ id, prompt, model, endsAt: clock.now() + renderMs(), request, running });
     const stated = options.statesPrice ? { credits_charged: cost } : {};
     const data = { id, status: "processing" };

@@ -1,0 +1,265 @@
+import { isDeepStrictEqual } from "node:util";
+import { usage, VidgenError } from "../../errors.ts";
+import { datedEntries, type Entry, reusableMs } from "../history.ts";
+import type { Journal, LeaseState } from "../journal.ts";
+import type { StartRequest } from "../schema.ts";
+import { type State, stopsOthers } from "./attempt.ts";
+
+/**
+ * What a start does about earlier attempts at the same: `resume` resumes one that was interrupted; `reuse` resumes any generation of the same
+ * request that did not fail; `again` starts a new one, and dismisses those that it passes.
+ */
+export type Earlier = "resume" | "reuse" | "again";
+
+/** By which column of the table a start decides: by a caller's key, or as `Earlier` says. */
+export type Mode = Earlier | "key";
+
+/** What a start does about one earlier attempt. */
+export type Action =
+  /** Start a new generation, as typed. */
+  | "pass"
+  /** Look again. */
+  | "wait"
+  /** Follow the generation, and take over the attempt. */
+  | "resume"
+  /** Follow the generation beside the process that has the attempt. */
+  | "join"
+  /** It may have been charged: send nothing. */
+  | "refuse unknown"
+  /** The service lost what was charged: send nothing. */
+  | "refuse lost"
+  /** Pass, and no later start looks at it. */
+  | "dismiss"
+  /** Send the key: it was certainly not charged. */
+  | "send"
+  /** Send the key if the service says that it knows it; else `refuse unknown`. */
+  | "send again";
+
+type Row = Record<Mode, Action> & {
+  states: readonly State[];
+  leases?: readonly LeaseState[];
+  /** Only for an attempt of `--no-wait` whose id was handed over. */
+  isHandedOver?: boolean;
+};
+
+/** The first row that fits an attempt decides. */
+const rows: readonly Row[] = [
+  { states: ["sending"], leases: ["alive"], resume: "pass", reuse: "wait", again: "pass", key: "wait" },
+  { states: ["sending"], leases: ["unsure"], resume: "wait", reuse: "wait", again: "pass", key: "wait" },
+  {
+    states: ["sending", "unknown"],
+    resume: "refuse unknown",
+    reuse: "refuse unknown",
+    again: "dismiss",
+    key: "send again",
+  },
+  { states: ["running"], isHandedOver: true, resume: "pass", reuse: "resume", again: "pass", key: "resume" },
+  { states: ["running", "ready"], leases: ["alive"], resume: "pass", reuse: "join", again: "pass", key: "join" },
+  { states: ["running", "ready"], leases: ["unsure"], resume: "wait", reuse: "join", again: "pass", key: "join" },
+  { states: ["running", "ready"], resume: "resume", reuse: "resume", again: "dismiss", key: "resume" },
+  { states: ["delivered"], resume: "pass", reuse: "resume", again: "pass", key: "resume" },
+  { states: ["failed"], resume: "pass", reuse: "pass", again: "pass", key: "resume" },
+  { states: ["unsent", "refused"], resume: "pass", reuse: "pass", again: "pass", key: "send" },
+  { states: ["lost"], resume: "refuse lost", reuse: "refuse lost", again: "dismiss", key: "resume" },
+];
+
+export type Situation = { state: State; lease: LeaseState; isHandedOver?: boolean | undefined };
+
+export function decide({ state, lease, isHandedOver = false }: Situation, mode: Mode): Action {
+  const row = rows.find(
+    ({ states, leases, isHandedOver: isNeeded = false }) =>
+      states.includes(state) && (leases === undefined || leases.includes(lease)) && (isHandedOver || !isNeeded),
+  );
+  if (row === undefined) throw new Error(`no row for ${state}`);
+  return row[mode];
+}
+
+/** An attempt whose generation has an id. */
+export type StartedEntry = Entry & { id: string };
+
+/** What a start does next. */
+export type Choice =
+  /** `isJoined` while a live process has the attempt. */
+  | { kind: "resume"; entry: StartedEntry; isJoined: boolean }
+  /** A live process is starting it, or one elsewhere may have ended: another look tells. */
+  | { kind: "wait"; entry: Entry }
+  | { kind: "refuse"; entry: Entry; because: "unknown" | "lost" }
+  | {
+      kind: "new";
+      /** Passed for good. */
+      dismissed: Entry[];
+      /** It may have been charged already, and the service knows its key. */
+      mayBeCharged: boolean;
+    };
+
+export type Wanted = {
+  /** The base URL of the service. */
+  service: string;
+  /** As the journal keeps it. */
+  request: StartRequest;
+  /** `-o` as it was typed. */
+  outputPath: string | undefined;
+  earlier: Earlier;
+  /** The caller's key: then only attempts with it count, and `earlier` does not. */
+  key?: string | undefined;
+  /** Only attempts of AI agents count for one, and never for anybody else. */
+  mcp?: boolean | undefined;
+  isPreview?: boolean | undefined;
+  now: Date;
+  /** Whether the service has said that it knows the key of an unclear start. */
+  keepsKeys?: boolean | undefined;
+};
+
+type Ledger = Pick<Journal, "candidates" | "unawaitedOf" | "attemptsOf" | "leaseOf">;
+
+/**
+ * Chooses between the earlier attempts at a service and a new one. Only inside of the journal's lock. What a process writes just before it
+ * ends must count: the journal is read again when a process has ended since it was read.
+ */
+export async function choose(wanted: Wanted, journal: Ledger): Promise<Choice> {
+  const ended = new Set<string>();
+  const leaseOf = async (attempt: string): Promise<LeaseState> => {
+    const lease = ended.has(attempt) ? "dead" : await journal.leaseOf(attempt);
+    if (lease === "dead") ended.add(attempt);
+    return lease;
+  };
+  for (;;) {
+    const before = ended.size;
+    const known = await findCandidates(wanted, journal);
+    const here = known.filter(({ base_url }) => isSameService(base_url, wanted.service));
+    const choice = await chooseOnce(here, { ...wanted, leaseOf });
+    if (ended.size === before) return choice;
+  }
+}
+
+/**
+ * The attempts that a start decides about, newest first. `reuse` also takes a generation that nobody waits for, however old: those of the same
+ * prompt are searched for.
+ */
+async function findCandidates(wanted: Wanted, { candidates, unawaitedOf, attemptsOf }: Ledger): Promise<Entry[]> {
+  const { request, earlier, key, now } = wanted;
+  if (key !== undefined) return attemptsOf(key);
+  const known = await candidates(now);
+  if (earlier !== "reuse") return known;
+  const names = new Set(known.map(({ attempt }) => attempt));
+  const found = await unawaitedOf(request.prompt);
+  return [...known, ...found.filter(({ attempt }) => !names.has(attempt))];
+}
+
+type Choosing = Wanted & Pick<Journal, "leaseOf">;
+
+/** Whether two base URLs have the same origin. */
+function isSameService(one: string, other: string): boolean {
+  return new URL(one).origin === new URL(other).origin;
+}
+
+async function chooseOnce(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
+  if (wanted.key !== undefined) return chooseByKey(entries, wanted);
+  const same = datedEntries(entries, wanted.now).filter(({ entry }) => isCandidate(entry, wanted));
+  if (wanted.earlier === "reuse") {
+    // Only a delivered generation becomes too old.
+    const recent = same.filter(({ entry, ageMs }) => ageMs < reusableMs || entry.state !== "delivered");
+    return chooseFrom(
+      recent.map(({ entry }) => entry),
+      wanted,
+    );
+  }
+  const sameRun = same.map(({ entry }) => entry).filter((entry) => isSameRun(entry, wanted));
+  return chooseFrom(sameRun.reverse(), wanted);
+}
+
+function isCandidate(entry: Entry, { request, mcp = false, isPreview }: Wanted): boolean {
+  // Rows of a batch have their results file, and a caller's key is searched for by that key alone.
+  if (entry.dismissed || entry.batch !== undefined || entry.key !== undefined) return false;
+  if ((entry.mcp ?? false) !== mcp || isOtherMaking(entry.is_preview, isPreview)) return false;
+  return isDeepStrictEqual(entry.request, request);
+}
+
+/** A video that was paid for and is not delivered may go to any place. */
+function isSameRun(entry: Entry, { outputPath, earlier }: Wanted): boolean {
+  return entry.place === outputPath || (entry.state === "ready" && earlier !== "again");
+}
+
+/** One that can be resumed comes first, since its video was paid for; then the first that stops the start. */
+async function chooseFrom(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
+  const dismissed: Entry[] = [];
+  let stop: Choice | undefined;
+  for (const entry of entries) {
+    const action = await actionFor(entry, wanted);
+    if (action === "dismiss") dismissed.push(entry);
+    const choice = choiceOf(entry, action);
+    if (choice?.kind === "resume") return choice;
+    stop ??= choice;
+  }
+  return stop ?? { kind: "new", dismissed, mayBeCharged: false };
+}
+
+/**
+ * A caller's key stands for one start for ever: the newest attempt with it that has to be considered decides. One that the user has dismissed
+ * counts only where it has a generation. Throws `usage` for another request.
+ */
+async function chooseByKey(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
+  for (const entry of entries) {
+    if (!isDeepStrictEqual(entry.request, wanted.request))
+      throw usage(`The idempotency key ${wanted.key} was used for another request. Nothing was sent.`);
+    const isSettled = entry.dismissed && stopsOthers(entry.state);
+    const action = isSettled ? "send" : await actionFor(entry, wanted);
+    if (action === "send again" && wanted.keepsKeys) return { kind: "new", dismissed: [], mayBeCharged: true };
+    const choice = choiceOf(entry, action);
+    if (choice) return choice;
+  }
+  return { kind: "new", dismissed: [], mayBeCharged: false };
+}
+
+async function actionFor(entry: Entry, { key, earlier, leaseOf }: Choosing): Promise<Action> {
+  const { state, attempt, no_wait = false, told = false } = entry;
+  const lease = isWorkedOn(state) ? await leaseOf(attempt) : "dead";
+  return decide({ state, lease, isHandedOver: no_wait && told }, key === undefined ? earlier : "key");
+}
+
+/** Whether a process may be working on an attempt: else nobody looks at its lease. */
+function isWorkedOn(state: State): boolean {
+  return state === "sending" || state === "running" || state === "ready";
+}
+
+function choiceOf(entry: Entry, action: Action): Choice | undefined {
+  if (action === "wait") return { kind: "wait", entry };
+  if (action === "refuse lost") return { kind: "refuse", entry, because: "lost" };
+  if (action === "refuse unknown" || action === "send again") return { kind: "refuse", entry, because: "unknown" };
+  if ((action === "resume" || action === "join") && isStarted(entry))
+    return { kind: "resume", entry, isJoined: action === "join" };
+  return undefined;
+}
+
+function isStarted(entry: Entry): entry is StartedEntry {
+  return entry.id !== undefined;
+}
+
+/** A preview is not the same as a real video; where one of them is not known they may be the same. */
+export function isOtherMaking(one: boolean | null | undefined, other: boolean | null | undefined): boolean {
+  return typeof one === "boolean" && typeof other === "boolean" && one !== other;
+}
+
+/** Why a start sends nothing: `unknown`, or `not_found` where the service has lost the generation. */
+export function refusalError({ entry, because }: Choice & { kind: "refuse" }): VidgenError {
+  return because === "lost" ? lostError(entry) : unclearError(entry);
+}
+
+function unclearError({ attempt, at, id, reason = "" }: Entry): VidgenError {
+  const named = id === undefined ? "" : ` It is generation ${id}. ${reason}`;
+  const message = `The same request was sent at ${at.slice(0, 16)}Z and got no usable response: it may have been charged (attempt ${attempt}).${named} Nothing was sent now.`;
+  return new VidgenError("unknown", message, {
+    attempt,
+    id,
+    hint: [
+      `Check your account for a generation from that time; \`vidgen wait ${id ?? "<id>"}\` fetches it.`,
+      `If there is none, run \`vidgen list --dismiss ${attempt}\` and try again. --again starts a new one in any case; it is charged.`,
+    ].join("\n"),
+  });
+}
+
+function lostError({ at, id }: Entry): VidgenError {
+  const message = `The same request was accepted at ${at.slice(0, 16)}Z as generation ${id}, which was charged and which the service no longer knows. Nothing was sent now.`;
+  const hint = `\`vidgen wait ${id}\` asks for it again. --again starts a new one; it is charged.`;
+  return new VidgenError("not_found", message, { id, hint });
+}

@@ -1,0 +1,91 @@
+import { describe, expect, test } from "vitest";
+import type { LeaseState } from "../../../src/client/journal.ts";
+import { type Event, nextState, type State } from "../../../src/client/ledger/attempt.ts";
+import { type Action, decide, type Mode } from "../../../src/client/ledger/policy.ts";
+
+// The two tables of the rule about the paid request, cell by cell, as the specification has them.
+
+/** "-" leaves the state unchanged. */
+const table1 = `
+state     | accepted | refused | unsent | unknown | completed | delivered | failed | unclear | lost | found
+sending   | running  | refused | unsent | unknown | ready     | delivered | failed | unknown | -    | running
+unsent    | -        | -       | -      | -       | -         | -         | -      | -       | -    | -
+refused   | -        | -       | -      | -       | ready     | -         | failed | unknown | -    | running
+unknown   | running  | -       | -      | -       | ready     | delivered | failed | -       | -    | running
+running   | -        | -       | -      | -       | ready     | delivered | failed | unknown | lost | -
+ready     | -        | -       | -      | -       | -         | delivered | -      | -       | -    | -
+delivered | -        | -       | -      | -       | -         | delivered | -      | -       | -    | -
+failed    | -        | -       | -      | -       | ready     | delivered | -      | -       | -    | -
+lost      | running  | -       | -      | -       | ready     | delivered | failed | unknown | -    | running
+`;
+
+/** "running*" is an attempt of --no-wait whose id was handed over. */
+const table2 = `
+state           | lease  | resume         | reuse          | again   | key
+sending         | alive  | pass           | wait           | pass    | wait
+sending         | unsure | wait           | wait           | pass    | wait
+sending         | dead   | refuse unknown | refuse unknown | dismiss | send again
+unknown         | any    | refuse unknown | refuse unknown | dismiss | send again
+running, ready  | alive  | pass           | join           | pass    | join
+running, ready  | unsure | wait           | join           | pass    | join
+running, ready  | dead   | resume         | resume         | dismiss | resume
+running*        | any    | pass           | resume         | pass    | resume
+delivered       | any    | pass           | resume         | pass    | resume
+failed          | any    | pass           | pass           | pass    | resume
+unsent, refused | any    | pass           | pass           | pass    | send
+lost            | any    | refuse lost    | refuse lost    | dismiss | resume
+`;
+
+/** The lines of a table as cells, without its head. */
+function rowsOf(table: string): { head: string[]; rows: string[][] } {
+  const [head = [], ...rows] = table
+    .trim()
+    .split("\n")
+    .map((line) => line.split("|").map((cell) => cell.trim()));
+  return { head, rows };
+}
+
+describe("table 1: the state after each event", () => {
+  const { head, rows } = rowsOf(table1);
+  const cells = rows.flatMap(([state = "", ...after]) =>
+    after.map((next, index) => [state, head[index + 1], next === "-" ? state : next]),
+  );
+
+  test("has each state and event once", () => {
+    expect(new Set(cells.map(([state, event]) => `${state} ${event}`)).size).toBe(90);
+  });
+
+  test.each(cells)("%s, then %s: %s", (state, event, next) => {
+    expect(nextState(state as State, event as Event)).toBe(next);
+  });
+});
+
+describe("table 2: what a start does about an earlier attempt", () => {
+  const { head, rows } = rowsOf(table2);
+  const leases: LeaseState[] = ["alive", "unsure", "dead"];
+  const cells = rows.flatMap(([states = "", lease = "", ...actions]) =>
+    states.split(", ").flatMap((name) =>
+      (lease === "any" ? leases : [lease as LeaseState]).flatMap((lease) =>
+        actions.map((action, index) => {
+          const situation = { state: name.replace("*", "") as State, lease, isHandedOver: name.endsWith("*") };
+          return [name, lease, head[index + 2] as Mode, action as Action, situation] as const;
+        }),
+      ),
+    ),
+  );
+
+  test("has each state, lease and kind of start once", () => {
+    expect(new Set(cells.map(([name, lease, mode]) => `${name} ${lease} ${mode}`)).size).toBe(cells.length);
+    expect(cells).toHaveLength(10 * 3 * 4);
+  });
+
+  test.each(cells)("%s (%s), at %s: %s", (_, __, mode, action, situation) => {
+    expect(decide(situation, mode)).toBe(action);
+  });
+
+  test("an id that was handed over changes nothing but of a running attempt", () => {
+    for (const [name, lease, mode, action, { state }] of cells)
+      if (state !== "running")
+        expect([name, decide({ state, lease, isHandedOver: true }, mode)]).toEqual([name, action]);
+  });
+});
