@@ -335,12 +335,14 @@ export function createClient(options: ClientOptions = {}): Client {
     how: ResumeOptions & { signal: AbortSignal },
   ): Promise<Resumed> {
     const { id, attempt, place } = entry;
+    const path = entry.path ?? place;
     try {
-      if (place === undefined || place === "-") {
+      if (path === undefined || path === "-") {
         await followToEnd(id, how);
         return { id, attempt, file: undefined, error: undefined };
       }
-      const { file } = await client.download(id, place, how);
+      const target = await client.claim(path, { id, resume: true, signal: how.signal });
+      const { file } = await client.download(id, target, how).finally(target.release);
       return { id, attempt, file, error: undefined };
     } catch (error) {
       how.signal.throwIfAborted();
@@ -412,11 +414,21 @@ export function createClient(options: ClientOptions = {}): Client {
           const left = (await client.entries()).filter(isLeft).filter((entry) => isPaidBy(client.account, entry));
           const leases = await Promise.all(left.map(({ attempt }) => leaseOf(attempt)));
           const free = left.filter((_, index) => leases[index] === "dead");
-          return Promise.all(free.map((entry) => resumeOne(entry, { ...how, ...listeners(how), signal })));
+          const results: Resumed[] = [];
+          const next = free.entries();
+          const resumeNext = async () => {
+            for (const [index, entry] of next)
+              results[index] = await resumeOne(entry, { ...how, ...listeners(how), signal });
+          };
+          await Promise.all(Array.from({ length: maxResumed }, resumeNext));
+          return results;
         }),
     },
   };
 }
+
+/** So many generations are resumed at once. */
+const maxResumed = 4;
 
 type BeginHow = StartOptions & Pick<GenerateOptions, "output" | "overwrite"> & { noWait: boolean; signal: AbortSignal };
 

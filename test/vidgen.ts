@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import process from "node:process";
-import { PassThrough, Readable } from "node:stream";
+import { PassThrough, Readable, Writable } from "node:stream";
 import { stripVTControlCharacters } from "node:util";
 import { onTestFinished } from "vitest";
 import { main } from "../src/cli/main.ts";
@@ -44,6 +44,8 @@ export type World = {
   columns: number;
   /** Whether stdout and stderr go to the same place, as with `2>&1`. */
   isOneStream: boolean;
+  /** Whether nothing more can be written to stdout. */
+  isStdoutFull: boolean;
   answers: [question: string, keys: string][];
   faults: Fault[];
   /** What was sent, in order. */
@@ -192,6 +194,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     isTerminal: false,
     columns: 80,
     isOneStream: false,
+    isStdoutFull: false,
     answers: [],
     faults: [],
     requests: [],
@@ -230,10 +233,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
         env: world.env,
         isOneStream: world.isOneStream,
         stdin: Object.assign(isTTY ? keyboard : piped, { isTTY }),
-        stdout: Object.assign(
-          collect((text) => (run.stdout += text)),
-          terminal,
-        ),
+        stdout: Object.assign(world.isStdoutFull ? fullStream() : collect((text) => (run.stdout += text)), terminal),
         stderr: Object.assign(collect(onStderr), terminal),
       });
       return Object.assign(run, { code });
@@ -248,6 +248,11 @@ function collect(add: (text: string) => void): PassThrough {
   // As with the real stdout and stderr, nobody who pipes into it can end it.
   const terminal = { cursorTo: () => true, clearLine: () => true, moveCursor: () => true };
   return Object.assign(stream, terminal, { end: () => stream });
+}
+
+function fullStream(): Writable {
+  const error = Object.assign(new Error("no space"), { code: "ENOSPC" });
+  return new Writable({ write: (_, __, done) => done(error) }).on("error", () => {});
 }
 
 function newControllers() {

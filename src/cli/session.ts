@@ -44,6 +44,8 @@ export type Session = {
   findAlreadySaved(id: string, outputPath: string | undefined): Promise<string | undefined>;
   /** Writes down that the video was streamed to stdout. */
   recordStreamed(id: string): Promise<void>;
+  /** Writes down that the URL of a video was printed, once it was: rejects with `output` when stdout cannot be written. */
+  recordPrinted(id: string): Promise<void>;
   /** Adds to a `not_found` error the service at which this machine started that id; returns any other error unchanged. */
   explainNotFound(error: unknown, id: string): Promise<unknown>;
   /** Closes the local service if it runs in this process; with `isDone` only once its callbacks are sent. */
@@ -107,6 +109,10 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
     },
     recordStreamed: (id) =>
       journal.append({ kind: "delivered", id, file: "-" }).catch((error) => output.note(asVidgenError(error).message)),
+    async recordPrinted(id) {
+      await output.printed();
+      await client.delivered(id);
+    },
     async collect(id, { target, reporter: { tell, show }, ...times }) {
       // A video that was paid for is saved even where the journal cannot be read.
       recent ??= client.entries(() => false).catch(() => []);

@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { Claim, ClaimOptions, Claims } from "./claims.ts";
@@ -100,7 +101,7 @@ export async function begin(
     const choice = await choose(wanted, options.journal);
     if (choice.kind === "wait") return undefined;
     if (choice.kind === "refuse") throw refusalError(choice);
-    if (choice.kind === "resume") return resume(request, choice, { ...options, confirm });
+    if (choice.kind === "resume") return resumeAttempt(request, choice, { ...options, confirm });
     return startAnew(request, choice, { ...options, confirm }, io);
   });
 }
@@ -170,6 +171,7 @@ async function startAnew(
       account: options.account,
       request: options.record,
       place: outputPath,
+      path: absolutePath(outputPath),
       no_wait: options.noWait,
       batch: batch?.path,
       row: batch?.row,
@@ -194,6 +196,12 @@ async function startAnew(
   });
 }
 
+/** A folder keeps its slash at the end. */
+function absolutePath(outputPath: string | undefined): string | undefined {
+  if (outputPath === undefined || outputPath === "-") return undefined;
+  return resolve(outputPath) + (outputPath.endsWith("/") ? "/" : "");
+}
+
 /** Writes down that no later start looks at an attempt, and removes the lease that its process has left. */
 export async function dismiss(attempt: string, journal: Pick<Journal, "append" | "hold">): Promise<void> {
   await journal.append({ kind: "dismissed", attempt });
@@ -209,7 +217,7 @@ export async function clearLease(attempt: string, { hold }: Pick<Journal, "hold"
 }
 
 /** Resumes an earlier attempt, unless its video is saved already. `undefined` while another process may write the same partial file. */
-async function resume(
+async function resumeAttempt(
   request: StartRequest,
   { entry, isJoined }: Choice & { kind: "resume" },
   options: Options & Locked,

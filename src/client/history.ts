@@ -9,7 +9,7 @@ import type { Version } from "./version.ts";
 
 /** What the journal holds, one JSON object a line. It never holds an API key. `attempt` is a UUID. */
 export type JournalLine =
-  /** Before the request that costs money. `place` is `-o` as it was typed. */
+  /** Before the request that costs money. `place` is `-o` as it was typed, and `path` the absolute path for it. */
   | {
       kind: "intent";
       attempt: string;
@@ -21,6 +21,7 @@ export type JournalLine =
       /** As `recordOf` gives it. */
       request: StartRequest;
       place?: string | undefined;
+      path?: string | undefined;
       /** The process does not wait for the generation. */
       no_wait?: boolean | undefined;
       /** The results file of the batch that it is started for, and its row there. */
@@ -173,6 +174,7 @@ export type Entry = {
   account?: string | undefined;
   request: StartRequest;
   place?: string | undefined;
+  path?: string | undefined;
   no_wait?: boolean | undefined;
   /** The results file of the batch that it belongs to, and its row there. */
   batch?: string | undefined;

@@ -21,7 +21,7 @@ export type Generation = {
 
 export type Started = {
   id: string;
-  /** The Idempotency-Key that was sent. */
+  /** Its name in the journal, a UUID; the Idempotency-Key where the caller gave none. */
   attempt: string;
   /** Whether it was started by an earlier call, and nothing was sent by this one. */
   isEarlier: boolean;

@@ -118,8 +118,8 @@ async function generate(typed: string | undefined, given: Options, context: Gene
     const print = { outputPath, extra: document, open: options.open ?? false, tookMs, credits, saveCommand, output };
     const result = collectedResult(collected, session.isInProcess(), output);
     await printResult(result, print, io);
-    if (outputPath === undefined) await session.client.delivered(id);
     reporter.ended(id, result);
+    if (outputPath === undefined) await session.recordPrinted(id);
   } catch (error) {
     throw reporter.stopped(id, withResumeHint(error, id, { ...options, outputPath }, io));
   }

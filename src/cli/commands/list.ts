@@ -77,8 +77,8 @@ async function list(words: string[], options: Options, { io, output }: Context):
     throw usage(`--limit must be a whole number above 0, not "${options.limit}".`);
   const isMeant = createFilter(words, options, io.date());
   const entries = await listAttempts({ ...options, limit: Number(options.limit), isMeant }, journal, io);
-  const documents = entries.map(({ request, reason, place: _, told: __, state: ___, content, ...entry }) => ({
-    ...entry,
+  const documents = entries.map(({ request, reason, content, ...entry }) => ({
+    ...omit(entry, ["place", "path", "told", "state"]),
     credits: isLocal(entry) && entry.credits !== undefined ? 0 : entry.credits,
     sha256: content?.sha256,
     model: request.model,
@@ -106,6 +106,10 @@ function createFilter(words: readonly string[], { model, since }: Options, now: 
     (model === undefined || entry.request.model === model) &&
     (first === undefined || Date.parse(entry.at) >= first) &&
     words.every((word) => isIn(word, entry));
+}
+
+function omit(entry: object, names: readonly string[]): object {
+  return Object.fromEntries(Object.entries(entry).filter(([name]) => !names.includes(name)));
 }
 
 function emptyNote(words: readonly string[], { status, local, model, since }: Options): string {

@@ -122,6 +122,7 @@ async function waitForOne({ id, open }: LocatedGeneration, waiting: Waiting): Pr
   const explainWith: Collecting["explainWith"] = (error, outputPath) =>
     withResumeHint(error, id, { ...options, outputPath }, io);
   await collectOne(id, { ...waiting, session, index: 0, show, explainWith }).catch(stop);
+  if (outputPath === undefined) await session.recordPrinted(id);
   if (outputPath === "-") await session.recordStreamed(id);
 }
 
@@ -140,7 +141,9 @@ async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise
     try {
       const session = await open();
       const { document } = await collectOne(id, { ...waiting, session, index, show });
-      return { id, document };
+      const record = async () => (outputPath === undefined ? session.recordPrinted(id) : undefined);
+      if (!output.json) await record();
+      return { id, document, record };
     } catch (thrown) {
       const error = reporter.stopped(id, thrown);
       const status = error.ended ?? reporter.statusOf(id) ?? null;
@@ -150,13 +153,16 @@ async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise
   };
   const outcomes = await Promise.all(found.map(follow));
   const documents = outcomes.map(({ document }) => document);
-  if (output.json) await output.result("", documents);
+  if (output.json) {
+    await output.result("", documents);
+    for (const { record } of outcomes) await record?.();
+  }
   const failures = outcomes.flatMap(({ id, error }) => (error === undefined ? [] : { id, error }));
   await failAll(failures, waiting);
 }
 
 /** How one of several ended; `document` is its part of `--json`. */
-type Outcome = { id: string; document: object; error?: VidgenError };
+type Outcome = { id: string; document: object; error?: VidgenError; record?(): Promise<void> };
 type Failure = { id: string; error: VidgenError };
 
 /** Prints what went wrong, each message once, and throws the worst error, with one command that resumes all. */
@@ -201,7 +207,6 @@ async function collectOne(id: string, collecting: Collecting): Promise<Result> {
     const collected = await session.collect(id, { ...readTimes(options), target, reporter });
     const result = collectedResult(collected, session.isInProcess(), output);
     await show(result);
-    if (options.output === undefined) await session.client.delivered(id);
     reporter.ended(id, result);
     return result;
   } catch (error) {

@@ -37,6 +37,27 @@ async function kill(world: World, isThere: (request: Request) => boolean, ...arg
   world.reboot();
 }
 
+/** Runs a command until it has written such a line into the journal, then kills it. */
+async function killAtLine(world: World, kind: string, ...argv: string[]): Promise<void> {
+  const { disk } = world.io;
+  await new Promise<void>((resolve) => {
+    const open = (async (...call: Parameters<typeof disk.open>) => {
+      const file = await disk.open(...call);
+      const { write } = file;
+      const writeThenStop = async (bytes: never, ...rest: never[]) => {
+        const written = await write.call(file, bytes, ...rest);
+        if (!Buffer.from(bytes).includes(`"kind":"${kind}"`)) return written;
+        resolve();
+        return new Promise<never>(() => {});
+      };
+      return Object.assign(file, { write: writeThenStop });
+    }) as typeof disk.open;
+    Object.assign(world.io, { disk: { ...disk, open } });
+    void world.vidgen(...argv);
+  });
+  world.reboot();
+}
+
 const isPoll = (request: Request) => request.url.includes("generation-status");
 const isDownload = (request: Request) => request.url.endsWith(".mp4");
 
@@ -328,6 +349,94 @@ describe("the same run again", () => {
       expect(await world.vidgen("generate", "a hen")).toMatchObject({ code: 6 });
       expect(paid(world)).toBe(3);
     }
+  });
+
+  test.each([
+    ["with its URL not printed", [], undefined],
+    ["with its events not printed", ["--events"], undefined],
+    ["killed between its end and its last word", [], "completed"],
+  ])("resumes a run that ended %s, and is a new one once that is delivered", async (_, flags, kind) => {
+    const world = await createWorld();
+    const { disk } = world.io;
+    if (kind === undefined) world.isStdoutFull = true;
+    else await killAtLine(world, kind, "generate", "a fox");
+    if (kind === undefined) expect(await world.vidgen("generate", "a fox", ...flags)).toMatchObject({ code: 9 });
+    Object.assign(world.io, { disk });
+    world.isStdoutFull = false;
+    const run = await world.vidgen("generate", "a fox", ...flags);
+    expect(run).toMatchObject({ code: 0, stdout: expect.stringContaining(".mp4") });
+    expect(paid(world)).toBe(1);
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(2);
+  });
+
+  test.each([
+    ["without -o is delivered", [], /^Started/m, 2],
+    ["with -o is not: that wants its file", ["-o", "fox.mp4"], /^Resuming/m, 1],
+  ])("a run %s by a URL that wait and status print", async (_, flags, said, starts) => {
+    for (const look of ["wait", "status"]) {
+      const world = await createWorld();
+      const argv = ["generate", "a fox", ...flags.map((flag) => flag.replace("fox", join(world.folder, "fox")))];
+      await kill(world, isPoll, ...argv);
+      await world.io.sleep(60_000);
+      const { id } = journalLines(world).find(({ kind }) => kind === "accepted");
+      expect(await world.vidgen(look, id)).toMatchObject({ code: 0, stdout: expect.stringContaining(".mp4") });
+      expect(await world.vidgen(...argv)).toMatchObject({ code: 0, stderr: expect.stringMatching(said) });
+      expect(paid(world)).toBe(starts);
+    }
+  });
+
+  test("a refusal that names a generation which runs is none", async () => {
+    const world = await createWorld();
+    world.faults.push(async (request) => {
+      if (!isStart(request)) return undefined;
+      const reply = await world.start(request);
+      return Response.json({ ...reply, error: "duplicate" }, { status: 409 });
+    });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0, stdout: expect.stringContaining(".mp4") });
+    expect(journalLines(world).map(({ kind }) => kind)).toEqual([
+      "intent",
+      "refused",
+      "found",
+      "completed",
+      "delivered",
+    ]);
+  });
+
+  test("a refusal that names a generation about which nobody answers may have been charged", async () => {
+    const world = await createWorld();
+    const id = "0b9c6a52-1f6e-4a35-9c0e-3a6f0f2a7d11";
+    world.faults.push(onStart(() => Response.json({ error: "no", data: { id } }, { status: 400 })));
+    world.faults.push((request) => (isPoll(request) ? new Response("", { status: 503 }) : undefined));
+    for (let i = 0; i < 2; i++)
+      expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 6, stderr: expect.stringContaining(id) });
+    expect(paid(world)).toBe(1);
+  });
+
+  test("--dry-run says what the same line would do: resume, stop, or send", async () => {
+    const world = await createWorld();
+    const dry = (...argv: string[]) => world.vidgen("generate", ...argv, "--dry-run");
+    await kill(world, isPoll, "generate", "a fox");
+    await kill(world, isStart, "generate", "an owl");
+    const id = journalLines(world).find(({ kind }) => kind === "accepted").id;
+    expect(await dry("a fox")).toMatchObject({ code: 0, stdout: expect.stringContaining(`Would resume ${id}`) });
+    expect(await dry("an owl")).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining("Would send nothing, and end with 6"),
+    });
+    for (const argv of [["a fox", "--again"], ["a fox", "-o", "x.mp4"], ["a cat"]])
+      expect(await dry(...argv)).toMatchObject({ code: 0, stdout: expect.stringContaining("POST") });
+    expect(paid(world)).toBe(2);
+  });
+
+  test("waits for another process no longer than --timeout, and sends nothing", async () => {
+    const world = await createWorld();
+    world.faults.push((request) => (isStart(request) ? new Promise<never>(() => {}) : undefined));
+    void world.vidgen("generate", "a fox");
+    await world.io.sleep(1_000);
+    const run = await world.vidgen("generate", "a fox", "--reuse", "--timeout", "20s");
+    expect(run).toMatchObject({ code: 5, stderr: expect.stringContaining("Nothing was sent") });
+    expect(paid(world)).toBe(1);
   });
 
   test("a start of a live process is not called unknown, however long it takes", async () => {
