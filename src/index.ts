@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { resolve } from "node:path";
 import { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
 import { folders, journalIn } from "./cli/storage.ts";
 import { listAttempts } from "./client/attempts.ts";
 import { openBatch } from "./client/batch/batch.ts";
@@ -13,7 +14,7 @@ import type { RunOptions } from "./client/batch/run.ts";
 import { type ClientDownloadOptions, createServiceClient } from "./client/client.ts";
 import { createRedaction, plain } from "./client/credentials.ts";
 import { type Entry, isOpen, isPaidBy, recordOf } from "./client/history.ts";
-import { createFetch } from "./client/http.ts";
+import { createFetch, unlessAborted } from "./client/http.ts";
 import { openJournal } from "./client/journal.ts";
 import type { Earlier } from "./client/ledger/policy.ts";
 import type { Generation as WireGeneration } from "./client/schema.ts";
@@ -223,6 +224,7 @@ export function createClient(options: ClientOptions = {}): Client {
   const apiKey = String(options.apiKey ?? env.VIDGEN_API_KEY ?? "");
   const baseUrl = String(options.baseUrl ?? env.VIDGEN_BASE_URL ?? "");
   hide(apiKey.trim());
+  if (baseUrl === "") throw usage("No base URL: pass baseUrl, or set VIDGEN_BASE_URL.");
   const onNote = harmless((text: string) => options.onNote?.(plain(redact(text))));
   // Signals, streams and the exit of the process belong to the program that uses the library.
   const fetch = options.fetch === undefined ? createFetch(env) : foreignFetch(options.fetch);
@@ -461,12 +463,29 @@ function foreignFetch(fetch: typeof globalThis.fetch): ReturnType<typeof createF
     try {
       const init: RequestInit = { method, headers, signal: signal ?? null, redirect: "manual" };
       if (body !== undefined) init.body = body as string;
-      return await fetch(url, init);
+      const response = await fetch(url, init);
+      const chunks = response.body && signal ? untilAborted(response.body, signal) : response.body;
+      const { status, headers: told } = response;
+      return { status, headers: told, body: chunks, text: async () => (chunks === null ? "" : text(chunks)) };
     } catch (error) {
       const isUnsent = typeof error === "object" && error !== null && "sent" in error && error.sent === false;
       throw isUnsent ? new RequestError(error, { sent: false }) : error;
     }
   };
+}
+
+/** The chunks of a body, also where its program does not end it when the signal aborts. */
+async function* untilAborted(body: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  const chunks = body[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const { done, value } = await unlessAborted(chunks.next(), signal);
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    void chunks.return?.().catch(() => {});
+  }
 }
 
 async function pipeTo(file: string, to: WritableStream<Uint8Array>, signal: AbortSignal): Promise<void> {

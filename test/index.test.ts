@@ -564,7 +564,17 @@ test("a fetch of the program's own: what it rejects with counts as sent, unless 
   expect(posts()).toHaveLength(1);
 });
 
+test("close ends a start whose body never ends, with a fetch that ignores its signal", async () => {
+  const { baseUrl } = await createWorld(honest());
+  const endless = async () => new Response(new ReadableStream({ start() {} }), { status: 200 });
+  const client = createClient({ baseUrl, apiKey, fetch: endless });
+  const starting = failureOf(client.status("x"));
+  await client.close();
+  expect((await starting).name).toBe("AbortError");
+});
+
 test("address, key and journal are those of the environment", async () => {
+  expect(() => createClient()).toThrow("No base URL: pass baseUrl, or set VIDGEN_BASE_URL.");
   const { baseUrl, folder, posts } = await createWorld(honest());
   for (const [name, value] of Object.entries({ VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: apiKey, VIDGEN_HOME: folder }))
     vi.stubEnv(name, value);
@@ -596,4 +606,9 @@ test("a callback is read when its signature is good, in the web's form and in No
   ];
   for (const each of forged) expect((await failureOf(verifyCallback(each, secret))).code).toBe("auth");
   expect((await failureOf(verifyCallback({ headers, body }, "no secret!"))).code).toBe("usage");
+  const parsed = { headers, body: JSON.parse(body) };
+  expect(await failureOf(verifyCallback(parsed, secret))).toMatchObject({
+    code: "usage",
+    message: expect.stringContaining("text or bytes"),
+  });
 });

@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
 import { usage } from "../errors.ts";
+import { shorten } from "./credentials.ts";
 import { isSameId, isUsableId } from "./id.ts";
 import { isRecord } from "./json.ts";
 
@@ -100,9 +101,12 @@ export function saysNo(json: unknown): boolean {
   return isRecord(json) && json.success === false;
 }
 
+/** No message of a service is shown, or written down, beyond this many characters. */
+const maxErrorText = 2_000;
+
 /** The first readable text of an error reply, in any of the shapes that services use; `undefined` when there is none. */
 export function errorText(json: unknown): string | undefined {
-  if (typeof json === "string") return json.replace(/\s+/g, " ").trim() || undefined;
+  if (typeof json === "string") return shorten(json.replace(/\s+/g, " ").trim(), maxErrorText) || undefined;
   if (Array.isArray(json)) return errorText(json[0]);
   if (!isRecord(json)) return undefined;
   for (const field of ["error", "message", "detail", "msg", "title", "code", "errors"]) {

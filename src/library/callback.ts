@@ -21,6 +21,8 @@ export async function verifyCallback(request: CallbackRequest, secret: string): 
     throw usage("The secret must be base64, with or without whsec_.");
   const { headers } = request;
   const body = request instanceof Request ? new Uint8Array(await request.arrayBuffer()) : request.body;
+  if (typeof body !== "string" && !(body instanceof Uint8Array))
+    throw usage("The body must be text or bytes as they arrived: the signature is of those, not of parsed JSON.");
   const found = readCallback(
     {
       method: "POST",
