@@ -528,6 +528,36 @@ test("what was left is listed, and gone on with", async () => {
   expect(posts()).toHaveLength(1);
 });
 
+test("what a crash has left is resumed where its start said, whatever the folder of the process, four at a time", async () => {
+  let downloads = 0;
+  let most = 0;
+  const { folder, baseUrl, posts } = await createWorld(({ url, headers }, response) => {
+    const video_url = `http://${headers.host}/fox.mp4`;
+    if (!url.endsWith(".mp4")) return send(response, 200, { id: url.split("=")[1], status: "completed", video_url });
+    most = Math.max(most, ++downloads);
+    setTimeout(() => {
+      downloads--;
+      response.writeHead(200, { "Content-Length": video.length }).end(video);
+    }, 50);
+  });
+  const journal = join(folder, "journal.jsonl");
+  const at = new Date().toISOString();
+  const ids = Array.from({ length: 6 }, (_, i) => `1b4e28ba-2fa1-41d2-883f-00000000000${i}`);
+  const lines = ids.flatMap((id, i) => [
+    { kind: "intent", attempt: `a${i}`, base_url: baseUrl, request, place: `${i}.mp4`, path: join(folder, `${i}.mp4`) },
+    { kind: "accepted", attempt: `a${i}`, id },
+    { kind: "part", file: join(folder, `${i}.mp4.part`), id, holder: `a${i}` },
+  ]);
+  writeFileSync(journal, lines.map((line) => `${JSON.stringify({ at, ...line })}\n`).join(""));
+  for (const i of ids.keys()) writeFileSync(join(folder, `${i}.mp4.part`), "");
+  const resumed = await createClient({ baseUrl, apiKey, journal }).generations.resume();
+  expect(resumed.map(({ file, error }) => [file, error])).toEqual(
+    ids.map((_, i) => [join(folder, `${5 - i}.mp4`), undefined]),
+  );
+  expect(most).toBeLessThanOrEqual(4);
+  expect(posts()).toEqual([]);
+});
+
 test("images are paths, addresses and bytes; what the service may not know goes into extra", async () => {
   const { client, folder, posts } = await createWorld(honest());
   const png = Buffer.from("\x89PNG\r\n\x1a\nrest", "latin1");

@@ -1,11 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { expect, test } from "vitest";
 import { type Clock, type Processes, systemMachine } from "../src/io.ts";
-import { type Acquired, acquireLease, type Lease, tryLease, type Watch } from "../src/lease.ts";
+import { type Acquired, acquireLease, type Lease, readHolder, tryLease, type Watch } from "../src/lease.ts";
 import { createVirtualClock } from "./clock.ts";
 import { compile } from "./compiled.ts";
 import { makeFolder } from "./folder.ts";
@@ -33,6 +33,40 @@ function leaseOf(acquired: Acquired): Lease {
   if (acquired.kind === "held") throw new Error(`held by ${acquired.holder.pid}`);
   return acquired.lease;
 }
+
+test("a lease whose file could not be removed once is over for its own process too", async () => {
+  const path = makePath();
+  const world = worldOf(container({ 7: "a" }).as(7));
+  const refused = async () => Promise.reject(Object.assign(new Error("input/output error"), { code: "EIO" }));
+  const lease = leaseOf(await acquireLease(path, { ...world, disk: { ...world.disk, rm: refused } }));
+  await lease.release();
+  expect(readdirSync(path)).toHaveLength(1);
+  const next = leaseOf(await acquireLease(path, world));
+  expect(await acquireLease(path, world)).toMatchObject({ kind: "held" });
+  await next.release();
+  expect(readdirSync(join(path, ".."))).toEqual([]);
+});
+
+test("looking changes nothing, and what was found stale stays so until it is refreshed", async () => {
+  const path = makePath();
+  const clock = createVirtualClock();
+  const world = worldOf(container({ 7: "a" }).as(7), clock);
+  const file = join(path, "boot-1_2_7_a_token");
+  mkdirSync(path);
+  writeFileSync(file, "");
+  const files = () => readdirSync(path);
+  const before = files();
+  const watch: Watch = new Map();
+  expect(await readHolder(path, world, watch)).toMatchObject({ isSure: false });
+  for (let i = 0; i < 7; i++) {
+    await clock.sleep(10_000);
+    await readHolder(path, world, watch);
+  }
+  for (let i = 0; i < 2; i++) expect(await readHolder(path, world, watch)).toBeUndefined();
+  utimesSync(file, clock.date(), clock.date());
+  expect(await readHolder(path, world, watch)).toMatchObject({ isSure: true });
+  expect(files()).toEqual(before);
+});
 
 test("a second process is told who holds it, also the same process, until it is released", async () => {
   const path = makePath();

@@ -237,3 +237,7 @@ test.each([
 ])("%j is a record: %s", (value, is) => {
   expect(isRecord(value)).toBe(is);
 });
+
+test("a text of 900 kB is shown, and written down, in its beginning alone", () => {
+  expect(errorText({ error: "x".repeat(900_000) })?.length).toBe(2_001);
+});

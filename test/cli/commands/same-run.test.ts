@@ -735,6 +735,18 @@ describe("a partial file", () => {
     expect(await world.vidgen("generate", "a fox", "-o", file)).toMatchObject({ code: 0 });
     expect([paid(world), readFileSync(file)]).toEqual([1, Buffer.from(video)]);
   });
+
+  test("that has another name too is never written to: it may be the saved video", async () => {
+    const world = await createWorld();
+    const file = join(world.folder, "fox.mp4");
+    const video = Uint8Array.from(tinyMp4("a fox"));
+    world.faults.push((request) => (isDownload(request) ? cut(video, '"one"')(request) : undefined));
+    await kill(world, (request) => request.headers.has("Range"), "generate", "a fox", "-o", file);
+    linkSync(`${file}.part`, `${file}.kept`);
+    const before = readFileSync(`${file}.kept`);
+    expect(await world.vidgen("generate", "a fox", "-o", file)).toMatchObject({ code: 0 });
+    expect([readFileSync(`${file}.kept`), readFileSync(file)]).toEqual([before, Buffer.from(video)]);
+  });
 });
 
 test("a video that was streamed to stdout is saved, and one whose reader left is still open", async () => {
