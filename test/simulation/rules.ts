@@ -142,8 +142,11 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
 
   function onLost(id: string): void {
     reach("a generation is lost");
-    for (const { unknownSince = Number.POSITIVE_INFINITY } of byId(id))
-      if (now() - unknownSince < lostMs)
+    for (const each of byId(id))
+      if (
+        now() - (each.unknownSince ?? Number.POSITIVE_INFINITY) < lostMs &&
+        !attempts.some((other) => isOfOtherKey(other, each))
+      )
         throw new Broken(4, `${id} is called lost, which the service has not said for a minute`);
   }
 
@@ -298,8 +301,8 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
       checkOutcome(run, mine);
       checkDryRun(run, mine, text);
       checkCancel(run, text);
-      checkPassedOver(run, text);
-      checkUnclear(run, text);
+      checkPassedOver(run);
+      checkUnclear(run);
       if (text.includes("timed out before the video was saved"))
         for (const { id = "", run: other } of attempts)
           if (other === run && now() - (completedAt.get(id) ?? 0) < downloadMs)
@@ -328,7 +331,7 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
 
   function isOfOtherKey(other: Attempt, mine: Attempt): boolean {
     const isPassedOver = tolerates("an idempotency key counts for one API key alone");
-    return mine.isNamed && other.run.key !== mine.run.key && isPassedOver;
+    return mine.isNamed && other.attempt === mine.attempt && other.run.key !== mine.run.key && isPassedOver;
   }
 
   function handOver(each: Attempt): void {
@@ -406,8 +409,9 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
   }
 
   /** What was passed over with `--again`, or dismissed, stops nobody any more. */
-  function checkPassedOver({ process, command, journal, said }: Run, text: string): void {
+  function checkPassedOver({ process, command, journal, said }: Run): void {
     if (command.type !== "generate" || said.code !== 6) return;
+    const named = namedIn(`${said.stderr}\n${said.stdout}`);
     const isOver = (other: Attempt) =>
       (other.dismissedAt ?? Number.POSITIVE_INFINITY) < process.startedAt ||
       attempts.some(
@@ -423,23 +427,27 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
           each.output === other.output,
       );
     for (const other of attempts)
-      if (other.run.process !== process && other.run.journal === journal && text.includes(other.attempt))
+      if (other.run.process !== process && other.run.journal === journal && named.has(other.attempt))
         if (isOver(other))
           throw new Broken(4, `${process.name} is stopped by ${other.attempt}, which somebody has passed over`);
   }
 
-  function checkUnclear({ process, said }: Run, text: string): void {
+  function checkUnclear({ process, said }: Run): void {
     if (said.code !== 6) return;
+    const named = namedIn(`${said.stderr}\n${said.stdout}`);
     for (const each of attempts)
-      if (each.run.process !== process && text.includes(each.attempt)) reach("a start is stopped by an unclear one");
+      if (each.run.process !== process && named.has(each.attempt)) reach("a start is stopped by an unclear one");
     for (const each of attempts)
-      if (text.includes(each.attempt) && isWaitedFor(each, process))
+      if (named.has(each.attempt) && isWaitedFor(each, process))
         throw new Broken(4, `${process.name} calls ${each.attempt} unclear, which its process is still waiting for`);
   }
 
   /** A batch that ends well has the video of each row. */
-  function checkBatch({ process }: Run, { rows, shard }: Command & { type: "batch" }): void {
+  function checkBatch({ process }: Run, { rows: typed, shard }: Command & { type: "batch" }): void {
     if (shard !== undefined) return;
+    // Somebody who types another batch may shorten the file first.
+    const since = [...runs.values()].filter((each) => each.process.startedAt >= process.startedAt);
+    const rows = Math.min(typed, ...since.flatMap((each) => (each.command.type === "batch" ? each.command.rows : [])));
     const saved = [...files().values()].map((bytes) => idOfVideo(bytes) ?? "");
     const justGone = [...replaced].flatMap(([id, at]) => (at >= process.startedAt ? id : []));
     const found = new Set(
@@ -474,4 +482,9 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
         if (bytes.includes(key) || bytes.includes(Buffer.from(key).toString("base64")))
           throw new Broken(6, `${path} holds a key`);
   }
+}
+
+/** The attempts that a text tells of: a key may look like the beginning of another, or like an id. */
+function namedIn(text: string): Set<string> {
+  return new Set([...text.matchAll(/\battempts? ([^\s,)]+)/gi)].map(([, name = ""]) => name));
 }
