@@ -54,8 +54,9 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
   let disturbedAt = Number.NEGATIVE_INFINITY;
 
   const byId = (id: string) => attempts.filter((each) => each.id === id.toLowerCase());
-  /** The newest with a name in a journal: a key may have several. */
-  const byName = (name: string, journal: string) =>
+  /** The newest with a name, of the process itself or else in its journal: a key may have several. */
+  const byName = (name: string, journal: string, process: Process | undefined) =>
+    attempts.findLast((each) => each.attempt === name && each.run.process === process) ??
     attempts.findLast((each) => each.attempt === name && each.run.journal === journal);
   const runOf = (process: Process): Run => {
     const run = runs.get(process);
@@ -65,7 +66,7 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
 
   function onLine(line: Record<string, unknown>, process: Process | undefined, path: string): void {
     const { kind, attempt, id } = line;
-    let known = byName(String(attempt), path);
+    let known = byName(String(attempt), path, process);
     if (kind === "intent" && process) {
       const run = runOf(process);
       const { command } = run;
@@ -210,7 +211,7 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
       reach("a video is replaced with --overwrite");
     },
     onPost(process: Process, post: Post): void {
-      const mine = attempts.findLast((each) => each.attempt === post.attempt && each.run.process === process);
+      const mine = byName(post.attempt, "", process);
       if (mine === undefined) throw new Broken(1, "a start was sent that nobody had written down");
       mine.posts.push(post);
       if (post.generated) mine.id = post.generated.id;

@@ -167,7 +167,9 @@ export function createService({ schedule, random, troubles, events, reach }: Ser
               const key = (init.headers?.Authorization ?? "").slice("Bearer ".length);
               const generated = behaviour.charges ? charge(plan, { attempt, prompt }, model, key) : undefined;
               const told = behaviour.means === "accepted" ? credits.get(key) : undefined;
-              const others = [...generations.values()].filter((each) => each.prompt !== prompt || each.key !== key);
+              const isOther = (each: Generated) => each.prompt !== prompt || each.key !== key;
+              // What has the same idempotency key may be the same.
+              const others = [...generations.values()].filter((each) => isOther(each) && each.attempt !== attempt);
               const other = others.findLast((each) => events.isWritten(process, each.id))?.id;
               const post: Post = {
                 attempt,
