@@ -144,10 +144,7 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
   function onLost(id: string): void {
     reach("a generation is lost");
     for (const each of byId(id))
-      if (
-        now() - (each.unknownSince ?? Number.POSITIVE_INFINITY) < lostMs &&
-        !attempts.some((other) => isOfOtherKey(other, each))
-      )
+      if (now() - (each.unknownSince ?? Number.POSITIVE_INFINITY) < lostMs)
         throw new Broken(4, `${id} is called lost, which the service has not said for a minute`);
   }
 
@@ -224,7 +221,7 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
       if (mine.isNamed) reach("a start has a key");
       const earlier = attempts.filter((other) => other !== mine && other.place < mine.place);
       for (const other of earlier)
-        if (isSame(other, mine) && !allows(other, mine, now()) && !isOfOtherKey(other, mine)) {
+        if (isSame(other, mine) && !allows(other, mine, now())) {
           const first = other.posts.at(-1);
           throw new Broken(
             1,
@@ -329,11 +326,6 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
       }
     },
   };
-
-  function isOfOtherKey(other: Attempt, mine: Attempt): boolean {
-    const isPassedOver = tolerates("an idempotency key counts for one API key alone");
-    return mine.isNamed && other.attempt === mine.attempt && other.run.key !== mine.run.key && isPassedOver;
-  }
 
   function handOver(each: Attempt): void {
     if (each.kind === "generate" && each.output === undefined) each.overFor.add("generate");

@@ -171,6 +171,7 @@ async function playOnce(plan: Plan, { tells = false, strict }: PlayOptions): Pro
       fetch: service.fetchFor(process, act.starts, act.command.type === "cancel" ? act.command.does : "cancels it"),
       earlier: earlierOf(act.command),
       named: new Set(),
+      tolerates,
       said: { code: 0, stdout: "", stderr: "", files: [] },
       onPrint: rules.onPrint,
       onReturned: (call) => check(() => rules.onReturned(current, call)),
