@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import process from "node:process";
 import { expect, test } from "vitest";
+import { type KnownStory, knownDefects } from "./known.ts";
 import { type Plan, planOf } from "./plan.ts";
 import { explain, search } from "./search.ts";
 import { play } from "./story.ts";
@@ -22,6 +23,18 @@ const mended: Plan[] = JSON.parse(readFileSync(new URL("mended.json", import.met
 test.each(mended)("the story of $seed breaks no rule", async (plan) => {
   const { broken } = await play(plan);
   expect(broken).toBeUndefined();
+});
+
+const known: KnownStory[] = JSON.parse(readFileSync(new URL("known.json", import.meta.url), "utf8"));
+
+test("each known defect has a story", () => {
+  expect(known.map(({ defect }) => defect)).toEqual(knownDefects);
+});
+
+test.each(known)("the known defect is there still: $defect", async ({ defect, plan }) => {
+  expect((await play(plan)).broken).toBeUndefined();
+  const { broken } = await play(plan, { strict: defect });
+  expect(broken, "it is mended: take it out of known.ts, with what the rules pass over for it").toBeDefined();
 });
 
 test("20 seconds of stories, from a new seed each time, break no rule", { timeout: 120_000 }, async () => {
