@@ -174,6 +174,27 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
     const again = { ...next, name: `${first.name}"`, starts: [] };
     return [{ ...first, starts: [fineStart] }, next, again];
   },
+  // A generation that is cancelled while it runs, and the same again.
+  (first, random) => {
+    if (first.command.type !== "generate") return [first];
+    const started: Command = { ...first.command, noWait: true, place: undefined };
+    const cancel: Command = { type: "cancel", does: random.pick(Object.keys(cancelBehaviours) as CancelName[]) };
+    const next = { ...first, gapMs: 100, waits: true };
+    return [
+      { ...first, command: started, starts: [{ ...fineStart, rendersMs: 60_000 }], mishaps: [] },
+      { ...next, name: `${first.name}'`, command: cancel },
+      { ...next, name: `${first.name}"`, starts: [], mishaps: [] },
+    ];
+  },
+  // A run that is killed, and --dry-run before the same again.
+  (first, random) => {
+    if (first.command.type !== "generate") return [first];
+    const killed: Mishap = { on: random.pick(["accepted", "answer"]), nth: 1, isAfter: true, what: "killed", ms: 0 };
+    const earlier = random.pick(["resume", "reuse", "reuse"] as const);
+    const command: Command = { ...first.command, earlier, isDryFirst: true };
+    const next = { ...first, name: `${first.name}'`, command, gapMs: 1_000, waits: true, starts: [], mishaps: [] };
+    return [{ ...first, starts: [fineStart], mishaps: [killed] }, next];
+  },
   // A budget, and somebody who buys credits meanwhile.
   (first, random) => {
     if (!("maxCredits" in first.command)) return [first];
