@@ -305,7 +305,8 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
         for (const { id = "", run: other } of attempts)
           if (other === run && now() - (completedAt.get(id) ?? 0) < downloadMs)
             throw new Broken(5, `${process.name} gives the video of ${id} up after less than 5 minutes`);
-      if (command.type === "generate" && text.includes("already exists") && command.place !== undefined) {
+      // Of its partial file something else may be true by the time that it is printed.
+      if (command.type === "generate" && command.place && text.includes(`${command.place} already exists`)) {
         const own = idOfVideo(contentOf(command.place) ?? Buffer.alloc(0));
         if (own !== undefined && text.includes(own))
           throw new Broken(3, `${process.name} says that ${command.place} exists, which is its own video`);
