@@ -17,7 +17,7 @@ import { createFetch } from "./client/http.ts";
 import { openJournal } from "./client/journal.ts";
 import type { Generation as WireGeneration } from "./client/schema.ts";
 import { asVidgenError, VidgenError as InternalError, type LibraryErrorCode, systemReason, usage } from "./errors.ts";
-import { RequestError, systemMachine } from "./io.ts";
+import { type Machine, RequestError, systemMachine } from "./io.ts";
 import { type BatchEvent, toBatchEvent } from "./library/events.ts";
 import { type GenerationRequest, readRequest } from "./library/request.ts";
 import {
@@ -214,8 +214,11 @@ export type BatchOptions = FollowOptions &
 /**
  * Creates a client of the service, the one that the CLI uses. It sends nothing and costs nothing until a call. Throws `usage` for invalid
  * options. Its calls reject with a `VidgenError`.
+ *
+ * The second parameter is the machine that a test simulates: no declaration shows it.
  */
-export function createClient(options: ClientOptions = {}): Client {
+export function createClient(options?: ClientOptions): Client;
+export function createClient(options: ClientOptions = {}, machine: Machine = systemMachine): Client {
   const { env } = process;
   const { hide, redact } = createRedaction();
   const apiKey = String(options.apiKey ?? env.VIDGEN_API_KEY ?? "");
@@ -224,7 +227,7 @@ export function createClient(options: ClientOptions = {}): Client {
   const onNote = harmless((text: string) => options.onNote?.(plain(redact(text))));
   // Signals, streams and the exit of the process belong to the program that uses the library.
   const fetch = options.fetch === undefined ? createFetch(env) : foreignFetch(options.fetch);
-  const io = { ...systemMachine, fetch, unsettled: new Set<string>() };
+  const io = { ...machine, fetch, unsettled: new Set<string>() };
   const path = findJournal(options.journal, env);
   const opened = path === undefined ? undefined : openJournal(path, io);
   const client = createServiceClient({ baseUrl, apiKey, journal: opened, onNote }, io);

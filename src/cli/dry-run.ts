@@ -1,3 +1,4 @@
+import { redactValue } from "../client/credentials.ts";
 import { findDoubts } from "../client/fields.ts";
 import type { StartRequest } from "../client/schema.ts";
 import type { Context } from "./context.ts";
@@ -29,7 +30,8 @@ export async function printDryRun(
     if (note !== undefined) output.note(note);
     const origin = local ? localBaseUrl : baseUrl;
     const now = io.date();
-    const record = recordOf(request);
+    // The journal never holds a key, not even one that stands in a prompt.
+    const record = redactValue(recordOf(request), output.redact);
     const wanted = { request: record, outputPath: undefined, earlier: "reuse" as const, now, isHeld: journal.isHeld };
     const choice = await journal.lock(async () => {
       const known = await findCandidates(wanted, journal);
@@ -44,7 +46,7 @@ export async function printDryRun(
     }
   }
   const { startInit } = await import("../client/api.ts");
-  const { method, headers, body } = startInit(request, crypto.randomUUID());
+  const { method, headers, body } = startInit(request, io.uuid());
   const url = `${local ? "{local service}" : (baseUrl ?? "{base_url}")}/api/generate`;
   const all = { Authorization: "Bearer [key left out]", ...headers };
   // The bytes of an image would fill the screen.
