@@ -19,7 +19,7 @@ import { openJournal } from "./client/journal.ts";
 import type { Earlier } from "./client/ledger/policy.ts";
 import type { Generation as WireGeneration } from "./client/schema.ts";
 import { asVidgenError, VidgenError as InternalError, type LibraryErrorCode, systemReason, usage } from "./errors.ts";
-import { RequestError, systemMachine } from "./io.ts";
+import { type Machine, RequestError, systemMachine } from "./io.ts";
 import { type BatchEvent, toBatchEvent } from "./library/events.ts";
 import { type GenerationRequest, readRequest } from "./library/request.ts";
 import {
@@ -77,16 +77,16 @@ export type ClientOptions = {
   baseUrl?: string | undefined;
   /** VIDGEN_API_KEY by default. */
   apiKey?: string | undefined;
-  /** Called with news for the user, such as a model that looks like a slip. */
+  /** Called with messages for the user, such as a warning that a model name looks misspelled. */
   onNote?: ((text: string) => void) | undefined;
   /**
-   * A file in which each start is written down before it is sent, as the CLI does; `true` is the CLI's own. Without one nothing is written down,
-   * and no start of another process is known.
+   * The path of a journal, a file in which each start is recorded before it is sent; `true` is the CLI's journal. Without a journal nothing is
+   * recorded, and the client does not know what other processes have started.
    */
   journal?: string | true | undefined;
   /**
-   * Sends the requests, in place of vidgen's own. A start that it rejects counts as sent, and as charged perhaps, unless its error has
-   * `sent: false`.
+   * Sends the requests, instead of vidgen's own fetch. If it rejects a start, the start counts as sent and possibly charged, unless the error
+   * has `sent: false`.
    */
   fetch?: typeof globalThis.fetch | undefined;
 };
@@ -96,13 +96,13 @@ export type CallOptions = { signal?: AbortSignal | undefined };
 
 export type StartOptions = CallOptions & {
   /**
-   * A name for this start: up to 255 letters, digits and `_.:~+/=@-`. It is sent as the Idempotency-Key. With a journal the same name is the same
-   * start for ever, also in another process: nothing is sent again, and the earlier id comes back.
+   * A name for this start: up to 255 letters, digits and `_.:~+/=@-`. It is sent as the Idempotency-Key. With a journal, the same name always
+   * means the same start, in any process: nothing is sent again, and the call returns the earlier id.
    */
   idempotencyKey?: string | undefined;
   /**
-   * What to do about an earlier start of the same request in the journal: `resume` takes one that was interrupted, `reuse` any that did not
-   * fail (a finished one for 24 hours), and `again` starts another one.
+   * What to do about an earlier start of the same request in the journal: `resume` resumes an interrupted one, `reuse` returns any that did not
+   * fail (a finished one for 24 hours), and `again` starts a new one.
    */
   earlier?: Earlier | undefined;
 };
@@ -131,66 +131,65 @@ export type Resumed = { id: string; attempt: string; file: string | undefined; e
 
 export type Client = {
   /**
-   * Does the whole job: starts a generation, follows it, and saves its video, as the CLI's `generate` does. With a journal the same call after a
-   * crash goes on with the same generation (`earlier` is `resume` by default), which is charged once. Rejects as `start`, `follow` and
-   * `download` do, with the error's `id` as soon as there is one.
+   * Starts a generation, waits for it and saves its video, like the CLI's `generate`. With a journal, the same call after a crash resumes the
+   * same generation (`earlier` is `resume` by default), which is charged once. Rejects like `start`, `follow` and `download`; the error has the
+   * `id` if it is known.
    */
   generate(request: GenerationRequest, options?: GenerateOptions): Promise<Generated>;
   /**
-   * Starts a generation (interface 4.1). It costs credits, so the request is sent once; it is retried only when no byte of it was written,
-   * or when the service answered "not now" (429, 421, 425). Rejects with `unknown`, and only with that, when it may have been charged: the
-   * error's `attempt` is the Idempotency-Key that was sent; otherwise with `usage`, `auth`, `credits`, `rejected` or `network`. When `signal`
-   * aborts after the request was sent, it waits 10 s for the id.
+   * Starts a generation (interface 4.1). It costs credits, so the request is sent once; it is retried only if no byte of it was written,
+   * or if the service answered "not now" (429, 421, 425). Rejects with `unknown` if and only if it may have been charged: the error's `attempt`
+   * is the Idempotency-Key that was sent. Otherwise rejects with `usage`, `auth`, `credits`, `rejected` or `network`. If `signal` aborts after
+   * the request was sent, the call waits up to 10 s for the id.
    */
   start(request: GenerationRequest, options?: StartOptions): Promise<Started>;
   /**
-   * Polls a generation once (interface 4.2), with retries for 30 s until there is an answer. Costs nothing. Rejects with `not_found`, `auth`, or
-   * `network` when no answer came.
+   * Returns the status of a generation (interface 4.2), and retries for 30 s until there is an answer. Costs nothing. Rejects with `not_found`,
+   * `auth`, or `network` if there was no answer.
    */
   status(id: string, options?: CallOptions): Promise<Generation>;
   /**
-   * Polls a generation until it has completed. Costs nothing. Rejects with `failed`, with `unknown` when its service says that an engine may have
-   * charged for it and nobody can tell, with `network` or `auth` when it says that no engine took it and nothing was charged, or at the timeout
-   * with `pending`, or `network` when no answer came.
+   * Polls a generation until it has completed. Costs nothing. Rejects with `failed`; with `unknown` if the service says that an engine may have
+   * charged for it; with `network` or `auth` if the service says that no engine accepted it and nothing was charged. At the timeout it rejects
+   * with `pending`, or with `network` if there was no answer.
    */
   follow(id: string, options?: FollowOptions): Promise<Completed>;
   /**
-   * Follows a generation and hands out its video, as bytes or to a stream, which it closes. It is saved as a temporary file first: a stream gets
-   * its first byte once the video is whole, and an error can come from the stream alone then. Costs nothing. Rejects as `follow` does, or with
-   * `output`.
+   * Waits for a generation and returns its video as bytes, or writes it to a stream and closes the stream. The video is saved to a temporary
+   * file first: a stream gets its first byte when the video is complete, and only the stream can fail after that. Costs nothing. Rejects like
+   * `follow`, or with `output`.
    */
   download(id: string, output: { to: "bytes" }, options?: DownloadOptions): Promise<Completed & { bytes: Uint8Array }>;
   download(id: string, output: { to: WritableStream<Uint8Array> }, options?: DownloadOptions): Promise<Completed>;
   /**
-   * Follows a generation and saves its video as a file, or into a folder (one that exists, or a name that ends in a slash); names in braces
-   * are filled in as by the CLI's -o. The file gets its name only when it is whole. Costs nothing. Rejects as `follow` does, or with
-   * `output` when the file exists or cannot be saved.
+   * Waits for a generation and saves its video to a file or a folder (one that exists, or a name that ends in a slash). Names in braces work
+   * as in the CLI's -o. The file gets its name only when it is complete. Costs nothing. Rejects like `follow`, or with `output` if the file
+   * exists or cannot be saved.
    */
   download(id: string, outputPath: string, options?: DownloadOptions): Promise<Downloaded>;
   /**
-   * Starts a generation for each row, and saves the videos, as the CLI's `batch` does: run again with the same results file, it goes on, and
-   * no row is paid for twice. Yields what happens, a `summary` last. When the caller stops iterating, nothing more is started. Throws `usage`
-   * for rows that contradict an earlier run or whose output exists, before anything is sent.
+   * Starts a generation for each row and saves the videos, like the CLI's `batch`. Called again with the same results file, it resumes, and
+   * no row is paid for twice. Yields events, and a `summary` as the last one. If the caller stops iterating, no more rows are started. Throws
+   * `usage`, before anything is sent, if a row contradicts an earlier run or its output file exists.
    */
   batch(rows: readonly BatchRow[], options: BatchOptions): AsyncIterable<BatchEvent>;
   /**
-   * Aborts the calls under way, and resolves when they have let go of what they hold. Costs nothing, and never rejects. Nothing has to be closed for
-   * a program to end.
+   * Aborts the running calls, and resolves when they have released their locks. Costs nothing, and never rejects. A program can end without it.
    */
   close(): Promise<void>;
   /** What the journal has of this service. */
   generations: {
     /**
-     * The newest starts, 20 by default. One whose process was killed while its request was out is `unknown`. Costs nothing. Rejects with `usage`
-     * without a journal.
+     * Returns the newest starts, 20 by default. A start is `unknown` if its process was killed before the answer arrived. Costs nothing.
+     * Rejects with `usage` without a journal.
      */
     list(options?: { status?: StartRecord["status"] | undefined; limit?: number | undefined }): Promise<StartRecord[]>;
-    /** The start of a generation, by its id; `undefined` for one of others. Costs nothing. Rejects with `usage` without a journal. */
+    /** Returns the start of a generation by its id, or `undefined` if the journal has no such start. Costs nothing. Rejects with `usage` without a journal. */
     get(id: string): Promise<StartRecord | undefined>;
     /**
-     * Goes on with each generation of this account that was left: follows it, and saves its video where its start said. Resolves when all have
-     * ended, with the error of each that has one. Costs nothing. Leaves those of batches, and those that a live process holds. Rejects with `usage`
-     * without a journal.
+     * Resumes each unfinished generation of this account: waits for it, and saves its video where its start asked for. Skips the generations of
+     * batches, and those that another live process is following. Resolves when all have ended, with the error of each one that failed. Costs
+     * nothing. Rejects with `usage` without a journal.
      */
     resume(options?: ResumeOptions): Promise<Resumed[]>;
   };
@@ -215,10 +214,13 @@ export type BatchOptions = FollowOptions &
   };
 
 /**
- * Creates a client of the service, the same as the CLI's. It sends nothing and costs nothing before a call. Throws `usage` for bad options. Its
- * calls reject with a `VidgenError`.
+ * Creates a client of the service, the one that the CLI uses. It sends nothing and costs nothing until a call. Throws `usage` for invalid
+ * options. Its calls reject with a `VidgenError`.
+ *
+ * The second parameter is the machine that a test simulates: no declaration shows it.
  */
-export function createClient(options: ClientOptions = {}): Client {
+export function createClient(options?: ClientOptions): Client;
+export function createClient(options: ClientOptions = {}, machine: Machine = systemMachine): Client {
   const { env } = process;
   const { hide, redact } = createRedaction();
   const apiKey = String(options.apiKey ?? env.VIDGEN_API_KEY ?? "");
@@ -228,7 +230,7 @@ export function createClient(options: ClientOptions = {}): Client {
   const onNote = harmless((text: string) => options.onNote?.(plain(redact(text))));
   // Signals, streams and the exit of the process belong to the program that uses the library.
   const fetch = options.fetch === undefined ? createFetch(env) : foreignFetch(options.fetch);
-  const io = { ...systemMachine, fetch, unsettled: new Set<string>() };
+  const io = { ...machine, fetch, unsettled: new Set<string>() };
   const path = findJournal(options.journal, env);
   const opened = path === undefined ? undefined : openJournal(path, io);
   const client = createServiceClient({ baseUrl, apiKey, journal: opened, onNote }, io);

@@ -129,6 +129,8 @@ export type Io = {
   processes: Processes;
   /** Starts a detached program without a shell. Rejects when it cannot be started. */
   launch(command: string, args: string[]): Promise<void>;
+  /** Keeps the garbage of a command small that makes a lot of it; the process stays so. */
+  economize(): void;
   /** Aborts at the first Ctrl-C, SIGTERM or SIGHUP, with a `VidgenError` as its reason. */
   signal: AbortSignal;
   /** Aborts at the second of these: the command must end at once. */

@@ -411,6 +411,29 @@ test.each([
 });
 
 test.each([
+  ["says nothing of its keys", undefined],
+  ["says that it knows them for a day", "86400"],
+])(
+  "an unclear start with a key that was written by a clock ahead of this one is not sent again, where the service %s",
+  async (_, seconds) => {
+    const { folder, baseUrl, posts } = await createWorld((call, response) => {
+      if (seconds !== undefined) response.setHeader("Idempotency-Key-Lifetime", seconds);
+      honest()(call, response);
+    });
+    const journal = join(folder, "journal.jsonl");
+    const [attempt, at] = ["order-23", new Date(Date.now() + 2 * 3_600_000).toISOString()];
+    const lines = [
+      { at, kind: "intent", attempt, base_url: baseUrl, request },
+      { at, kind: "unknown", attempt, reason: "x" },
+    ];
+    writeFileSync(journal, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    const started = createClient({ baseUrl, apiKey, journal }).start(request, { idempotencyKey: attempt });
+    expect((await failureOf(started)).code).toBe("unknown");
+    expect(posts()).toHaveLength(0);
+  },
+);
+
+test.each([
   ["an attempt that was not sent hides no unclear one", ["unknown", "unsent"], "unknown"],
   ["one that was dismissed while it ran is resumed", ["accepted", "dismissed"], undefined],
 ] as const)("of the attempts with a key, %s", async (_, kinds, code) => {

@@ -178,6 +178,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     home: folder,
     fetch,
     launch: async (...launched) => void world.launched.push(launched),
+    economize: () => {},
     get signal() {
       return controllers.signal.signal;
     },

@@ -1,3 +1,4 @@
+import { redactValue } from "../client/credentials.ts";
 import { findDoubts } from "../client/fields.ts";
 import type { Choice, Earlier } from "../client/ledger/policy.ts";
 import type { StartRequest } from "../client/schema.ts";
@@ -30,7 +31,7 @@ export async function printDryRun(request: StartRequest, options: DryRunOptions,
   if (choice !== undefined && choice.kind !== "new") return await printChoice(choice, options, context);
   if (choice?.dismissed.length) output.note(`Would dismiss ${choice.dismissed.length} earlier, unfinished attempt(s).`);
   const { startInit } = await import("../client/api.ts");
-  const { method, headers, body } = startInit(request, crypto.randomUUID());
+  const { method, headers, body } = startInit(request, io.uuid());
   const url = `${local ? "{local service}" : (baseUrl ?? "{base_url}")}/api/generate`;
   const all = { Authorization: "Bearer [key left out]", ...headers };
   // The bytes of an image would fill the screen.
@@ -52,8 +53,11 @@ async function chooseStart(
   const { journal, note } = await findJournal(local, { ...io, onNote: output.note });
   if (note !== undefined) output.note(note);
   const isPreview = local ? engine.every((spec) => /(^|=)preview$/.test(spec)) : undefined;
-  const record = recordOf(request);
-  const wanted = { service: baseUrl, request: record, outputPath, earlier, isPreview, now: io.date() };
+  // The journal never holds a key, not even one that stands in a prompt.
+  const { redact } = output;
+  const record = redactValue(recordOf(request), redact);
+  const place = outputPath === undefined ? undefined : redact(outputPath);
+  const wanted = { service: baseUrl, request: record, outputPath: place, earlier, isPreview, now: io.date() };
   return choose(wanted, journal);
 }
 

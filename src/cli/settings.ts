@@ -1,12 +1,15 @@
 import { readFileSync, statSync } from "node:fs";
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
 import { checkApiKey, checkBaseUrl } from "../client/credentials.ts";
+import { readChunks } from "../client/input.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { folders } from "./storage.ts";
 
-type SettingsIo = Pick<Io, "env" | "home" | "platform">;
+type PlaceIo = Pick<Io, "env" | "home" | "platform">;
+
+type SettingsIo = PlaceIo & Pick<Io, "disk">;
 
 /** The schema of the saved file; further fields are kept, and `keys` holds one key per origin. zod is loaded on demand. */
 async function loadSavedSchema() {
@@ -78,7 +81,7 @@ export async function resolveOwnKey(baseUrl: string, io: SettingsIo): Promise<Fo
   });
 }
 
-function savedKeyHint(login: string, io: SettingsIo): string {
+function savedKeyHint(login: string, io: PlaceIo): string {
   return `It came from ${configPath(io)}: \`${login}\` saves another one there.`;
 }
 
@@ -131,12 +134,12 @@ export async function findEngineSetting(io: SettingsIo): Promise<string[] | unde
   return text.split(/\s+/);
 }
 
-export function configPath(io: SettingsIo): string {
+export function configPath(io: PlaceIo): string {
   return join(folders(io).config, "config.json");
 }
 
 /** Whether settings can be saved at all: without a home folder and VIDGEN_HOME they cannot. */
-export function hasConfig(io: SettingsIo): boolean {
+export function hasConfig(io: PlaceIo): boolean {
   return Boolean(io.env.VIDGEN_HOME) || isAbsolute(configPath(io));
 }
 
@@ -181,8 +184,9 @@ export async function readSaved(io: SettingsIo): Promise<Saved> {
   // Without a home folder the path is relative, and anybody may have put a file in the current folder.
   if (!hasConfig(io)) return {};
   try {
-    const text = await readFile(path, "utf8");
-    return (await loadSavedSchema()).parse(JSON.parse(text));
+    const chunks: Buffer[] = [];
+    for await (const chunk of readChunks(path, io.disk)) chunks.push(chunk);
+    return (await loadSavedSchema()).parse(JSON.parse(Buffer.concat(chunks).toString("utf8")));
   } catch (error) {
     if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return {};
     const reason = error instanceof SyntaxError ? "it is not JSON" : "it does not contain what vidgen saves there";
@@ -216,7 +220,7 @@ const providerKeys = [
  * All keys of the environment and of the saved file, which are never printed. Without the checks of `readSaved`: a file that cannot be read
  * has none, and a pipe can be read only once.
  */
-export function findKeys(io: SettingsIo): string[] {
+export function findKeys(io: PlaceIo): string[] {
   const keys: unknown[] = [io.env.VIDGEN_API_KEY, ...engineKeyNames(io.env).map((name) => io.env[name])];
   try {
     const path = configPath(io);

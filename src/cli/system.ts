@@ -1,6 +1,7 @@
 import { setMaxListeners } from "node:events";
 import { fstatSync } from "node:fs";
 import { constants, homedir } from "node:os";
+import { setFlagsFromString } from "node:v8";
 import { createRedaction } from "../client/credentials.ts";
 import { createFetch } from "../client/http.ts";
 import { asVidgenError, exits, VidgenError } from "../errors.ts";
@@ -29,6 +30,7 @@ export function systemIo(): Io {
     fetch: createFetch(process.env, { nodeVersion: process.versions.node }),
     ...systemMachine,
     launch,
+    economize: () => setFlagsFromString("--optimize-for-size"),
     signal,
     leave,
     unsettled,

@@ -171,7 +171,9 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     const asked = api.status(noGeneration, limit.signal).finally(limit.clear);
     const reply = await asked.catch(() => undefined);
     const seconds = Number(reply?.headers?.["idempotency-key-lifetime"] ?? 0);
-    return (io.date().getTime() - Date.parse(at)) / 1_000 < seconds - keyMarginSeconds;
+    const age = (io.date().getTime() - Date.parse(at)) / 1_000;
+    // By a clock that is behind that of the attempt nobody can tell its age.
+    return age > -keyMarginSeconds && age < seconds - keyMarginSeconds;
   }
 
   async function sendUntilKnown(request: StartRequest, begun: NewAttempt, how: SendOptions): Promise<End> {

@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import { usage } from "../errors.ts";
-import type { Io } from "../io.ts";
+import type { Disk, Io } from "../io.ts";
 
 type ReadOptions = Pick<Io, "signal"> & { maxMegabytes?: number };
 
@@ -24,4 +24,20 @@ export async function readAll(
     signal.removeEventListener("abort", onAbort);
   }
   return Buffer.concat(chunks);
+}
+
+const chunkBytes = 65_536;
+
+/** A file from its beginning, a part at a time; also a pipe, which has no places to read at. Rejects with the system's error. */
+export async function* readChunks(path: string, disk: Pick<Disk, "open">): AsyncGenerator<Buffer> {
+  const file = await disk.open(path, "r");
+  try {
+    for (;;) {
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(chunkBytes), 0, chunkBytes, null);
+      if (bytesRead === 0) return;
+      yield buffer.subarray(0, bytesRead);
+    }
+  } finally {
+    await file.close();
+  }
 }

@@ -31,9 +31,9 @@ type Warning = { type: "unsupported"; feature: string; details: string };
 export type VidgenProvider = (modelId: KnownModel | (string & {})) => VidgenModel;
 
 /**
- * Returns a provider for the AI SDK over a client with these options, which it creates at the first start. A start is charged once: its
- * idempotency key is the `idempotency-key` of the call's headers, which the SDK makes for each call and sends again when it retries. What it
- * rejects with is a `VidgenError`, which the SDK does not retry: the client has, where that could charge nothing.
+ * Returns a provider for the AI SDK. It creates a client with these options at the first start. A start is charged once: the SDK makes an
+ * `idempotency-key` header for each call, sends it again when it retries, and the start uses it. The provider rejects with a `VidgenError`, which
+ * the SDK does not retry, because the client has retried already wherever that is free.
  */
 export function createVidgen(options: ClientOptions = {}): VidgenProvider {
   let opened: Client | undefined;

@@ -13,8 +13,9 @@ export type CallbackRequest =
   | { headers: Readonly<Record<string, string | string[] | undefined>>; body: string | Uint8Array };
 
 /**
- * Reads a callback (interface section 6), whose signature and age, at most 5 minutes, `secret` checks as in Standard Webhooks. Asks nobody and
- * costs nothing. Rejects with `auth` when the signature is not good, `rejected` when the body is no callback, and `usage` for a bad secret.
+ * Reads a callback (interface section 6) and checks it with `secret` as in Standard Webhooks: its signature, and its age of at most 5 minutes.
+ * Sends nothing and costs nothing. Rejects with `auth` if the signature or the age is not valid, with `rejected` if the body is not a callback,
+ * and with `usage` for an invalid secret.
  */
 export async function verifyCallback(request: CallbackRequest, secret: string): Promise<CallbackEvent> {
   if (typeof secret !== "string" || !isSecret(secret))

@@ -12,6 +12,7 @@ import {
   saveLogin,
 } from "../../src/cli/settings.ts";
 import { folders } from "../../src/cli/storage.ts";
+import { systemMachine } from "../../src/io.ts";
 import { kinds } from "../../src/server/engines/videos/kinds.ts";
 import { makeFolder } from "../folder.ts";
 
@@ -24,7 +25,8 @@ const key = "canary-key-0123456789";
 /** A machine of its own, with what `env` sets and `saved` in its saved file. */
 async function createWorld({ env = {}, saved }: { env?: Env; saved?: string | object } = {}) {
   const home = makeFolder();
-  const world = { env: { VIDGEN_HOME: join(home, "vidgen"), ...env }, home, platform: "linux" };
+  const { disk } = systemMachine;
+  const world = { env: { VIDGEN_HOME: join(home, "vidgen"), ...env }, home, platform: "linux", disk };
   if (saved !== undefined) {
     await mkdir(dirname(configPath(world)), { recursive: true });
     await writeFile(configPath(world), typeof saved === "string" ? saved : JSON.stringify(saved));

@@ -14,7 +14,7 @@ test("a picture of a run, as a terminal shows it", { skip: !hasTmux }, async () 
     await desk.run(generate(`${prompt} [slow: 8s]`, "-m veo-3.1 -d 1 --quiet -o clips/"), { timeoutMs: 60_000 });
   desk.type("PS1='\\[\\e[1;32m\\]$\\[\\e[0m\\] '; clear\n");
   desk.type(`${generate("a red fox runs through snow at dusk", "-o fox.mp4")}\n`);
-  await desk.shows(/^fox\.mp4\n\$$/m, { timeoutMs: 60_000 });
+  await desk.shows(/^Saved fox\.mp4 .*\n\$$/m, { timeoutMs: 60_000 });
   desk.type(`${generate("waves at night", "-m veo-3.1 -d 20 -o clips/")}\n`);
   await desk.shows(/Generating \w{8} \(veo-3\.1\) {2}[2-9] s, typically \d+ s/, { timeoutMs: 60_000 });
   const svg = svgOf(desk.screen({ colors: true }), 80);

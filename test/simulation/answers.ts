@@ -17,6 +17,8 @@ export type Generated = {
   downloads: number;
   media: readonly string[];
   version: number;
+  /** What it says of a generation that has failed. */
+  reason: string;
 };
 
 export type Answer = {
@@ -215,6 +217,39 @@ export function statusAnswer(generated: Generated | undefined, key: string, now:
   const { ends, endsAt } = generated;
   if (now < endsAt) return { status: 200, text: statusText(generated, "processing", false) };
   if (ends === "failed")
-    return { status: 200, text: JSON.stringify({ id: generated.id, status: "failed", error: "too dark" }) };
+    return { status: 200, text: JSON.stringify({ id: generated.id, status: "failed", error: generated.reason }) };
   return { status: 200, text: statusText(generated, "completed", true) };
+}
+
+export type CancelScene = {
+  generated: Generated;
+  now: number;
+  /** Ends it, and gives its credits back. */
+  cancel(): void;
+};
+
+/** What the service does to a request to cancel a generation that it knows: "the service ..."; `undefined` is a connection that is reset. */
+export const cancelBehaviours = {
+  "cancels it": (scene) => cancelled(scene),
+  "cancels it, and the first answer is lost": (scene) => {
+    const isFirst = scene.generated.ends !== "failed";
+    const answer = cancelled(scene);
+    return isFirst ? undefined : answer;
+  },
+  "has no way to cancel (404)": () => html(404)(),
+  "has no way to cancel, and answers 200": ({ generated }) => ({
+    status: 200,
+    text: statusText(generated, "processing", false),
+  }),
+  "fails to cancel (500)": () => html(500)(),
+} satisfies Record<string, (scene: CancelScene) => Answer | undefined>;
+
+export type CancelName = keyof typeof cancelBehaviours;
+
+function cancelled({ generated, now, cancel }: CancelScene): Answer {
+  const { id, ends, endsAt } = generated;
+  if (ends === "completed" && now >= endsAt) return { status: 409, text: '{"error":"it has completed"}' };
+  cancel();
+  const { reason } = generated;
+  return { status: 200, text: JSON.stringify({ id, status: "failed", error: reason, credits_returned: 10 }) };
 }

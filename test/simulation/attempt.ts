@@ -1,3 +1,4 @@
+import type { Earlier } from "../../src/client/attempts.ts";
 import type { Process } from "./machine.ts";
 import type { Run } from "./people.ts";
 import type { Post } from "./service.ts";
@@ -6,6 +7,10 @@ import type { Post } from "./service.ts";
 export type Attempt = {
   attempt: string;
   run: Run;
+  /** What was asked for about earlier ones. */
+  earlier: Earlier;
+  /** Whether `attempt` is an idempotency key. */
+  isNamed: boolean;
   /** Which one it was to be written down: those before it were there to be seen. */
   place: number;
   prompt: string;
@@ -22,6 +27,8 @@ export type Attempt = {
   resumedBy: Run[];
   /** Why another one may be started; for `generate` alone, or for all. */
   overFor: Set<"all" | "generate">;
+  /** The service said readably that it does not start it. */
+  isRefused: boolean;
   id: string | undefined;
   /** Something was written down about it after its intent. */
   hasOutcome: boolean;
@@ -29,31 +36,38 @@ export type Attempt = {
   /** Since when the service has said, in its own JSON and to the same key, that it does not know it. */
   unknownSince: number | undefined;
   isAddressTold: boolean;
+  /** Its id was handed over, of one that nobody waits for. */
+  isTold: boolean;
   /** Somebody has deleted the results file that told of it. */
   isWithoutResults: boolean;
 };
 
 const hourMs = 3_600_000;
 
+function hasId({ delivered }: Attempt): boolean {
+  return delivered.some(({ behaviour }) => behaviour.hasId);
+}
+
 /** Whether the rules allow another start beside this attempt. */
 export function allows(other: Attempt, mine: Attempt, now: number): boolean {
   if (other.posts.length === 0) return true;
+  // A key stands for one start for ever, whatever has become of that.
+  if (mine.isNamed) return other.isRefused || (other.dismissedAt !== undefined && !hasId(other));
   if (other.dismissedAt !== undefined || other.overFor.has("all")) return true;
   if (mine.kind === "batch") return false;
-  const { command } = mine.run;
-  const isReuse = mine.kind === "mcp" || (command.type === "generate" && command.earlier === "reuse");
+  const isReuse = mine.earlier === "reuse";
   const ageMs = mine.intentAt - other.intentAt;
   // Nothing unfinished has an age.
   if (isReuse) return ageMs >= 24 * hourMs && (other.overFor.has("generate") || other.isAddressTold);
   if (other.overFor.has("generate")) return true;
-  if (other.noWait && isPrinted(other)) return true;
+  if (other.noWait && (other.isTold || isPrinted(other))) return true;
   // Held by a live process at some moment since this command was typed.
   return other.holders.some(({ endedAt = now }) => endedAt > mine.run.process.startedAt);
 }
 
 /** Whether its id went to stdout. */
-function isPrinted({ id, run, resumedBy }: Attempt): boolean {
-  return [run, ...resumedBy].some(({ said }) => said.lines.some((line) => line.toLowerCase() === id));
+function isPrinted({ id = "", run, resumedBy }: Attempt): boolean {
+  return [run, ...resumedBy].some(({ said }) => said.stdout.toLowerCase().includes(id));
 }
 
 /** Whether the two ask for the same run. */
@@ -67,18 +81,15 @@ export function isSame(other: Attempt, mine: Attempt): boolean {
       other.rowsFile === mine.rowsFile &&
       (!other.isWithoutResults || other.run.journal === mine.run.journal)
     );
+  // What a program has named is a candidate for that name alone, and so for any other request under it.
+  if (mine.isNamed || other.isNamed) return mine.isNamed && other.isNamed && mine.attempt === other.attempt;
   if (other.prompt !== mine.prompt) return false;
-  const { command } = mine.run;
-  return mine.kind === "mcp" || (command.type === "generate" && command.earlier === "reuse")
-    ? true
-    : other.output === mine.output;
+  return mine.earlier === "reuse" || other.output === mine.output;
 }
 
 /** Whether a new one was asked for, whatever there is. */
-export function isAgain({ run }: Attempt): boolean {
-  const { command } = run;
-  if (command.type === "generate") return command.earlier === "again";
-  return command.type === "batch" ? command.retryUnknown : run.isAgain;
+export function isAgain({ earlier, isNamed, run: { command } }: Attempt): boolean {
+  return command.type === "batch" ? command.retryUnknown : !isNamed && earlier === "again";
 }
 
 /** Whether one of the two can see whether the other lives. */

@@ -31,7 +31,8 @@ export type Stat = {
   isSymbolicLink(): boolean;
 };
 
-export type Handle = { fd: number; inode: Inode; path: string; appends: boolean; isOpen: boolean };
+/** `at` is where the next reading without a position begins. */
+export type Handle = { fd: number; inode: Inode; path: string; appends: boolean; isOpen: boolean; at: number };
 
 /** Who writes: a process on a machine. */
 export type Writer = { name: string; computer: { name: string } };
@@ -248,7 +249,8 @@ export function createDisk(now: () => number) {
         inode = create("file");
         change(folder, [name, inode]);
       }
-      const handle = { fd: ++fds, inode, path: posix.resolve("/", path), appends: flags.startsWith("a"), isOpen: true };
+      const [appends, absolute] = [flags.startsWith("a"), posix.resolve("/", path)];
+      const handle = { fd: ++fds, inode, path: absolute, appends, isOpen: true, at: 0 };
       handles.set(handle.fd, handle);
       return handle;
     },

@@ -39,6 +39,7 @@ export const callKinds = [
   "look",
   "request",
   "answer",
+  "print",
   "intent",
   "accepted",
   "downloaded",
@@ -325,9 +326,10 @@ function fileOf(handle: Handle, { disk, writer, call }: Opened): DiskFile {
   const file = {
     fd: handle.fd,
     stat: () => call("look", () => disk.fstat(handle)),
-    read: (buffer: ArrayBufferView, offset: number, length: number, position: number) =>
+    read: (buffer: ArrayBufferView, offset: number, length: number, position: number | null) =>
       call("read", () => {
-        const bytes = disk.read(handle, length, position);
+        const bytes = disk.read(handle, length, position ?? handle.at);
+        if (position === null) handle.at += bytes.length;
         new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength).set(bytes, offset);
         return { buffer, bytesRead: bytes.length };
       }),

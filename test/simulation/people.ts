@@ -1,21 +1,41 @@
-import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { dismissAttempt } from "../../src/cli/commands/list.ts";
+// What the commands load when they need it: a story cannot wait for the real disk.
+import "csv-parse";
+import "zod/mini";
+import "../../src/cli/commands/batch.ts";
+import "../../src/cli/commands/cancel.ts";
+import "../../src/cli/commands/generate.ts";
+import "../../src/cli/commands/list.ts";
+import "../../src/cli/commands/wait.ts";
+import "../../src/cli/dry-run.ts";
+import "../../src/cli/generations.ts";
+import "../../src/cli/help/tree.ts";
+import "../../src/cli/services.ts";
+import "../../src/cli/terminal/prompts.ts";
+import "../../src/client/batch/batch.ts";
+import "../../src/client/batch/rows/rows.ts";
+import "../../src/client/images.ts";
+import "../../src/client/naming.ts";
+import "../../src/client/output-path.ts";
+import "../../src/client/request.ts";
+import { dirname } from "node:path";
+import { main } from "../../src/cli/main.ts";
 import type { Services } from "../../src/cli/services.ts";
 import type { Session } from "../../src/cli/session.ts";
-import { endOfBatch } from "../../src/cli/terminal/batch-report.ts";
-import type { Output } from "../../src/cli/terminal/output.ts";
-import { type BatchOptions, openBatch } from "../../src/client/batch/batch.ts";
-import { createCounts } from "../../src/client/batch/counts.ts";
-import { keyRows, type Row, shardOf } from "../../src/client/batch/row.ts";
-import { type Client, createServiceClient } from "../../src/client/client.ts";
-import { type Entry, isOpen } from "../../src/client/history.ts";
-import { type Journal, openJournal } from "../../src/client/journal.ts";
+import { createServiceClient } from "../../src/client/client.ts";
+import { openJournal } from "../../src/client/journal.ts";
 import type { Earlier } from "../../src/client/ledger/policy.ts";
-import { asVidgenError, beforePaying, exits, type VidgenError } from "../../src/errors.ts";
-import type { Io } from "../../src/io.ts";
+import { asVidgenError, exits, type VidgenError } from "../../src/errors.ts";
+import { type ClientOptions, createClient, type Client as Library } from "../../src/index.ts";
+import type { Io, Machine } from "../../src/io.ts";
 import { createStarts } from "../../src/mcp/starts.ts";
+import type { CancelName } from "./answers.ts";
+import type { SimulatedDisk } from "./disk.ts";
+import type { KnownDefect } from "./known.ts";
 import { codeOfLeaving, ioOf, type Process } from "./machine.ts";
-import { serviceUrl } from "./service.ts";
+import { keys, serviceUrl } from "./service.ts";
+
+/** What is read of stdout: lines for a person, one document, or a line for each event. */
+export type Prints = "text" | "json" | "events";
 
 /** What somebody types. */
 export type Command =
@@ -27,9 +47,14 @@ export type Command =
       noWait: boolean;
       overwrite: boolean;
       timeoutMs: number;
+      prints?: Prints;
+      /** The same line with --dry-run is typed right before. */
+      isDryFirst?: boolean;
+      /** Stdout is a full disk. */
+      isFull?: boolean;
     }
   /** With `--all`, or with the ids of all else that is not saved. */
-  | { type: "wait" | "wait --all"; place: string | undefined; timeoutMs: number }
+  | { type: "wait" | "wait --all"; place: string | undefined; timeoutMs: number; prints?: Prints }
   | {
       type: "batch";
       rows: number;
@@ -40,17 +65,41 @@ export type Command =
       retryFailed: boolean;
       maxCredits: number | undefined;
       jobs: number;
+      prints?: Prints;
     }
   | { type: "list --dismiss" }
-  | { type: "mcp"; calls: AgentCall[]; isAtOnce: boolean; maxCredits: number | undefined };
+  /** The newest generation that runs, else the newest one. */
+  | { type: "cancel"; does: CancelName }
+  | { type: "mcp"; calls: AgentCall[]; isAtOnce: boolean; maxCredits: number | undefined }
+  | { type: "library"; calls: LibraryCall[]; isAtOnce: boolean };
 
 /** A call of `generate_video`, and maybe one that waits for its end. */
 type AgentCall = { prompt: string; again: boolean; cancels: boolean; waits: boolean };
 
+/** A call of the library; `key` is the idempotency key, and `idKey` the id of the newest generation. */
+export type LibraryCall = {
+  does: "start" | "generate" | "resume";
+  prompt: string;
+  key?: string | undefined;
+  earlier?: Earlier | undefined;
+  place?: string | undefined;
+};
+
+/** Stands for the id of the newest generation, as an idempotency key. */
+export const idKey = "(the id of the newest generation)";
+
 export const work = "/work";
 
-/** The last words of a process. */
-export type Said = { code: number; lines: string[]; files: { id: string; file: string }[] };
+/** What a person sees of a process. A library and an agent have no streams: theirs get what their calls give. */
+export type Said = {
+  code: number;
+  stdout: string;
+  stderr: string;
+  /** The videos that it says it has saved; without an id where it does not tell whose. */
+  files: { id: string | undefined; file: string }[];
+  /** What `--dry-run` has printed. */
+  dry?: string;
+};
 
 export type Run = {
   command: Command;
@@ -59,9 +108,18 @@ export type Run = {
   journal: string;
   key: string;
   fetch: Io["fetch"];
-  /** Whether an agent has asked for a new start, whatever was started before. */
-  isAgain: boolean;
+  /** What is asked for now about earlier starts. */
+  earlier: Earlier;
+  tolerates(defect: KnownDefect): boolean;
+  /** The idempotency keys that a program has given. */
+  named: Set<string>;
+  /** The generation that is to be cancelled. */
+  cancels?: string;
   said: Said;
+  /** Something has gone to stdout. */
+  onPrint(text: string): void;
+  /** A call of the library gave an id. */
+  onReturned(call: LibraryCall & { id: string }): void;
 };
 
 const model = "wan-2.5";
@@ -76,7 +134,9 @@ export async function type(run: Run): Promise<void> {
     if (command.type === "generate") await generate(command, run);
     else if (command.type === "batch") await batch(command, run);
     else if (command.type === "mcp") await mcp(command, run);
+    else if (command.type === "library") await library(command, run);
     else if (command.type === "list --dismiss") await dismissAll(run);
+    else if (command.type === "cancel") await cancel(run);
     else await wait(command, run);
   } catch (error) {
     fail(said, error);
@@ -85,194 +145,305 @@ export async function type(run: Run): Promise<void> {
 
 function fail(said: Said, thrown: unknown): void {
   const error = asVidgenError(thrown);
-  // "Unknown" wins over every other code.
-  if (said.code !== exits.unknown.exit) said.code = Math.max(said.code, error.exit);
-  if (error.code === "unknown") said.code = exits.unknown.exit;
-  said.lines.push(textOf(error));
+  setCode(said, error.exit);
+  note(said, textOf(error));
 }
 
-function textOf({ message, hint = "", id = "" }: VidgenError): string {
+/** "Unknown" wins over every other code. */
+function setCode(said: Said, code: number): void {
+  if (said.code !== exits.unknown.exit) said.code = code === exits.unknown.exit ? code : Math.max(said.code, code);
+}
+
+function note(said: Said, text: string): void {
+  said.stderr += `${text}\n`;
+}
+
+function textOf({ message, hint = "", id = "" }: Pick<VidgenError, "message" | "hint" | "id">): string {
   return [message, hint, id].join("\n");
 }
 
-function open({ process, journal: path, key, fetch, said }: Run): { client: Client; journal: Journal } {
-  const onNote = (text: string) => void said.lines.push(text);
-  const journal = openJournal(path, { ...process.machine, signal: process.signal, onNote });
-  return {
-    journal,
-    client: createServiceClient({ baseUrl: serviceUrl, apiKey: key, journal, onNote }, ioOf(process, fetch)),
-  };
+type Streams = Pick<Said, "stdout" | "stderr">;
+
+/** Types one line, and adds what it prints to `into`. Returns its exit code. */
+async function typeLine(argv: readonly string[], run: Run, into: Streams = run.said): Promise<number> {
+  return main(argv, worldOf(run, into));
 }
 
-/** As `generate` in `src/cli/commands/generate.ts`. */
+/** The outside world as one process has it. */
+function worldOf({ process, journal, key, fetch, command, onPrint }: Run, into: Streams): Io {
+  const isFull = command.type === "generate" && command.isFull === true;
+  let printing: Promise<void> = Promise.resolve();
+  const stdout = {
+    writableLength: 0,
+    write(text: string, done: (error?: Error) => void = () => {}) {
+      const print = () => {
+        if (isFull) return Object.assign(new Error("full"), { code: "ENOSPC" });
+        into.stdout += text;
+        onPrint(text);
+        return undefined;
+      };
+      printing = printing.then(() => process.call("print", print)).then(done);
+      return true;
+    },
+  };
+  const stderr = {
+    writableLength: 0,
+    write(text: string, done: () => void = () => {}) {
+      if (process.endedAt === undefined) into.stderr += text;
+      done();
+      return true;
+    },
+  };
+  const world = {
+    ...ioOf(process, fetch),
+    stdin: {},
+    stdout,
+    stderr,
+    isOneStream: false,
+    env: { VIDGEN_HOME: dirname(journal), VIDGEN_BASE_URL: serviceUrl, VIDGEN_API_KEY: key },
+    platform: "linux",
+    nodeVersion: "20.18.1",
+    pid: process.id.pid,
+    uid: 1_000,
+    home: "/home/nobody",
+    signal: process.signal,
+    leave: process.leave,
+    launch: async () => {},
+    economize: () => {},
+  };
+  return world as unknown as Io;
+}
+
+function flagsOf({ prints = "text", timeoutMs }: { prints?: Prints; timeoutMs?: number | undefined }): string[] {
+  return [
+    ...(timeoutMs === undefined || timeoutMs === 900_000 ? [] : ["--timeout", `${timeoutMs / 1_000}s`]),
+    ...(prints === "text" ? [] : [`--${prints}`]),
+  ];
+}
+
 async function generate(command: Command & { type: "generate" }, run: Run): Promise<void> {
-  const { said, process } = run;
-  const { signal, leave } = process;
-  const { prompt, place, earlier, noWait, overwrite, timeoutMs } = command;
-  const { client } = open(run);
-  const request = { prompt: prompt.replace(pastedKey, run.key), model };
-  const begun = await client
-    .begin(request, { outputPath: place, overwrite, earlier, noWait, signal })
-    .catch((error) => {
-      throw beforePaying(error);
-    });
-  try {
-    let id: string;
-    if (begun.kind === "resumed") {
-      id = begun.earlier.id;
-      said.lines.push(`Resuming ${id}.`);
-      if (begun.file !== undefined) {
-        said.files.push({ id, file: begun.file });
-        return;
-      }
-    } else {
-      const end = await begun.sendUntilKnown({ signal, leave });
-      if (end.kind !== "accepted") throw end.error;
-      id = end.started.generation.id;
-      said.lines.push(`Started ${id}.`);
-    }
-    if (noWait) {
-      said.lines.push(id);
-      await client.told(begun.kind === "resumed" ? begun.earlier.attempt : begun.attempt);
-      signal.throwIfAborted();
-      return;
-    }
-    try {
-      if (begun.target) {
-        const { file } = await client.download(id, begun.target, { signal, timeoutMs, overwrite });
-        said.files.push({ id, file });
-      } else {
-        const { videoUrl } = await client.follow(id, { signal, timeoutMs });
-        said.lines.push(videoUrl);
-      }
-    } catch (error) {
-      throw asVidgenError(error).with({ id });
-    }
-  } catch (error) {
-    fail(said, error);
-  } finally {
-    await begun.release();
+  const { said } = run;
+  const { prompt, place, earlier, noWait, overwrite, prints, timeoutMs, isDryFirst = false } = command;
+  const line = [
+    ...["generate", prompt.replace(pastedKey, run.key), "-m", model],
+    ...(place === undefined ? [] : ["-o", place]),
+    ...(earlier === "resume" ? [] : [`--${earlier}`]),
+    ...(noWait ? ["--no-wait"] : []),
+    ...(overwrite ? ["--overwrite"] : []),
+    ...flagsOf({ ...(prints && { prints }), timeoutMs: noWait ? undefined : timeoutMs }),
+  ];
+  if (isDryFirst) {
+    const into = { stdout: "", stderr: "" };
+    const isOk = (await typeLine([...line.filter((word) => word !== "--events"), "--dry-run"], run, into)) === 0;
+    if (isOk) said.dry = into.stdout;
   }
+  setCode(said, await typeLine(line, run));
+  readFiles(run);
 }
 
-/** As `waitForAll` in `src/cli/commands/wait.ts`. */
-async function wait({ type, place, timeoutMs }: Command & { type: "wait" | "wait --all" }, run: Run): Promise<void> {
-  const { said, process } = run;
-  const { signal } = process;
-  const { client, journal } = open(run);
-  const isLeft = (entry: Entry) => !isOpen(entry) && entry.status !== "failed" && entry.file === undefined;
-  const isWanted = type === "wait" ? isLeft : isOpen;
-  const found = (await journal.entries()).filter(isWanted).flatMap(({ id }) => id ?? []);
-  const follow = async (id: string, index: number) => {
-    const saved = place === undefined ? undefined : await client.findSaved(id, place).catch(() => undefined);
-    if (saved !== undefined) return void said.files.push({ id, file: saved });
-    const target = place === undefined ? undefined : await client.claim(place, { id, first: index + 1, resume: true });
-    try {
-      if (target) {
-        const { file } = await client.download(id, target, { signal, timeoutMs });
-        said.files.push({ id, file });
-      } else {
-        const { videoUrl } = await client.follow(id, { signal, timeoutMs });
-        said.lines.push(`${id} ${videoUrl}`);
-      }
-    } finally {
-      await target?.release();
-    }
-  };
-  await Promise.all(
-    [...new Set(found)]
-      .reverse()
-      .map((id, index) => follow(id, index).catch((error) => fail(said, asVidgenError(error).with({ id })))),
-  );
+async function wait(command: Command & { type: "wait" | "wait --all" }, run: Run): Promise<void> {
+  const { type, place } = command;
+  const flags = [...(place === undefined ? [] : ["-o", place]), ...flagsOf(command)];
+  if (type === "wait --all") {
+    setCode(run.said, await typeLine(["wait", "--all", ...flags], run));
+  } else {
+    const found = await list(run);
+    const left = found.filter(({ status, file }) => status !== "failed" && file === undefined);
+    const ids = new Set(left.flatMap(({ id }) => id ?? []).reverse());
+    if (ids.size > 0) setCode(run.said, await typeLine(["wait", ...ids, ...flags], run));
+  }
+  readFiles(run);
 }
 
-/** As `dismiss` of `vidgen list`, for each attempt that it lists as unknown. */
+type Listed = { attempt: string; id?: string; status: string; file?: string };
+
+/** The newest first. */
+async function list(run: Run): Promise<Listed[]> {
+  const into = { stdout: "", stderr: "" };
+  const code = await typeLine(["list", "--json", "-L", "9999"], run, into);
+  if (code === 0) return JSON.parse(into.stdout);
+  setCode(run.said, code);
+  run.said.stderr += into.stderr;
+  return [];
+}
+
+/** Closes each attempt that is listed as unclear. */
 async function dismissAll(run: Run): Promise<void> {
-  const { said, process } = run;
-  const { journal } = open(run);
-  const output = { note: (text: string) => void said.lines.push(text) } as unknown as Output;
-  const io = ioOf(process, run.fetch) as unknown as Io;
-  const isWanted = ({ status }: Entry) => status === "unknown" || status === "starting" || status === "lost";
-  for (const { attempt } of (await journal.entries()).filter(isWanted))
-    await dismissAttempt(attempt, journal, { io, output }).catch((error) => fail(said, error));
+  for (const { attempt, status } of await list(run))
+    if (["unknown", "starting", "lost"].includes(status))
+      setCode(run.said, await typeLine(["list", "--dismiss", attempt], run));
+}
+
+async function cancel(run: Run): Promise<void> {
+  const started = (await list(run)).filter(({ id }) => id !== undefined);
+  const { id } = started.find(({ status }) => status === "processing") ?? started[0] ?? {};
+  if (id === undefined) return;
+  run.cancels = id.toLowerCase();
+  setCode(run.said, await typeLine(["cancel", id], run));
 }
 
 /** The rows of the file: each with an id of its own, saved beside it. */
-export function rowsOf(count: number): Row[] {
+export function rowsOf(count: number): { id: string; prompt: string; place: string }[] {
   return Array.from({ length: count }, (_, index) => {
-    const request = { prompt: `row ${index + 1}`, model };
-    return {
-      id: `r${index + 1}`,
-      line: index + 1,
-      record: request,
-      load: async () => request,
-      outputPath: `${work}/r${index + 1}.mp4`,
-    };
+    const id = `r${index + 1}`;
+    return { id, prompt: `row ${index + 1}`, place: `${work}/${id}.mp4` };
   });
 }
 
-/** As `vidgen batch` with --yes. */
 async function batch(command: Command & { type: "batch" }, run: Run): Promise<void> {
-  const { said, process } = run;
-  const { signal, leave } = process;
-  const { client, journal } = open(run);
   const { file, shard, retryFailed, retryUnknown, maxCredits, jobs } = command;
-  const keyed = keyRows(rowsOf(command.rows));
-  const own = shard ? keyed.filter((row) => shardOf(row, shard.of) === shard.index) : keyed;
-  const results = `${file}${shard ? `.${shard.index}-of-${shard.of}` : ""}.results.jsonl`;
-  const onNote = (text: string) => void said.lines.push(text);
-  const source = { file, total: keyed.length, shard: shard ? `${shard.index}/${shard.of}` : null };
-  const options: BatchOptions = { results, source, retryFailed, retryUnknown, onNote };
-  const opened = await openBatch(own, options, { client, journal, io: process.machine });
-  try {
-    const tally = createCounts(opened.plan);
-    const end = await opened.run({
-      jobs,
-      maxCredits,
-      signal,
-      leave,
-      onNote,
-      onEvent(event) {
-        tally.take(event);
-        if (event.event === "started") said.lines.push(`Started ${event.id}.`);
-        if (event.event === "ended" && event.error) said.lines.push(JSON.stringify(event));
-        if (event.event === "ended" && event.id && event.file) said.files.push({ id: event.id, file: event.file });
-      },
-    });
-    const flags = { file, command: { options: [] } as unknown as CommandUnknownOpts };
-    const ended = { end, counts: tally.counts };
-    const error = endOfBatch(opened, ended, { results, isLocal: false, flags }, { env: {}, signal });
-    if (error) fail(said, error);
-  } finally {
-    await opened.close();
-  }
+  const lines = rowsOf(command.rows).map(({ id, prompt }) => `${id},${prompt}\n`);
+  write(file, `id,prompt\n${lines.join("")}`, run.process.computer.disk);
+  const line = [
+    ...["batch", file, "-m", model, "-o", `${work}/{id}.mp4`, "--yes", "--jobs", String(jobs)],
+    ...(shard ? ["--shard", `${shard.index}/${shard.of}`] : []),
+    ...(retryFailed ? ["--retry-failed"] : []),
+    ...(retryUnknown ? ["--retry-unknown"] : []),
+    ...(maxCredits === undefined ? [] : ["--max-credits", String(maxCredits)]),
+    ...flagsOf(command),
+  ];
+  setCode(run.said, await typeLine(line, run));
+  readFiles(run);
 }
 
-/** An agent that calls `generate_video` now and then, and waits for what it has started. */
+/** An editor that keeps the file, with all its names. */
+function write(path: string, text: string, disk: SimulatedDisk): void {
+  const who = { name: "somebody", computer: { name: "elsewhere" } };
+  const file = disk.open(path, "r+");
+  disk.truncate(file, 0, who);
+  disk.write(file, Buffer.from(text), 0, who);
+  disk.sync(file);
+  disk.close(file);
+}
+
+/** The results file of a batch. */
+export function resultsOf({ file, shard }: Command & { type: "batch" }): string {
+  return `${file}${shard ? `.${shard.index}-of-${shard.of}` : ""}.results.jsonl`;
+}
+
+/** Reads from stdout which videos were saved. */
+function readFiles({ command, said }: Run): void {
+  const { stdout, stderr } = said;
+  const prints = ("prints" in command && command.prints) || "text";
+  if (prints === "text") {
+    const files = stdout.split("\n").filter((line) => line.startsWith("/"));
+    const id = command.type === "generate" ? /.*\b(?:Started|Resuming) ([^\s,]+)/s.exec(stderr)?.[1] : undefined;
+    said.files = files.map((file) => ({ id, file }));
+    return;
+  }
+  const documents =
+    prints === "json"
+      ? documentsIn(stdout)
+      : stdout.split("\n").flatMap((line) => documentsIn(line).filter(({ event }) => event === "ended"));
+  said.files = documents.flatMap(({ id, file }) => (id && file ? { id, file } : []));
+}
+
+type Document = { event?: string; id?: string | null; file?: string | null; generations?: Document[] };
+
+function documentsIn(text: string): Document[] {
+  if (text.trim() === "") return [];
+  const found: Document | Document[] = JSON.parse(text);
+  return Array.isArray(found) ? found : (found.generations ?? [found]);
+}
+
+/** An agent that calls `generate_video` now and then, and waits for what it has started: below the server, which speaks over real pipes. */
 async function mcp({ calls, isAtOnce, maxCredits }: Command & { type: "mcp" }, run: Run): Promise<void> {
   const { said, process } = run;
-  const { client, journal } = open(run);
+  const onNote = (text: string) => note(said, text);
+  const journal = openJournal(run.journal, { ...process.machine, signal: process.signal, onNote });
   const io = { ...ioOf(process, run.fetch), leave: process.leave } as unknown as Io;
+  const client = createServiceClient({ baseUrl: serviceUrl, apiKey: run.key, journal, onNote }, io);
   const session = { client, isLocal: false } as unknown as Session;
   const services: Pick<Services, "journal" | "open"> = { journal, open: async () => session };
   const start = createStarts({ services, maxCredits, ending: process.signal }, io);
   const ask = async ({ prompt, again, cancels, waits }: AgentCall) => {
-    run.isAgain = again;
+    run.earlier = again ? "again" : "reuse";
     const cancelled = new AbortController();
     if (cancels) process.after(30, () => cancelled.abort());
     const request = { prompt: prompt.replace(pastedKey, run.key), model };
     try {
       const { id } = await start(request, { again, cancelled: cancelled.signal });
-      said.lines.push(`Started ${id}.`);
+      print(run, `Started ${id}.`);
       if (waits) await client.follow(id, { signal: process.signal, timeoutMs: 90_000 });
     } catch (error) {
       fail(said, error);
     }
   };
-  if (isAtOnce) return void (await Promise.all(calls.map(ask)));
+  await inTurn(calls, ask, { isAtOnce, process });
+}
+
+/** A program that has one client. */
+async function library({ calls, isAtOnce }: Command & { type: "library" }, run: Run): Promise<void> {
+  const { said, process } = run;
+  const onNote = (text: string) => note(said, text);
+  const fetch = run.fetch as unknown as typeof globalThis.fetch;
+  const options = { baseUrl: serviceUrl, apiKey: run.key, journal: run.journal, fetch, onNote };
+  const client = openLibrary(options, process.machine);
+  await inTurn(calls, (call) => callLibrary(call, { client, run }), { isAtOnce, process });
+  await client.close();
+}
+
+/** The second parameter is not declared. */
+const openLibrary: (options: ClientOptions, machine: Machine) => Library = createClient;
+
+async function callLibrary(given: LibraryCall, { client, run }: { client: Library; run: Run }): Promise<void> {
+  const { said, process } = run;
+  const { signal } = process;
+  const named = given.key === idKey ? newestId(run) : given.key;
+  // In the journal the two would be one attempt.
+  const isApart = run.key !== keys[0] && run.tolerates("an idempotency key counts for one API key alone");
+  const key = named && isApart ? `${named}-of-another-key` : named;
+  const call = { ...given, key };
+  const { does, prompt, earlier, place } = call;
+  // With a key it is the key that tells; without, `start` alone looks at nothing.
+  if (does !== "resume") run.earlier = earlier ?? (does === "generate" ? "resume" : "again");
+  if (key !== undefined) run.named.add(key);
+  const request = { prompt: prompt.replace(pastedKey, run.key), model };
+  const how = { signal, ...(key && { idempotencyKey: key }), ...(earlier && { earlier }) };
+  try {
+    if (does === "resume") {
+      for (const { id, file, error } of await client.generations.resume({ signal })) {
+        print(run, id);
+        if (file !== undefined) said.files.push({ id, file });
+        if (error) fail(said, error);
+      }
+      return;
+    }
+    if (does === "start") {
+      const { id } = await client.start(request, how);
+      run.onReturned({ ...call, id });
+      return print(run, id);
+    }
+    const { id, file, videoUrl } = await client.generate(request, { ...how, ...(place && { output: place }) });
+    run.onReturned({ ...call, id });
+    print(run, [id, videoUrl ?? []].flat().join(" "));
+    if (file !== undefined) said.files.push({ id, file });
+  } catch (error) {
+    fail(said, error);
+  }
+}
+
+/** Of the lines of its journal. */
+function newestId({ process, journal }: Run): string {
+  const text = process.computer.disk.content(journal)?.toString("utf8") ?? "";
+  return /.*"id":"([\w-]+)"/s.exec(text)?.[1] ?? "no-generation-yet";
+}
+
+function print({ said, onPrint }: Run, text: string): void {
+  said.stdout += `${text}\n`;
+  onPrint(text);
+}
+
+/** All at once, or one after the other with a second between. */
+async function inTurn<Call>(
+  calls: readonly Call[],
+  work: (call: Call) => Promise<void>,
+  { isAtOnce, process }: { isAtOnce: boolean; process: Process },
+): Promise<void> {
+  if (isAtOnce) return void (await Promise.all(calls.map(work)));
   for (const call of calls) {
     if (process.signal.aborted) return;
-    await ask(call);
+    await work(call);
     await process.machine.sleep(1_000);
   }
 }

@@ -1,9 +1,9 @@
 import { createRandom, type Random } from "../faults/random.ts";
-import { type StartName, startBehaviours, statusBehaviours } from "./answers.ts";
+import { type CancelName, cancelBehaviours, type StartName, startBehaviours, statusBehaviours } from "./answers.ts";
 import { editNames, videoEditNames } from "./edits.ts";
 import { callKinds, type Mishap } from "./machine.ts";
 import { mediaBehaviours } from "./media.ts";
-import { type Command, pastedKey, work } from "./people.ts";
+import { type Command, idKey, type LibraryCall, type Prints, pastedKey, work } from "./people.ts";
 import type { StartPlan, Trouble } from "./service.ts";
 
 /** A story before it is played: who does what when, and what goes wrong. What then happens follows from it alone. */
@@ -51,7 +51,9 @@ export function planOf(seed: string): Plan {
   const computers = Array.from({ length: isShared ? random.between(2, 3) : 1 }, () => ({
     aheadMs: clockError(random),
   }));
-  const kind = random.pick(["generate", "generate", "generate", "reuse", "batch", "batch", "mcp", "mixed"] as const);
+  const kind = random.pick([
+    ...["generate", "generate", "generate", "reuse", "batch", "batch", "mcp", "library", "mixed"],
+  ]);
   const faults = faultsOf(random, kind);
   const acts: Act[] = [];
   let last: Command | undefined;
@@ -172,6 +174,27 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
     const again = { ...next, name: `${first.name}"`, starts: [] };
     return [{ ...first, starts: [fineStart] }, next, again];
   },
+  // A generation that is cancelled while it runs, and the same again.
+  (first, random) => {
+    if (first.command.type !== "generate") return [first];
+    const started: Command = { ...first.command, noWait: true, place: undefined };
+    const cancel: Command = { type: "cancel", does: random.pick(Object.keys(cancelBehaviours) as CancelName[]) };
+    const next = { ...first, gapMs: 100, waits: true };
+    return [
+      { ...first, command: started, starts: [{ ...fineStart, rendersMs: 60_000 }], mishaps: [] },
+      { ...next, name: `${first.name}'`, command: cancel },
+      { ...next, name: `${first.name}"`, starts: [], mishaps: [] },
+    ];
+  },
+  // A run that is killed, and --dry-run before the same again.
+  (first, random) => {
+    if (first.command.type !== "generate") return [first];
+    const killed: Mishap = { on: random.pick(["accepted", "answer"]), nth: 1, isAfter: true, what: "killed", ms: 0 };
+    const earlier = random.pick(["resume", "reuse", "reuse"] as const);
+    const command: Command = { ...first.command, earlier, isDryFirst: true };
+    const next = { ...first, name: `${first.name}'`, command, gapMs: 1_000, waits: true, starts: [], mishaps: [] };
+    return [{ ...first, starts: [fineStart], mishaps: [killed] }, next];
+  },
   // A budget, and somebody who buys credits meanwhile.
   (first, random) => {
     if (!("maxCredits" in first.command)) return [first];
@@ -204,8 +227,14 @@ function gap(random: Random): number {
 function commandOf(kind: string, random: Random, range: number): Command {
   const chance = (share: number) => random.next() < share;
   if (chance(0.1)) return { type: "list --dismiss" };
+  if (chance(0.05)) return { type: "cancel", does: random.pick(Object.keys(cancelBehaviours) as CancelName[]) };
   if (chance(0.14))
-    return { type: "wait --all", place: chance(0.8) ? `${work}/` : undefined, timeoutMs: timeoutOf(random) };
+    return {
+      type: "wait --all",
+      place: chance(0.8) ? `${work}/` : undefined,
+      timeoutMs: timeoutOf(random),
+      prints: printsOf(random),
+    };
   const isMixed = kind === "mixed";
   if (kind === "batch" || (isMixed && chance(0.3))) {
     const of = random.pick([0, 0, 0, 2, 3]);
@@ -218,6 +247,7 @@ function commandOf(kind: string, random: Random, range: number): Command {
       retryFailed: chance(0.2),
       maxCredits: chance(0.3) ? random.pick([10, 15, 25, 40]) : undefined,
       jobs: random.between(1, 3),
+      prints: printsOf(random),
     };
   }
   const prompt = chance(0.03) ? `a fox at ${pastedKey}` : random.pick(prompts.slice(0, range));
@@ -231,6 +261,12 @@ function commandOf(kind: string, random: Random, range: number): Command {
       waits: chance(0.3),
     }));
     return { type: "mcp", calls, isAtOnce, maxCredits };
+  }
+  if (kind === "library" || (isMixed && chance(0.2))) {
+    const calls = Array.from({ length: random.between(1, 3) }, () => callOf(prompt, random));
+    const [first] = calls;
+    if (first && calls.length > 1 && chance(0.15)) return { type: "library", calls: calls.fill(first), isAtOnce: true };
+    return { type: "library", calls, isAtOnce: false };
   }
   const noWait = chance(0.12);
   const again = chance(0.08);
@@ -254,7 +290,27 @@ function commandOf(kind: string, random: Random, range: number): Command {
     noWait,
     overwrite: chance(0.07),
     timeoutMs: timeoutOf(random),
+    prints: printsOf(random),
+    isDryFirst: chance(0.1),
+    isFull: chance(0.04),
   };
+}
+
+function printsOf(random: Random): Prints {
+  return random.pick(["text", "text", "text", "text", "json", "events"]);
+}
+
+/** They resemble each other, and the id of a generation. */
+const idempotencyKeys = ["order-1", "order-1", "order-10", "ORDER-1", idKey];
+
+function callOf(prompt: string, random: Random): LibraryCall {
+  const chance = (share: number) => random.next() < share;
+  const does = random.pick(["start", "start", "generate", "generate", "generate", "resume"] as const);
+  if (does === "resume") return { does, prompt };
+  const key = chance(0.6) ? random.pick(idempotencyKeys) : undefined;
+  const earlier = chance(0.25) ? random.pick(["resume", "reuse", "again"] as const) : undefined;
+  const place = does === "generate" && chance(0.6) ? random.pick([`${work}/a.mp4`, `${work}/l.mp4`]) : undefined;
+  return { does, prompt, key, earlier, place };
 }
 
 function timeoutOf(random: Random): number {
@@ -306,7 +362,7 @@ function mishapsOf(random: Random, faults: Faults): Mishap[] {
 }
 
 /** Between these and the next call most can go wrong. */
-const momentous = ["intent", "intent", "accepted", "downloaded", "saved", "request", "answer"] as const;
+const momentous = ["intent", "intent", "accepted", "downloaded", "saved", "request", "answer", "print"] as const;
 
 /** About as many calls of each kind as a command makes. */
 const mostCalls: Record<Mishap["on"], number> = {
@@ -318,6 +374,7 @@ const mostCalls: Record<Mishap["on"], number> = {
   look: 60,
   request: 6,
   answer: 8,
+  print: 1,
   intent: 1,
   accepted: 1,
   downloaded: 1,

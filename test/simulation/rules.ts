@@ -1,8 +1,9 @@
 import { exits } from "../../src/errors.ts";
 import type { Answer, Generated } from "./answers.ts";
 import { type Attempt, allows, isAgain, isNear, isSame, kindOf, nameOf } from "./attempt.ts";
+import type { KnownDefect } from "./known.ts";
 import type { Process } from "./machine.ts";
-import { type Command, type Run, rowsOf } from "./people.ts";
+import { type Command, type LibraryCall, pastedKey, type Run, resultsOf, rowsOf } from "./people.ts";
 import type { Reach } from "./probes.ts";
 import { keys, type Post } from "./service.ts";
 import { idOfVideo } from "./video.ts";
@@ -27,11 +28,13 @@ type RulesOptions = {
   contentOf(path: string): Buffer | undefined;
   files(): ReadonlyMap<string, Buffer>;
   reach: Reach;
+  /** Whether a known defect is passed over. */
+  tolerates(defect: KnownDefect): boolean;
 };
 
 /** The six points of the simulation: each throws `Broken` as soon as it does not hold. */
-export function createRules({ now, contentOf, files, reach }: RulesOptions) {
-  const attempts = new Map<string, Attempt>();
+export function createRules({ now, contentOf, files, reach, tolerates }: RulesOptions) {
+  const attempts: Attempt[] = [];
   const runs = new Map<Process, Run>();
   /** The ids that each journal has. */
   const written = new Map<string, Set<string>>();
@@ -45,9 +48,16 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   const foreign = new Set<string>();
   /** When somebody first saw that a generation was completed. */
   const completedAt = new Map<string, number>();
-  let intents = 0;
+  /** The generations that the service has cancelled, and for whom. */
+  const cancelled = new Map<string, Process>();
+  /** When something last happened that changes what a command finds. */
+  let disturbedAt = Number.NEGATIVE_INFINITY;
 
-  const byId = (id: string) => [...attempts.values()].filter((each) => each.id === id.toLowerCase());
+  const byId = (id: string) => attempts.filter((each) => each.id === id.toLowerCase());
+  /** The newest with a name, of the process itself or else in its journal: a key may have several. */
+  const byName = (name: string, journal: string, process: Process | undefined) =>
+    attempts.findLast((each) => each.attempt === name && each.run.process === process) ??
+    attempts.findLast((each) => each.attempt === name && each.run.journal === journal);
   const runOf = (process: Process): Run => {
     const run = runs.get(process);
     if (run === undefined) throw new Error("nobody has started that process");
@@ -56,14 +66,16 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
 
   function onLine(line: Record<string, unknown>, process: Process | undefined, path: string): void {
     const { kind, attempt, id } = line;
-    const known = attempts.get(String(attempt));
-    if (kind === "intent" && process && known === undefined) {
+    let known = byName(String(attempt), path, process);
+    if (kind === "intent" && process) {
       const run = runOf(process);
       const { command } = run;
-      attempts.set(String(attempt), {
+      known = {
         attempt: String(attempt),
         run,
-        place: intents++,
+        earlier: run.earlier,
+        isNamed: run.named.has(String(attempt)),
+        place: attempts.length,
         prompt: (line.request as { prompt: string }).prompt,
         output: line.place as string | undefined,
         intentAt: now(),
@@ -76,13 +88,16 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         holders: [process],
         resumedBy: [],
         overFor: new Set(),
+        isRefused: false,
         id: undefined,
         hasOutcome: false,
         dismissedAt: undefined,
         unknownSince: undefined,
         isAddressTold: false,
+        isTold: false,
         isWithoutResults: false,
-      });
+      };
+      attempts.push(known);
     }
     if (attempt !== undefined && id !== undefined) {
       const ids = written.get(path) ?? new Set();
@@ -94,7 +109,11 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       reach("an attempt is taken over");
       if (known && now() - known.intentAt > 43_200_000) reach("an attempt goes on after half a day");
     }
-    if (kind === "told") reach("a printed id is written down");
+    if (kind === "told") {
+      reach("a printed id is written down");
+      // A call of the library hands it over when it resolves, which comes next.
+      if (known && process && runOf(process).command.type === "library") known.isTold = true;
+    }
     if (known && kind === "unknown") onUnknown(known);
     if (known && kind === "dismissed") onDismissed(known, process);
     if (known && kind !== "intent" && kind !== "claim") known.hasOutcome = true;
@@ -124,8 +143,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
 
   function onLost(id: string): void {
     reach("a generation is lost");
-    for (const { unknownSince = Number.POSITIVE_INFINITY } of byId(id))
-      if (now() - unknownSince < lostMs)
+    for (const each of byId(id))
+      if (now() - (each.unknownSince ?? Number.POSITIVE_INFINITY) < lostMs)
         throw new Broken(4, `${id} is called lost, which the service has not said for a minute`);
   }
 
@@ -148,8 +167,23 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       const lines = contentOf(journal)?.toString("utf8").split("\n") ?? [];
       return lines.some((line) => line.includes(id) && line.endsWith("}"));
     },
-    onRun: (run: Run) => void runs.set(run.process, run),
+    onRun(run: Run): void {
+      runs.set(run.process, run);
+      disturbedAt = now();
+    },
+    onDisturbed(): void {
+      disturbedAt = now();
+    },
     onLine,
+    /** The address of a video goes to somebody who has not asked for a file. */
+    onPrint(text: string): void {
+      for (const each of attempts) if (text.includes(`/${each.id}/`)) handOver(each);
+    },
+    onReturned,
+    onCancelled(process: Process, id: string): void {
+      cancelled.set(id, process);
+      reach("a generation is cancelled");
+    },
     onTheEnd,
     /** Another program replaces a file, or deletes it. */
     onReplaced(path: string, after: Buffer | undefined): void {
@@ -161,7 +195,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       if (after) foreign.add(idOfVideo(after) ?? "");
     },
     onResultsDeleted(): void {
-      for (const each of attempts.values()) each.isWithoutResults = true;
+      for (const each of attempts) each.isWithoutResults = true;
     },
     onName(path: string, { bytes, before }: { bytes: Buffer; before: Buffer | undefined }, run: Run | undefined): void {
       replacedAt.delete(path);
@@ -174,7 +208,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       reach("a video is replaced with --overwrite");
     },
     onPost(process: Process, post: Post): void {
-      const mine = attempts.get(post.attempt);
+      const mine = byName(post.attempt, "", process);
       if (mine === undefined) throw new Broken(1, "a start was sent that nobody had written down");
       mine.posts.push(post);
       if (post.generated) mine.id = post.generated.id;
@@ -184,7 +218,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       if (balance && !balance.isKnown)
         throw new Broken(1, `${process.name} has a budget, and goes on although nobody knows what the last start cost`);
       if (isAgain(mine)) return;
-      const earlier = [...attempts.values()].filter((other) => other !== mine && other.place < mine.place);
+      if (mine.isNamed) reach("a start has a key");
+      const earlier = attempts.filter((other) => other !== mine && other.place < mine.place);
       for (const other of earlier)
         if (isSame(other, mine) && !allows(other, mine, now())) {
           const first = other.posts.at(-1);
@@ -195,7 +230,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         }
     },
     onDelivered(post: Post): void {
-      const mine = attempts.get(post.attempt);
+      const mine = attempts.findLast((each) => each.posts.includes(post));
       mine?.delivered.push(post);
       const { means, hasId, isCut } = post.behaviour;
       if (post.isForeign) reach("the answer to another request is replayed");
@@ -203,9 +238,10 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       if (hasId && means === "refused") reach("a refusal has an id");
       if (hasId && means === "unknown") reach("an unclear start has an id");
       if (mine) onBalance(mine.run, post);
-      if (post.behaviour.means === "refused") mine?.overFor.add("all");
-      if (post.behaviour.means === "later") mine?.overFor.add("all");
-      else if (post.behaviour.means !== "refused") mine?.overFor.delete("all");
+      if (mine === undefined) return;
+      mine.isRefused = means === "refused" || means === "later";
+      if (mine.isRefused) mine.overFor.add("all");
+      else mine.overFor.delete("all");
     },
     onStatusDelivered(process: Process, id: string, { status, text, isCut = false }: Answer): void {
       const known = id.toLowerCase();
@@ -219,7 +255,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         // Its address is all that was asked for.
         if (each.output !== undefined) continue;
         each.isAddressTold = true;
-        if (each.kind === "generate") each.overFor.add("generate");
+        if (tolerates("a video that is ready counts as handed over")) handOver(each);
       }
     },
     /** A video stands under its name. */
@@ -229,8 +265,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     /** What a process says at its end must be true. */
     onEnd(run: Run): void {
       const { process, said, command } = run;
-      const mine = [...attempts.values()].filter((each) => each.run.process === process && each.posts.length > 0);
-      const text = said.lines.join("\n").toLowerCase();
+      const mine = attempts.filter((each) => each.run.process === process && each.posts.length > 0);
+      const text = `${said.stderr}\n${said.stdout}`.toLowerCase();
       if (said.code === 5) reach("a command runs out of time");
       if (said.code === exits.interrupted.exit) reach("a command is interrupted");
       if (text.includes("no longer holds")) reach("a process has lost its lock");
@@ -238,7 +274,11 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       for (const { posts, delivered } of mine) {
         for (const { generated, behaviour } of posts) {
           if (generated === undefined) continue;
-          const isTold = text.includes(generated.id);
+          // A batch names the file that has them.
+          const results = command.type === "batch" ? resultsOf(command) : undefined;
+          const written = results && contentOf(results)?.toString("utf8").toLowerCase();
+          const isWritten = results !== undefined && (written?.includes(generated.id) ?? true);
+          const isTold = text.includes(generated.id) || isWritten;
           const isRefused = delivered.some((each) => each.behaviour.means === "refused");
           if (said.code !== 6 && !isTold && !isRefused)
             throw new Broken(
@@ -254,21 +294,32 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         throw new Broken(4, `${process.name} says that nothing was sent`);
       if (command.type === "generate" && said.code === 0 && command.place !== undefined && !command.noWait)
         if (said.files.length === 0) throw new Broken(4, `${process.name} ends with 0, and has saved nothing`);
-      checkPassedOver(run, text);
-      checkUnclear(run, text);
+      if (command.type === "generate" && said.code !== 6 && text.includes("may have been charged"))
+        throw new Broken(4, `${process.name} says that it may have been charged, and ends with ${said.code}`);
+      checkOutcome(run, mine);
+      checkDryRun(run, mine, text);
+      checkCancel(run, text);
+      checkPassedOver(run);
+      checkUnclear(run);
       if (text.includes("timed out before the video was saved"))
-        for (const { id = "", run: other } of attempts.values())
+        for (const { id = "", run: other } of attempts)
           if (other === run && now() - (completedAt.get(id) ?? 0) < downloadMs)
             throw new Broken(5, `${process.name} gives the video of ${id} up after less than 5 minutes`);
-      if (command.type === "generate" && text.includes("already exists") && command.place !== undefined) {
+      // Of its partial file something else may be true by the time that it is printed.
+      if (command.type === "generate" && command.place && text.includes(`${command.place} already exists`)) {
         const own = idOfVideo(contentOf(command.place) ?? Buffer.alloc(0));
-        if (own !== undefined && text.includes(`\n${own}`))
+        if (own !== undefined && text.includes(own))
           throw new Broken(3, `${process.name} says that ${command.place} exists, which is its own video`);
       }
       if (command.type === "batch" && said.code === 0) checkBatch(run, command);
       for (const { id, file } of said.files) {
         const bytes = contentOf(file);
         const found = bytes && idOfVideo(bytes);
+        if (id === undefined) {
+          if (bytes && found === undefined && !replacedAt.has(file))
+            throw new Broken(3, `${process.name} says that ${file} is a video, and it is none`);
+          continue;
+        }
         // Another process may have replaced it since, on purpose.
         if ((replaced.get(id.toLowerCase()) ?? -1) >= process.startedAt) continue;
         if (bytes && found !== id.toLowerCase())
@@ -276,6 +327,72 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       }
     },
   };
+
+  function handOver(each: Attempt): void {
+    if (each.kind === "generate" && each.output === undefined) each.overFor.add("generate");
+  }
+
+  /** A call of the library gets the generation that it has named, or that of its own request. */
+  function onReturned({ process, journal, named }: Run, { id, key, prompt }: LibraryCall & { id: string }): void {
+    const found = byId(id).filter((each) => each.run.journal === journal);
+    const takesNamed = tolerates("a start without a key goes on with one that has a key");
+    const isOwn = (each: Attempt) => {
+      if (key !== undefined) return each.isNamed && each.attempt === key;
+      // In the journal the own key is left out.
+      return (!each.isNamed || takesNamed) && (each.prompt === prompt || prompt.includes(pastedKey));
+    };
+    // A service that answers with something else is another matter.
+    if (found.length > 0 && !found.some(isOwn))
+      throw new Broken(4, `${process.name} asks for ${[...named].at(-1) ?? prompt}, and gets ${id}, which is another`);
+  }
+
+  /** The exit code says how the start has ended. */
+  function checkOutcome({ process, said, command }: Run, mine: readonly Attempt[]): void {
+    const [only, ...others] = mine;
+    if (command.type !== "generate" || only === undefined || others.length > 0) return;
+    const last = only.delivered.at(-1);
+    if (last === undefined || only.posts.at(-1) !== last) {
+      if (said.code === 0) throw new Broken(4, `${process.name} ends with 0, and its start has no answer`);
+      return;
+    }
+    // There was no other one that it could replay.
+    const isOwn = last.does === "charges, and replays the answer of another request" && !last.isForeign;
+    const means = isOwn ? "accepted" : last.behaviour.means;
+    if (means === "unknown" && said.code !== 6 && !last.behaviour.hasId)
+      throw new Broken(4, `${process.name} ends with ${said.code}, and nobody knows what "${last.does}" has cost`);
+    if (means === "accepted" && said.code === 6)
+      throw new Broken(4, `${process.name} ends with 6, and the service "${last.does}"`);
+  }
+
+  /** A generation is cancelled when the command says so, and else goes on. */
+  function checkCancel({ process, said, command, cancels }: Run, text: string): void {
+    if (command.type !== "cancel" || cancels === undefined) return;
+    if (attempts.some(({ run }) => run.process === process)) throw new Broken(1, `${process.name} starts a generation`);
+    const isCancelled = cancelled.has(cancels);
+    if (said.code === 0 && !isCancelled)
+      throw new Broken(4, `${process.name} ends with 0, and ${cancels} was not cancelled`);
+    if (cancelled.get(cancels) === process && /nothing was (changed|cancelled)/.test(text) && said.code !== 0)
+      throw new Broken(4, `${process.name} says that nothing was changed, and the service has cancelled ${cancels}`);
+    if (cancelled.get(cancels) === process && said.code === 0 && !text.includes("10 credits came back"))
+      throw new Broken(4, `${process.name} does not say that the credits of ${cancels} came back`);
+  }
+
+  /** What `--dry-run` says is what the same line does right after it. */
+  function checkDryRun(run: Run, mine: readonly Attempt[], text: string): void {
+    const { command, process, said } = run;
+    // Something else may have happened meanwhile.
+    if (command.type !== "generate" || said.dry === undefined || disturbedAt > process.startedAt) return;
+    const isBeside = ({ endedAt = Number.POSITIVE_INFINITY }: Process) => endedAt > process.startedAt;
+    if ([...runs.keys()].some((each) => each !== process && isBeside(each))) return;
+    const isResumed = text.includes("resuming") || (said.code === 0 && mine.length === 0);
+    const saysResumed = /would resume|"reuse"/i.test(said.dry);
+    reach(saysResumed ? "a dry run finds an earlier one" : "a dry run shows the request");
+    if (saysResumed && mine.length > 0)
+      throw new Broken(4, `${process.name} starts a new one, where --dry-run said that it would resume`);
+    const isKnown = command.earlier !== "reuse" && tolerates("a dry run shows the request, and the line resumes");
+    if (!saysResumed && isResumed && !isKnown)
+      throw new Broken(4, `${process.name} resumes, where --dry-run said that it would start`);
+  }
 
   /** A balance that does not fall tells nobody what a start has cost. */
   function onBalance({ process, command }: Run, { credits }: Post): void {
@@ -286,11 +403,12 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   }
 
   /** What was passed over with `--again`, or dismissed, stops nobody any more. */
-  function checkPassedOver({ process, command, journal, said }: Run, text: string): void {
+  function checkPassedOver({ process, command, journal, said }: Run): void {
     if (command.type !== "generate" || said.code !== 6) return;
+    const named = namedIn(`${said.stderr}\n${said.stdout}`);
     const isOver = (other: Attempt) =>
       (other.dismissedAt ?? Number.POSITIVE_INFINITY) < process.startedAt ||
-      [...attempts.values()].some(
+      attempts.some(
         (each) =>
           (other.run.process.endedAt ?? Number.POSITIVE_INFINITY) < each.run.process.startedAt &&
           !other.delivered.some(({ behaviour }) => behaviour.means === "accepted") &&
@@ -302,37 +420,40 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
           isSame(other, each) &&
           each.output === other.output,
       );
-    for (const other of attempts.values())
-      if (other.run.process !== process && other.run.journal === journal && text.includes(other.attempt))
+    for (const other of attempts)
+      if (other.run.process !== process && other.run.journal === journal && named.has(other.attempt))
         if (isOver(other))
           throw new Broken(4, `${process.name} is stopped by ${other.attempt}, which somebody has passed over`);
   }
 
-  function checkUnclear({ process, said }: Run, text: string): void {
+  function checkUnclear({ process, said }: Run): void {
     if (said.code !== 6) return;
-    for (const each of attempts.values())
-      if (each.run.process !== process && text.includes(each.attempt)) reach("a start is stopped by an unclear one");
-    for (const each of attempts.values())
-      if (text.includes(each.attempt) && isWaitedFor(each, process))
+    const named = namedIn(`${said.stderr}\n${said.stdout}`);
+    for (const each of attempts)
+      if (each.run.process !== process && named.has(each.attempt)) reach("a start is stopped by an unclear one");
+    for (const each of attempts)
+      if (named.has(each.attempt) && isWaitedFor(each, process))
         throw new Broken(4, `${process.name} calls ${each.attempt} unclear, which its process is still waiting for`);
   }
 
   /** A batch that ends well has the video of each row. */
-  function checkBatch({ process }: Run, { rows, shard }: Command & { type: "batch" }): void {
+  function checkBatch({ process }: Run, { rows: typed, shard }: Command & { type: "batch" }): void {
     if (shard !== undefined) return;
+    // Somebody who types another batch may shorten the file first.
+    const since = [...runs.values()].filter((each) => each.process.startedAt >= process.startedAt);
+    const rows = Math.min(typed, ...since.flatMap((each) => (each.command.type === "batch" ? each.command.rows : [])));
     const saved = [...files().values()].map((bytes) => idOfVideo(bytes) ?? "");
     const justGone = [...replaced].flatMap(([id, at]) => (at >= process.startedAt ? id : []));
     const found = new Set(
       [...saved, ...justGone].flatMap(byId).flatMap(({ kind, prompt }) => (kind === "batch" ? prompt : [])),
     );
-    for (const { outputPath: place = "", record } of rowsOf(rows))
-      if (!found.has(record.prompt))
-        throw new Broken(3, `${process.name} ends with 0, and the video for ${place} is nowhere`);
+    for (const { place, prompt } of rowsOf(rows))
+      if (!found.has(prompt)) throw new Broken(3, `${process.name} ends with 0, and the video for ${place} is nowhere`);
   }
 
   /** After all faults somebody with each key has waited for everything: nothing that was paid for, and known here, may be missing. */
   function onTheEnd(generations: ReadonlyMap<string, Generated>): void {
-    for (const { run, posts, delivered } of attempts.values())
+    for (const { run, posts, delivered } of attempts)
       if (run.process.wasKilled && posts.length > delivered.length) reach("a process ends while its request is out");
     const left = files();
     const saved = new Set([...left.values()].map(idOfVideo));
@@ -340,8 +461,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     const whole = lines.filter((line) => line.endsWith("}"));
     // A power failure may take the last line of a process that was stopped before it could say what it had just written.
     const isKnown = (id: string, { said }: Run) =>
-      [...whole, ...said.lines].some((text) => text.toLowerCase().includes(id));
-    for (const { id = "", run, isAddressTold } of attempts.values()) {
+      [...whole, said.stdout, said.stderr].some((text) => text.toLowerCase().includes(id));
+    for (const { id = "", run, isAddressTold } of attempts) {
       const generated = generations.get(id);
       if (generated === undefined || generated.lostAt < now() || generated.ends === "failed" || isAddressTold) continue;
       if (![...written.values()].some((ids) => ids.has(id)) || !isKnown(id, run)) continue;
@@ -355,4 +476,9 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         if (bytes.includes(key) || bytes.includes(Buffer.from(key).toString("base64")))
           throw new Broken(6, `${path} holds a key`);
   }
+}
+
+/** The attempts that a text tells of: a key may look like the beginning of another, or like an id. */
+function namedIn(text: string): Set<string> {
+  return new Set([...text.matchAll(/\battempts? ([^\s,)]+)/gi)].map(([, name = ""]) => name));
 }

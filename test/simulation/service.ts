@@ -2,6 +2,8 @@ import { type FetchInit, type HttpResponse, type Io, RequestError } from "../../
 import type { Random } from "../faults/random.ts";
 import {
   type Answer,
+  type CancelName,
+  cancelBehaviours,
   type Generated,
   type StartBehaviour,
   type StartName,
@@ -40,6 +42,8 @@ export type ServiceEvents = {
   onPost(process: Process, post: Post): void;
   onDelivered(process: Process, post: Post): void;
   onStatusDelivered(process: Process, id: string, answer: Answer): void;
+  /** The service has cancelled a generation for a process. */
+  onCancelled(process: Process, id: string): void;
   /** Whether some client has written an id down: then a replay of it can be told. */
   isWritten(process: Process, id: string): boolean;
 };
@@ -92,13 +96,26 @@ export function createService({ schedule, random, troubles, events, reach }: Ser
       downloads: 0,
       media: plan.media,
       version: 0,
+      reason: "too dark",
     };
     generations.set(generated.id, generated);
     credits.set(key, (credits.get(key) ?? 0) + plan.bought - 10);
     return generated;
   };
 
-  const fetchFor = (process: Process, starts: readonly StartPlan[]): Io["fetch"] => {
+  const cancel = (generated: Generated, process: Process, does: CancelName): Answer | undefined =>
+    cancelBehaviours[does]({
+      generated,
+      now: schedule.now(),
+      cancel() {
+        if (generated.ends === "failed") return;
+        Object.assign(generated, { ends: "failed", endsAt: schedule.now(), reason: "cancelled" });
+        credits.set(generated.key, (credits.get(generated.key) ?? 0) + 10);
+        events.onCancelled(process, generated.id);
+      },
+    });
+
+  const fetchFor = (process: Process, starts: readonly StartPlan[], cancels: CancelName): Io["fetch"] => {
     let posts = 0;
     const exchange = (url: string, init: FetchInit): Promise<() => HttpResponse> =>
       new Promise((resolve, reject) => {
@@ -133,7 +150,8 @@ export function createService({ schedule, random, troubles, events, reach }: Ser
         const onServer = (ms: number, work: () => void) =>
           schedule.add({ at: schedule.now() + ms, order: process.random.next(), run: work });
 
-        if (init.method === "POST") {
+        const isCancel = url.startsWith(`${serviceUrl}/api/cancel?`);
+        if (init.method === "POST" && !isCancel) {
           const plan = (isHealthy ? undefined : starts[posts++]) ?? finePlan;
           const behaviour: StartBehaviour = startBehaviours[plan.does];
           if (behaviour.means === "unsent") {
@@ -149,7 +167,9 @@ export function createService({ schedule, random, troubles, events, reach }: Ser
               const key = (init.headers?.Authorization ?? "").slice("Bearer ".length);
               const generated = behaviour.charges ? charge(plan, { attempt, prompt }, model, key) : undefined;
               const told = behaviour.means === "accepted" ? credits.get(key) : undefined;
-              const others = [...generations.values()].filter((each) => each.prompt !== prompt || each.key !== key);
+              const isOther = (each: Generated) => each.prompt !== prompt || each.key !== key;
+              // What has the same idempotency key may be the same.
+              const others = [...generations.values()].filter((each) => isOther(each) && each.attempt !== attempt);
               const other = others.findLast((each) => events.isWritten(process, each.id))?.id;
               const post: Post = {
                 attempt,
@@ -184,7 +204,12 @@ export function createService({ schedule, random, troubles, events, reach }: Ser
             const now = schedule.now();
             const trouble = isHealthy ? undefined : troubles.find(({ from, until }) => now >= from && now < until);
             const generated = generations.get(id.toLowerCase());
-            const said = trouble ? statusBehaviours[trouble.does]?.(generated, id) : statusAnswer(generated, key, now);
+            const isKnown =
+              generated?.key === key && now >= generated.startedAt + generated.lagMs && now < generated.lostAt;
+            let said: Answer | undefined | "silence";
+            if (isCancel && isKnown) said = cancel(generated, process, cancels);
+            else if (trouble) said = statusBehaviours[trouble.does]?.(generated, id);
+            else said = statusAnswer(generated, key, now);
             if (said === "silence") return;
             if (said === undefined) {
               arrive(1, () => reject(new RequestError(systemError("ECONNRESET"), { sent: true })));

@@ -1,7 +1,9 @@
 import { dirname } from "node:path";
+import type { Earlier } from "../../src/client/attempts.ts";
 import { createRandom } from "../faults/random.ts";
 import { createDisk } from "./disk.ts";
 import { edit, videoEditNames } from "./edits.ts";
+import type { KnownDefect } from "./known.ts";
 import { type Computer, createProcess } from "./machine.ts";
 import { type Command, leaveAtOnce, type Run, type, work } from "./people.ts";
 import type { Act, Plan } from "./plan.ts";
@@ -10,7 +12,7 @@ import { Broken, createRules } from "./rules.ts";
 import { createSchedule } from "./schedule.ts";
 import { createService, keys } from "./service.ts";
 import { idOfVideo } from "./video.ts";
-import { clockWords, commandWords, lineWords, mishapWords, short, whereWords } from "./words.ts";
+import { clockWords, commandWords, lineWords, mishapWords, saidWords, short, whereWords } from "./words.ts";
 
 /** How a story went. */
 export type Played = {
@@ -23,13 +25,16 @@ export type Played = {
   probes: ReadonlySet<Probe>;
 };
 
+/** `strict` is the known defect that the rules do not pass over. */
+export type PlayOptions = { tells?: boolean; strict?: KnownDefect | undefined };
+
 /** A start that waits for a frozen process looks four times a second, for some minutes. */
 const maxSteps = 300_000;
 /** Nobody waits for longer after the last act, with the longest time to wait of a command and all that may hold it up. */
 const maxMs = 4 * 3_600_000;
 
 /** Plays a story to its end. The same plan gives the same story, to the byte. */
-export async function play(plan: Plan, options: { tells?: boolean } = {}): Promise<Played> {
+export async function play(plan: Plan, options: PlayOptions = {}): Promise<Played> {
   const { stackTraceLimit } = Error;
   // The stack traces of all the errors that a story is made of would take a third of its time.
   Error.stackTraceLimit = 0;
@@ -40,7 +45,7 @@ export async function play(plan: Plan, options: { tells?: boolean } = {}): Promi
   }
 }
 
-async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Promise<Played> {
+async function playOnce(plan: Plan, { tells = false, strict }: PlayOptions): Promise<Played> {
   const schedule = createSchedule();
   const disk = createDisk(schedule.now);
   const journals = plan.computers.map(
@@ -76,7 +81,8 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
   );
   const probes = new Set<Probe>();
   const reach = (probe: Probe) => void probes.add(probe);
-  const rules = createRules({ now: schedule.now, contentOf: disk.content, files: disk.files, reach });
+  const tolerates = (defect: KnownDefect) => defect !== strict;
+  const rules = createRules({ now: schedule.now, contentOf: disk.content, files: disk.files, reach, tolerates });
   let broken: Played["broken"];
   const check = (work: () => void) => {
     try {
@@ -105,6 +111,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
         tellOf(process.name, () => "has got the answer");
         check(() => rules.onDelivered(post));
       },
+      onCancelled: rules.onCancelled,
       onStatusDelivered: (process, id, answer) => check(() => rules.onStatusDelivered(process, id, answer)),
       isWritten: rules.isWritten,
     },
@@ -145,6 +152,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
         callMs: act.callMs,
         instant: plan.instant,
         onMishap(mishap) {
+          rules.onDisturbed();
           tell(() => mishapWords(act.name, mishap, last.get(act.name)));
           if (mishap.what === "edit") change(mishap.edit ?? "", mishap.on === "look" || mishap.on === "name");
         },
@@ -160,9 +168,13 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
       process,
       journal: journals[act.computer] ?? "",
       key: keys[act.key] ?? keys[0],
-      fetch: service.fetchFor(process, act.starts),
-      isAgain: false,
-      said: { code: 0, lines: [], files: [] },
+      fetch: service.fetchFor(process, act.starts, act.command.type === "cancel" ? act.command.does : "cancels it"),
+      earlier: earlierOf(act.command),
+      named: new Set(),
+      tolerates,
+      said: { code: 0, stdout: "", stderr: "", files: [] },
+      onPrint: rules.onPrint,
+      onReturned: (call) => check(() => rules.onReturned(current, call)),
     };
     runs.push(current);
     rules.onRun(current);
@@ -170,7 +182,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
     if (computer.aheadMs !== 0) tell(() => `  (the clock there ${clockWords(computer.aheadMs)})`);
     const finish = () => {
       if (process.endedAt !== undefined) return;
-      tell(() => `${act.name} ends with ${current.said.code}: ${current.said.lines.join(" | ").replaceAll("\n", " ")}`);
+      tell(() => `${act.name} ends with ${current.said.code}: ${saidWords(current.said)}`);
       check(() => rules.onEnd(current));
       process.end(false);
     };
@@ -208,6 +220,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
     isDone = true;
   };
   const happen = (act: Exclude<Act, { what: "command" }>) => {
+    rules.onDisturbed();
     if (act.what === "edit") {
       change(act.how);
       return;
@@ -242,6 +255,10 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
   }
   for (const { process } of runs) process.end(true);
   return { broken, lines, steps: schedule.taken(), probes };
+}
+
+function earlierOf(command: Command): Earlier {
+  return command.type === "generate" ? command.earlier : "resume";
 }
 
 type LastWait = { computer: number; key: number; type: "wait" | "wait --all" };

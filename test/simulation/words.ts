@@ -1,26 +1,34 @@
 import type { Mishap } from "./machine.ts";
-import type { Command } from "./people.ts";
+import type { Command, LibraryCall, Said } from "./people.ts";
 import type { Act, Plan } from "./plan.ts";
 
 /** What happens in a story, in the words of a person who watches. */
 export function commandWords(command: Command): string {
   switch (command.type) {
     case "generate": {
-      const { prompt, place, earlier, noWait, overwrite, timeoutMs } = command;
+      const { prompt, place, earlier, noWait, overwrite, timeoutMs, isDryFirst, isFull } = command;
       return [
+        ...(isDryFirst ? ["--dry-run, and then"] : []),
         `vidgen generate "${prompt}"`,
         ...(place === undefined ? [] : [`-o ${place}`]),
         ...(earlier === "resume" ? [] : [`--${earlier}`]),
         ...(noWait ? ["--no-wait"] : []),
         ...(overwrite ? ["--overwrite"] : []),
         ...timeoutWords(timeoutMs),
+        ...printWords(command),
+        ...(isFull ? ["> /dev/full"] : []),
       ].join(" ");
     }
     case "wait":
     case "wait --all": {
       const { type, place, timeoutMs } = command;
       const which = type === "wait" ? "vidgen wait <each other id that is not saved>" : "vidgen wait --all";
-      return [which, ...(place === undefined ? [] : [`-o ${place}`]), ...timeoutWords(timeoutMs)].join(" ");
+      return [
+        which,
+        ...(place === undefined ? [] : [`-o ${place}`]),
+        ...timeoutWords(timeoutMs),
+        ...printWords(command),
+      ].join(" ");
     }
     case "batch": {
       const { file, rows, shard, retryUnknown, retryFailed, maxCredits, jobs } = command;
@@ -30,6 +38,7 @@ export function commandWords(command: Command): string {
         ...(retryUnknown ? ["--retry-unknown"] : []),
         ...(retryFailed ? ["--retry-failed"] : []),
         ...(maxCredits === undefined ? [] : [`--max-credits ${maxCredits}`]),
+        ...printWords(command),
       ].join(" ");
     }
     case "mcp": {
@@ -40,9 +49,38 @@ export function commandWords(command: Command): string {
       const budget = command.maxCredits === undefined ? "" : ` --max-credits ${command.maxCredits}`;
       return `vidgen mcp${budget}, where an agent asks for ${calls.join(command.isAtOnce ? ", at once " : ", then ")}`;
     }
+    case "library":
+      return `a program, which calls ${command.calls.map(callWords).join(command.isAtOnce ? ", at once " : ", then ")}`;
+    case "cancel":
+      return `vidgen cancel <the newest id>, where the service ${command.does}`;
     default:
       return "vidgen list --dismiss, for each attempt that is unclear";
   }
+}
+
+function callWords({ does, prompt, key, earlier, place }: LibraryCall): string {
+  if (does === "resume") return "generations.resume()";
+  const how = { ...(key && { key }), ...(earlier && { earlier }), ...(place && { output: place }) };
+  return `${does}("${prompt}"${Object.keys(how).length === 0 ? "" : `, ${JSON.stringify(how)}`})`;
+}
+
+/** Without the lines that tell that something still goes on. */
+export function saidWords({ stdout, stderr }: Said): string {
+  const lines = stderr.split("\n").filter((line) => !/^(Generating|Starting|Saving)/.test(line));
+  const shown = [...lines, ...(stdout === "" ? [] : [`stdout: ${stdout}`])];
+  return shown
+    .flatMap(
+      (line) =>
+        line
+          .trim()
+          .split(/\s*\n\s*/)
+          .join(" ") || [],
+    )
+    .join(" | ");
+}
+
+function printWords({ prints = "text" }: { prints?: string }): string[] {
+  return prints === "text" ? [] : [`--${prints}`];
 }
 
 function timeoutWords(ms: number): string[] {
@@ -72,6 +110,7 @@ const callNames: Record<Mishap["on"], string> = {
   look: "its look at a file",
   request: "its request",
   answer: "its answer",
+  print: "its printing",
   intent: "its intent",
   accepted: "its writing down of an id",
   downloaded: "its writing down of a whole video",

@@ -1,4 +1,3 @@
-import { setFlagsFromString } from "node:v8";
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import type { Batch, Plan } from "../../client/batch/batch.ts";
 import { knownColumns } from "../../client/batch/rows/columns.ts";
@@ -141,7 +140,7 @@ type Running = ReturnType<typeof readLimits> & { results: string; file: string; 
 async function run(opened: Batch, running: Running, { command, io, output }: BatchContext): Promise<void> {
   const { results, file, options, session, ...limits } = running;
   // Else V8 lets garbage grow to several times what is in use: 220 MB after ten thousand rows, instead of 110.
-  setFlagsFromString("--optimize-for-size");
+  io.economize();
   const progress = createBatchProgress(opened.plan, { output, isLocal: session.isLocal }, io);
   const generations: object[] = [];
   const onEvent = (told: GenerationEvent) => {

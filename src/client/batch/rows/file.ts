@@ -1,9 +1,9 @@
 import { isUtf8 } from "node:buffer";
-import { createReadStream } from "node:fs";
 import { extname } from "node:path";
+import { Readable } from "node:stream";
 import { systemReason, usage, VidgenError } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
-import { readAll } from "../../input.ts";
+import { readAll, readChunks } from "../../input.ts";
 import type { Faults } from "./faults.ts";
 
 export const formats = ["csv", "tsv", "jsonl", "txt"] as const;
@@ -20,11 +20,12 @@ export function findFormat(file: string, format: Format | undefined): Format {
 }
 
 /** Reads the file, or stdin for "-", at most 256 MB: a device may have no end. Throws `usage`. */
-export async function readBytes(file: string, io: Pick<Io, "stdin" | "signal">): Promise<Buffer> {
+export async function readBytes(file: string, io: Pick<Io, "stdin" | "signal" | "disk">): Promise<Buffer> {
   const limit = { maxMegabytes: 256 };
   try {
     if (file === "-") return await readAll(io.stdin, "The input on stdin", { ...limit, signal: io.signal });
-    return await readAll(createReadStream(file), file, { ...limit, signal: io.signal });
+    const input = Readable.from(readChunks(file, io.disk), { objectMode: false });
+    return await readAll(input, file, { ...limit, signal: io.signal });
   } catch (error) {
     if (error instanceof VidgenError) throw error;
     throw usage(`Cannot read ${file}: ${systemReason(error, { ENOENT: "there is no such file" })}.`);
