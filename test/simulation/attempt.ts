@@ -1,4 +1,4 @@
-import type { Earlier } from "../../src/client/attempts.ts";
+import type { Earlier } from "../../src/client/ledger/policy.ts";
 import type { Process } from "./machine.ts";
 import type { Run } from "./people.ts";
 import type { Post } from "./service.ts";

@@ -1,5 +1,5 @@
 import { dirname } from "node:path";
-import type { Earlier } from "../../src/client/attempts.ts";
+import type { Earlier } from "../../src/client/ledger/policy.ts";
 import { createRandom } from "../faults/random.ts";
 import { createDisk } from "./disk.ts";
 import { edit, videoEditNames } from "./edits.ts";
