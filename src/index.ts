@@ -456,7 +456,7 @@ async function pipeTo(file: string, to: WritableStream<Uint8Array>, signal: Abor
   const bytes = Readable.toWeb(createReadStream(file)) as ReadableStream<Uint8Array>;
   await bytes.pipeTo(to, { signal }).catch((cause) => {
     signal.throwIfAborted();
-    throw new InternalError("output", `The stream did not take the video: ${systemReason(cause)}.`, { cause });
+    throw new InternalError("output", `Cannot write the video to the stream: ${systemReason(cause)}.`, { cause });
   });
 }
 
@@ -504,7 +504,7 @@ function restateError(
     return restated;
   }
   const written = journal === undefined ? "" : `, and is recorded in ${journal}`;
-  const hint = `It was not sent again${written}. Check the account for it before retrying.`;
+  const hint = `It was not sent again${written}. Check your account for the generation before you retry.`;
   return new InternalError("unknown", message, { id, httpStatus, headers, attempt, cause, hint });
 }
 

@@ -55,7 +55,7 @@ function explainUsageError({ code, message }: CommanderError, program: CommandUn
   // commander leaves there what it could not parse, after the arguments.
   const words = command.args;
   if (code === "commander.excessArguments" && command.name() === "generate")
-    return usage("Too many words.", `Quote the prompt: ${generateLine(words, flagWords(command, command.opts()))}`);
+    return usage("Too many arguments.", `Quote the prompt: ${generateLine(words, flagWords(command, command.opts()))}`);
   // commander's own guess is on a line of its own, in parentheses.
   const [what = "", similar] = message.replace(/^error: /, "").split(/\n\((.*)\)$/);
   const longer = findLonger(code, command);
@@ -65,7 +65,9 @@ function explainUsageError({ code, message }: CommanderError, program: CommandUn
   const operands = end === -1 ? words : words.slice(0, end);
   // Several words, or one with a space, read as a prompt.
   const isPrompt = code === "commander.unknownCommand" && guess === undefined && /\s/.test(operands.join(" "));
-  const hint = isPrompt ? `To make a video of it: ${generateLine(operands, words.slice(operands.length))}` : help;
+  const hint = isPrompt
+    ? `To generate a video from this prompt: ${generateLine(operands, words.slice(operands.length))}`
+    : help;
   return usage(guess === undefined ? sentence : `${sentence} ${guess}`, hint);
 }
 

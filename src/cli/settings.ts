@@ -125,8 +125,8 @@ export async function findEngineSetting(io: SettingsIo): Promise<string[] | unde
   const [place, other] = saved ? [configPath(io), saved.base_url] : ["The environment", VIDGEN_BASE_URL];
   if (other)
     throw usage(
-      `${place} names an engine, ${text}, and a service, ${other}.`,
-      "Choose one with --engine or --base-url.",
+      `${place} sets both an engine (${text}) and a base URL (${other}).`,
+      "Choose one for this command with --engine or --base-url; `vidgen config` shows where each is set.",
     );
   return text.split(/\s+/);
 }
@@ -185,7 +185,7 @@ export async function readSaved(io: SettingsIo): Promise<Saved> {
     return (await loadSavedSchema()).parse(JSON.parse(text));
   } catch (error) {
     if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return {};
-    const reason = error instanceof SyntaxError ? "it is not JSON" : "it does not contain what vidgen saves there";
+    const reason = error instanceof SyntaxError ? "it is not JSON" : "it does not contain vidgen settings";
     if (systemCode(error) !== undefined) throw usage(`Cannot read ${path}: ${systemReason(error)}.`);
     throw usage(`Cannot use ${path}: ${reason}.`, "Fix or move it; vidgen does not change it.");
   }

@@ -12,7 +12,7 @@ import { syncFolder } from "./store/sync.ts";
 /** POST /backup: a consistent copy of the embedded database, for the service's owner. */
 export function createBackupRoute({ backup }: Pick<Store, "backup">): (c: ApiContext) => Promise<Response> {
   return async (c) => {
-    if (!backup) throw refuse(409, "not_embedded", "this service has a database of its own: use pg_dump");
+    if (!backup) throw refuse(409, "not_embedded", "this service uses its own PostgreSQL database: use pg_dump");
     const { size, fd } = await backup();
     const headers = { "Content-Type": "application/vnd.sqlite3", "Content-Length": String(size) };
     return streamResponse(createReadStream("", { fd }), { status: 200, headers }, c.env.outgoing);
@@ -62,7 +62,8 @@ async function copyRunning(folder: string, saved: FileHandle, { fetch, signal }:
   const reply = await fetch(`${base_url}/backup`, { method: "POST", headers, signal });
   if (reply.status !== 200 || !reply.body) throw new Error(`the running service refused: HTTP ${reply.status}`);
   const size = await write(saved, reply.body);
-  if (String(size) !== reply.headers.get("Content-Length")) throw new Error("the running service broke off");
+  if (String(size) !== reply.headers.get("Content-Length"))
+    throw new Error("the running service closed the connection before the copy was complete");
   return size;
 }
 

@@ -373,7 +373,7 @@ describe("a video that the provider has made", () => {
     const first = await generate("--engine", "openrouter", "--timeout", "10m");
     expect(first).toMatchObject({ code: 5, stderr: expect.stringContaining("Resume with: vidgen wait") });
     expect(first.stderr).toMatch(
-      new RegExp(`api has made a video that cannot be fetched from ${address}: .+\\. Retrying\\.`),
+      new RegExp(`api generated a video that cannot be downloaded yet from ${address}: .+\\. Retrying\\.`),
     );
     isAway = false;
     const again = await world.vidgen("wait", "last", "--engine", "openrouter", "-o", join(world.folder, "fox.mp4"));
@@ -446,9 +446,9 @@ test("models <id> shows one with what is known of its price, and guesses a misty
   const { generate, world } = await createScene();
   const about = [
     "sora-2  flagship, cinematic quality",
-    "Length: as the service has it; with --local up to 60 s",
-    "Ratio: as the service has it, such as 16:9, 9:16, 1:1, 4:3, 3:4, 21:9",
-    "Price: free with --local; otherwise not known before the service has stated it\n",
+    "Length: depends on the service; with --local up to 60 s",
+    "Ratio: depends on the service, such as 16:9, 9:16, 1:1, 4:3, 3:4, 21:9",
+    "Price: free with --local; otherwise unknown until the service states one\n",
   ];
   expect((await world.vidgen("models", "sora-2")).stdout).toBe(about.join("\n"));
   await generate("--engine", "openrouter", "-d", "8");
@@ -461,7 +461,7 @@ test("models <id> shows one with what is known of its price, and guesses a misty
     await world.vidgen("generate", "a red fox", "-m", "veo-3.1", "--no-wait", ...argv);
   const { stdout } = await world.vidgen("models", "veo-3.1");
   expect(stdout.split("\n").slice(3)).toEqual([
-    "Price: free with --local, and as stated for earlier videos:",
+    "Price: free with --local; the service stated for earlier videos:",
     "  10 credits at api.video.example: generate_audio true",
     "  10 credits at api.video.example: 4 s",
     "  $0.40 with --engine: 8 s",

@@ -19,14 +19,18 @@ test.each([
     "See `vidgen completion --help`.",
   ],
   ["status a b", "Too many arguments for 'status'. Expected 1 argument but got 2.", "See `vidgen status --help`."],
-  ["generate a red fox", "Too many words.", 'Quote the prompt: vidgen generate "a red fox"'],
+  ["generate a red fox", "Too many arguments.", 'Quote the prompt: vidgen generate "a red fox"'],
   [
     "generate a red fox, running -o fox.mp4 --local",
-    "Too many words.",
+    "Too many arguments.",
     'Quote the prompt: vidgen generate "a red fox, running" -o fox.mp4 --local',
   ],
-  ["a red fox", "Unknown command 'a'.", 'To make a video of it: vidgen generate "a red fox"'],
-  ["a $5 fox -m ray-3", "Unknown command 'a'.", "To make a video of it: vidgen generate 'a $5 fox' -m ray-3"],
+  ["a red fox", "Unknown command 'a'.", 'To generate a video from this prompt: vidgen generate "a red fox"'],
+  [
+    "a $5 fox -m ray-3",
+    "Unknown command 'a'.",
+    "To generate a video from this prompt: vidgen generate 'a $5 fox' -m ray-3",
+  ],
   ["list --limit 0", `--limit must be a whole number above 0, not "0".`, "See `vidgen list --help`."],
 ])("vidgen %s: what is wrong, and what to type next", async (line, message, hint) => {
   const world = await createWorld();

@@ -113,7 +113,7 @@ test("videos that cannot be removed keep no other one, the owner hears of the fi
   expect(await service.store.generation(fine)).toBeUndefined();
   expect(service.troubles).toHaveLength(1);
   expect(service.troubles[0]).toMatch(
-    /^The video of the generation [-\w]{36} could not be removed; the others are, and it is tried again every hour: Error: permission denied$/,
+    /^The video of the generation [-\w]{36} could not be removed; the service tries again every hour: Error: permission denied$/,
   );
   expect(tries).toBe(stuck.length);
   isStuck = false;

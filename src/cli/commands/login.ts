@@ -106,7 +106,7 @@ async function chooseOutput({ withToken }: Options, context: Context): Promise<s
   const { io, output } = context;
   const known = await findOutputSetting(io);
   if (known !== undefined || withToken || !canAsk(context, io)) return known;
-  const check = checkedBy((text) => text.trim() === "" || checkOutputSetting(readPath(text, io), "The place"));
+  const check = checkedBy((text) => text.trim() === "" || checkOutputSetting(readPath(text, io), "The path"));
   const question = "Where should videos be saved? (folder/ or .; Enter: print the URL only)";
   const answer = readPath(await askText(question, check, io), io);
   if (answer === "") return undefined;

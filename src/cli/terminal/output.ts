@@ -233,7 +233,7 @@ function write(stream: Io["stdout"], text: string): Promise<void> {
 /** Writes one of several lines at once, so that no other output can end up inside it. Rejects as `write` does; `what` they are. */
 function writeOne(stdout: Io["stdout"], line: string, what: "Events" | "Lines"): Promise<void> {
   return write(stdout, `${line}\n`).catch((error) => {
-    const hint = `${what} are missing, but no video: \`vidgen list\` shows what was started and saved.`;
+    const hint = `Some output is missing. No video was lost: \`vidgen list\` shows what was started and saved.`;
     throw asVidgenError(error).with({ hint });
   });
 }

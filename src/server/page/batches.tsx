@@ -71,7 +71,7 @@ function BatchesPage({ batches, program, now }: { batches: readonly LabelTotals[
       <section class="empty">
         <h2>No batches yet</h2>
         <p>
-          One begins with <code>{program} batch shots.csv --local</code>
+          Start one: <code>{program} batch shots.csv --local</code>
         </p>
       </section>
     </Layout>
@@ -113,10 +113,12 @@ function BatchPage({ totals, rows, failed, others, line, now }: BatchProps) {
         <span>
           started <Time at={totals.started_at} now={now} />
         </span>
-        <a href={`/?${new URLSearchParams({ label })}`}>All in the list</a>
+        <a href={`/?${new URLSearchParams({ label })}`}>Show all in the list</a>
       </p>
       <section>
-        <h2>{counts.queued + counts.running + unstarted > 0 ? "To go on with it" : "To run what failed again"}</h2>
+        <h2>
+          {counts.queued + counts.running + unstarted > 0 ? "Continue this batch" : "Start the failed rows again"}
+        </h2>
         <div class="copied">
           <pre id="go-on">
             {line}
@@ -125,12 +127,13 @@ function BatchPage({ totals, rows, failed, others, line, now }: BatchProps) {
           <Copy from="go-on" name="the command" />
         </div>
         <p class="hint">
-          In the folder of the file, with the flags of before. What is done or paid for is not started again.
+          Run this in the folder of the file, with the same flags as before. Rows that are done or paid for are not
+          started again.
         </p>
       </section>
       {failed.length === 0 ? null : (
         <section>
-          <h2>{counts.failed === 1 ? "One has failed" : `${countText(counts.failed)} have failed`}</h2>
+          <h2>{counts.failed === 1 ? "1 failed" : `${countText(counts.failed)} failed`}</h2>
           <Cards cards={failed} name="Failures" id="failures" query="" />
         </section>
       )}

@@ -40,7 +40,7 @@ test("it says which shard is missing, and which is double", async () => {
   expect([one.code, one.stdout]).toEqual([5, expect.stringMatching(/^4 rows: \d done.*\nmissing shards: 2\/2\n$/)]);
   const double = await status(world, part(1), part(2), copy);
   expect([double.code, double.stderr]).toEqual([5, expect.stringContaining("do not fit together")]);
-  expect(double.stdout).toMatch(/double shards: 1\/2\n$/);
+  expect(double.stdout).toMatch(/duplicate shards: 1\/2\n$/);
 });
 
 test("each row that is not done has a line, and --json follows the schema of help", async () => {

@@ -91,7 +91,7 @@ test.each([
   expect(await world.vidgen("cancel", id)).toMatchObject({
     code: 1,
     stdout: "",
-    stderr: `error: This service cannot cancel: the generation goes on. Nothing was changed.\n  \`vidgen wait ${id}\` waits for it.\n`,
+    stderr: `error: This service cannot cancel generations. The generation continues, and nothing was changed.\n  \`vidgen wait ${id}\` waits for it.\n`,
   });
   expect((await world.vidgen("wait", id)).code).toBe(0);
 });
@@ -136,7 +136,7 @@ test("cancelled twice: credits came back once, and the second time it says so", 
   expect(await world.vidgen("cancel", id)).toEqual({
     code: 0,
     stdout: "",
-    stderr: `${id} was cancelled before. Nothing was changed, and no credits came back now.\n`,
+    stderr: `${id} was already cancelled. Nothing was changed, and no credits were returned now.\n`,
   });
 });
 

@@ -189,7 +189,7 @@ test("without --metrics-port there is no address without a key", async () => {
 test.each([
   [
     "0.0.0.0:9464",
-    /On 0\.0\.0\.0, other machines on the network could read the figures without a key\.\n.*--allow-remote/,
+    /On 0\.0\.0\.0, other machines on the network could read the metrics without a key\.\n.*--allow-remote/,
   ],
   ["10.0.0.5:9464", /On 10\.0\.0\.5, other machines/],
   ["[fd00::1]:9464", /On fd00::1, other machines/],

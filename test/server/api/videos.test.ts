@@ -271,7 +271,7 @@ describe("the content", () => {
       const response = await ask(service, `/v1/videos/${id}/content${query}`);
       return [response.status, await readError(response)];
     };
-    expect(await look(running)).toEqual([404, { code: "not_ready", message: "this video is not made yet" }]);
+    expect(await look(running)).toEqual([404, { code: "not_ready", message: "this video is not completed yet" }]);
     expect(await look(running, "?variant=spritesheet")).toEqual([
       400,
       { code: "invalid_variant", message: "variant must be video or thumbnail" },

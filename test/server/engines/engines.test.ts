@@ -63,7 +63,7 @@ describe("a --engine that cannot be read", () => {
     "wan-2.5=previews",
     "vllm-omni:gpu-1",
   ])('"%s"', (text) => {
-    expect(() => read([text])).toThrow(`--engine cannot be "${text}".`);
+    expect(() => read([text])).toThrow(`Invalid engine: --engine "${text}".`);
   });
 
   test.each(["http://me:secret@gpu-1", "wan-2.5=http://gpu-1?key=secret"])(
@@ -113,7 +113,7 @@ describe("a package of the AI SDK", () => {
   ])("is named whole, with both models, and never by a path: %s", (text) => {
     expect(() => read([text])).toThrow(
       expect.objectContaining({
-        message: `--engine cannot be "${text}".`,
+        message: `Invalid engine: --engine "${text}".`,
         hint: expect.stringContaining("Write model=ai-sdk:package#"),
       }),
     );

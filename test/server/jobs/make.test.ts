@@ -215,7 +215,7 @@ test("a file that is gone fails its generation, and is not waited for", async ()
   await service.rest();
   expect(await look(service, id)).toMatchObject({
     status: "failed",
-    error: "fake made this video, and its file is gone",
+    error: "fake generated this video, but its file is gone",
   });
 });
 

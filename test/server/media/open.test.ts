@@ -68,12 +68,12 @@ test.each([
   ],
 ])("%s is neither a folder nor a bucket", async (place) => {
   const error = await errorOf(place, keys);
-  expect(error).toMatchObject({ code: "usage", message: `Videos cannot be kept at ${place}.` });
+  expect(error).toMatchObject({ code: "usage", message: `Cannot store videos at ${place}.` });
   expect(error.hint).toContain("s3://bucket/prefix");
 });
 
 const notAscii = "contains a space, a line break or a character that is not ASCII";
-const badEndpoint = "AWS_ENDPOINT_URL must be an http(s) address without a user name and without a query.";
+const badEndpoint = "AWS_ENDPOINT_URL must be an http(s) URL without a user name or a query.";
 
 test.each<[Record<string, string>, string]>([
   [{}, "To keep videos at s3://videos, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY must be set."],
@@ -116,7 +116,7 @@ test("a folder that cannot be used is an error that says why", async () => {
   const file = join(makeFolder(), "file");
   await writeFile(file, "");
   const place = join(file, "videos");
-  const message = `Cannot keep videos at ${place}: part of the path is not a folder.`;
+  const message = `Cannot store videos at ${place}: part of the path is not a folder.`;
   expect(await errorOf(place, {})).toMatchObject({ code: "output", message });
   expect(await errorOf("", {})).toMatchObject({ code: "usage" });
 });

@@ -42,7 +42,7 @@ test.each([
     outgoing.writeContinue();
     incoming.resume().on("end", () => outgoing.writeHead(200, { "Content-Type": "text/html" }).end("<h1>Sign in</h1>"));
   });
-  const message = "s3://videos/team answered a PUT as if it had kept the file, and does not have it";
+  const message = "s3://videos/team confirmed a PUT, but does not have the file";
   expect(await errorOf(keep())).toMatchObject({ message, isUnavailable: true });
   expect(await readText((await keep()).file)).toBe(content);
 });

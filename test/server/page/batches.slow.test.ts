@@ -39,7 +39,7 @@ describe("batches", { skip: browserPath === undefined }, () => {
     await page.make({ prompt: "five" }, undefined, batch);
     await shows(tab.locator("main"), "4 of 5 completed, 1 failed");
     await shows(tab.locator("#go-on"), "--retry-failed");
-    await tab.getByRole("link", { name: "All in the list" }).click();
+    await tab.getByRole("link", { name: "Show all in the list" }).click();
     await expect.poll(() => tab.locator(".card").count()).toBe(5);
     await tab.goto(`${page.url}/credits`);
     await shows(tab.locator(".spending"), "foxes & bears.csv");

@@ -153,7 +153,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await tab
       .getByLabel("Choose images")
       .setInputFiles({ name: "fox.gif", mimeType: "image/gif", buffer: Buffer.from("GIF") });
-    await shows(tab.getByRole("alert"), "fox.gif is no PNG, JPEG or WebP image.");
+    await shows(tab.getByRole("alert"), "fox.gif is not a PNG, JPEG or WebP image.");
     await tab.getByLabel("Choose images").setInputFiles(file);
     await shows(tab.locator("#images"), "fox.png");
     await tab.reload();

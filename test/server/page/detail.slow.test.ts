@@ -282,7 +282,7 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
     expect((await table("By model").locator("tbody").innerText()).replace(/\s+/g, " ")).toBe("wan-2.5 3 20 $0.50");
     const rows = (await tab.locator("[data-list] tr").allInnerTexts()).map((row) => row.replace(/\s+/g, " ").trim());
     expect(rows).toContain("now a fox −10 $0.25");
-    expect(rows).toContain("now Given back: a bear +10");
+    expect(rows).toContain("now Returned: a bear +10");
     expect(rows.at(-1)).toMatch(/^now set by the service's owner \+1,000,000/);
     await tab.getByRole("link", { name: "a fox at night" }).click();
     await shows(tab.getByRole("heading", { level: 1 }), "a fox at night");

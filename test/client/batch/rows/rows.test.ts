@@ -89,7 +89,7 @@ test("what is wrong with a flag is told once, and names the flag", async () => {
     "--each resolution has an empty value",
     '--aspect-ratio must be width:height, such as 16:9, not "wide".',
     "--duration is empty.",
-    "-o must be a file or a folder: stdout has no room for several videos",
+    "-o must be a file or a folder: stdout can take only one video",
     '--image: must be an http(s) URL, not "https://": the service itself fetches it',
   ]);
   expect(await faultsOf(read("id\na\nb\n"))).toEqual([
