@@ -256,11 +256,11 @@ export function createClient(options: ClientOptions = {}): Client {
   async function startBegun(begun: Begun, signal: AbortSignal): Promise<Started> {
     const { attempt } = begun;
     if (begun.kind === "resumed") {
-      const { id, remaining_credits } = begun.earlier;
-      return { id, attempt, isEarlier: true, remainingCredits: remaining_credits };
+      const { id, credits, remaining_credits } = begun.earlier;
+      return { id, attempt, isEarlier: true, credits, remainingCredits: remaining_credits };
     }
-    const { generation, remaining_credits } = await begun.send({ signal });
-    return { id: generation.id, attempt, isEarlier: false, remainingCredits: remaining_credits };
+    const { generation, credits_charged: credits, remaining_credits } = await begun.send({ signal });
+    return { id: generation.id, attempt, isEarlier: false, credits, remainingCredits: remaining_credits };
   }
 
   async function generate(

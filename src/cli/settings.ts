@@ -140,11 +140,14 @@ export function hasConfig(io: SettingsIo): boolean {
   return Boolean(io.env.VIDGEN_HOME) || isAbsolute(configPath(io));
 }
 
-/** Saves a base URL and the key for its origin. Returns the file's path; throws `output` when it cannot be written. */
-export async function saveLogin(baseUrl: string, key: string, io: SettingsIo): Promise<string> {
-  const saved = await readSaved(io);
+/**
+ * Saves a base URL and the key for its origin. Removes a saved engine, because a base URL and an engine cannot both be saved. Returns the
+ * file's path and the removed engine; throws `output` when the file cannot be written.
+ */
+export async function saveLogin(baseUrl: string, key: string, io: SettingsIo) {
+  const { engine, ...saved } = await readSaved(io);
   const keys = { ...saved.keys, [new URL(baseUrl).origin]: key };
-  return writeSaved({ ...saved, base_url: baseUrl, keys }, io);
+  return { path: await writeSaved({ ...saved, base_url: baseUrl, keys }, io), engine };
 }
 
 /** The settings that `vidgen config` changes, by their names in the saved file. */

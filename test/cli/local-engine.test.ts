@@ -157,7 +157,7 @@ describe("when it is unclear whether the provider makes a video", () => {
     const { world, generate, sent } = await createUnclear(reply);
     const first = await generate();
     expect(first).toMatchObject({ code: 6, stdout: "" });
-    expect(first.stderr).toMatch(/may have been charged: it is unclear whether https:\S+ makes this video \(.+\)/);
+    expect(first.stderr).toMatch(/may have been charged: it is unclear whether https:\S+ generates this video \(.+\)/);
     expect(first.stderr).not.toMatch(/Try another|Resume with/);
     const [, id = ""] = first.stderr.match(/Started (\S+)/) ?? [];
     const [, attempt = ""] = first.stderr.match(/vidgen list --dismiss (\S+?)`/) ?? [];
@@ -167,7 +167,7 @@ describe("when it is unclear whether the provider makes a video", () => {
         ...["--engine", "openrouter", ...flags],
       );
       expect(again).toMatchObject({ code: 6, stdout: "" });
-      for (const named of [id, attempt, "api makes this video (", "Nothing was sent now"])
+      for (const named of [id, attempt, "api generates this video (", "Nothing was sent now"])
         expect(again.stderr).toContain(named);
     }
     expect(await world.vidgen("wait", id, "--engine", "openrouter")).toMatchObject({ code: 6 });
@@ -281,7 +281,7 @@ describe("when the provider cannot be used", () => {
     expect(first.stderr).toContain(
       `The generation failed: ${address} cannot be used: ECONNREFUSED; nothing was submitted. Nothing was charged.`,
     );
-    expect(first.stderr).toContain("the same command starts a new generation");
+    expect(first.stderr).toContain("run the same command: it starts a new generation");
     expect(first.stderr).not.toMatch(/another prompt|Resume with/i);
     const [, id = ""] = first.stderr.match(/Started (\S+)/) ?? [];
     for (const ids of [[id], [id, "last"]])

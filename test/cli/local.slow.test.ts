@@ -272,7 +272,7 @@ test("serve warns that the page is not encrypted where other machines reach it",
   const run = (...flags: string[]) =>
     machine.run("serve", "--port", "0", "--media-port", "0", "--allow-remote", "--name", "gpu.example", ...flags);
   const machine = await createMachine();
-  const warning = "anyone with it sees the generations of all accounts";
+  const warning = "anyone who reads it can see the generations of all accounts";
   const withPage = run("--page");
   await withPage.said(warning);
   withPage.child.kill("SIGTERM");

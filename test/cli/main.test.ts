@@ -19,6 +19,14 @@ test.each([
     "See `vidgen completion --help`.",
   ],
   ["status a b", "Too many arguments for 'status'. Expected 1 argument but got 2.", "See `vidgen status --help`."],
+  ["config foo", "Unknown command 'foo' of config.", "The commands of config are list, set and unset."],
+  ["config unest", "Unknown command 'unest' of config. Did you mean unset?", "The commands of config are list, set and unset."],
+  [
+    "accounts delete ci",
+    "Unknown command 'delete' of accounts.",
+    "The commands of accounts are list, create, credits, limit, rotate and revoke.",
+  ],
+  ["config list foo", "Too many arguments for 'list'. Expected 0 arguments but got 1.", "See `vidgen config --help`."],
   ["generate a red fox", "Too many arguments.", 'Quote the prompt: vidgen generate "a red fox"'],
   [
     "generate a red fox, running -o fox.mp4 --local",

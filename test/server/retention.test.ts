@@ -83,7 +83,7 @@ test("while the videos cannot be reached their records stay, the owner hears of 
   await service.clock.sleep(2 * day);
   await retention.wake();
   await retention.wake();
-  expect(service.troubles).toEqual(["What is older than --keep could not be removed: Error: the store is away"]);
+  expect(service.troubles).toEqual(["Generations older than --keep could not be removed: Error: the store is away"]);
   expect((await service.status(id)).status).toBe(200);
   isAway = false;
   await retention.wake();

@@ -5,6 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { systemIo } from "../../src/cli/system.ts";
 import type { Io } from "../../src/io.ts";
 import { listen } from "../../src/server/api/listen.ts";
+import { saveBackup } from "../../src/server/backup.ts";
 import { openService } from "../../src/server/serve.ts";
 import { makeFolder } from "../folder.ts";
 import { fakeEngine } from "./service.ts";
@@ -44,6 +45,21 @@ async function open(changes: Partial<Options> = {}, io: Io = systemIo()) {
     );
   return { ...service, start };
 }
+
+test("a backup that the running service cannot write says why", async () => {
+  const folder = makeFolder();
+  await open({ folder });
+  const { writeSync } = fs;
+  onTestFinished(() => void Object.assign(fs, { writeSync }));
+  fs.writeSync = () => {
+    throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
+  };
+  const copy = join(makeFolder(), "copy.db");
+  await expect(saveBackup(folder, copy, systemIo())).rejects.toThrow(
+    "the running service could not copy its database: disk I/O error",
+  );
+  expect(fs.existsSync(copy)).toBe(false);
+});
 
 test("a request that a full disk fails is told to whoever runs the service, with its cause", async () => {
   const notes: string[] = [];
@@ -141,7 +157,7 @@ test("a service that was suspended, and whose folder another process has taken o
   signals.emit("woken up");
   await expect.poll(() => notes.join() + creates.join()).not.toBe("");
   expect(creates).toEqual([]);
-  expect(notes.join()).toMatch(/another may have taken over/);
+  expect(notes.join()).toMatch(/another process may have taken over/);
 });
 
 /** A port that nobody listens on. */

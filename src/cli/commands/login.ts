@@ -44,8 +44,13 @@ export async function login(options: Options, context: Context): Promise<{ baseU
   const key = await readKey(options, baseUrl, context);
   output.hide(key);
   const { accepted, ...known } = await checkKey(baseUrl, key, context);
-  const path = await saveLogin(baseUrl, key, io);
+  const { path, engine } = await saveLogin(baseUrl, key, io);
   output.note(`${accepted} Saved in plain text in ${path}, which only you can read.`);
+  if (engine !== undefined)
+    output.note(
+      `Removed the saved engine (${engine}): commands now use ${baseUrl}. To use the engine again, add --engine ${engine}.`,
+    );
+  if (io.env.VIDGEN_ENGINE) output.note("VIDGEN_ENGINE is set and overrides the saved service.");
   if (io.env.VIDGEN_API_KEY) output.note("VIDGEN_API_KEY is set and overrides the saved key.");
   return { baseUrl, ...known };
 }

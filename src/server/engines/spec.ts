@@ -42,7 +42,7 @@ export function readSpec(text: string): EngineSpec {
     ? url === undefined && upstreamModel === undefined
     : kindId === undefined || isComfyUi || named;
   if (isRead === undefined || !isKnown || (url !== undefined && !URL.canParse(url)))
-    throw usage(`--engine cannot be "${text.replace(/\/\/.*@/, "//").replace(/\?.*/s, "?...")}".`, specExample);
+    throw usage(`Invalid engine: --engine "${text.replace(/\/\/.*@/, "//").replace(/\?.*/s, "?...")}".`, specExample);
   if (isPreview) return { model, name: "preview", upstreamModel, server: undefined };
   if (url === undefined) throw usage(`--engine ${text} needs a URL.`, `Write ${kindId}:http://gpu-1:8091.`);
   const { username, password, search, origin, pathname } = new URL(url);

@@ -24,7 +24,7 @@ export type FolderOptions = {
 export async function openFolder({ folder, scratch, mark }: FolderOptions): Promise<MediaStore> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const sign = join(folder, signName);
-  await writeFile(sign, "By this file vidgen sees that this folder is here.\n");
+  await writeFile(sign, "vidgen uses this file to check that this folder is available.\n");
   const keepFile = async (path: string) => {
     const kept = join(folder, nameOf(path, mark));
     try {

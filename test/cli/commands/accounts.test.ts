@@ -65,7 +65,7 @@ test("create is sent once: where its reply is lost, it says how to get a key", a
   world.faults.push(loseReplies("/accounts", 1));
   const run = await world.vidgen("accounts", "create", "ci");
   expect(run).toMatchObject({ code: 8, stdout: "" });
-  expect(run.stderr).toContain("may have been made all the same");
+  expect(run.stderr).toContain("may have been created anyway");
   expect(run.stderr).toContain("vidgen accounts rotate ci");
   expect(sentTo(world, "/accounts")).toHaveLength(1);
   expect((await world.vidgen("accounts", "rotate", "ci")).stdout).toMatch(keyLine);
@@ -99,7 +99,7 @@ test("a start above a limit ends as not accepted, and is charged nothing", async
   expect((await vidgenAs(world, key, "generate", "a fox")).code).toBe(0);
   const run = await vidgenAs(world, key, "generate", "a hare");
   expect(run).toMatchObject({ code: 8, stdout: "" });
-  expect(run.stderr).toContain("this account may start 1 an hour; nothing was charged");
+  expect(run.stderr).toContain("this account may start 1 generations per hour; nothing was charged");
   const lifted = await world.vidgen("accounts", "limit", "ci", "--max-per-hour", "none", "--json");
   expect(JSON.parse(lifted.stdout)).toEqual({ account: "ci", max_running: null, max_per_hour: null });
   expect((await vidgenAs(world, key, "generate", "a hare")).code).toBe(0);

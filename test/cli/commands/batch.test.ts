@@ -86,7 +86,7 @@ test.each([
   ],
   [
     ["--keep-credits", "965"],
-    "The credits that are left, with --keep-credits 965, are not enough for all rows: the batch will stop after about 1 of 3 rows.",
+    "The remaining credits, with --keep-credits 965, are not enough for all rows: the batch will stop after about 1 of 3 rows.",
   ],
   [["--max-credits", "30", "--keep-credits", "950"], ""],
 ])("the plan says that a budget is too small, where the cost is known: %j", async (argv, says) => {
@@ -371,7 +371,7 @@ const badFlags: [string[], string][] = [
   ...["0", "x", "-1", "1.5"].map((value): [string[], string] => [["--jobs", value], "--jobs must be a whole number"]),
   [["--max-credits", "0"], "--max-credits must be a whole number, at least 1"],
   [["--keep-credits", "-1"], "--keep-credits must be a whole number, at least 0"],
-  ...["3/2", "0/2", "2"].map((value): [string[], string] => [["--shard", value], "--shard must be such as 2/8"]),
+  ...["3/2", "0/2", "2"].map((value): [string[], string] => [["--shard", value], "--shard must be i/n, such as 2/8"]),
   [["--input-format", "xml"], "Allowed choices are csv, tsv, jsonl, txt."],
   [["--results", ""], "--results is empty"],
   [["--each", "model"], "--each must be field=value,value"],

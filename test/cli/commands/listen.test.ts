@@ -282,6 +282,6 @@ test("a port that is in use is a usage error, and so is a bad secret, which is n
   expect([inUse.code, inUse.stderr]).toEqual([2, expect.stringContaining(`127.0.0.1:${port} is in use.`)]);
   world.env = { ...world.env, VIDGEN_WEBHOOK_SECRET: "whsec_not base64!" };
   const bad = await world.vidgen("listen");
-  expect([bad.code, bad.stderr]).toEqual([2, expect.stringContaining("VIDGEN_WEBHOOK_SECRET is not a secret")]);
+  expect([bad.code, bad.stderr]).toEqual([2, expect.stringContaining("VIDGEN_WEBHOOK_SECRET is not a Standard Webhooks secret")]);
   expect(bad.stderr).not.toContain("not base64!");
 });

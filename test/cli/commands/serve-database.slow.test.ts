@@ -163,10 +163,10 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     expect(two.stderr).toContain("export VIDGEN_BASE_URL=");
     expect(two.stderr).not.toContain("VIDGEN_API_KEY");
     for (const line of [
-      "For another key, with the same database: vidgen serve --key-for local\n",
-      "To add to its credits: vidgen accounts credits local <amount>\n",
-      "Videos are kept on this machine alone; --media names a place",
-      "http://localhost:8091 is another server on each machine",
+      "To create another key, run this with the same database: vidgen serve --key-for local\n",
+      "To add credits: vidgen accounts credits local <amount>\n",
+      "Videos are stored on this machine only.",
+      "http://localhost:8091 is a different server on each machine",
     ])
       expect(two.stderr).toContain(line);
   });

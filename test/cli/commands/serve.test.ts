@@ -5,7 +5,7 @@ import { createVllmOmni } from "../../server/engines/videos/fakes/vllm-omni.ts";
 import { createWorld, type World } from "../../vidgen.ts";
 
 test.each([
-  ["ftp://x", /--engine cannot be "ftp:\/\/x"\.\n.*\[model=\]kind\[:url\]\[#upstream-model\], such as/],
+  ["ftp://x", /Invalid engine: --engine "ftp:\/\/x"\.\n.*\[model=\]kind\[:url\]\[#upstream-model\], such as/],
   ["http//x", /cannot be/],
   ["", /cannot be ""/],
   ["preview#x", /cannot be/],
@@ -46,7 +46,7 @@ test.each([
     ["--database", "postgres://db/vidgen", "--media", "videos", "--media-redirect"],
     /--media-redirect needs --media s3/,
   ],
-  [["--backup", "copy.db", "--database", "postgres://db/vidgen"], /a PostgreSQL is copied by pg_dump/],
+  [["--backup", "copy.db", "--database", "postgres://db/vidgen"], /Use pg_dump to copy a PostgreSQL database/],
   [["--keep", "30"], /--keep must be at least 1h, such as 30d; "30" is less/],
   [["--keep", "a month"], /--keep must be a time such as/],
   [["--keep-records", "30"], /--keep-records must be at least 1h/],
@@ -115,8 +115,8 @@ test("says after its address which engine serves which models, and which one can
   const { world, printed, stop } = await createServing(...engines);
   const lines = [
     "wan-2.5: http://gpu-1:8091 (vLLM-Omni)\n",
-    "ray-3: http://gpu-2:8091 does not answer (ENOTFOUND); generations wait for it.\n",
-    "my-wan: http://page answers like no server that vidgen knows (--engine kind:http://page names its kind); generations wait for it.\n",
+    "ray-3: http://gpu-2:8091 does not answer (ENOTFOUND); its generations wait until it can be used.\n",
+    "my-wan: http://page is no kind of server that vidgen recognizes; name its kind with --engine kind:http://page; its generations wait until it can be used.\n",
     "all other models: preview\n",
   ];
   for (const line of lines) await expect.poll(() => printed.stderr).toContain(line);
@@ -130,7 +130,7 @@ test("says after its address which engine serves which models, and which one can
   expect(doctor.stdout.match(/^.*\bengine .*$/gm)).toEqual([
     expect.stringMatching(/^pass {2}engine +wan-2\.5: http:\/\/gpu-1:8091 \(vLLM-Omni\)$/),
     expect.stringMatching(/^fail {2}engine +ray-3: http:\/\/gpu-2:8091 does not answer \(ENOTFOUND\)$/),
-    expect.stringMatching(/^fail {2}engine +my-wan: http:\/\/page answers like no server/),
+    expect.stringMatching(/^fail {2}engine +my-wan: http:\/\/page is no kind of server/),
     expect.stringMatching(/^pass {2}engine +all other models: preview$/),
   ]);
   expect(doctor.stdout).toMatch(/ENOTFOUND\)\n {6}.*`vidgen serve --engine`/);
@@ -245,4 +245,12 @@ test("--log json: each line of stderr is a document with full id, account and re
   for (const { time } of events()) expect(new Date(time).toISOString()).toBe(time);
   for (const secret of ["canary", folder.api_key, folder.webhook_secret, "token="])
     expect(printed.stderr).not.toContain(secret);
+});
+
+test("--backup names the file that it cannot write", async () => {
+  const world = await createWorld();
+  expect(await world.vidgen("serve", "--key-for", "ci")).toMatchObject({ code: 0 });
+  const run = await world.vidgen("serve", "--backup", `${world.folder}/missing/copy.db`);
+  expect(run).toMatchObject({ code: 9, stdout: "" });
+  expect(run.stderr).toContain(`Cannot write ${world.folder}/missing/copy.db: the folder does not exist. Nothing was copied.`);
 });

@@ -277,7 +277,7 @@ describe("the content", () => {
       { code: "invalid_variant", message: "variant must be video or thumbnail" },
     ]);
     await service.rest();
-    expect(await look(failing)).toEqual([404, { code: "failed", message: "this video was not made: too red" }]);
+    expect(await look(failing)).toEqual([404, { code: "failed", message: "this video was not generated: too red" }]);
   });
 });
 

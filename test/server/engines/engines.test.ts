@@ -69,7 +69,7 @@ describe("a --engine that cannot be read", () => {
   test.each(["http://me:secret@gpu-1", "wan-2.5=http://gpu-1?key=secret"])(
     "%s, and its secret is not repeated",
     (text) => {
-      expect(() => read([text])).toThrow(/^--engine takes an address without a user name, a password and a query\.$/);
+      expect(() => read([text])).toThrow(/^--engine takes a URL without a user name, a password or a query\.$/);
     },
   );
 });
@@ -126,7 +126,7 @@ describe("a package of the AI SDK", () => {
 
 test("a --engine that the others leave no model for is a usage error", () => {
   const all = models.map(({ id }) => `${id}=preview`);
-  expect(() => read([...all, "http://gpu-1"])).toThrow("--engine http://gpu-1 is left without a model.");
+  expect(() => read([...all, "http://gpu-1"])).toThrow("--engine http://gpu-1 has no model left: the other engines serve all of them.");
 });
 
 test.each([

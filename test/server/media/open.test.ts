@@ -104,7 +104,7 @@ test("a bucket that cannot be used is an error that says why, and leaves no fold
     [{ ...s3.env, AWS_ENDPOINT_URL: "http://127.0.0.1:1" }, "the connection to 127.0.0.1:1 failed: ECONNREFUSED"],
   ] as const) {
     const error = await errorOf("s3://another/a", env);
-    const message = `Cannot keep videos at s3://another/a: ${reason}.`;
+    const message = `Cannot store videos at s3://another/a: ${reason}.`;
     expect(error).toMatchObject({ code: "output", message, hint: expect.stringContaining("The bucket must exist.") });
     for (const secret of [accessKeyId, secretAccessKey]) expect(inspect(error, { depth: 9 })).not.toContain(secret);
   }

@@ -180,17 +180,17 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
     {
       name: "the engine broke",
       engine: { render: () => Promise.reject(new Error("the GPU is hot")) },
-      said: "The 10 credits that it cost were given back.",
+      said: "The 10 credits that it cost were returned.",
     },
     {
       name: "the model refused it",
       engine: { render: async () => ({ kind: "refused", error: "no foxes" }) },
-      said: "The 10 credits that it cost were not given back.",
+      said: "The 10 credits that it cost were not returned.",
     },
     {
       name: "it is unclear whether the engine makes it",
       engine: { render: async () => ({ kind: "unclear", reason: "HTTP 502" }) },
-      said: "It may have been charged there: look into the account. Nothing is sent again. The 10 credits that it cost were not given back.",
+      said: "The engine's provider may have charged for it: check your account there. It is not sent again. The 10 credits that it cost were not returned.",
     },
   ])("a failure says whether the credits came back: $name", async ({ engine, said }) => {
     const store = await openStore(":memory:");

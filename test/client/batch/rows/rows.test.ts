@@ -128,7 +128,7 @@ test.each(['{"prompt":"a fox"}\n{"promt":"an owl"}\n', '{"promt":"a fox"}\n'])(
 
 test("a place with the extension of another format gets one note", async () => {
   const { notes } = await read("id,prompt\na,a fox\nb,an owl\n", { output: "{id}.webm" });
-  expect(notes).toEqual(["The service makes .mp4 files, and vidgen converts nothing: a.webm would hold an .mp4."]);
+  expect(notes).toEqual(["Videos are .mp4 files, and vidgen does not convert them: a.webm has another extension."]);
 });
 
 test("a column that nothing uses, with a name like a known one, gets a note", async () => {

@@ -131,7 +131,7 @@ test("--engine names the model, the address and the file", () => {
     { name: "http://gpu-2:8188", upstreamModel: file, models: ["wan-2.5"], maxImages: 1, isSimulation: false },
   ]);
   for (const engine of [`comfyui:http://gpu-2#${file}`, "wan-2.5=comfyui:http://gpu-2"])
-    expect(() => read(engine)).toThrow("needs a model and the file of a workflow that makes it");
+    expect(() => read(engine)).toThrow("needs a model and the file of a workflow that generates it");
   for (const engine of ["comfyui", `wan-2.5=comfyui#${file}`]) expect(() => read(engine)).toThrow("needs an address");
 });
 
