@@ -78,7 +78,11 @@ async function copyRunning(folder: string, target: Target, { fetch, signal }: Io
 
 /** The service's own words, such as that its disk is full. */
 async function refusalOf(reply: HttpResponse): Promise<string> {
-  const said = await reply.text().then(JSON.parse).then(errorText).catch(() => undefined);
+  const said = await reply
+    .text()
+    .then(JSON.parse)
+    .then(errorText)
+    .catch(() => undefined);
   return said ?? `the running service refused: HTTP ${reply.status}`;
 }
 

@@ -243,7 +243,7 @@ describe("when it is unclear whether the provider makes a video", () => {
     const told = await agent.call("get_video", { id, wait_seconds: 50 });
     expect(told.value).toMatchObject({
       status: "unknown",
-      error: expect.stringContaining("it is unclear whether https://openrouter.ai/api makes this video"),
+      error: expect.stringContaining("it is unclear whether https://openrouter.ai/api generates this video"),
       note: expect.stringMatching(/may have been charged.*again: true/),
     });
     expect(await agent.call("save_video", { id })).toMatchObject({ isError: true });
@@ -348,10 +348,10 @@ describe("when the provider cannot be used", () => {
     expect(told.value).toMatchObject({
       status: "failed",
       error: `${address} cannot be used: ECONNREFUSED; nothing was submitted`,
-      note: expect.stringMatching(/nothing was charged.*starts it anew/),
+      note: expect.stringMatching(/nothing was charged.*to start it again/),
     });
     const saving = await agent.call("save_video", { id });
-    expect(saving).toMatchObject({ isError: true, text: expect.stringMatching(/"network".*starts it anew/) });
+    expect(saving).toMatchObject({ isError: true, text: expect.stringMatching(/"network".*to start it again/) });
     away.is = false;
     const { value } = await agent.call("generate_video", fox);
     expect([value.id === id, await agent.leave(), fake.creates.length <= 1]).toEqual([false, 0, true]);
@@ -515,7 +515,7 @@ test("the previews of a batch are not its real videos", async () => {
   const place = ["-o", join(world.folder, "{n}.mp4"), "--input-format", "txt"];
   expect(await world.vidgen(...batch, ...place, "--local", "--timeout", "5s")).toMatchObject({ code: 5 });
   const stderr = expect.stringMatching(
-    /r\.jsonl has previews, such as that of row \S+, and real videos are asked for now/,
+    /r\.jsonl has previews, such as that of row \S+, but this command asks for real videos/,
   );
   expect(await world.vidgen(...batch, ...place, "--engine", "openrouter")).toMatchObject({ code: 2, stderr });
   expect(fake.creates).toEqual([]);
@@ -563,6 +563,6 @@ test("the key that is missing, and a flag that cannot be combined, are said befo
   expect([code, stderr]).toEqual([3, expect.stringContaining("OPENROUTER_API_KEY is not set")]);
   world.env.VIDGEN_ENGINE = "openrouter";
   world.env.VIDGEN_BASE_URL = "https://api.video.example";
-  expect(await generate()).toMatchObject({ code: 2, stderr: expect.stringMatching(/names an engine.*and a service/) });
+  expect(await generate()).toMatchObject({ code: 2, stderr: expect.stringMatching(/sets both an engine.*and a base URL/) });
   expect(fake.creates).toEqual([]);
 });

@@ -20,7 +20,11 @@ test.each([
   ],
   ["status a b", "Too many arguments for 'status'. Expected 1 argument but got 2.", "See `vidgen status --help`."],
   ["config foo", "Unknown command 'foo' of config.", "The commands of config are list, set and unset."],
-  ["config unest", "Unknown command 'unest' of config. Did you mean unset?", "The commands of config are list, set and unset."],
+  [
+    "config unest",
+    "Unknown command 'unest' of config. Did you mean unset?",
+    "The commands of config are list, set and unset.",
+  ],
   [
     "accounts delete ci",
     "Unknown command 'delete' of accounts.",

@@ -84,7 +84,7 @@ function endOf({
   const hints = [
     ...(unknown + lost > 0
       ? [
-          `Check your account. Rows that were or may have been charged start again only if you add --retry-unknown to ${same}.`,
+          `Check your account. Unknown and lost rows start again only if you add --retry-unknown to ${same}.`,
         ]
       : []),
     ...(failed > 0 ? [`To start failed rows again (each is charged again), add --retry-failed to ${same}.`] : []),

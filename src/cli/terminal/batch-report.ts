@@ -120,7 +120,7 @@ export function endOfBatch(
   // The most urgent first: more than a few lines are not read.
   const hints = [
     ...(unknown + lost > 0
-      ? [`Check your account. Rows that were or may have been charged start again only with: ${words} --retry-unknown`]
+      ? [`Check your account. Unknown and lost rows start again only with: ${words} --retry-unknown`]
       : []),
     ...(solution === undefined ? [] : [solution]),
     ...(isOpen ? [`${isBlocked ? "Once that is fixed, continue" : "Continue"} with: ${words}`] : []),

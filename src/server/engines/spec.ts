@@ -95,7 +95,7 @@ function readSdkSpec(text: string): EngineSpec {
 /** Throws `usage` for a model that needs more images than the engine takes. */
 function checkImages(model: string | undefined, { title, maxImages }: { title: string; maxImages: number }): void {
   const { min = 0, max } = findModel(model ?? "")?.images ?? {};
-  const able = kinds.filter((other) => maxImagesOf(other) >= min).map(({ id }) => `--engine ${model}=${id}:<address>`);
+  const able = kinds.filter((other) => maxImagesOf(other) >= min).map(({ id }) => `--engine ${model}=${id}:<url>`);
   if (min > maxImages)
     throw usage(
       `--engine cannot serve ${model}: it needs ${min} to ${max} images, and ${title} takes ${maxImages}.`,

@@ -43,7 +43,7 @@ test("lists each account with a tab between the columns, as a table at a termina
   world.isTerminal = true;
   expect((await world.vidgen("accounts")).stdout).toBe(
     [
-      "ACCOUNT  CREDITS  KEYS  AT ONCE  AN HOUR",
+      "ACCOUNT  CREDITS  KEYS  AT ONCE  PER HOUR",
       "ci       50       1     2        -",
       "local    1000     1     -        -",
       "",
@@ -110,7 +110,7 @@ test("rotate prints the only key that works from then on", async () => {
   const { world, key } = await withAccount();
   const rotated = await world.vidgen("accounts", "rotate", "ci");
   expect(rotated).toMatchObject({ code: 0, stdout: expect.stringMatching(keyLine) });
-  expect(rotated.stderr).toContain("One key is refused from now on");
+  expect(rotated.stderr).toContain("One key was revoked");
   expect((await vidgenAs(world, key, "generate", "a fox")).code).toBe(3);
   expect((await vidgenAs(world, rotated.stdout.trim(), "generate", "a fox")).code).toBe(0);
 });
@@ -162,7 +162,7 @@ test.each([
 test("the key of another account is told whose key it takes", async () => {
   const { world, key } = await withAccount();
   const run = await vidgenAs(world, key, "accounts");
-  expect(run).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining("its account `local`") });
+  expect(run).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining("the account `local`") });
 });
 
 test.each([

@@ -39,7 +39,7 @@ test("it says which shard is missing, and which is double", async () => {
   const one = await status(world, part(1));
   expect([one.code, one.stdout]).toEqual([5, expect.stringMatching(/^4 rows: \d done.*\nmissing shards: 2\/2\n$/)]);
   const double = await status(world, part(1), part(2), copy);
-  expect([double.code, double.stderr]).toEqual([5, expect.stringContaining("do not fit together")]);
+  expect([double.code, double.stderr]).toEqual([5, expect.stringContaining("not one complete set")]);
   expect(double.stdout).toMatch(/duplicate shards: 1\/2\n$/);
 });
 
@@ -63,8 +63,8 @@ test("what it advises is what does something about the rows that are open", asyn
     expect(hints).toHaveLength(retries.length);
     for (const [i, flag] of retries.entries()) expect(hints[i]).toContain(flag);
   };
-  await advice(["a fox", "[fail]", "a hare", "a bear"], ["and --retry-failed."]);
-  await advice(["a fox", "[http: 500]", "a hare", "[fail]"], ["has --retry-unknown.", "and --retry-failed."]);
+  await advice(["a fox", "[fail]", "a hare", "a bear"], ["add --retry-failed to"]);
+  await advice(["a fox", "[http: 500]", "a hare", "[fail]"], ["add --retry-unknown to", "add --retry-failed to"]);
   await advice(["a fox", "[http: 401]", "a hare", "a bear"], ["no row is paid for twice"]);
 });
 

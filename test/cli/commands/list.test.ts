@@ -335,7 +335,9 @@ describe("--forget", () => {
     expect(await world.vidgen("list", "--forget", attempt)).toMatchObject({
       code: 2,
       stderr: expect.stringMatching(
-        new RegExp(`Attempt ${attempt} may have been charged.*starts another generation.*\n.*list --dismiss ${attempt}`),
+        new RegExp(
+          `Attempt ${attempt} may have been charged.*starts another generation.*\n.*list --dismiss ${attempt}`,
+        ),
       ),
     });
     expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 6 });

@@ -126,7 +126,9 @@ describe("a package of the AI SDK", () => {
 
 test("a --engine that the others leave no model for is a usage error", () => {
   const all = models.map(({ id }) => `${id}=preview`);
-  expect(() => read([...all, "http://gpu-1"])).toThrow("--engine http://gpu-1 has no model left: the other engines serve all of them.");
+  expect(() => read([...all, "http://gpu-1"])).toThrow(
+    "--engine http://gpu-1 has no model left: the other engines serve all of them.",
+  );
 });
 
 test.each([

@@ -55,7 +55,7 @@ test("--input-format has precedence over the extension, and is needed for stdin"
   expect((await readFile("shots.csv", "a fox, red\n", { format: "txt" })).rows).toHaveLength(1);
   await expect(readRows("-", flags, io)).rejects.toThrow("stdin needs --input-format: csv, tsv, jsonl, txt.");
   await expect(readRows("shots.xlsx", flags, io)).rejects.toThrow(
-    "The extension of shots.xlsx names no format: csv, tsv, jsonl, txt.",
+    "The extension of shots.xlsx is not a known format: csv, tsv, jsonl, txt.",
   );
 });
 

@@ -73,11 +73,11 @@ test("every fault of the file is told, with line and column", async () => {
     'line 2, column 3 (aspect_ratio): must be width:height, such as 16:9, not "16x9"',
     'line 2, column 4 (duration): must be a length in seconds, e.g. 8, not "-1"',
     'line 2, column 7 (callback_url): must be an http(s) URL, not "nowhere": the service itself calls it',
-    'line 3, column 1 (id): "fox" is the id of line 2 too',
+    'line 3, column 1 (id): "fox" is also the id of line 2',
     "line 3, column 2 (prompt): is empty",
     "line 3, column 9 (set.model): must be text, such as '\"5\"', not [1]",
     "line 4, column 6 (imageUrl): kling-1.6-elements needs 2 to 4 images, not 0",
-    'line 5, column 1 (id): "x" is the id of line 4 too',
+    'line 5, column 1 (id): "x" is also the id of line 4',
     "line 5, column 8 (set.prompt): is a second prompt",
   ]);
 });
