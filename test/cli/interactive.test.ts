@@ -219,7 +219,10 @@ test("a name that promises another format is pointed out before the yes", async 
     ["Start it?", enter],
   );
   const { code, stderr } = await world.vidgen("generate", "--no-color");
-  expect([code, stderr]).toEqual([130, expect.stringMatching(/clip\.webm\shas\sanother\sextension\.[\s\S]*Start it\?/)]);
+  expect([code, stderr]).toEqual([
+    130,
+    expect.stringMatching(/clip\.webm\shas\sanother\sextension\.[\s\S]*Start it\?/),
+  ]);
   expect(stderr.match(/has\sanother/g)).toHaveLength(1);
 });
 

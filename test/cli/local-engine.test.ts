@@ -563,6 +563,9 @@ test("the key that is missing, and a flag that cannot be combined, are said befo
   expect([code, stderr]).toEqual([3, expect.stringContaining("OPENROUTER_API_KEY is not set")]);
   world.env.VIDGEN_ENGINE = "openrouter";
   world.env.VIDGEN_BASE_URL = "https://api.video.example";
-  expect(await generate()).toMatchObject({ code: 2, stderr: expect.stringMatching(/sets both an engine.*and a base URL/) });
+  expect(await generate()).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/sets both an engine.*and a base URL/),
+  });
   expect(fake.creates).toEqual([]);
 });

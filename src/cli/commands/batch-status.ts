@@ -83,9 +83,7 @@ function endOf({
   const same = "the same `vidgen batch` command";
   const hints = [
     ...(unknown + lost > 0
-      ? [
-          `Check your account. Unknown and lost rows start again only if you add --retry-unknown to ${same}.`,
-        ]
+      ? [`Check your account. Unknown and lost rows start again only if you add --retry-unknown to ${same}.`]
       : []),
     ...(failed > 0 ? [`To start failed rows again (each is charged again), add --retry-failed to ${same}.`] : []),
     ...(missing + running > 0 ? [`To continue, run ${same}: no row is paid for twice.`] : []),

@@ -91,7 +91,7 @@ type BatchProps = {
 
 /** One batch: how far each row is, what it has cost and how long it will take, what has failed, and how to go on. */
 function BatchPage({ totals, rows, failed, others, line, now }: BatchProps) {
-  const { label, credits, usd, counts } = totals;
+  const { label, credits, usd, counts, unclear } = totals;
   const leftMs = timeLeft(totals, now);
   const unstarted = Math.max(0, (totals.size ?? 0) - countOf(totals));
   return (
@@ -122,7 +122,7 @@ function BatchPage({ totals, rows, failed, others, line, now }: BatchProps) {
         <div class="copied">
           <pre id="go-on">
             {line}
-            {counts.failed > 0 && counts.queued + counts.running + unstarted === 0 ? " --retry-failed" : ""}
+            {counts.failed > 0 && counts.queued + counts.running + unstarted === 0 ? retryFlag(totals) : ""}
           </pre>
           <Copy from="go-on" name="the command" />
         </div>
@@ -130,6 +130,13 @@ function BatchPage({ totals, rows, failed, others, line, now }: BatchProps) {
           Run this in the folder of the file, with the same flags as before. Rows that are done or paid for are not
           started again.
         </p>
+        {unclear === 0 ? null : (
+          <p class="hint">
+            The engine's provider may have charged for{" "}
+            {unclear === 1 ? "1 failed row" : `${countText(unclear)} failed rows`}: check your account there before you
+            add --retry-unknown.
+          </p>
+        )}
       </section>
       {failed.length === 0 ? null : (
         <section>
@@ -143,6 +150,11 @@ function BatchPage({ totals, rows, failed, others, line, now }: BatchProps) {
       </section>
     </Layout>
   );
+}
+
+/** The flag with which the command starts failed rows again: those that may have been charged only where there are no others. */
+function retryFlag({ counts, unclear }: LabelTotals): string {
+  return counts.failed > unclear ? " --retry-failed" : " --retry-unknown";
 }
 
 /** A bar of how many are done, have failed, run, and wait. */

@@ -159,7 +159,9 @@ test("at most three lines tell what to do next", async () => {
   const hints = stderr.slice(stderr.indexOf("error: ")).trimEnd().split("\n").slice(1);
   expect([code, hints]).toEqual([
     6,
-    [/--retry-unknown$/, /./, /^ *Once that is fixed, continue with: .*vidgen batch/].map((line) => expect.stringMatching(line)),
+    [/--retry-unknown$/, /./, /^ *Once that is fixed, continue with: .*vidgen batch/].map((line) =>
+      expect.stringMatching(line),
+    ),
   ]);
 });
 

@@ -21,7 +21,10 @@ test.each([
   ["kling-1.6-elements=sglang:http://x", /it needs 2 to 4 images, and SGLang takes 1\./],
   ["http://x --engine http://x/v1/", /names http:\/\/x twice/],
   ["ray-3=preview --engine ray-3=preview", /names preview for ray-3 twice/],
-  ["foo:http://x", /Invalid engine: --engine "foo:http:\/\/x"\.\n.*The kinds are preview, vllm-omni, sglang, tensorrt-llm, litellm/],
+  [
+    "foo:http://x",
+    /Invalid engine: --engine "foo:http:\/\/x"\.\n.*The kinds are preview, vllm-omni, sglang, tensorrt-llm, litellm/,
+  ],
   ["ray-3=sglang", /--engine ray-3=sglang needs a URL\.\n.*sglang:http:\/\/gpu-1:8091/],
   ["preview:http://x", /Invalid engine: --engine "preview:http:\/\/x"/],
   ["sglang:http://u:canary@x", /without a user name/],
@@ -66,7 +69,10 @@ test("a key that no header can hold is a usage error, and is not shown", async (
   for (const key of ["canary canary", "http://x=canary"]) {
     world.env.VIDGEN_ENGINE_KEY = key;
     const { code, stderr } = await world.vidgen("serve", "--engine", "http://x");
-    expect([code, stderr]).toEqual([2, expect.stringMatching(/VIDGEN_ENGINE_KEY (contains a space|must contain one key)/)]);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringMatching(/VIDGEN_ENGINE_KEY (contains a space|must contain one key)/),
+    ]);
     expect(stderr).not.toContain("canary");
   }
 });

@@ -348,7 +348,7 @@ describe("DELETE", () => {
     const response = await remove(service, id);
     expect([response.status, await readError(response)]).toEqual([
       409,
-      { code: "not_cancellable", message: "not cancelled: http://gpu.test cannot stop it; it goes on" },
+      { code: "not_cancellable", message: "not cancelled: http://gpu.test cannot stop it; the generation continues" },
     ]);
     await service.clock.sleep(60_000);
     expect(await show(service, id)).toMatchObject({ status: "completed" });

@@ -123,10 +123,10 @@ describe("a bad image is told by a message", () => {
   });
 
   test.each([
-    ["text", "data:image/png,canary-canary", "is not a PNG, JPEG or WebP"],
+    ["text", "data:image/png,canary-canary", "is not a PNG, JPEG or WebP image"],
     ["bad base64", "data:image/png;base64,canary*canary", "is not valid base64"],
     ["no comma", "data:image/png;canary", "has no data"],
-    ["a stray percent sign", "data:image/png,canary%zz%4", "is not a PNG, JPEG or WebP"],
+    ["a stray percent sign", "data:image/png,canary%zz%4", "is not a PNG, JPEG or WebP image"],
   ])("a data: address of %s, which is not repeated", async (_, source, says) => {
     const error = await save(source, answer(pictures.PNG)).catch((thrown: Error) => thrown.message);
     expect(error).toBe(`the image in the data: address ${says}`);

@@ -58,7 +58,7 @@ export async function save(source: Source, file: string, upstream: Upstream, sig
     if (kind === "final" || faults === maxFaults || isOver || removed?.isSure)
       throw new VidgenError(
         "output",
-        `${name} made this video, but it could not be downloaded${place}: ${removed ? `${removed.words} (${reason})` : reason}`,
+        `${name} generated this video, but it could not be downloaded${place}: ${removed ? `${removed.words} (${reason})` : reason}`,
       );
     const isSoon = isAbsent && (forgottenAt !== undefined || (kind !== "denied" && absentMs < missingMs));
     if (!isSoon && failures >= worryingFailures)

@@ -65,7 +65,7 @@ async function start(answer: Answer, { told, poll, fetch = (next) => next, ...op
 const page = () => new Response("<html>Sign in</html>", { headers: { "Content-Type": "text/html" } });
 const gone = (reason: string) =>
   new RegExp(
-    `^http://gpu\\.test:8091 made this video, but it could not be downloaded from https?://[^\\s?]+: ${reason}`,
+    `^http://gpu\\.test:8091 generated this video, but it could not be downloaded from https?://[^\\s?]+: ${reason}`,
   );
 
 describe.each([400, 404, 409, 422])("/content with HTTP %i", (status) => {
@@ -178,7 +178,7 @@ test("an address that is denied is fetched again for 30 min", async () => {
   });
   const { outcome, seconds } = await make();
   const reason = "from https://cdn.test/1.mp4: HTTP 403: Request has expired";
-  expect(outcome).toBe(`http://gpu.test:8091 made this video, but it could not be downloaded ${reason}`);
+  expect(outcome).toBe(`http://gpu.test:8091 generated this video, but it could not be downloaded ${reason}`);
   expect(notes).toEqual([`http://gpu.test:8091 generated a video that cannot be downloaded yet ${reason}. Retrying.`]);
   expect(seconds).toBeGreaterThan(1_790);
   expect(seconds).toBeLessThan(1_840);
