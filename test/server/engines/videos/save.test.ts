@@ -124,7 +124,7 @@ describe("a video that vLLM-Omni has removed after its time", () => {
   test("without a told time has 30 s, as replicas may not have it, and the failure says how old it is", async () => {
     const fault: FakeOptions["fault"] = ({ route }) => (route === "content" ? json(410, {}) : undefined);
     const { outcome, seconds } = await resume(7_200_000, { fault });
-    expect(outcome).toMatch(gone("it was made 120(\\.\\d)? min ago, and is no longer there \\(HTTP 410\\)$"));
+    expect(outcome).toMatch(gone("it was completed 120(\\.\\d)? min ago, and is no longer there \\(HTTP 410\\)$"));
     expect(seconds).toBeLessThan(32);
   });
 });
