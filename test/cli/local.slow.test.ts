@@ -256,7 +256,7 @@ test.each([
 test("serve --link prints a fresh link to the page of the service that runs, and says why there is none", async () => {
   const machine = await createMachine();
   const link = () => machine.vidgen("serve", "--link");
-  expect(await link()).toMatchObject({ code: 2, stderr: expect.stringContaining("does not run") });
+  expect(await link()).toMatchObject({ code: 2, stderr: expect.stringContaining("is not running") });
   await serve(machine);
   const { code, stdout } = await link();
   expect([code, (await fetch(stdout.trim())).status]).toEqual([0, 200]);
@@ -264,7 +264,7 @@ test("serve --link prints a fresh link to the page of the service that runs, and
   await serve(without, "--no-page");
   expect(await without.vidgen("serve", "--link")).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining("has no page"),
+    stderr: expect.stringContaining("serves no page"),
   });
 });
 

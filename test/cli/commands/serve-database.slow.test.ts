@@ -134,7 +134,7 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     expect([one.code, one.stdout, one.stderr]).toEqual([
       0,
       "1\n",
-      expect.stringContaining("One key is refused by all processes within 5 s"),
+      expect.stringContaining("Revoked one key, refused by all processes within 5 s"),
     ]);
     aheadMs = 5_000;
     expect(await codes()).toEqual([401, 200, 200]);
@@ -195,7 +195,7 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     await server.start();
     await expect.poll(async () => (await look(base_url))[0]).toBe(200);
     expect((await start(base_url, api_key, "a")).status).toBe(200);
-    expect(run.stderr.match(/database is away/g)).toHaveLength(1);
+    expect(run.stderr.match(/The database cannot be reached/g)).toHaveLength(1);
     const { remaining_credits } = JSON.parse(await (await start(base_url, api_key, "a")).text());
     expect(remaining_credits).toBe(990);
   });

@@ -73,7 +73,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
       await route.abort();
     });
     await generate(tab).click();
-    await shows(tab.getByRole("alert"), "is not paid twice");
+    await shows(tab.getByRole("alert"), "is not charged twice");
     expect(await paid(store)).toEqual([-10]);
     await tab.unroute("**/generations");
     await tab.reload();

@@ -136,7 +136,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     const notes: string[] = [];
     const processes = Array.from({ length: 4 }, () => open(url, { onNote: (text) => void notes.push(text) }));
     await expect.poll(() => query(url, building)).toHaveLength(1);
-    await expect.poll(() => notes.filter((note) => note.startsWith("Another process prepares"))).toHaveLength(3);
+    await expect.poll(() => notes.filter((note) => note.startsWith("Another process is preparing"))).toHaveLength(3);
     await other.query("COMMIT");
     await Promise.all(processes);
     expect(notes).toHaveLength(4);
