@@ -87,7 +87,7 @@ type BeginIo = Pick<Io, "date" | "sleep" | "uuid">;
 /** How often a start looks again at what another process does. */
 const pollMs = 250;
 const waitingNote =
-  "Another process has started the same, or saves to the same file: waiting for its id, or its end (up to 5 minutes). Until then nothing is sent.";
+  "Another process has started the same request or is saving to the same file. Waiting for it; nothing is sent meanwhile.";
 
 /**
  * Begins a start: chooses between an earlier attempt and a new one, claims the place, and writes down the claim or the intent. All of that
