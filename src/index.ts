@@ -261,11 +261,11 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   async function startBegun(begun: Begun, signal: AbortSignal): Promise<Started> {
     const { attempt } = begun;
     if (begun.kind === "resumed") {
-      const { id, remaining_credits } = begun.earlier;
-      return { id, attempt, isEarlier: true, remainingCredits: remaining_credits };
+      const { id, credits, remaining_credits } = begun.earlier;
+      return { id, attempt, isEarlier: true, credits, remainingCredits: remaining_credits };
     }
-    const { generation, remaining_credits } = await begun.send({ signal });
-    return { id: generation.id, attempt, isEarlier: false, remainingCredits: remaining_credits };
+    const { generation, credits_charged: credits, remaining_credits } = await begun.send({ signal });
+    return { id: generation.id, attempt, isEarlier: false, credits, remainingCredits: remaining_credits };
   }
 
   async function generate(
@@ -494,7 +494,7 @@ async function pipeTo(file: string, to: WritableStream<Uint8Array>, signal: Abor
   const bytes = Readable.toWeb(createReadStream(file)) as ReadableStream<Uint8Array>;
   await bytes.pipeTo(to, { signal }).catch((cause) => {
     signal.throwIfAborted();
-    throw new InternalError("output", `The stream did not take the video: ${systemReason(cause)}.`, { cause });
+    throw new InternalError("output", `Cannot write the video to the stream: ${systemReason(cause)}.`, { cause });
   });
 }
 
@@ -542,7 +542,7 @@ function restateError(
     return restated;
   }
   const written = journal === undefined ? "" : `, and is recorded in ${journal}`;
-  const hint = `It was not sent again${written}. Check the account for it before retrying.`;
+  const hint = `It was not sent again${written}. Check your account for the generation before you retry.`;
   return new InternalError("unknown", message, { id, httpStatus, headers, attempt, cause, hint });
 }
 

@@ -68,7 +68,9 @@ export async function acquireLease(path: string, io: LeaseIo, { signal, onNote }
     const acquired = await tryLease(path, io, watch);
     if (acquired.kind === "acquired" || acquired.holder.isSure) return acquired;
     if (!isTold && io.now() - start > quietWaitMs) {
-      onNote?.(`Process ${acquired.holder.pid} elsewhere may still hold ${path}: waiting up to 60 s to see.`);
+      onNote?.(
+        `Process ${acquired.holder.pid} on another machine may still hold ${path}: waiting up to 60 s to find out.`,
+      );
       isTold = true;
     }
     await io.sleep(watchMs, signal);
@@ -102,7 +104,7 @@ export async function withLock<Result>(
     const { pid } = acquired.holder;
     const waitedMs = io.now() - start;
     if (waitedMs > lockLimitMs) {
-      const hint = "If that process is not vidgen, or has ended, delete that folder.";
+      const hint = "If that process is not vidgen or has ended, delete the lock folder.";
       throw new VidgenError("output", `Timed out waiting for process ${pid} to release the lock ${path}.`, { hint });
     }
     if (waitedMs > noteMs) {
@@ -162,7 +164,7 @@ function refreshUntilReleased(name: string, path: string, io: LeaseIo): Lease {
   const file = join(path, name);
   const lost = new AbortController();
   const lostError = () =>
-    new VidgenError("output", `This process no longer holds ${path}: another may have taken over.`);
+    new VidgenError("output", `This process no longer holds ${path}: another process may have taken over.`);
   const over = new AbortController();
   const run = async () => {
     while (!over.signal.aborted && !lost.signal.aborted) {

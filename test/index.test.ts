@@ -60,7 +60,12 @@ function honest(): Answer {
     if (url.endsWith(".mp4")) return void response.writeHead(200, { "Content-Length": video.length }).end(video);
     const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
     if (method === "POST")
-      return send(response, 200, { success: true, data: { id, status: "processing" }, remaining_credits: 90 });
+      return send(response, 200, {
+        success: true,
+        data: { id, status: "processing" },
+        credits_charged: 10,
+        remaining_credits: 90,
+      });
     if (!url.endsWith(id)) return send(response, 404, { error: "not found" });
     const video_url = `http://${headers.host}/fox.mp4`;
     return send(response, 200, looks++ === 0 ? { id, status: "processing" } : { id, status: "completed", video_url });
@@ -101,7 +106,7 @@ test("a generation that its service calls unclear rejects with unknown, id and a
 test("start, status, follow, download: from a prompt to a file", async () => {
   const { client, folder, posts, baseUrl, calls } = await createWorld(honest());
   const started = await client.start({ ...request, aspectRatio: "9:16" });
-  expect(started).toMatchObject({ isEarlier: false, remainingCredits: 90 });
+  expect(started).toMatchObject({ isEarlier: false, credits: 10, remainingCredits: 90 });
   const { id } = started;
   expect((await client.status(id)).status).toBe("processing");
   expect(await client.follow(id)).toMatchObject({
@@ -543,7 +548,9 @@ test("what was left is listed, and gone on with", async () => {
   expect((await failureOf(client.generations.list())).code).toBe("usage");
   const create = () => createClient({ baseUrl, apiKey, journal: join(folder, "journal.jsonl") });
   const { id, attempt } = await create().start(request);
-  expect(await create().generations.list()).toMatchObject([{ id, attempt, status: "processing", request }]);
+  expect(await create().generations.list()).toMatchObject([
+    { id, attempt, status: "processing", request, credits: 10 },
+  ]);
   expect(await create().generations.get(id)).toMatchObject({ attempt });
   expect(await create().generations.get("another")).toBeUndefined();
   expect(await create().generations.resume()).toEqual([{ id, attempt, file: undefined, error: undefined }]);

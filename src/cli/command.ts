@@ -43,7 +43,7 @@ export const setOption = () =>
   new Option("--set <field=value>", "another field of the request; may be repeated").argParser(collectValues);
 
 export const saveOption = (
-  description = "save the video to a file, a folder/, or - for stdout; names may contain {slug} {model} {id} {date} {n} (default: VIDGEN_OUTPUT, else the saved one)",
+  description = "save the video to a file, a folder/, or - for stdout; names may contain {slug} {model} {id} {date} {n} (default: VIDGEN_OUTPUT, else the saved setting)",
 ) => new Option("-o, --output <place>", description);
 
 export const infoJsonOption = () =>
@@ -67,11 +67,12 @@ export const localOption = (description = "use the local service") => new Option
 export const engineOption = () =>
   new Option(
     "--engine <spec>",
-    "make the videos with a provider or a server of your own, such as openrouter or wan-2.5=http://gpu-1:8091; implies --local (default: VIDGEN_ENGINE)",
+    "generate the videos with a provider or your own server, such as openrouter or wan-2.5=http://gpu-1:8091; implies --local (default: VIDGEN_ENGINE)",
   ).argParser(collectValues);
 
-export const baseUrlOption = (description = "the service's base URL (default: VIDGEN_BASE_URL, else the saved one)") =>
-  new Option("--base-url <url>", description);
+export const baseUrlOption = (
+  description = "the service's base URL (default: VIDGEN_BASE_URL, else the saved setting)",
+) => new Option("--base-url <url>", description);
 
 /** For a flag that may be repeated. */
 export function collectValues(value: string, earlier: string[] | undefined): string[] {

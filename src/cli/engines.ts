@@ -54,7 +54,10 @@ export function readEngineSettings(
 /** Throws `usage` for several keys, as an earlier version took them in one variable, and for what no header can hold. */
 function readEngineKey(name: string, text: string): string {
   if (/^https?:/.test(text))
-    throw usage(`${name} must be a key alone.`, "VIDGEN_ENGINE_KEY_<HOST> has the key of a server.");
+    throw usage(
+      `${name} must contain one key and nothing else.`,
+      "Set VIDGEN_ENGINE_KEY_<HOST> for the key of one server.",
+    );
   return checkApiKey(text, name);
 }
 
@@ -70,7 +73,10 @@ export function readCreditsPer(
       const model = text.slice(0, Math.max(at, 0));
       if (model === "") throw usage(`--credits-per must be model=number, such as wan-2.5=10, not "${text}".`);
       if (!served.has(model))
-        throw usage(`--credits-per ${text}: no engine serves ${model}.`, `They serve ${[...served].join(", ")}.`);
+        throw usage(
+          `--credits-per ${text}: no engine serves ${model}.`,
+          `The engines serve ${[...served].join(", ")}.`,
+        );
       return [model, readNumber(text.slice(at + 1), `--credits-per ${model}`, { most: Number.MAX_SAFE_INTEGER })];
     }),
   );

@@ -171,7 +171,7 @@ async function askImages(model: string, given: string[], { question }: Field, io
     const check = checkedBy(async (text) => {
       if (isEnough && text.trim() === "") return;
       for (const image of await readImages([...images, readPath(text, io)])) checkImage(image);
-    }, "Enter an http(s) URL or a file: PNG, JPEG or WebP, 20 MB in all.");
+    }, "Enter an http(s) URL or a file: PNG, JPEG or WebP, 20 MB in total.");
     const hint = isEnough ? `Enter: no more, at most ${max}` : `${min} to ${max}`;
     const answer = readPath(await askText(`${question} ${images.length + 1}? (${hint})`, check, io), io);
     if (answer === "") break;

@@ -206,12 +206,14 @@ function checkAnnounced(
   { engine, isStarting }: LocalOptions,
 ): void {
   const { engines = [], is_command = false } = announcement ?? {};
-  const where = `The local service already runs${is_command ? " inside another command" : ""}, at ${baseUrl}, with `;
+  const where = `The local service is already running${is_command ? " inside another command" : ""}, at ${baseUrl}, with `;
   const names = engines.map(({ name }) => name).join(", ") || "other engines";
   const own = wanted.map(({ models, name, upstreamModel }) => ({ models, id: idOf(name, upstreamModel) }));
   const theirs = engines.map(({ name, upstream_model, models }) => ({ models, id: idOf(name, upstream_model) }));
   const isSame = own.every(({ models }) => models.every((model) => idsFor(model, own) === idsFor(model, theirs)));
-  const way = is_command ? "Wait until that command has ended" : "Stop it first, or leave out --engine to use it";
+  const way = is_command
+    ? "Wait until that command has ended"
+    : "Stop that service first, or leave out --engine to use it";
   if (!isSame)
     throw usage(
       `${where}${names}, not with --engine ${engine.join(" ")}. Nothing was sent.`,
@@ -296,6 +298,6 @@ async function runHere({ engine, isStarting, onNote }: LocalOptions, io: Io): Pr
 /** The local service's credits are for tests: nobody can buy more. */
 export function explainLocalCredits(error: VidgenError): VidgenError {
   if (error.code !== "credits") return error;
-  const hint = "`vidgen serve --credits 1000` gives the local account more; they cost nothing.";
+  const hint = "`vidgen serve --credits 1000` gives the local account more credits; they are free.";
   return new VidgenError(error.code, error.message, { ...error, hint });
 }

@@ -1,4 +1,5 @@
 import { CommanderError, type CommandUnknownOpts } from "@commander-js/extra-typings";
+import { findSimilar } from "../client/models.ts";
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { flagWords } from "./command.ts";
@@ -55,7 +56,8 @@ function explainUsageError({ code, message }: CommanderError, program: CommandUn
   // commander leaves there what it could not parse, after the arguments.
   const words = command.args;
   if (code === "commander.excessArguments" && command.name() === "generate")
-    return usage("Too many words.", `Quote the prompt: ${generateLine(words, flagWords(command, command.opts()))}`);
+    return usage("Too many arguments.", `Quote the prompt: ${generateLine(words, flagWords(command, command.opts()))}`);
+  if (code === "commander.excessArguments" && isGroup(command)) return unknownSubcommand(command);
   // commander's own guess is on a line of its own, in parentheses.
   const [what = "", similar] = message.replace(/^error: /, "").split(/\n\((.*)\)$/);
   const longer = findLonger(code, command);
@@ -65,8 +67,27 @@ function explainUsageError({ code, message }: CommanderError, program: CommandUn
   const operands = end === -1 ? words : words.slice(0, end);
   // Several words, or one with a space, read as a prompt.
   const isPrompt = code === "commander.unknownCommand" && guess === undefined && /\s/.test(operands.join(" "));
-  const hint = isPrompt ? `To make a video of it: ${generateLine(operands, words.slice(operands.length))}` : help;
+  const hint = isPrompt
+    ? `To generate a video from this prompt: ${generateLine(operands, words.slice(operands.length))}`
+    : help;
   return usage(guess === undefined ? sentence : `${sentence} ${guess}`, hint);
+}
+
+/** Whether a command only holds others, such as `config`: commander runs its default one for any other word. */
+function isGroup({ commands, registeredArguments }: CommandUnknownOpts): boolean {
+  return commands.length > 0 && registeredArguments.length === 0;
+}
+
+function unknownSubcommand(group: CommandUnknownOpts): VidgenError {
+  const [typed = ""] = group.args;
+  const names = group.commands.map((each) => each.name());
+  const similar = findSimilar(typed, names);
+  const guess = similar === undefined ? "" : ` Did you mean ${similar}?`;
+  const list = `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+  return usage(
+    `Unknown command '${typed}' of ${group.name()}.${guess}`,
+    `The commands of ${group.name()} are ${list}.`,
+  );
 }
 
 /** The command that was parsed last. */

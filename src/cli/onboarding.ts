@@ -15,7 +15,7 @@ export async function withService<Given extends Options>(given: Given, context: 
     { value: "login", name: "log in, with the base URL and the key of your account" },
     { value: "local", name: "a local preview: no account, no credits" },
   ];
-  if ((await askChoice("You are not logged in. What now?", choices, "login", io)) === "local") {
+  if ((await askChoice("You are not logged in. What do you want to do?", choices, "login", io)) === "local") {
     const { baseUrl: _, ...others } = given;
     return { ...others, local: true } as Given;
   }

@@ -128,8 +128,8 @@ export async function findEngineSetting(io: SettingsIo): Promise<string[] | unde
   const [place, other] = saved ? [configPath(io), saved.base_url] : ["The environment", VIDGEN_BASE_URL];
   if (other)
     throw usage(
-      `${place} names an engine, ${text}, and a service, ${other}.`,
-      "Choose one with --engine or --base-url.",
+      `${place} sets both an engine (${text}) and a base URL (${other}).`,
+      "Choose one for this command with --engine or --base-url; `vidgen config` shows where each is set.",
     );
   return text.split(/\s+/);
 }
@@ -143,11 +143,14 @@ export function hasConfig(io: PlaceIo): boolean {
   return Boolean(io.env.VIDGEN_HOME) || isAbsolute(configPath(io));
 }
 
-/** Saves a base URL and the key for its origin. Returns the file's path; throws `output` when it cannot be written. */
-export async function saveLogin(baseUrl: string, key: string, io: SettingsIo): Promise<string> {
-  const saved = await readSaved(io);
+/**
+ * Saves a base URL and the key for its origin. Removes a saved engine, because a base URL and an engine cannot both be saved. Returns the
+ * file's path and the removed engine; throws `output` when the file cannot be written.
+ */
+export async function saveLogin(baseUrl: string, key: string, io: SettingsIo) {
+  const { engine, ...saved } = await readSaved(io);
   const keys = { ...saved.keys, [new URL(baseUrl).origin]: key };
-  return writeSaved({ ...saved, base_url: baseUrl, keys }, io);
+  return { path: await writeSaved({ ...saved, base_url: baseUrl, keys }, io), engine };
 }
 
 /** The settings that `vidgen config` changes, by their names in the saved file. */
@@ -189,7 +192,7 @@ export async function readSaved(io: SettingsIo): Promise<Saved> {
     return (await loadSavedSchema()).parse(JSON.parse(Buffer.concat(chunks).toString("utf8")));
   } catch (error) {
     if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return {};
-    const reason = error instanceof SyntaxError ? "it is not JSON" : "it does not contain what vidgen saves there";
+    const reason = error instanceof SyntaxError ? "it is not JSON" : "it does not contain vidgen settings";
     if (systemCode(error) !== undefined) throw usage(`Cannot read ${path}: ${systemReason(error)}.`);
     throw usage(`Cannot use ${path}: ${reason}.`, "Fix or move it; vidgen does not change it.");
   }

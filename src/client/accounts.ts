@@ -69,8 +69,8 @@ export function createAccounts(api: Api, options: Pick<AskOptions, "signal">, cl
         schema: madeKey,
         patienceMs: 0,
         doubt: {
-          message: "The account may have been made all the same",
-          hint: `\`vidgen accounts list\` tells; \`vidgen accounts rotate ${name}\` gives it a new key.`,
+          message: "The account may have been created anyway",
+          hint: `\`vidgen accounts list\` shows it; \`vidgen accounts rotate ${name}\` gives it a new key.`,
         },
       }),
     addCredits: (name, amount, key) =>
@@ -79,8 +79,8 @@ export function createAccounts(api: Api, options: Pick<AskOptions, "signal">, cl
         schema: z.looseObject({ credits: z.number(), replayed: z.boolean() }),
         key,
         doubt: {
-          message: "The credits may have been changed all the same",
-          hint: `\`vidgen accounts credits ${name} ${amount} --idempotency-key ${key}\` changes them once, whether or not they were.`,
+          message: "The credits may have been changed anyway",
+          hint: `\`vidgen accounts credits ${name} ${amount} --idempotency-key ${key}\` is safe to run: it changes them only once.`,
         },
       }),
     setLimits: (name, limits) =>
@@ -93,8 +93,8 @@ export function createAccounts(api: Api, options: Pick<AskOptions, "signal">, cl
         body: { account: name },
         schema: z.extend(madeKey, { revoked: z.number() }),
         doubt: {
-          message: "The keys of the account may have been replaced all the same",
-          hint: `\`vidgen accounts rotate ${name}\` again gives it a new one.`,
+          message: "The keys of the account may have been replaced anyway",
+          hint: `\`vidgen accounts rotate ${name}\` replaces them again and prints the new key.`,
         },
       }),
     revoke: (revoke) => ask("/revoke", { body: { revoke }, schema: z.looseObject({ revoked: z.number() }) }),
@@ -109,13 +109,15 @@ function noAnswer(failure: string, reply: Reply | undefined, doubt: Asking<unkno
 function refused(reply: Reply): VidgenError {
   const error = refusal(reply);
   if (error.code === "auth")
-    return error.with({ hint: "Accounts are for the owner of the service: use the key of its account `local`." });
+    return error.with({
+      hint: "Only the owner of the service can manage accounts: use the key of the account `local`.",
+    });
   return reply.json === undefined || reply.status === 405 ? notServed(reply) : error;
 }
 
 /** Another service may answer anything here. */
 function notServed({ status }: Reply): VidgenError {
-  return new VidgenError("rejected", "This service has no accounts to manage: only `vidgen serve` has.", {
+  return new VidgenError("rejected", "This service has no accounts to manage: only `vidgen serve` has them.", {
     httpStatus: status,
     hint: "`vidgen accounts --local` is for the service on this machine.",
   });

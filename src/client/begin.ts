@@ -79,7 +79,7 @@ type BeginIo = Pick<Io, "date" | "now" | "sleep" | "uuid">;
 const pollMs = 250;
 const longestWaitMs = 15 * 60_000;
 const waitingNote =
-  "Another process has started the same, or saves to the same file: waiting for its id, or its end. Until then nothing is sent.";
+  "Another process has started the same request or is saving to the same file. Waiting for it; nothing is sent meanwhile.";
 
 /**
  * Begins a start: chooses between an earlier attempt and a new one, takes its lease, claims the place, and writes down the intent. All of that
@@ -126,7 +126,7 @@ async function underLock<Result>(
   for (let looks = 1; ; looks++) {
     const begun = await journal.lock(({ confirm }) => work(confirm), signal);
     if (begun) return begun;
-    if (io.now() >= end) throw new VidgenError("pending", "Another process is starting the same. Nothing was sent.");
+    if (io.now() >= end) throw new VidgenError("pending", "Another process is still starting the same request. Nothing was sent.");
     if (looks === 2) onNote(waitingNote);
     await io.sleep(pollMs, signal);
   }

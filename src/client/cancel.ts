@@ -43,7 +43,7 @@ export async function cancel(
   const message =
     generation.status === "completed"
       ? "The generation has completed: nothing was cancelled."
-      : "This service cannot cancel: the generation goes on. Nothing was changed.";
+      : "This service cannot cancel generations. The generation continues, and nothing was changed.";
   throw new VidgenError("rejected", message, { id, httpStatus: reply?.status, hint });
 }
 

@@ -278,14 +278,14 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
   async function explainNotFound(error: VidgenError, id: string, entry: Entry | undefined): Promise<VidgenError> {
     if (error.code !== "not_found" || entry === undefined) return error;
     if (!isPaidBy(account, entry)) {
-      const message = `The service has no generation ${id} for this key (account ${account}); it was started with another one (account ${entry.account}).`;
-      const hint = "Nothing was changed: use the key that it was started with.";
+      const message = `The service has no generation ${id} for this key (account ${account}); it was started with another key (account ${entry.account}).`;
+      const hint = "Nothing was changed. Use the key that started the generation.";
       return new VidgenError("not_found", message, { id, httpStatus: error.httpStatus, hint });
     }
     if (!isOpen(entry)) return error;
     await record({ kind: "lost", id });
-    const message = `The service has accepted generation ${id}, and no longer knows it: it is lost.`;
-    const hint = `It was charged. \`vidgen wait ${id}\` asks again; the same command starts no other one without --again.`;
+    const message = `The service accepted generation ${id} but no longer knows it: the generation is lost.`;
+    const hint = `It was charged. \`vidgen wait ${id}\` asks the service again. The same command does not start another one unless you add --again.`;
     return new VidgenError("not_found", message, { id, httpStatus: error.httpStatus, hint });
   }
 
@@ -457,7 +457,7 @@ function explainUnclear(error: VidgenError, entry: Entry | undefined): VidgenErr
   const { attempt } = entry;
   return error.with({
     attempt,
-    hint: `\`vidgen list --dismiss ${attempt}\` closes the attempt, once that is settled.`,
+    hint: `\`vidgen list --dismiss ${attempt}\` closes the attempt once you have checked the account.`,
   });
 }
 

@@ -19,7 +19,7 @@ export function checkBaseUrl(text: string, source: string): string {
   const [endpoint] = /\/api\/(generate|generation-status)\/*$/.exec(url.pathname) ?? [];
   if (endpoint !== undefined)
     throw usage(
-      `${source} has the path of an endpoint at its end, which vidgen adds itself: ${text}`,
+      `${source} ends with the path of an endpoint, which vidgen adds itself: ${text}`,
       `Use ${url.href.slice(0, -endpoint.length)}.`,
     );
   return url.href.replace(/\/+$/, "");

@@ -124,7 +124,7 @@ async function fetchOnce(
     if (fault.mayBeVideo && isLengthKnown && response.status === 200) {
       if (have.wasUnknownFormat) {
         options.onNote(
-          `The downloaded file looks damaged (${reason}), also the second time. It is saved anyway: check whether it plays.`,
+          `The downloaded file looks damaged (${reason}), and so did a second download. It was saved anyway: check whether it plays.`,
         );
         return { kind: "whole" };
       }

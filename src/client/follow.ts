@@ -201,22 +201,22 @@ const failures: Readonly<Record<FailureCode, Failure>> = {
   unclear: {
     code: "unknown",
     message: (reason) => `The generation may have been charged: ${reason}.`,
-    hint: "Check the account at the engine's provider for it. It is not sent again by itself; --again starts, and pays for, another one.",
+    hint: "Check your account at the engine's provider. vidgen does not send it again by itself; --again starts another one, which is charged too.",
   },
   not_submitted: {
     code: "network",
     message: notCharged,
-    hint: "Start the engine or name another one: then the same command starts a new generation.",
+    hint: "Start the engine or choose another one, then run the same command: it starts a new generation.",
   },
   auth: {
     code: "auth",
     message: notCharged,
-    hint: "`vidgen doctor` says which variables with keys of engines are set.",
+    hint: "`vidgen doctor` shows which variables with engine keys are set.",
   },
   not_fetched: {
     code: "failed",
     message: (reason) => `The generation failed: ${reason}`,
-    hint: "The prompt is not the cause: look at the file where the engine keeps it. Another generation is charged.",
+    hint: "The prompt is not the cause: check the file at the engine. Another generation is charged again.",
   },
 };
 

@@ -78,7 +78,7 @@ function checkBytes(image: Uint8Array, before: number): { format: Format; bytes:
 
 function checkTotal(total: number, refuse: Refuse): void {
   if (total <= maxBytes) return;
-  throw refuse(`with it the images have ${formatBytes(total)}, and may have ${maxBytes / 1_000_000} MB in all`);
+  throw refuse(`the images would have ${formatBytes(total)} in total; the limit is ${maxBytes / 1_000_000} MB`);
 }
 
 function checkFormat(bytes: Buffer, refuse: Refuse): Format {

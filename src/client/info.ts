@@ -115,5 +115,5 @@ function infoError(cause: unknown, video: string): VidgenError {
   const saved = `The video is saved as ${video}, but its info file is not`;
   if (!isExistsError(cause)) return new VidgenError("output", `${saved}: ${path}: ${systemReason(cause)}.`, { cause });
   const hint = `Move ${path} away, or add --overwrite to replace both.`;
-  return new VidgenError("output", `${saved}: ${path} exists and is not about this generation.`, { hint, cause });
+  return new VidgenError("output", `${saved}: ${path} exists and belongs to another generation.`, { hint, cause });
 }

@@ -38,7 +38,7 @@ export async function openLines(path: string, flags: string, { disk, mode }: Ope
   // What makes this fail makes `open` fail, unless the file is new.
   const found = await disk.stat(path).catch(() => undefined);
   if (found && !found.isFile() && !found.isDirectory())
-    throw Object.assign(new Error(`${path} is no file`), { code: "ESPIPE" });
+    throw Object.assign(new Error(`${path} is not a regular file`), { code: "ESPIPE" });
   return disk.open(path, flags, mode);
 }
 

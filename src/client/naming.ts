@@ -87,7 +87,7 @@ const otherVideos = /\.(3gp|avi|flv|gif|mkv|mov|mpe?g|ogv|webm|webp|wmv)$/i;
 /** What to know about a place that has the extension of another format; `undefined` where there is nothing. */
 export function findExtensionNote(outputPath: string): string | undefined {
   const [extension] = otherVideos.exec(outputPath) ?? [];
-  return extension && `The service makes .mp4 files, and vidgen converts nothing: ${outputPath} would hold an .mp4.`;
+  return extension && `Videos are .mp4 files, and vidgen does not convert them: ${outputPath} has another extension.`;
 }
 
 /** What is wrong with the names in braces, after the name of the flag or column with the template. */

@@ -51,12 +51,16 @@ export async function pollUntilAnswered(
     if (result.kind === "refused") throw result.error;
     const waitMs = freeRetryMs(failures, clock.random(), result.retryAfterMs);
     if (result.isFinal || clock.now() + waitMs > end) {
-      throw new VidgenError("network", `No usable response from the service: ${result.reason}. Nothing was charged.`, {
-        id,
-        httpStatus: result.reply?.status,
-        headers: result.reply?.headers,
-        hint: doctorHint,
-      });
+      throw new VidgenError(
+        "network",
+        `No usable response from the service: ${result.reason}. Checking the status is free.`,
+        {
+          id,
+          httpStatus: result.reply?.status,
+          headers: result.reply?.headers,
+          hint: doctorHint,
+        },
+      );
     }
     onNote(`No usable response (${result.reason}); retrying in ${Math.ceil(waitMs / 1000)} s.`);
     await clock.sleep(waitMs, signal);

@@ -80,7 +80,7 @@ async function unlessForeign(end: End, { attempt, isForeign }: StartOptions): Pr
   const id = end.kind === "accepted" ? end.started.generation.id : end.error.id;
   if (id === undefined || end.kind === "unknown") return end;
   if (!(await isForeign(id).catch(() => false))) return end;
-  return unknownOutcome(`it named generation ${id}, which another request has started`, attempt);
+  return unknownOutcome(`its reply named generation ${id}, which another request started`, attempt);
 }
 
 /** What the second request says tells of the first one only when it gives its id. */
@@ -180,7 +180,7 @@ export function classify(reply: Reply, attempt: string, now: Date): SendOutcome 
   if (status >= 400 && status < 500 && status !== 408 && !(isNotNow(status) && started))
     return refusedOutcome(reply, id);
   if (id !== undefined)
-    return unknownOutcome(`${reason}, though with an id`, attempt, { httpStatus: status, headers, id });
+    return unknownOutcome(`${reason}, but the reply contains an id`, attempt, { httpStatus: status, headers, id });
   if (!isSuccess) return unknownOutcome(reason, attempt, { httpStatus: status, headers });
   if (reply.cut !== undefined) {
     const cut = `the response was cut off: ${describeFailure(reply.cut)}`;
@@ -196,7 +196,7 @@ function refusedOutcome(reply: Reply, id?: string): Final {
   const explained = error.hint === undefined ? error.with({ hint }) : error;
   if (id === undefined) return { kind: "refused", error: explained };
   const { code, message, httpStatus, headers } = explained;
-  const named = new VidgenError(code, `${message} It named generation ${id} all the same.`, {
+  const named = new VidgenError(code, `${message} The reply named generation ${id} anyway.`, {
     httpStatus,
     headers,
     id,
@@ -214,7 +214,7 @@ type UnknownDetails = { httpStatus?: number; headers?: Reply["headers"]; id?: st
 /** The outcome of a start that may have been charged. `id` is that of a generation which the answer named without accepting the start. */
 export function unknownOutcome(reason: string, attempt: string, details: UnknownDetails = {}): Final {
   const { httpStatus, headers, id } = details;
-  const named = id === undefined ? "" : ` It named generation ${id}.`;
+  const named = id === undefined ? "" : ` The reply named generation ${id}.`;
   const message = `The request was sent, but got no usable response: ${reason}. It may have been charged (attempt ${attempt}).${named}`;
   const fetches = id === undefined ? "`vidgen wait <id>` fetches it" : `\`vidgen wait ${id}\` fetches it`;
   const hint = `Check your account for it before retrying; ${fetches}. \`vidgen list --status unknown\` shows the attempt, which was not sent again.`;

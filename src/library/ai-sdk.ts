@@ -95,8 +95,8 @@ function toRequest(model: string, call: Call): { request: GenerationRequest; war
   const isLastFrame = ({ frameType }: { frameType: string }) => frameType === "last_frame";
   const warnings: Warning[] = [];
   const warn = (feature: string, details: string) => void warnings.push({ type: "unsupported", feature, details });
-  if (n > 1) warn("n", "one video is made for each call");
-  if (ratio === "adaptive") warn("aspectRatio", "the service has no adaptive ratio, and takes its own");
+  if (n > 1) warn("n", "each call generates one video");
+  if (ratio === "adaptive") warn("aspectRatio", "the service has no adaptive ratio, and uses its default");
   if (call.frameImages?.some(isLastFrame)) warn("frameImages", "the last frame is not sent");
   if (images.length < files.length) warn("inputReferences", "videos are not sent");
   return { request, warnings };

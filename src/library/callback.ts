@@ -35,7 +35,7 @@ export async function verifyCallback(request: CallbackRequest, secret: string): 
   if ("fault" in found)
     throw new VidgenError(found.httpStatus === 401 ? "auth" : "rejected", `Not a callback: ${found.fault}.`);
   const generation = asGeneration(parseJson(found.body));
-  if (!generation) throw new VidgenError("rejected", "Not a callback: it has no id or no status.");
+  if (!generation) throw new VidgenError("rejected", "Not a callback: its id or its status is missing.");
   return { ...toGeneration(generation), webhookId: String(found.webhookId) };
 }
 

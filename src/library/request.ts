@@ -35,7 +35,7 @@ export async function readRequest(request: GenerationRequest, onNote: (text: str
   const values: Record<string, string> = {};
   for (const [name, value] of Object.entries(given)) {
     const field = fieldsByName.get(name);
-    if (!field) throw usage(`There is no field ${name}; what else the service takes goes into extra.`);
+    if (!field) throw usage(`There is no field ${name}; put fields that only the service knows into extra.`);
     if (value === undefined) continue;
     const isNumber = field.takes === "number";
     if (typeof value !== (isNumber ? "number" : "string"))

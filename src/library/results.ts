@@ -25,6 +25,8 @@ export type Started = {
   attempt: string;
   /** Whether it was started by an earlier call, and nothing was sent by this one. */
   isEarlier: boolean;
+  /** What it cost in credits, where the service states that. */
+  credits: number | undefined;
   /** The credits of the account after the start, where the service tells them. */
   remainingCredits: number | undefined;
 };
@@ -56,6 +58,8 @@ export type StartRecord = {
   file: string | undefined;
   /** Why it was refused, is unknown, or failed. */
   reason: string | undefined;
+  /** What it cost in credits, where the service has stated that. */
+  credits: number | undefined;
   remainingCredits: number | undefined;
   /** In USD. */
   cost: number | undefined;
@@ -101,8 +105,9 @@ export function toRecord({
   request,
   file,
   reason,
+  credits,
   remaining_credits,
   cost,
 }: Entry): StartRecord {
-  return { attempt, id, at, status, request, file, reason, remainingCredits: remaining_credits, cost };
+  return { attempt, id, at, status, request, file, reason, credits, remainingCredits: remaining_credits, cost };
 }

@@ -13,8 +13,8 @@ export type ToolError = {
 /** What an agent can do, where the hint of the error names flags of other commands. */
 const hints: Partial<Record<ErrorCode, string>> = {
   unknown:
-    "The same call again sends nothing. Ask the user to check the account: get_video with the generation's id fetches it. If there is none, the user runs `vidgen list --dismiss <attempt>` with the attempt of the message, and the same call starts it anew. again: true starts a new one in any case; it is charged.",
-  not_found: "list_videos shows the ids of what was started on this computer.",
+    "Repeating the call sends nothing. Ask the user to check the account: if the generation is there, get_video with its id fetches it. If it is not, the user runs `vidgen list --dismiss <attempt>` with the attempt from the message, and the same call then starts a new one. again: true starts a new one in any case, and pays for it.",
+  not_found: "list_videos shows the ids of the generations that were started on this computer.",
   network: "Try again later; `vidgen doctor` diagnoses the problem.",
   auth: "A person must type `vidgen login`, or start the server with VIDGEN_API_KEY set. After a login this call works without a restart.",
 };
@@ -22,8 +22,8 @@ const hints: Partial<Record<ErrorCode, string>> = {
 /** The same where a generation has failed, and nothing was charged. */
 const endedHints: Partial<Record<ErrorCode, string>> = {
   network:
-    "Nothing was submitted, nothing was charged: once the engine can be reached, generate_video with the same request starts it anew.",
-  auth: "Nothing was submitted, nothing was charged. A person must set the engine's key and start this server again; then generate_video with the same request starts it anew.",
+    "Nothing was submitted, nothing was charged. Once the engine can be reached, call generate_video with the same arguments to start it again.",
+  auth: "Nothing was submitted, nothing was charged. A person must set the engine's key and restart this server. Then call generate_video with the same arguments to start it again.",
 };
 
 /** What an agent can do about an error. */

@@ -34,7 +34,7 @@ export async function openFolder(dir: string | undefined, { home }: Pick<Io, "ho
       throw usage(`The folder ${root} has braces in its name.`, "A person must choose another with --dir.");
     if (!isChosen)
       throw usage(
-        `The server was started in ${root}, which is no folder for videos.`,
+        `The server was started in ${root}, which is not a folder for videos.`,
         "A person must start it with a folder: `vidgen mcp --dir <folder>`.",
       );
   };
@@ -78,7 +78,7 @@ async function checkLinks(root: string, parts: string[]): Promise<void> {
     });
     if (!found) return;
     if (found.isSymbolicLink())
-      throw usage(`${path} is a link, which may lead out of the folder.`, "Give another path.");
+      throw usage(`${path} is a symbolic link, which may lead out of the folder.`, "Give another path.");
   }
 }
 

@@ -22,7 +22,7 @@ export async function* readMessages(
     parts = [];
     size = 0;
     const refusal = isTooLong
-      ? refusalOf(-32600, `The message is longer than ${maxBytes / 1_000_000} MB: it was not read.`)
+      ? refusalOf(-32600, `The message is longer than ${maxBytes / 1_000_000} MB and was not read.`)
       : check(line.toString());
     if (refusal) refuse(refusal);
     return refusal || /^\s*$/.test(line.toString("latin1", 0, 100)) ? undefined : line;
@@ -56,7 +56,7 @@ function check(line: string): Refusal | undefined {
   )
     return undefined;
   const id = isRecord(message) && isId(message.id) ? message.id : undefined;
-  return refusalOf(-32600, "The line is not a message of JSON-RPC 2.0.", id);
+  return refusalOf(-32600, "The line is not a JSON-RPC 2.0 message.", id);
 }
 
 function hasAnswer(message: Record<string, unknown>): boolean {

@@ -18,7 +18,7 @@ type ServeOptions = {
 };
 
 const instructions =
-  "Makes videos from prompts. generate_video costs credits and returns an id; get_video with wait_seconds: 50 tells when it is ready, and save_video saves it. Retried calls are not charged twice: a call that failed or timed out can be repeated as it was.";
+  "Generates videos from prompts. generate_video costs credits and returns an id; get_video with wait_seconds: 50 reports when the video is ready, and save_video saves it. Repeated calls are not charged twice: a call that failed or timed out can be repeated with the same arguments.";
 
 /**
  * Serves the Model Context Protocol on stdin and stdout until stdin ends or a signal comes; then a start request that is out gets up to

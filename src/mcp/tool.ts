@@ -50,7 +50,10 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
       const faults = parsed.error.issues.map(({ path, message }) =>
         [path.join("."), message].filter(Boolean).join(": "),
       );
-      throw usage(`The arguments are wrong: ${faults.join("; ")}.`, "Nothing was done: call it again with others.");
+      throw usage(
+        `The arguments are invalid: ${faults.join("; ")}.`,
+        "Nothing was done: call the tool again with other arguments.",
+      );
     },
   };
 }

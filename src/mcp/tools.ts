@@ -31,17 +31,20 @@ function generateTool({ start, folder, onNote }: ToolOptions, io: Io): Tool {
   return defineTool({
     name: "generate_video",
     description:
-      "Starts a video generation, which costs credits, and returns its id at once; get_video tells when it is ready, in 1 to 3 minutes. The same arguments within 24 hours return the same generation and cost nothing, so a call that timed out can be repeated safely. again: true pays for a new one each time: never repeat such a call before list_videos shows that it has started nothing.",
+      "Starts a video generation, which costs credits, and returns its id at once. It takes 1 to 3 minutes; get_video reports when it is ready. The same arguments within 24 hours return the same generation and cost nothing, so it is safe to repeat a call that timed out. again: true pays for a new generation each time: repeat such a call only after list_videos shows that it started nothing.",
     input: z.strictObject({
       ...fieldArguments(),
-      again: z.boolean().optional().describe("true pays for another generation of the same arguments."),
+      again: z
+        .boolean()
+        .optional()
+        .describe("true starts another generation with the same arguments, and pays for it."),
     }),
     output: z.object({
       id: z.string(),
       status: z.string(),
       model: z.string(),
-      resumed: z.boolean().describe("Whether an earlier call has started it: nothing was charged now."),
-      remaining_credits: credits.describe("The credits left after its start, where the service tells."),
+      resumed: z.boolean().describe("Whether an earlier call started it; if so, nothing was charged now."),
+      remaining_credits: credits.describe("The credits left after its start, if the service states them."),
       note,
     }),
     isReadOnly: false,
@@ -54,9 +57,10 @@ function generateTool({ start, folder, onNote }: ToolOptions, io: Io): Tool {
       const request = toRequest({ ...input, images: await readChecked(files, onNote) });
       const { session, started_at, ...started } = await start(request, { again, cancelled: signal });
       const age = formatAge({ at: started_at }, io);
-      const next = started.status === "completed" ? "save_video saves it." : "get_video tells when it is ready.";
+      const next =
+        started.status === "completed" ? "Call save_video to save it." : "Call get_video to see when it is ready.";
       const note = started.resumed
-        ? `The same call started it ${age} ago: nothing was charged now. ${next} again: true pays for a new one.`
+        ? `The same call started it ${age} ago: nothing was charged now. ${next} again: true starts a new one, and pays for it.`
         : next;
       return { ...started, note };
     },
@@ -110,7 +114,7 @@ function listTool({ services }: ToolOptions, io: Io): Tool {
   return defineTool({
     name: "list_videos",
     description:
-      "Lists the generations that were started on this computer, newest first, by any program. One with status unknown was sent and got no answer: it may have been charged.",
+      "Lists the generations that were started on this computer, newest first, by any program. Status unknown means that the request was sent but got no usable response: it may have been charged.",
     input: z.strictObject({
       limit: z.number().int().min(1).max(200).optional().describe("20 by default."),
       status: z.enum(statuses).optional(),
@@ -118,7 +122,7 @@ function listTool({ services }: ToolOptions, io: Io): Tool {
     output: z.object({
       videos: z.array(
         z.object({
-          id: z.string().nullable().describe("null when the service never told it."),
+          id: z.string().nullable().describe("null if the service never returned one."),
           attempt: z.string(),
           status: z.string(),
           model: z.string(),
@@ -153,7 +157,7 @@ function listTool({ services }: ToolOptions, io: Io): Tool {
 function modelsTool(io: Io): Tool {
   return defineTool({
     name: "list_models",
-    description: "Lists the models and what each is good at. The service may have others, which are accepted too.",
+    description: "Lists the models and what each is good at. Other models that the service has are accepted too.",
     input: z.strictObject({}),
     output: z.object({
       models: z.array(
@@ -161,7 +165,7 @@ function modelsTool(io: Io): Tool {
           id: z.string(),
           characteristic: z.string(),
           default: z.boolean(),
-          images: z.object({ min: z.number(), max: z.number() }).nullable().describe("How many it needs."),
+          images: z.object({ min: z.number(), max: z.number() }).nullable().describe("How many images it needs."),
         }),
       ),
     }),
@@ -179,7 +183,7 @@ function creditsTool({ services, local, baseUrl }: ToolOptions, io: Io): Tool {
   return defineTool({
     name: "get_credits",
     description:
-      "Tells how many credits were left after the last start: the service tells it at a start alone. Costs nothing.",
+      "Returns how many credits were left after the last start; the service states the balance only at a start. Costs nothing.",
     input: z.strictObject({}),
     output: z.object({ remaining_credits: credits, told_at: z.string().nullable(), note: z.string() }),
     isReadOnly: true,
@@ -194,7 +198,7 @@ function creditsTool({ services, local, baseUrl }: ToolOptions, io: Io): Tool {
         return {
           remaining_credits: null,
           told_at: null,
-          note: "No start on this computer was told: the next one may be.",
+          note: "The service has stated no balance at a start on this computer yet.",
         };
       return {
         remaining_credits: found.remaining_credits,

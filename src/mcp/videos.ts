@@ -32,21 +32,26 @@ function getTool(options: ToolOptions, io: Io): Tool {
   return defineTool({
     name: "get_video",
     description:
-      "Tells the status of a generation, and its URLs when it is completed. With wait_seconds it waits for the end at most so long; one that still runs then is no error: call it again. Costs nothing.",
+      "Returns the status of a generation, and its URLs once it is completed. With wait_seconds it waits at most that long for the generation to end; if it is still running then, that is not an error: call get_video again. Costs nothing.",
     input: z.strictObject({
       id: idField,
-      wait_seconds: z.number().min(0).max(maxWaitSeconds).optional().describe("0 by default: one look."),
+      wait_seconds: z
+        .number()
+        .min(0)
+        .max(maxWaitSeconds)
+        .optional()
+        .describe("Default: 0, which returns the current status at once."),
     }),
     output: z.object({
       id: z.string(),
       status: z
         .string()
         .describe(
-          "processing, completed, failed, unknown (it may have been charged, and nobody can say whether there is a video), or another word of the service, which is still running.",
+          "processing, completed, failed, unknown (it may have been charged, and it is unclear whether there is a video), or another status of the service, which means that it is still running.",
         ),
       video_url: z.string().nullable(),
       thumbnail_url: z.string().nullable(),
-      error: z.string().nullable().describe("Why it failed, or is unknown."),
+      error: z.string().nullable().describe("Why it failed, or why its outcome is unknown."),
       note: z.string().describe("What to do next."),
     }),
     isReadOnly: true,
@@ -67,10 +72,13 @@ function getTool(options: ToolOptions, io: Io): Tool {
 
 function noteOf(status: string, { hint = "", session }: { hint: string | undefined; session: Session }): string {
   if (status === "unknown")
-    return "It may have been charged: tell the person, who can look at the account of the engine's provider. The same call starts nothing; again: true starts, and pays for, another one.";
+    return "It may have been charged: ask the user to check the account at the engine's provider. The same call starts nothing; again: true starts another one, and pays for it.";
   if (status === "failed") return `It cannot be saved. ${hint}`.trim();
-  if (status !== "completed") return `Still running: call get_video again, with wait_seconds up to ${maxWaitSeconds}.`;
-  return session.isInProcess() ? "save_video saves it; the URLs end with this server." : "save_video saves it.";
+  if (status !== "completed")
+    return `It is still running: call get_video again, with wait_seconds up to ${maxWaitSeconds}.`;
+  return session.isInProcess()
+    ? "Call save_video to save it; the URLs work only while this server runs."
+    : "Call save_video to save it.";
 }
 
 type Waiting = { session: Session; ageMs: number; waitMs: number; call: Call };
@@ -106,14 +114,14 @@ async function waitFor(id: string, { session, ageMs, waitMs, call }: Waiting, io
 function saveTool(options: ToolOptions, io: Io): Tool {
   return defineTool({
     name: "save_video",
-    description: `Saves the video of a generation to a file, once it is completed; waits for that at most ${maxWaitSeconds} s. Never replaces a file, and saves nowhere but inside the server's folder. Costs nothing.`,
+    description: `Saves the video of a generation to a file, once it is completed; waits at most ${maxWaitSeconds} s for that. Never replaces a file, and saves only inside the server's folder. Costs nothing.`,
     input: z.strictObject({
       id: idField,
       path: z
         .string()
         .optional()
         .describe(
-          'Relative to the server\'s folder, such as "clips/fox.mp4", or a folder, such as "clips/". By default a name from the prompt.',
+          'Relative to the server\'s folder, such as "clips/fox.mp4", or a folder, such as "clips/". Default: a name made from the prompt.',
         ),
     }),
     output: z.object({
@@ -129,7 +137,7 @@ function saveTool(options: ToolOptions, io: Io): Tool {
       const { session } = await find(id, options, io);
       const { client } = session;
       const saved = await client.findSaved(id, outputPath).catch(() => undefined);
-      if (saved !== undefined) return await describe(id, saved, "It was saved there before.");
+      if (saved !== undefined) return await describe(id, saved, "It was already saved there.");
       const overdue = new VidgenError("pending", "Still running.", { id });
       const limit = io.limit(maxWaitSeconds * 1000, call.signal, overdue);
       const begin = io.now();
@@ -142,10 +150,13 @@ function saveTool(options: ToolOptions, io: Io): Tool {
       const target = await client.claim(outputPath, { id, resume: true, signal: limit.signal });
       try {
         const { file } = await client.download(id, target, { signal: limit.signal, onState });
-        return await describe(id, file, "It is complete.");
+        return await describe(id, file, "The video is saved.");
       } catch (error) {
         if (error !== overdue) throw error;
-        const what = status === "completed" ? "The download goes on where it stopped" : "It still runs";
+        const what =
+          status === "completed"
+            ? "The download is not finished; it will resume where it stopped"
+            : "It is still running";
         return { id, status, file: null, bytes: null, note: `${what}: call save_video again.` };
       } finally {
         limit.clear();

@@ -41,7 +41,7 @@ export async function readAnnouncement(folder: string): Promise<Announcement | u
     if (code === "ENOENT") return undefined;
     const reason = code === undefined ? "it is damaged" : systemReason(cause);
     throw new VidgenError("output", `Cannot read ${path}: ${reason}. The file was not changed.`, {
-      hint: "It holds the local service's API key. Fix or move it: without it, a new API key and webhook secret are made.",
+      hint: "It contains the local service's API key. Fix or move the file: without it, the service creates a new API key and webhook secret.",
       cause,
     });
   }

@@ -2,18 +2,24 @@ import { randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { access, type FileHandle, link, open, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import type { Io } from "../io.ts";
+import { errorText } from "../client/schema.ts";
+import { systemReason, VidgenError } from "../errors.ts";
+import type { HttpResponse, Io } from "../io.ts";
 import { acquireFolder, readAnnouncement } from "./announcement.ts";
 import { type ApiContext, refuse, streamResponse } from "./api/message.ts";
 import { openStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
 import { syncFolder } from "./store/sync.ts";
+import { isUnavailable } from "./trouble.ts";
 
 /** POST /backup: a consistent copy of the embedded database, for the service's owner. */
 export function createBackupRoute({ backup }: Pick<Store, "backup">): (c: ApiContext) => Promise<Response> {
   return async (c) => {
-    if (!backup) throw refuse(409, "not_embedded", "this service has a database of its own: use pg_dump");
-    const { size, fd } = await backup();
+    if (!backup) throw refuse(409, "not_embedded", "this service uses its own PostgreSQL database: use pg_dump");
+    const { size, fd } = await backup().catch((error) => {
+      if (!isUnavailable(error)) throw error;
+      throw refuse(503, "unavailable", `the running service could not copy its database: ${error.message}`);
+    });
     const headers = { "Content-Type": "application/vnd.sqlite3", "Content-Length": String(size) };
     return streamResponse(createReadStream("", { fd }), { status: 200, headers }, c.env.outgoing);
   };
@@ -27,8 +33,8 @@ export async function saveBackup(folder: string, file: string, io: Io): Promise<
   await access(join(folder, "service.db"));
   const temporary = join(dirname(file), `.vidgen-${randomBytes(4).toString("hex")}.part`);
   try {
-    const saved = await open(temporary, "wx", 0o600);
-    const size = await copyDatabase(folder, saved, io).finally(() => saved.close());
+    const saved = await open(temporary, "wx", 0o600).catch((cause) => Promise.reject(writeError(file, cause)));
+    const size = await copyDatabase(folder, { saved, file }, io).finally(() => saved.close());
     // Never over a file that exists.
     await link(temporary, file);
     await syncFolder(dirname(file));
@@ -38,15 +44,18 @@ export async function saveBackup(folder: string, file: string, io: Io): Promise<
   }
 }
 
+/** The partial file of a copy, and the name that it gets once it is complete. */
+type Target = { saved: FileHandle; file: string };
+
 /** Resolves with the number of bytes once they are durable. */
-async function copyDatabase(folder: string, saved: FileHandle, io: Io): Promise<number> {
+async function copyDatabase(folder: string, target: Target, io: Io): Promise<number> {
   const acquired = await acquireFolder(folder, io);
-  if (acquired.kind === "held") return copyRunning(folder, saved, io);
+  if (acquired.kind === "held") return copyRunning(folder, target, io);
   try {
     const store = await openStore(join(folder, "service.db"));
     try {
       const copy = await store.backup?.();
-      return await write(saved, copy ? createReadStream("", { fd: copy.fd }) : []);
+      return await write(target, copy ? createReadStream("", { fd: copy.fd }) : []);
     } finally {
       await store.close();
     }
@@ -55,19 +64,42 @@ async function copyDatabase(folder: string, saved: FileHandle, io: Io): Promise<
   }
 }
 
-async function copyRunning(folder: string, saved: FileHandle, { fetch, signal }: Io): Promise<number> {
+async function copyRunning(folder: string, target: Target, { fetch, signal }: Io): Promise<number> {
   const { base_url, api_key } = (await readAnnouncement(folder)) ?? {};
   if (base_url === undefined) throw new Error("the running service does not respond yet; try again");
   const headers = { Authorization: `Bearer ${api_key}` };
   const reply = await fetch(`${base_url}/backup`, { method: "POST", headers, signal });
-  if (reply.status !== 200 || !reply.body) throw new Error(`the running service refused: HTTP ${reply.status}`);
-  const size = await write(saved, reply.body);
-  if (String(size) !== reply.headers.get("Content-Length")) throw new Error("the running service broke off");
+  if (reply.status !== 200 || !reply.body) throw new Error(await refusalOf(reply));
+  const size = await write(target, reply.body);
+  if (String(size) !== reply.headers.get("Content-Length"))
+    throw new Error("the running service closed the connection before the copy was complete");
   return size;
 }
 
-async function write(saved: FileHandle, bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<number> {
-  for await (const chunk of bytes) await saved.writeFile(chunk);
-  await saved.sync();
+/** The service's own words, such as that its disk is full. */
+async function refusalOf(reply: HttpResponse): Promise<string> {
+  const said = await reply
+    .text()
+    .then(JSON.parse)
+    .then(errorText)
+    .catch(() => undefined);
+  return said ?? `the running service refused: HTTP ${reply.status}`;
+}
+
+async function write(
+  { saved, file }: Target,
+  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+): Promise<number> {
+  const rethrow = (cause: unknown) => Promise.reject(writeError(file, cause));
+  for await (const chunk of bytes) await saved.writeFile(chunk).catch(rethrow);
+  await saved.sync().catch(rethrow);
   return (await saved.stat()).size;
+}
+
+function writeError(file: string, cause: unknown): VidgenError {
+  const reason = systemReason(cause, { ENOENT: "the folder does not exist" });
+  return new VidgenError("output", `Cannot write ${file}: ${reason}. Nothing was copied.`, {
+    hint: "Free up disk space, or choose another file.",
+    cause,
+  });
 }

@@ -38,8 +38,8 @@ const secondsBuckets = [1, 5, 15, 30, 60, 120, 300, 600, 1_200, 3_600, 14_400, 8
 /** These gauges of prom-client have the ending of a counter, which promtool refuses. */
 const misnamed = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
 
-const ofProcess = "by this process since it began";
-const ofDatabase = "in the database, the same from each of its processes";
+const ofProcess = "by this process since it started";
+const ofDatabase = "in the database; each process reports the same value";
 
 export function createMetrics({ store, queue, engines, clock }: MetricsOptions): Metrics {
   const registry = new Registry();
@@ -53,10 +53,10 @@ export function createMetrics({ store, queue, engines, clock }: MetricsOptions):
 
   const starts = count("vidgen_starts_total", "Generations started", "model");
   const charged = count("vidgen_credits_charged_total", "Credits taken for starts");
-  const returned = count("vidgen_credits_returned_total", "Credits given back for generations that failed");
+  const returned = count("vidgen_credits_returned_total", "Credits returned for generations that failed");
   const submitted = count(
     "vidgen_engine_creates_total",
-    "Creates sent to engines, by what came of them",
+    "Create requests sent to engines, by outcome",
     "engine",
     "outcome",
   );
@@ -64,16 +64,20 @@ export function createMetrics({ store, queue, engines, clock }: MetricsOptions):
   const attempts = count("vidgen_callback_attempts_total", "Attempts to deliver callbacks, by outcome", "outcome");
   const seconds = new Histogram({
     name: "vidgen_generation_duration_seconds",
-    help: `Time from start to end of generations that were ended ${ofProcess}.`,
+    help: `Time from start to end of the generations that ended ${ofProcess}.`,
     labelNames: ["model", "status"],
     buckets: secondsBuckets,
     registers,
   });
   const up = show("vidgen_engine_up", "Whether this process can use an engine for a model now", "engine", "model");
-  const isThere = show("vidgen_database_up", "Whether this process could read what waits in the database");
-  const length = show("vidgen_queue_length", `Generations that nobody makes yet, ${ofDatabase}`, "model");
-  const age = show("vidgen_queue_oldest_age_seconds", `Age of the oldest one of them, ${ofDatabase}`, "model");
-  const pending = show("vidgen_callbacks_waiting", `Callbacks that are to be delivered, ${ofDatabase}`);
+  const isThere = show("vidgen_database_up", "Whether this process could read the queue in the database");
+  const length = show("vidgen_queue_length", `Generations that wait for an engine, ${ofDatabase}`, "model");
+  const age = show(
+    "vidgen_queue_oldest_age_seconds",
+    `Age of the oldest generation that waits for an engine, ${ofDatabase}`,
+    "model",
+  );
+  const pending = show("vidgen_callbacks_waiting", `Callbacks that wait for delivery, ${ofDatabase}`);
 
   const used = engines.filter(({ concurrency }) => concurrency > 0);
   const models = [...new Set(engines.flatMap((engine) => engine.models))];

@@ -26,7 +26,7 @@ export function createRetention({ keep, store, videos, clock, onTrouble }: Reten
   const { recordsMs = Number.POSITIVE_INFINITY } = keep;
   // A record must not go before its video: nothing would know of the file then.
   const videosMs = Math.min(keep.videosMs ?? Number.POSITIVE_INFINITY, recordsMs);
-  const outage = createOutageReporter("What is older than --keep could not be removed", onTrouble);
+  const outage = createOutageReporter("Generations older than --keep could not be removed", onTrouble);
   const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
   /** Where the round goes on: one goes once through all that is there, and passes over what cannot be removed. */
   let last: Completed | undefined;
@@ -39,7 +39,7 @@ export function createRetention({ keep, store, videos, clock, onTrouble }: Reten
       await removeMedia(videos, media);
     } catch (error) {
       if (isUnavailable(error)) throw error;
-      const what = `The video of the generation ${id} could not be removed; the others are, and it is tried again every hour`;
+      const what = `The video of the generation ${id} could not be removed; the service tries again every hour`;
       if (!isTold) onTrouble(what, error);
       [isTold, isStuck] = [true, true];
       return;

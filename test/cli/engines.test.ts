@@ -120,7 +120,7 @@ test("a serve with other engines is said, and nothing is started there; one with
   const refused = await machine.vidgen(...fox, ...engine);
   expect(refused).toMatchObject({
     code: 2,
-    stderr: expect.stringMatching(/already runs, at .* with preview, not with --engine/),
+    stderr: expect.stringMatching(/already running, at .* with preview, not with --engine/),
   });
   expect([fake.creates, existsSync(join(machine.folder, "a.mp4"))]).toEqual([[], false]);
   previews.child.kill("SIGTERM");

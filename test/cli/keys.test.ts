@@ -254,7 +254,7 @@ test("so in a batch: its rows, its results and its status; and no row is paid fo
     expect([flags, (await run(...saving, ...flags)).code]).toEqual([flags, 4]);
   expect((await run(...saving, "--dry-run")).code).toBe(0);
   cells = cells.replace("a hare", "another hare");
-  expect(await run(...saving)).toMatchObject({ code: 2, stderr: expect.stringContaining("asks for something else") });
+  expect(await run(...saving)).toMatchObject({ code: 2, stderr: expect.stringContaining("is a different request") });
   expect(starts()).toBe(3);
   for (const flags of [[], ["--json"]]) {
     const told = ["batch", "status", `${place}/shots.jsonl`, ...flags];

@@ -69,7 +69,7 @@ test("what the workflow has no place for fails, with nothing submitted", async (
   const { code, stderr } = await generate("--duration", "9");
   expect([code, fake.runs]).toEqual([4, []]);
   expect(stderr).toContain(
-    "the workflow has no {{duration}}: put it in, or leave that out of the request; nothing was submitted",
+    "the workflow has no {{duration}}: add it to the workflow, or leave that field out of the request; nothing was submitted",
   );
 });
 

@@ -157,7 +157,7 @@ describe("when it is unclear whether the provider makes a video", () => {
     const { world, generate, sent } = await createUnclear(reply);
     const first = await generate();
     expect(first).toMatchObject({ code: 6, stdout: "" });
-    expect(first.stderr).toMatch(/may have been charged: it is unclear whether https:\S+ makes this video \(.+\)/);
+    expect(first.stderr).toMatch(/may have been charged: it is unclear whether https:\S+ generates this video \(.+\)/);
     expect(first.stderr).not.toMatch(/Try another|Resume with/);
     const [, id = ""] = first.stderr.match(/Started (\S+)/) ?? [];
     const [, attempt = ""] = first.stderr.match(/vidgen list --dismiss (\S+?)`/) ?? [];
@@ -167,7 +167,7 @@ describe("when it is unclear whether the provider makes a video", () => {
         ...["--engine", "openrouter", ...flags],
       );
       expect(again).toMatchObject({ code: 6, stdout: "" });
-      for (const named of [id, attempt, "api makes this video (", "Nothing was sent now"])
+      for (const named of [id, attempt, "api generates this video (", "Nothing was sent now"])
         expect(again.stderr).toContain(named);
     }
     expect(await world.vidgen("wait", id, "--engine", "openrouter")).toMatchObject({ code: 6 });
@@ -243,7 +243,7 @@ describe("when it is unclear whether the provider makes a video", () => {
     const told = await agent.call("get_video", { id, wait_seconds: 50 });
     expect(told.value).toMatchObject({
       status: "unknown",
-      error: expect.stringContaining("it is unclear whether https://openrouter.ai/api makes this video"),
+      error: expect.stringContaining("it is unclear whether https://openrouter.ai/api generates this video"),
       note: expect.stringMatching(/may have been charged.*again: true/),
     });
     expect(await agent.call("save_video", { id })).toMatchObject({ isError: true });
@@ -281,7 +281,7 @@ describe("when the provider cannot be used", () => {
     expect(first.stderr).toContain(
       `The generation failed: ${address} cannot be used: ECONNREFUSED; nothing was submitted. Nothing was charged.`,
     );
-    expect(first.stderr).toContain("the same command starts a new generation");
+    expect(first.stderr).toContain("run the same command: it starts a new generation");
     expect(first.stderr).not.toMatch(/another prompt|Resume with/i);
     const [, id = ""] = first.stderr.match(/Started (\S+)/) ?? [];
     for (const ids of [[id], [id, "last"]])
@@ -348,10 +348,10 @@ describe("when the provider cannot be used", () => {
     expect(told.value).toMatchObject({
       status: "failed",
       error: `${address} cannot be used: ECONNREFUSED; nothing was submitted`,
-      note: expect.stringMatching(/nothing was charged.*starts it anew/),
+      note: expect.stringMatching(/nothing was charged.*to start it again/),
     });
     const saving = await agent.call("save_video", { id });
-    expect(saving).toMatchObject({ isError: true, text: expect.stringMatching(/"network".*starts it anew/) });
+    expect(saving).toMatchObject({ isError: true, text: expect.stringMatching(/"network".*to start it again/) });
     away.is = false;
     const { value } = await agent.call("generate_video", fox);
     expect([value.id === id, await agent.leave(), fake.creates.length <= 1]).toEqual([false, 0, true]);
@@ -373,7 +373,7 @@ describe("a video that the provider has made", () => {
     const first = await generate("--engine", "openrouter", "--timeout", "10m");
     expect(first).toMatchObject({ code: 5, stderr: expect.stringContaining("Resume with: vidgen wait") });
     expect(first.stderr).toMatch(
-      new RegExp(`api has made a video that cannot be fetched from ${address}: .+\\. Retrying\\.`),
+      new RegExp(`api generated a video that cannot be downloaded yet from ${address}: .+\\. Retrying\\.`),
     );
     isAway = false;
     const again = await world.vidgen("wait", "last", "--engine", "openrouter", "-o", join(world.folder, "fox.mp4"));
@@ -446,9 +446,9 @@ test("models <id> shows one with what is known of its price, and guesses a misty
   const { generate, world } = await createScene();
   const about = [
     "sora-2  flagship, cinematic quality",
-    "Length: as the service has it; with --local up to 60 s",
-    "Ratio: as the service has it, such as 16:9, 9:16, 1:1, 4:3, 3:4, 21:9",
-    "Price: free with --local; otherwise not known before the service has stated it\n",
+    "Length: depends on the service; with --local up to 60 s",
+    "Ratio: depends on the service, such as 16:9, 9:16, 1:1, 4:3, 3:4, 21:9",
+    "Price: free with --local; otherwise unknown until the service states one\n",
   ];
   expect((await world.vidgen("models", "sora-2")).stdout).toBe(about.join("\n"));
   await generate("--engine", "openrouter", "-d", "8");
@@ -461,7 +461,7 @@ test("models <id> shows one with what is known of its price, and guesses a misty
     await world.vidgen("generate", "a red fox", "-m", "veo-3.1", "--no-wait", ...argv);
   const { stdout } = await world.vidgen("models", "veo-3.1");
   expect(stdout.split("\n").slice(3)).toEqual([
-    "Price: free with --local, and as stated for earlier videos:",
+    "Price: free with --local; the service stated for earlier videos:",
     "  10 credits at api.video.example: generate_audio true",
     "  10 credits at api.video.example: 4 s",
     "  $0.40 with --engine: 8 s",
@@ -515,7 +515,7 @@ test("the previews of a batch are not its real videos", async () => {
   const place = ["-o", join(world.folder, "{n}.mp4"), "--input-format", "txt"];
   expect(await world.vidgen(...batch, ...place, "--local", "--timeout", "5s")).toMatchObject({ code: 5 });
   const stderr = expect.stringMatching(
-    /r\.jsonl has previews, such as that of row \S+, and real videos are asked for now/,
+    /r\.jsonl has previews, such as that of row \S+, but this command asks for real videos/,
   );
   expect(await world.vidgen(...batch, ...place, "--engine", "openrouter")).toMatchObject({ code: 2, stderr });
   expect(fake.creates).toEqual([]);
@@ -563,6 +563,9 @@ test("the key that is missing, and a flag that cannot be combined, are said befo
   expect([code, stderr]).toEqual([3, expect.stringContaining("OPENROUTER_API_KEY is not set")]);
   world.env.VIDGEN_ENGINE = "openrouter";
   world.env.VIDGEN_BASE_URL = "https://api.video.example";
-  expect(await generate()).toMatchObject({ code: 2, stderr: expect.stringMatching(/names an engine.*and a service/) });
+  expect(await generate()).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/sets both an engine.*and a base URL/),
+  });
   expect(fake.creates).toEqual([]);
 });

@@ -256,7 +256,7 @@ test.each([
 test("serve --link prints a fresh link to the page of the service that runs, and says why there is none", async () => {
   const machine = await createMachine();
   const link = () => machine.vidgen("serve", "--link");
-  expect(await link()).toMatchObject({ code: 2, stderr: expect.stringContaining("does not run") });
+  expect(await link()).toMatchObject({ code: 2, stderr: expect.stringContaining("is not running") });
   await serve(machine);
   const { code, stdout } = await link();
   expect([code, (await fetch(stdout.trim())).status]).toEqual([0, 200]);
@@ -264,7 +264,7 @@ test("serve --link prints a fresh link to the page of the service that runs, and
   await serve(without, "--no-page");
   expect(await without.vidgen("serve", "--link")).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining("has no page"),
+    stderr: expect.stringContaining("serves no page"),
   });
 });
 
@@ -272,7 +272,7 @@ test("serve warns that the page is not encrypted where other machines reach it",
   const run = (...flags: string[]) =>
     machine.run("serve", "--port", "0", "--media-port", "0", "--allow-remote", "--name", "gpu.example", ...flags);
   const machine = await createMachine();
-  const warning = "anyone with it sees the generations of all accounts";
+  const warning = "anyone who reads it can see the generations of all accounts";
   const withPage = run("--page");
   await withPage.said(warning);
   withPage.child.kill("SIGTERM");

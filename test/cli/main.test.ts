@@ -19,14 +19,30 @@ test.each([
     "See `vidgen completion --help`.",
   ],
   ["status a b", "Too many arguments for 'status'. Expected 1 argument but got 2.", "See `vidgen status --help`."],
-  ["generate a red fox", "Too many words.", 'Quote the prompt: vidgen generate "a red fox"'],
+  ["config foo", "Unknown command 'foo' of config.", "The commands of config are list, set and unset."],
+  [
+    "config unest",
+    "Unknown command 'unest' of config. Did you mean unset?",
+    "The commands of config are list, set and unset.",
+  ],
+  [
+    "accounts delete ci",
+    "Unknown command 'delete' of accounts.",
+    "The commands of accounts are list, create, credits, limit, rotate and revoke.",
+  ],
+  ["config list foo", "Too many arguments for 'list'. Expected 0 arguments but got 1.", "See `vidgen config --help`."],
+  ["generate a red fox", "Too many arguments.", 'Quote the prompt: vidgen generate "a red fox"'],
   [
     "generate a red fox, running -o fox.mp4 --local",
-    "Too many words.",
+    "Too many arguments.",
     'Quote the prompt: vidgen generate "a red fox, running" -o fox.mp4 --local',
   ],
-  ["a red fox", "Unknown command 'a'.", 'To make a video of it: vidgen generate "a red fox"'],
-  ["a $5 fox -m ray-3", "Unknown command 'a'.", "To make a video of it: vidgen generate 'a $5 fox' -m ray-3"],
+  ["a red fox", "Unknown command 'a'.", 'To generate a video from this prompt: vidgen generate "a red fox"'],
+  [
+    "a $5 fox -m ray-3",
+    "Unknown command 'a'.",
+    "To generate a video from this prompt: vidgen generate 'a $5 fox' -m ray-3",
+  ],
   ["list --limit 0", `--limit must be a whole number above 0, not "0".`, "See `vidgen list --help`."],
 ])("vidgen %s: what is wrong, and what to type next", async (line, message, hint) => {
   const world = await createWorld();

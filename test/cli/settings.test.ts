@@ -120,7 +120,7 @@ test("a saved key is for its origin and no other", async () => {
 
 test("two logins are both kept, and a logout forgets one", async () => {
   const world = await createWorld();
-  expect(await saveLogin(one, "key-1", world)).toBe(configPath(world));
+  expect(await saveLogin(one, "key-1", world)).toEqual({ path: configPath(world), engine: undefined });
   await saveLogin(two, "key-2", world);
   expect(await findBaseUrl(undefined, world)).toBe(two);
   expect([await apiKeyFor(one, world), await apiKeyFor(two, world)]).toEqual(["key-1", "key-2"]);

@@ -193,7 +193,7 @@ test.each<[string, number[], string]>([
   expect([...content]).toEqual(bytes);
   expect(requests).toHaveLength(2);
   expect(notes).toEqual([
-    `The downloaded file looks damaged (${odd}), also the second time. It is saved anyway: check whether it plays.`,
+    `The downloaded file looks damaged (${odd}), and so did a second download. It was saved anyway: check whether it plays.`,
   ]);
 });
 

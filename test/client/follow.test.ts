@@ -69,7 +69,7 @@ test.each([
 test.each([
   ["credits", "credits", "failed", /^The generation failed: HTTP 402$/, undefined],
   ["unclear", "unknown", "unknown", /^The generation may have been charged: HTTP 402\.$/, /--again starts/],
-  ["not_submitted", "network", "failed", /HTTP 402\. Nothing was charged\.$/, /same command starts a new/],
+  ["not_submitted", "network", "failed", /HTTP 402\. Nothing was charged\.$/, /run the same command: it starts a new/],
   ["auth", "auth", "failed", /HTTP 402\. Nothing was charged\.$/, /vidgen doctor/],
   ["not_fetched", "failed", "failed", /^The generation failed: HTTP 402$/, /^The prompt is not the cause/],
   ["toString", "failed", "failed", /^The generation failed: HTTP 402$/, /^Try another prompt/],

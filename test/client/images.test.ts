@@ -53,7 +53,7 @@ test("20 MB in all are sent, and not a byte more", async () => {
   expect(await readImages([half, half])).toHaveLength(2);
   await expect(readImages([half, more])).rejects.toMatchObject({
     code: "usage",
-    message: `Cannot read the image "${more}": with it the images have 20.1 MB, and may have 20 MB in all.`,
+    message: `Cannot read the image "${more}": the images would have 20.1 MB in total; the limit is 20 MB.`,
   });
 });
 

@@ -165,7 +165,7 @@ test("a video of another kind is kept, with a warning: it was paid for", async (
     code: 0,
     stdout: `${file}\n`,
     stderr: expect.stringContaining(
-      "The downloaded file looks damaged (it is not an .mp4), also the second time. It is saved anyway",
+      "The downloaded file looks damaged (it is not an .mp4), and so did a second download. It was saved anyway",
     ),
   });
   expect(Uint8Array.from(readFileSync(file))).toEqual(webm);

@@ -102,7 +102,7 @@ async function planOf(machine: Machine): Promise<string> {
     await batch.close();
     return batch.rows.map(({ state }) => state.kind).join();
   } catch (error) {
-    if (/cannot be read/.test(String(error))) return stopped;
+    if (/Cannot read line/.test(String(error))) return stopped;
     throw error;
   }
 }

@@ -223,7 +223,7 @@ test("save_video replaces nothing, and says so when the video still runs", async
   await call("get_video", { id, wait_seconds: 50 });
   const saved = await call("save_video", { id, path: "other.mp4" });
   expect(saved.value).toMatchObject({ status: "completed", file: join(world.folder, "other.mp4") });
-  expect((await call("save_video", { id, path: "other.mp4" })).value.note).toContain("before");
+  expect((await call("save_video", { id, path: "other.mp4" })).value.note).toContain("already saved");
   // Another video of the same size is not this one.
   const bytes = readFileSync(join(world.folder, "other.mp4"));
   writeFileSync(join(world.folder, "other.mp4"), bytes.fill("?", bytes.length - 1));

@@ -143,7 +143,7 @@ test("labels are models, engines and words: no id, prompt, account, key or error
   const helps = told.match(/^# HELP vidgen_.*$/gm) ?? [];
   expect(helps).toHaveLength(12);
   for (const help of helps)
-    expect(help).toMatch(/this process|in the database, the same from each of its processes\.$/);
+    expect(help).toMatch(/this process|in the database; each process reports the same value\.$/);
 });
 
 const page = readPage("metrics").text;

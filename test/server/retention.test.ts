@@ -83,7 +83,7 @@ test("while the videos cannot be reached their records stay, the owner hears of 
   await service.clock.sleep(2 * day);
   await retention.wake();
   await retention.wake();
-  expect(service.troubles).toEqual(["What is older than --keep could not be removed: Error: the store is away"]);
+  expect(service.troubles).toEqual(["Generations older than --keep could not be removed: Error: the store is away"]);
   expect((await service.status(id)).status).toBe(200);
   isAway = false;
   await retention.wake();
@@ -113,7 +113,7 @@ test("videos that cannot be removed keep no other one, the owner hears of the fi
   expect(await service.store.generation(fine)).toBeUndefined();
   expect(service.troubles).toHaveLength(1);
   expect(service.troubles[0]).toMatch(
-    /^The video of the generation [-\w]{36} could not be removed; the others are, and it is tried again every hour: Error: permission denied$/,
+    /^The video of the generation [-\w]{36} could not be removed; the service tries again every hour: Error: permission denied$/,
   );
   expect(tries).toBe(stuck.length);
   isStuck = false;

@@ -5,20 +5,24 @@ import { expect, onTestFinished, test } from "vitest";
 import { systemIo } from "../../src/cli/system.ts";
 import type { Io } from "../../src/io.ts";
 import { listen } from "../../src/server/api/listen.ts";
+import { saveBackup } from "../../src/server/backup.ts";
 import { openService } from "../../src/server/serve.ts";
 import { makeFolder } from "../folder.ts";
 import { fakeEngine } from "./service.ts";
 
+// Once for all tests: it listens to the signals of the process.
+const realIo = systemIo();
+
 /** The real world, in which a lease is refreshed after 20 ms instead of 10 s. */
 function quickIo(): Io {
-  const io = systemIo();
+  const io = realIo;
   return { ...io, limit: (ms, parent, reason) => io.limit(ms === 10_000 ? 20 : ms, parent, reason) };
 }
 
 type Options = Parameters<typeof openService>[0];
 
 /** A service on free ports of this machine, with what a test changes; closed with the test. */
-async function open(changes: Partial<Options> = {}, io: Io = systemIo()) {
+async function open(changes: Partial<Options> = {}, io: Io = realIo) {
   const options: Options = {
     folder: changes.folder ?? makeFolder(),
     engines: [fakeEngine()],
@@ -44,6 +48,21 @@ async function open(changes: Partial<Options> = {}, io: Io = systemIo()) {
     );
   return { ...service, start };
 }
+
+test("a backup that the running service cannot write says why", async () => {
+  const folder = makeFolder();
+  await open({ folder });
+  const { writeSync } = fs;
+  onTestFinished(() => void Object.assign(fs, { writeSync }));
+  fs.writeSync = () => {
+    throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
+  };
+  const copy = join(makeFolder(), "copy.db");
+  await expect(saveBackup(folder, copy, realIo)).rejects.toThrow(
+    "the running service could not copy its database: disk I/O error",
+  );
+  expect(fs.existsSync(copy)).toBe(false);
+});
 
 test("a request that a full disk fails is told to whoever runs the service, with its cause", async () => {
   const notes: string[] = [];
@@ -141,12 +160,12 @@ test("a service that was suspended, and whose folder another process has taken o
   signals.emit("woken up");
   await expect.poll(() => notes.join() + creates.join()).not.toBe("");
   expect(creates).toEqual([]);
-  expect(notes.join()).toMatch(/another may have taken over/);
+  expect(notes.join()).toMatch(/another process may have taken over/);
 });
 
 /** A port that nobody listens on. */
 async function freePort(): Promise<number> {
-  const { url, close } = await listen(async () => new Response(), { host: "127.0.0.1", port: 0 }, systemIo());
+  const { url, close } = await listen(async () => new Response(), { host: "127.0.0.1", port: 0 }, realIo);
   await close(0);
   return Number(new URL(url).port);
 }

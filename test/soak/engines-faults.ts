@@ -105,7 +105,7 @@ export const troubles: Record<string, TroubleMaker> = {
         server.forget();
       }
     },
-    excuse: /no longer knows this video's job|made this video, but it could not be downloaded from \S+: HTTP 404/,
+    excuse: /no longer knows this video's job|generated this video, but it could not be downloaded from \S+: HTTP 404/,
   }),
   "a failed job, as HTTP 4xx or 5xx where the kind does so": (random) => ({
     onPoll(server) {
@@ -130,7 +130,7 @@ export const troubles: Record<string, TroubleMaker> = {
           ? undefined
           : new Response('{"detail":"not yet"}', { status: random.pick([400, 404, 409, 422]) });
       },
-      ...(isForEver && { excuse: /made this video, but it could not be downloaded from \S+: HTTP 4/ }),
+      ...(isForEver && { excuse: /generated this video, but it could not be downloaded from \S+: HTTP 4/ }),
     };
   },
   "a video that is cut, stalls, half an .mp4, a page, empty, another one twice"(random, clock) {
@@ -144,7 +144,7 @@ export const troubles: Record<string, TroubleMaker> = {
         if (reply.status !== 200 || spoiled.add(call.request.url) > times) return reply;
         return spoil(reply, random, clock);
       },
-      ...(isForEver && { excuse: /made this video, but it could not be downloaded/ }),
+      ...(isForEver && { excuse: /generated this video, but it could not be downloaded/ }),
     };
   },
   "trouble with polls for minutes"(random, clock) {
@@ -163,7 +163,7 @@ export const troubles: Record<string, TroubleMaker> = {
       // ComfyUI, which is asked whether it took a create, could not answer that.
       ...(isForEver && {
         excuse:
-          /which was making this video, has not answered for (30|1440) min|unclear whether \S+ makes this video \(the local/,
+          /which was generating this video, has not responded for (30|1440) min|unclear whether \S+ makes this video \(the local/,
         staysOpen: true,
       }),
     };

@@ -16,7 +16,8 @@ const killsPerRound = 10;
 const endLimitMs = 60_000;
 /** An answered create must be on the disk so long after its reply. */
 const keepLimitMs = 1_000;
-const unclear = /ended while it submitted this video to http:.*, which may be making it; it was not submitted again/;
+const unclear =
+  /ended while it submitted this video to http:.*, which may be generating it; it was not submitted again/;
 
 /** Goal 13: the built program, killed at any moment while an engine makes its videos, starts none twice and finds them all again. */
 export const enginesKilled: Goal = {

@@ -12,7 +12,7 @@ export function addAccounts(program: CommandUnknownOpts, context: Context): void
       .helpCommand(false)
       .summary("manage the accounts of your own vidgen serve")
       .description(
-        "Lists and changes the accounts of a `vidgen serve`, with the key of its owner: that of the account `local`. Each account has credits, limits and keys of its own.",
+        "Lists and changes the accounts of a `vidgen serve`. This needs the owner's key, which is the key of the account `local`. Each account has its own credits, limits and keys.",
       ),
     {
       examples: [
@@ -29,7 +29,9 @@ function addList(accounts: CommandUnknownOpts, context: Context): void {
   const command = accounts
     .command("list", { isDefault: true })
     .summary("list the accounts")
-    .description("Lists the accounts: name, credits, how many keys, how many at once, how many an hour.")
+    .description(
+      "Lists the accounts: name, credits, number of keys, and the limits of generations at once and per hour.",
+    )
     .addOption(localOption())
     .addOption(baseUrlOption())
     .action(async (options) => {
@@ -44,10 +46,12 @@ function addList(accounts: CommandUnknownOpts, context: Context): void {
 function addCreate(accounts: CommandUnknownOpts, context: Context): void {
   const command = accounts
     .command("create")
-    .summary("make an account and print its key")
-    .description("Makes an account, and prints its key, which is shown only this once. One that exists is not changed.")
+    .summary("create an account and print its key")
+    .description(
+      "Creates an account and prints its key, which is shown only this once. An existing account is not changed.",
+    )
     .argument("<account>", "its name")
-    .option("--credits <number>", "how many it has (default: 1000)")
+    .option("--credits <number>", "its credits (default: 1000)")
     .addOption(localOption())
     .addOption(baseUrlOption())
     .action(async (name, options) => {
@@ -64,11 +68,11 @@ function addCredits(accounts: CommandUnknownOpts, context: Context): void {
     .command("credits")
     .summary("add credits to an account")
     .description(
-      "Adds credits to an account, or takes some away, and prints its balance. They are added once, however often the request is sent.",
+      "Adds credits to an account, or takes some away, and prints its balance. If the request has to be sent again, the credits are still added only once.",
     )
     .argument("<account>", "its name")
-    .argument("<amount>", "how many more; with a minus, how many fewer")
-    .option("--idempotency-key <text>", "names this change: with the same one again, nothing is changed")
+    .argument("<amount>", "credits to add; a negative number takes credits away")
+    .option("--idempotency-key <text>", "identifies this change: a second command with the same key changes nothing")
     .addOption(localOption())
     .addOption(baseUrlOption())
     .action(async (name, typed, options) => {
@@ -80,7 +84,8 @@ function addCredits(accounts: CommandUnknownOpts, context: Context): void {
         throw usage("--idempotency-key must have 1 to 255 characters of ASCII, without spaces.");
       const changed = await (await open(options, context)).addCredits(name, amount, key);
       await context.output.result(String(changed.credits), changed);
-      if (changed.replayed) context.output.note("This change was made before: nothing was changed now.");
+      if (changed.replayed)
+        context.output.note("This change was already made by an earlier command; nothing was changed now.");
     });
   withDetails(command, { examples: ["vidgen accounts credits ci 500", "vidgen accounts credits ci -100"] });
 }
@@ -90,11 +95,11 @@ function addLimit(accounts: CommandUnknownOpts, context: Context): void {
     .command("limit")
     .summary("limit what an account may start")
     .description(
-      "Limits what an account may start. A start above a limit is refused with HTTP 429, and nothing is charged.",
+      "Limits the generations of an account. A start above a limit is refused with HTTP 429, and nothing is charged.",
     )
     .argument("<account>", "its name")
-    .option("--max-running <number>", "how many may be unfinished at once; none for any number")
-    .option("--max-per-hour <number>", "how many it may start in an hour; none for any number")
+    .option("--max-running <number>", "maximum number of unfinished generations; none for no limit")
+    .option("--max-per-hour <number>", "maximum number of starts per hour; none for no limit")
     .addOption(localOption())
     .addOption(baseUrlOption())
     .action(async (name, options) => {
@@ -106,7 +111,7 @@ function addLimit(accounts: CommandUnknownOpts, context: Context): void {
       await context.output.result("", changed);
       const { max_running, max_per_hour } = changed;
       context.output.note(
-        `${name} may have ${max_running ?? "any number"} unfinished, and start ${max_per_hour ?? "any number"} an hour.`,
+        `Limits of ${name}: ${max_running ?? "any number of"} unfinished generations, ${max_per_hour ?? "any number of"} starts per hour.`,
       );
     });
   withDetails(command, { examples: ["vidgen accounts limit ci --max-running 4 --max-per-hour none"] });
@@ -117,7 +122,7 @@ function addRotate(accounts: CommandUnknownOpts, context: Context): void {
     .command("rotate")
     .summary("replace the keys of an account")
     .description(
-      "Gives an account a new key in place of all that it had, and prints it. Its credits and generations stay.",
+      "Replaces all keys of an account with a new one, and prints it. Credits and generations are unchanged.",
     )
     .argument("<account>", "its name")
     .addOption(localOption())
@@ -125,7 +130,9 @@ function addRotate(accounts: CommandUnknownOpts, context: Context): void {
     .action(async (name, options) => {
       const made = await (await open(options, context)).rotate(name);
       await printKey(made, context);
-      context.output.note(`${countKeys(made.revoked)} refused from now on, by other processes within 5 s.`);
+      context.output.note(
+        `${countKeys(made.revoked)} revoked. Other processes of the service refuse revoked keys within 5 s.`,
+      );
     });
   withDetails(command, { examples: ["vidgen accounts rotate ci > ci-key.txt"] });
 }
@@ -133,9 +140,9 @@ function addRotate(accounts: CommandUnknownOpts, context: Context): void {
 function addRevoke(accounts: CommandUnknownOpts, context: Context): void {
   const command = accounts
     .command("revoke")
-    .summary("make keys useless")
+    .summary("revoke keys")
     .description(
-      "Makes all keys of an account useless, or the one key that is read from stdin, and prints how many. Credits and generations stay.",
+      "Revokes all keys of an account, or one key that is read from stdin, and prints how many were revoked. Credits and generations are unchanged.",
     )
     .argument("<account>", 'its name; "-" reads one key from stdin')
     .addOption(localOption())
@@ -143,7 +150,7 @@ function addRevoke(accounts: CommandUnknownOpts, context: Context): void {
     .action(async (typed, options) => {
       const { output } = context;
       if (/^vgs_[0-9a-f]{48}$/.test(typed))
-        throw usage("A key on the command line can be seen by others.", "vidgen accounts revoke - < key.txt");
+        throw usage("A key on the command line is visible to other users.", "vidgen accounts revoke - < key.txt");
       const which = typed === "-" ? await readKey(context) : typed;
       const { revoked } = await (await open(options, context)).revoke(which);
       if (revoked === 0)
@@ -151,11 +158,11 @@ function addRevoke(accounts: CommandUnknownOpts, context: Context): void {
           "rejected",
           typed === "-" ? "No account has this key." : `No account ${typed} has a key.`,
           {
-            hint: "`vidgen accounts` lists the accounts, and how many keys each has.",
+            hint: "`vidgen accounts` lists the accounts and how many keys each has.",
           },
         );
       await output.result(String(revoked), { revoked });
-      output.note(`${countKeys(revoked)} refused from now on, by other processes within 5 s.`);
+      output.note(`${countKeys(revoked)} revoked. Other processes of the service refuse revoked keys within 5 s.`);
     });
   withDetails(command, { examples: ["vidgen accounts revoke ci", "vidgen accounts revoke - < key.txt"] });
 }
@@ -188,7 +195,7 @@ function readLimit(text: string, flag: string): number | null {
 }
 
 function countKeys(count: number): string {
-  return count === 1 ? "One key is" : `${count} keys are`;
+  return count === 1 ? "One key was" : `${count} keys were`;
 }
 
 /** A tab between the columns for a script, and a table for a terminal. */
@@ -198,7 +205,7 @@ async function formatAccounts(accounts: Account[], width: number | undefined): P
   );
   if (width === undefined) return rows.map((row) => row.join("\t"));
   const { formatTable } = await import("../terminal/table.ts");
-  const headers = ["ACCOUNT", "CREDITS", "KEYS", "AT ONCE", "AN HOUR"];
+  const headers = ["ACCOUNT", "CREDITS", "KEYS", "AT ONCE", "PER HOUR"];
   return formatTable(
     headers.map((header, index) => ({ header, cells: rows.map((row) => row[index] ?? "") })),
     width,

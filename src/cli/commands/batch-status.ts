@@ -9,8 +9,10 @@ export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Contex
   const command = batch
     .command("status")
     .summary("what the results files of a batch say")
-    .description("Counts the rows in the results files of a batch or of its shards, and names those that are not done.")
-    .argument("<results...>", "results files, or the file with the rows for all that it has")
+    .description(
+      "Counts the rows in the results files of a batch or of its shards, and lists the rows that are not done.",
+    )
+    .argument("<results...>", "results files, or the batch file, which stands for all of its results files")
     .action(async (typed) => {
       const { readStatus } = await import("../../client/batch/status.ts");
       const { findResultsOf } = await import("../../client/batch/rows-file.ts");
@@ -35,7 +37,7 @@ function describe({ rows, open, shards, double_rows, ...counts }: BatchStatus): 
   const list = (numbers: number[]) => numbers.map((number) => `${number}/${shards?.of}`).join(", ");
   const notes = [
     ...(shards && shards.missing.length > 0 ? [`missing shards: ${list(shards.missing)}`] : []),
-    ...(shards && shards.double.length > 0 ? [`double shards: ${list(shards.double)}`] : []),
+    ...(shards && shards.double.length > 0 ? [`duplicate shards: ${list(shards.double)}`] : []),
     ...(double_rows.length > 0 ? [`paid for more than once: ${double_rows.slice(0, 10).join(", ")}`] : []),
   ];
   const lines = open.map(
@@ -77,15 +79,15 @@ function endOf({
     ["pending", missing + running + Number(isOdd)],
   ];
   const code = codes.find(([, count]) => count > 0)?.[0] ?? "pending";
-  const message = done === rows ? "The results files do not fit together." : `${done} of ${countRows(rows)} done.`;
-  const same = "the same `vidgen batch` command as before";
+  const message = done === rows ? "The results files are not one complete set." : `${done} of ${countRows(rows)} done.`;
+  const same = "the same `vidgen batch` command";
   const hints = [
     ...(unknown + lost > 0
-      ? [`Check your account; what was charged, or may have been, is left alone until ${same} has --retry-unknown.`]
+      ? [`Check your account. Unknown and lost rows start again only if you add --retry-unknown to ${same}.`]
       : []),
-    ...(failed > 0 ? [`Start failed rows again, and pay again, with ${same} and --retry-failed.`] : []),
-    ...(missing + running > 0 ? [`Go on with ${same}: it pays for no row twice.`] : []),
-    ...(areShardsOdd ? ["Give the results file of each shard once."] : []),
+    ...(failed > 0 ? [`To start failed rows again (each is charged again), add --retry-failed to ${same}.`] : []),
+    ...(missing + running > 0 ? [`To continue, run ${same}: no row is paid for twice.`] : []),
+    ...(areShardsOdd ? ["Name the results file of each shard exactly once."] : []),
   ];
   return new VidgenError(code, message, { hint: hints.join("\n") });
 }

@@ -37,42 +37,42 @@ export function addBatch(program: CommandUnknownOpts, context: Context): void {
 }
 
 function declare(program: CommandUnknownOpts) {
-  const format = new Option("--input-format <name>", "how to read it, whatever its name").choices(formats);
+  const format = new Option("--input-format <name>", "format of the file, whatever its extension").choices(formats);
   const bare = program
     .command("batch")
     .summary("start a generation for each row of a file")
     .description(
       `Starts a generation for each row of a file, and saves the videos. Safe to interrupt: run it again to resume; no row is paid for twice. Columns: ${knownColumns.join(", ")}, set.<field>; other columns can be used as {name} in templates.`,
     )
-    .argument("<file>", '.csv, .tsv, .jsonl, or .txt with a prompt a line and # for a comment; "-" reads stdin')
+    .argument("<file>", '.csv, .tsv, .jsonl, or .txt with one prompt per line and # for a comment; "-" reads stdin')
     .addOption(format)
     .option("--prompt <template>", 'the prompt of rows without one, e.g. "a {animal} in {place}"')
     .option(
       "--each <field=values>",
-      "each row with each of these values, such as model=wan-2.5,ray-3; may be repeated",
+      "repeat each row with each of these values, such as model=wan-2.5,ray-3; may be repeated",
       collectValues,
     );
   const command = withFieldFlags(bare)
     .addOption(setOption())
     .addOption(
-      saveOption("save each video to a place such as 'clips/{id}.mp4'; names may contain {n} and the file's columns"),
+      saveOption("save each video to a path such as 'clips/{id}.mp4'; names may contain {n} and the file's columns"),
     )
     .option("--overwrite", "replace files that exist")
     .addOption(infoJsonOption())
     .option("-j, --jobs <n>", "how many generations run at once", "4")
-    .option("--max-credits <n>", "stop before the batch, over all its runs, spends more than n")
+    .option("--max-credits <n>", "stop before all runs of this batch together spend more than n credits")
     .option(
       "--max-cost <usd>",
-      "stop before the batch, over all its runs, costs more than so many US dollars at --engine's provider",
+      "stop before all runs of this batch together cost more than this many US dollars at the provider of --engine",
     )
-    .option("--keep-credits <n>", "stop before the balance falls below n")
-    .option("--fail-fast", "start nothing more once a row was refused or failed")
-    .option("--retry-failed", "start refused and failed rows again")
-    .option("--retry-unknown", "start rows again that may have been charged")
+    .option("--keep-credits <n>", "stop before the balance falls below n credits")
+    .option("--fail-fast", "start no more rows after a row was refused or failed")
+    .option("--retry-failed", "start refused and failed rows again; each is charged again")
+    .option("--retry-unknown", "start rows with an unknown outcome again; they may be charged twice")
     .option("--results <file>", "where results are written (default: <file>.results.jsonl)")
     .option("--shard <i/n>", "process shard i of n, for n machines")
     .option("-y, --yes", "do not ask before starting")
-    .option("--dry-run", "print the plan, send nothing")
+    .option("--dry-run", "print the plan and send nothing")
     .addOption(timeoutOption())
     .addOption(intervalOption())
     .addOption(eventsOption())
@@ -98,7 +98,7 @@ type BatchContext = Context & { command: ReturnType<typeof declare> };
 async function batch(file: string, given: Options, context: BatchContext): Promise<void> {
   const { io, output, defer } = context;
   const options = await withEngine(given, io);
-  if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing happens.");
+  if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
   if (options.results?.trim() === "") throw usage("--results is empty.");
   const limits = readLimits(options);
   const shard = readShard(options.shard);
@@ -210,10 +210,11 @@ function readShard(text: string | undefined): Shard | undefined {
   const [, index = "", of = ""] = /^(\d{1,4})\/(\d{1,4})$/.exec(text) ?? [];
   const shard = { index: Number(index), of: Number(of) };
   if (shard.index >= 1 && shard.index <= shard.of) return shard;
-  throw usage(`--shard must be such as 2/8, the second of eight parts, not "${text}".`);
+  throw usage(`--shard must be i/n, such as 2/8 for the second of eight parts, not "${text}".`);
 }
 
 function nameResults(file: string, shard: Shard | undefined): string {
-  if (file === "-") throw usage("--results is missing: rows from stdin have no file that it could be named after.");
+  if (file === "-")
+    throw usage("--results is required when the rows come from stdin: there is no file to name the results after.");
   return `${file}${shard ? `.${shard.index}-of-${shard.of}` : ""}.results.jsonl`;
 }

@@ -16,7 +16,7 @@ function declare(program: CommandUnknownOpts) {
     .command("cancel")
     .summary("cancel generations, where their service can")
     .description(
-      "Cancels generations that have not ended, at the service where each was started, and says which credits came back. The local service can, unless a server of real models goes on with it; a service that cannot is told as such (exit code 1), and nothing is changed.",
+      "Cancels generations that have not ended, at the service where each was started, and prints how many credits were returned. The local service can cancel, unless an engine cannot stop the generation. If a service cannot cancel, the exit code is 1 and nothing is changed.",
     )
     .argument("<id...>", 'ids of generations, or at least 8 characters of each; "last" for the newest')
     .addOption(localOption())
@@ -47,7 +47,7 @@ async function cancel(typed: string[], given: Options, { io, output, defer }: Co
       documents.push({ credits_returned: creditsReturned ?? null, ...generation });
       output.note(
         wasOver
-          ? `${each.id} was cancelled before. Nothing was changed, and no credits came back now.`
+          ? `${each.id} was already cancelled. Nothing was changed, and no credits were returned now.`
           : `Cancelled ${each.id}${creditsText(creditsReturned)}.`,
       );
     } catch (thrown) {
@@ -72,6 +72,6 @@ async function cancelOne({ id, open }: LocatedGeneration, signal: AbortSignal): 
 
 function creditsText(returned: number | undefined): string {
   if (returned === undefined) return "";
-  if (returned === 0) return "; no credits came back";
-  return returned === 1 ? "; 1 credit came back" : `; ${returned} credits came back`;
+  if (returned === 0) return "; no credits were returned";
+  return returned === 1 ? "; 1 credit was returned" : `; ${returned} credits were returned`;
 }

@@ -24,7 +24,7 @@ export function addConfig(program: CommandUnknownOpts, context: Context): void {
       .helpCommand(false)
       .summary("show and change the settings")
       .description(
-        "Shows each setting, its value, and where that is from: the environment, the saved file or the default. Of the API key it shows the last characters alone; `vidgen login` changes it.",
+        "Shows each setting, its value and its source: the environment, the saved file or the default. Shows only the last characters of the API key; `vidgen login` changes it.",
       ),
     { examples: ["vidgen config", "vidgen config set model veo-3.1", "vidgen config unset output"] },
   );
@@ -37,7 +37,7 @@ function addList(config: CommandUnknownOpts, { io, output }: Context): void {
   const command = config
     .command("list", { isDefault: true })
     .summary("show the settings")
-    .description("Shows each setting, its value, and where that is from.")
+    .description("Shows each setting, its value and its source.")
     .action(async () => {
       const rows = await findSettings(io);
       const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
@@ -50,11 +50,9 @@ function addSet(config: CommandUnknownOpts, context: Context): void {
   const command = config
     .command("set")
     .summary("save a setting")
-    .description(
-      "Saves a setting for all commands from now on. A flag, and a variable of the environment, override it.",
-    )
+    .description("Saves a setting for all commands from now on. A flag or an environment variable overrides it.")
     .addArgument(nameArgument())
-    .argument("<value>", "its value; engines with spaces between them")
+    .argument("<value>", "its value; separate several engines with spaces")
     .action((name, value) => set(name, value, context));
   withDetails(command, {
     examples: [
@@ -69,7 +67,7 @@ function addUnset(config: CommandUnknownOpts, { io, output }: Context): void {
   const command = config
     .command("unset")
     .summary("remove a saved setting")
-    .description("Removes a saved setting, so that the default holds again.")
+    .description("Removes a saved setting, so that the default applies again.")
     .addArgument(nameArgument())
     .action(async (name) => {
       const wasSet = (await readSaved(io))[name] !== undefined;
@@ -87,8 +85,8 @@ async function set(name: SettingName, typed: string, { io, output }: Context): P
   const other = { engine: "base_url", base_url: "engine", model: undefined, output: undefined }[name];
   if (other !== undefined && saved[other as SettingName] !== undefined)
     throw usage(
-      `${configPath(io)} has ${other}; with ${name} beside it no command could choose. Nothing was saved.`,
-      `\`vidgen config unset ${other}\` removes it.`,
+      `${configPath(io)} already sets ${other}; ${name} cannot be saved beside it. Nothing was saved.`,
+      `Run \`vidgen config unset ${other}\` first.`,
     );
   const path = await saveSetting(name, value, io);
   await output.result("", { ok: true, setting: name, value });

@@ -56,7 +56,7 @@ function declare(program: CommandUnknownOpts) {
     .command("generate")
     .summary("start a generation, wait for it, save it")
     .description(
-      "Starts a generation and waits for it. Prints the video's URL; with -o, saves the video and prints where.",
+      "Starts a generation and waits for it. Prints the video's URL; with -o, saves the video and prints the path.",
     )
     .argument("[prompt]", 'what the video shows; "-" reads stdin, "@path" a file');
   const command = withFieldFlags(bare)
@@ -76,7 +76,7 @@ function declare(program: CommandUnknownOpts) {
     .addOption(openOption())
     .addOption(bellOption())
     .addOption(eventsOption())
-    .option("--dry-run", "print the request, send nothing")
+    .option("--dry-run", "print the request and send nothing")
     .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))
     .addOption(engineOption())
     .addOption(baseUrlOption());

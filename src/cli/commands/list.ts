@@ -25,7 +25,7 @@ function declare(program: CommandUnknownOpts) {
     .command("list")
     .summary("list the generations started on this machine")
     .description(
-      "Lists the generations started on this machine, newest first, from its journal: id, status, model, age, what it cost, the file or why there is none, the service where there are two, prompt.",
+      "Lists the generations started on this machine, newest first, from its journal: id, status, model, age, cost, the file or the reason why there is none, the service if there are several, and the prompt.",
     )
     .argument(
       "[words...]",
@@ -33,13 +33,13 @@ function declare(program: CommandUnknownOpts) {
     )
     .addOption(new Option("--status <name>", "only generations with this status").choices(statuses))
     .addOption(modelOption())
-    .option("--since <time>", "only generations of the last such time, e.g. 7d or 12h")
+    .option("--since <time>", "only generations started within this time, e.g. 7d or 12h")
     .option("-L, --limit <number>", "maximum number of generations", "30")
     .addOption(localOption("local generations only"))
     .option("--open", "open the saved video of a generation")
     .option("--dismiss <attempt>", "close an attempt with an unknown outcome, after you have checked your account")
     .option("--forget <id>", "remove a generation or an attempt from the journal")
-    .option("-y, --yes", "with --forget, also one that may have been charged and whose video is not saved");
+    .option("-y, --yes", "with --forget, also remove one that may have been charged and whose video is not saved");
   const examples = [
     "vidgen list",
     "vidgen list red fox --since 7d",
@@ -117,7 +117,7 @@ function emptyNote(words: readonly string[], { status, local, model, since }: Op
     local ? "is local" : "",
     status ? `is ${status}` : "",
     model ? `is by ${model}` : "",
-    since ? `is of the last ${since}` : "",
+    since ? `was started in the last ${since}` : "",
     words.length > 0 ? `has "${words.join(" ")}" in its prompt` : "",
   ].filter(Boolean);
   if (asked.length === 0) return "No generations have been started on this machine yet.";
@@ -173,7 +173,7 @@ async function openSaved(
     (found) => found.isFile(),
     () => false,
   );
-  if (!isThere) throw new VidgenError("output", `The video of ${id} is not at ${file} any more.`);
+  if (!isThere) throw new VidgenError("output", `The video of ${id} is no longer at ${file}.`);
   const { openPlace } = await import("../terminal/opener.ts");
   await output.result(file, { id, file });
   const reason = await openPlace(file, io);
@@ -181,7 +181,7 @@ async function openSaved(
 }
 
 const unclearNote =
-  "Attempts that are unknown may have been charged: no usable response came. Check your account for a generation from that time;\n" +
+  "Attempts that are unknown may have been charged: the service sent no usable response. Check your account for a generation from that time;\n" +
   "`vidgen wait <id>` fetches it, `vidgen list --dismiss <attempt>` closes the attempt.";
 
 export async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
@@ -194,9 +194,7 @@ export async function dismissAttempt(typed: string, journal: Journal, { io, outp
     // Read again now that the lease has been asked: a process may have written its outcome just before it ended.
     const entry = await findEntry(typed, journal);
     if (!(await isOver(entry)))
-      throw usage(
-        `${typed} is ${entry.status}: only an attempt that is lost, or whose outcome is unknown, can be dismissed.`,
-      );
+      throw usage(`${typed} is ${entry.status}: only an attempt with the status unknown or lost can be dismissed.`);
     await journal.append({ kind: "dismissed", attempt: entry.attempt });
     return entry.attempt;
   });
@@ -229,12 +227,12 @@ function lossError({ attempt, id, status }: Entry): VidgenError {
   const typed = `vidgen list --forget ${id ?? attempt} --yes`;
   if (id === undefined)
     return usage(
-      `Attempt ${attempt} may have been charged: once it is forgotten, the same command starts, and pays for, another one. Nothing was removed.`,
-      `\`vidgen list --dismiss ${attempt}\` closes it and keeps it on record. To remove it all the same: ${typed}`,
+      `Attempt ${attempt} may have been charged: once it is removed, the same command starts another generation, which is charged too. Nothing was removed.`,
+      `\`vidgen list --dismiss ${attempt}\` closes it and keeps it on record. To remove it anyway: ${typed}`,
     );
   return usage(
     `${id} is ${status}, and its video is not saved: without its id, a video that was paid for is lost. Nothing was removed.`,
-    `\`vidgen wait ${id} -o <file>\` saves it. To remove the id all the same: ${typed}`,
+    `\`vidgen wait ${id} -o <file>\` saves it. To remove the id anyway: ${typed}`,
   );
 }
 
@@ -250,7 +248,7 @@ async function findEntry(typed: string, journal: Journal): Promise<Entry> {
     throw new VidgenError("not_found", `The journal has no attempt or generation ${typed}.`, {
       hint: "`vidgen list` shows them.",
     });
-  if (other) throw usage(`More than one begins with ${typed}: ${entry.attempt}, ${other.attempt}.`);
+  if (other) throw usage(`More than one id begins with ${typed}: ${entry.attempt}, ${other.attempt}.`);
   return entry;
 }
 

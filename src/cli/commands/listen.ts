@@ -20,11 +20,14 @@ function declare(program: CommandUnknownOpts) {
     .command("listen")
     .summary("receive, check and forward callbacks")
     .description(
-      "Receives callbacks on this machine while you develop: checks signature, age and duplicates, and forwards each good one once. Prints a line for each, and answers 2xx only when your application did. The secret is VIDGEN_WEBHOOK_SECRET, else the local service's own. A service on another machine needs a tunnel to the port.",
+      "Receives callbacks on this machine during development. Checks the signature and the age of each callback, and forwards each valid one to your application once. Prints a line for each, and responds with 2xx only if your application did. The secret is VIDGEN_WEBHOOK_SECRET, else the local service's secret. A service on another machine needs a tunnel to the port.",
     )
     .option("--port <number>", "port to listen on; 0 for any free port", "8789")
-    .option("--forward <url>", "where your application takes callbacks; it gets the same body and webhook-* headers")
-    .option("--no-check", "accept callbacks unchecked, from a service that does not sign");
+    .option(
+      "--forward <url>",
+      "URL where your application receives callbacks, with the same body and webhook-* headers",
+    )
+    .option("--no-check", "accept callbacks without checking signatures, for a service that does not sign them");
   return withDetails(command, {
     examples: ["vidgen listen", "vidgen listen --forward http://localhost:3000/hooks", "vidgen listen --port 0 --json"],
     after: 'To try it: vidgen generate "a fox" --local --callback-url http://127.0.0.1:8789/',
@@ -70,7 +73,7 @@ function checkForward(text: string | undefined): string | undefined {
 async function checkOwnSecret({ env }: Pick<Io, "env">): Promise<void> {
   const { isSecret } = await import("../listen/callback.ts");
   if (env.VIDGEN_WEBHOOK_SECRET && !isSecret(env.VIDGEN_WEBHOOK_SECRET))
-    throw usage("VIDGEN_WEBHOOK_SECRET is not a secret of Standard Webhooks, which is whsec_ and base64.");
+    throw usage("VIDGEN_WEBHOOK_SECRET is not a Standard Webhooks secret: it must be whsec_ followed by base64.");
 }
 
 /** Finds the secret: VIDGEN_WEBHOOK_SECRET, else the local service's, which may run for the first time later; none with `--no-check`. */
@@ -143,7 +146,7 @@ function documentOf(received: Received): object {
 
 function uncheckedNote({ check }: Options): string {
   if (!check) return "Signatures are not checked.";
-  return "Signatures are not checked: set VIDGEN_WEBHOOK_SECRET to the service's secret. The local service's is used once it has run.";
+  return "Signatures are not checked: set VIDGEN_WEBHOOK_SECRET to the service's secret. Once the local service has run on this machine, its secret is used.";
 }
 
 function openingError(error: unknown, port: number) {

@@ -44,8 +44,13 @@ export async function login(options: Options, context: Context): Promise<{ baseU
   const key = await readKey(options, baseUrl, context);
   output.hide(key);
   const { accepted, ...known } = await checkKey(baseUrl, key, context);
-  const path = await saveLogin(baseUrl, key, io);
+  const { path, engine } = await saveLogin(baseUrl, key, io);
   output.note(`${accepted} Saved in plain text in ${path}, which only you can read.`);
+  if (engine !== undefined)
+    output.note(
+      `Removed the saved engine (${engine}): commands now use ${baseUrl}. To use the engine again, add --engine ${engine}.`,
+    );
+  if (io.env.VIDGEN_ENGINE) output.note("VIDGEN_ENGINE is set and overrides the saved service.");
   if (io.env.VIDGEN_API_KEY) output.note("VIDGEN_API_KEY is set and overrides the saved key.");
   return { baseUrl, ...known };
 }
@@ -106,7 +111,7 @@ async function chooseOutput({ withToken }: Options, context: Context): Promise<s
   const { io, output } = context;
   const known = await findOutputSetting(io);
   if (known !== undefined || withToken || !canAsk(context, io)) return known;
-  const check = checkedBy((text) => text.trim() === "" || checkOutputSetting(readPath(text, io), "The place"));
+  const check = checkedBy((text) => text.trim() === "" || checkOutputSetting(readPath(text, io), "The path"));
   const question = "Where should videos be saved? (folder/ or .; Enter: print the URL only)";
   const answer = readPath(await askText(question, check, io), io);
   if (answer === "") return undefined;

@@ -25,12 +25,12 @@ function declare(program: CommandUnknownOpts) {
     .command("models")
     .summary("list the models")
     .description(
-      "Lists the models and what each is good at; with --engine those of a provider or of your own server, with prices and limits where it tells them. This costs nothing, and a provider needs no key for it.",
+      "Lists the models and what each is good at. With --engine, lists the models of a provider or of your own server, with prices and limits if the server publishes them. This is free, and a provider needs no key for it.",
     )
-    .argument("[model]", "show this one alone, with what is known of its price, lengths and ratios")
+    .argument("[model]", "show only this model, with its known prices, lengths and ratios")
     .option(
       "--engine <spec>",
-      "list those of a provider or of a server of your own, such as openrouter or http://gpu-1:8091",
+      "list the models of a provider or of your own server, such as openrouter or http://gpu-1:8091",
       collectValues,
     );
   return withDetails(command, {
@@ -87,11 +87,11 @@ async function showOne(model: Model, preset: string, { io, output }: Context): P
   const lines = [
     describeModel(model, { preset, width: 0 }),
     ...(images ? [`Images: ${images.min} to ${images.max}`] : []),
-    `Length: as the service has it; with --local up to ${maxLocalSeconds} s`,
-    `Ratio: as the service has it, such as ${aspectRatios.join(", ")}`,
+    `Length: depends on the service; with --local up to ${maxLocalSeconds} s`,
+    `Ratio: depends on the service, such as ${aspectRatios.join(", ")}`,
     prices.length === 0
-      ? "Price: free with --local; otherwise not known before the service has stated it"
-      : "Price: free with --local, and as stated for earlier videos:",
+      ? "Price: free with --local; otherwise unknown until the service states one"
+      : "Price: free with --local; the service stated for earlier videos:",
     ...described,
   ];
   const stated = prices.map(({ base_url, request, at, credits, cost }) => ({

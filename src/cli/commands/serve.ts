@@ -23,83 +23,80 @@ export function addServe(program: CommandUnknownOpts, context: Context): void {
 
 function declare(program: CommandUnknownOpts) {
   const pace = new Option("--pace <pace>", "how long a generation takes");
-  const log = new Option("--log <format>", "what is logged: lines for people, or a JSON document a line, without keys");
+  const log = new Option("--log <format>", "log format: text for people, or one JSON document per line, without keys");
   const command = program
     .command("serve")
     .summary("run the local service")
     .description(
-      "Runs the local service: the whole API with a preview engine, to try things out and for tests; with --engine in front of servers of real models. Prints a line for each request; with --verbose the bodies too.",
+      "Runs the local service: the whole API with a preview engine, for trying things out and for tests. With --engine it generates real videos with a provider or your own server. Prints a line for each request, and with --verbose also the bodies.",
     )
     .option("--host <name>", "address to listen on", "127.0.0.1")
     .option("--port <number>", "port of the API; 0 for any free port", "8787")
     .option("--media-port <number>", "port of the videos; 0 for any free port", "8788")
     .option(
       "--metrics-port <[host:]number>",
-      "port on which Prometheus reads /metrics without a key; only this machine unless a host is named",
+      "port on which Prometheus reads /metrics without a key; only from this machine unless a host is given",
     )
     .option("--allow-remote", "allow connections from other machines")
     .option(
       "--allow-network <network>",
-      "a private network that callbacks and images may use, such as 10.0.0.0/8; may be repeated",
+      "allow callbacks to and images from a private network, such as 10.0.0.0/8; may be repeated",
       collectValues,
     )
     .option("--name <host>", "host name by which other machines reach it, without a port")
-    .option("--public-url <url>", "address by which others reach the API, such as that of a proxy with https")
-    .option("--public-media-url <url>", "address by which others reach the videos; may have a path")
+    .option("--public-url <url>", "URL by which other machines reach the API, such as that of an HTTPS proxy")
+    .option("--public-media-url <url>", "URL by which other machines reach the videos; may have a path")
     .option(
       "--database <url>",
-      "a PostgreSQL database in place of the embedded one, for one or more processes (default: VIDGEN_DATABASE_URL, which hides a password from process lists)",
+      "use a PostgreSQL database instead of the embedded one, for one or more processes (default: VIDGEN_DATABASE_URL, which keeps a password out of process lists)",
     )
     .option(
       "--media <place>",
-      "with --database, where the videos are kept: a folder, or s3://bucket/prefix (default: a folder of this machine)",
+      "with --database, where to store the videos: a folder, or s3://bucket/prefix (default: a folder on this machine)",
     )
-    .option(
-      "--media-redirect",
-      "with --media s3://..., answer for a video by a redirect to a presigned address of the store",
-    )
-    .option("--keep <time>", "remove videos so long after they were made, such as 30d (default: never)")
+    .option("--media-redirect", "with --media s3://..., redirect requests for a video to a presigned URL of the store")
+    .option("--keep <time>", "remove each video this long after it was generated, such as 30d (default: never)")
     .option(
       "--keep-records <time>",
-      "remove what is known of a generation so long after its end, such as 1y, with its Idempotency-Key (default: never)",
+      "remove the record of each generation, with its Idempotency-Key, this long after its end, such as 1y (default: never)",
     )
     .option(
       "--credits <number>",
-      "set the account's credits (default: at least 1000); with --database, when it is made",
+      "set the local account's credits (default: at least 1000); with --database, only when the account is created",
     )
     .option("--key-for <account>", "create another account, print its API key, and exit")
-    .option("--revoke <key or account>", "make a key, or all keys of an account, useless, and exit")
-    .option("--backup <file>", "save a copy of the embedded database as a new file, while it runs or not, and exit")
-    .option("--rotate", "begin with a new API key of one's own; the one before works no more")
+    .option("--revoke <key or account>", "revoke a key, or all keys of an account, and exit")
+    .option("--backup <file>", "copy the embedded database to a new file and exit; the service may be running")
+    .option("--rotate", "replace the local account's API key; the old key no longer works")
     .addOption(pace.choices(["fast", "realistic"] as const).default("fast" as const))
     .addOption(log.choices(["text", "json"] as const).default("text" as const))
-    .option("--webhook-log", "print each callback as it is sent")
+    .option("--webhook-log", "print each callback that is sent")
     .option("--page", "serve the page in a browser (default: only for this machine)")
     .option("--no-page", "serve no page")
     .option(
       "--link",
-      "print a fresh link to the page of the service that runs, and exit; with --database, at --public-url",
+      "print a new link to the page of the running service, and exit; with --database, needs --public-url",
     )
     .option(
       "--engine <[model=]kind[:url][#upstream-model]>",
-      "what makes the videos of a model, or of all others: an address, vllm-omni:<address>, preview, ...; may be repeated",
+      "engine that generates the videos of a model, or of all other models: a URL, vllm-omni:<url>, preview, ...; may be repeated",
       collectValues,
     )
-    .option("--engine-timeout <time>", "fail a job after this long without progress", usualEngineTimeout)
+    .option("--engine-timeout <time>", "fail a generation after this long without progress", usualEngineTimeout)
     .option(
       "--keep-upstream",
-      "leave a video on the engine's server once it is saved here, instead of deleting it there",
+      "keep each video on the engine's server after saving it here, instead of deleting it there",
     )
     .option(
       "--jobs <number>",
-      "videos that each engine makes at once (default: 16; preview: one per processor); with --database, 0 for the API alone",
+      "number of videos that each engine generates at once (default: 16; preview: one per processor); with --database, 0 runs only the API",
     )
     .option(
       "--credits-per <model=number>",
-      "what a video of a model costs (default: 10); may be repeated",
+      "credits that a video of a model costs (default: 10); may be repeated",
       collectValues,
     )
-    .option("--no-refunds", "give no credits back when a generation fails for a reason of the service")
+    .option("--no-refunds", "do not return credits when a generation fails because of the service")
     .option("--directives", "apply test directives to real engines too");
   return withDetails(command, {
     examples: [
@@ -131,9 +128,9 @@ async function serve(flags: Flags, given: Context): Promise<void> {
   if (options.backup !== undefined) return backup(options.backup, options, given);
   if (options.link) return printLink(options, given);
   if (database === undefined && options.media !== undefined)
-    throw usage("--media needs --database: the embedded database keeps its videos beside it.");
+    throw usage("--media needs --database: without it, videos are stored beside the embedded database.");
   if (options.mediaRedirect && !options.media?.startsWith("s3://"))
-    throw usage("--media-redirect needs --media s3://bucket/prefix: a folder has no address to redirect to.");
+    throw usage("--media-redirect needs --media s3://bucket/prefix: a folder has no URL to redirect to.");
   const log = await createLog(options, given);
   const context = { ...given, output: { ...given.output, note: log.onNote } };
   const engines = await openEngines(options, context);
@@ -235,7 +232,7 @@ function readCredits({ credits }: Pick<Options, "credits">): number | undefined 
 function readKeep({ keep, keepRecords }: Options): OpenOptions["keep"] {
   const [videosMs, recordsMs] = [keepTime(keep, "--keep"), keepTime(keepRecords, "--keep-records")];
   if (videosMs !== undefined && recordsMs !== undefined && recordsMs < videosMs)
-    throw usage("--keep-records must not be shorter than --keep: a video goes with its record.");
+    throw usage("--keep-records must not be shorter than --keep: removing a record removes its video too.");
   return videosMs === undefined && recordsMs === undefined ? undefined : { videosMs, recordsMs };
 }
 
@@ -286,7 +283,7 @@ async function revoke(text: string, { database }: Options, { io, output }: Conte
   const { revokeKeys, revokeSharedKeys } = await import("../../server/api/accounts.ts");
   const { localAccount } = await import("../../server/announcement.ts");
   if (text === localAccount && database === undefined)
-    throw usage("The key of the local account is not revoked, but replaced.", "vidgen serve --rotate");
+    throw usage("The key of the local account cannot be revoked, only replaced.", "vidgen serve --rotate");
   const remove = async () => {
     if (database !== undefined)
       return revokeSharedKeys(database, text, io).catch((error) => {
@@ -300,18 +297,19 @@ async function revoke(text: string, { database }: Options, { io, output }: Conte
   const { revoked } = await remove();
   if (revoked === 0)
     throw usage(
-      "There is no such key, and no account of this name has one.",
-      "vidgen serve --key-for <account> makes one.",
+      "No such key exists, and no account with this name has a key. Nothing was revoked.",
+      "vidgen serve --key-for <account> creates a key.",
     );
   await output.result(String(revoked), { revoked });
   const since = database === undefined ? "from now on" : "by all processes within 5 s";
   output.note(
-    `${revoked === 1 ? "One key is" : `${revoked} keys are`} refused ${since}. Credits and generations stay.`,
+    `Revoked ${revoked === 1 ? "one key" : `${revoked} keys`}, refused ${since}. Credits and generations are unchanged.`,
   );
 }
 
 async function backup(file: string, { database }: Options, { io, output }: Context): Promise<void> {
-  if (database !== undefined) throw usage("--backup copies the embedded database; a PostgreSQL is copied by pg_dump.");
+  if (database !== undefined)
+    throw usage("--backup copies only the embedded database. Use pg_dump to copy a PostgreSQL database.");
   const { saveBackup } = await import("../../server/backup.ts");
   const { folder } = await findServiceFolder(io);
   const { size } = await saveBackup(folder, file, io).catch((error) => {
@@ -321,13 +319,13 @@ async function backup(file: string, { database }: Options, { io, output }: Conte
   });
   await output.result(file, { file, size });
   output.note(
-    `A copy of ${formatBytes(size)}. Videos and keys are not in it: ${folder} has them in videos and service.json.`,
+    `Copied the database (${formatBytes(size)}). It does not contain videos and keys: also copy videos and service.json from ${folder}.`,
   );
 }
 
 /** Rejects when another process has taken over the folder: it may when this process was suspended for over a minute. */
 function waitForStop({ lost }: Service, io: Io): Promise<void> {
-  const message = "Another process has taken over the local service's folder, so this one has stopped.";
+  const message = "Another process has taken over the local service's folder, so this process has stopped.";
   const hint = "No data is lost: the other process continues with all accepted generations, and --local uses it.";
   const lostError = new VidgenError("output", message, { hint });
   return new Promise((resolve, reject) => {

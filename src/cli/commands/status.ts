@@ -20,10 +20,10 @@ function declare(program: CommandUnknownOpts) {
     .command("status")
     .summary("show the status of a generation")
     .description(
-      "Prints the id of a generation, its status, and its URL when there is one: at a terminal as a sentence, for a script with tabs between them.",
+      "Prints the id, the status and, once there is one, the URL of a generation: a sentence at a terminal, tab-separated otherwise.",
     )
     .argument("[id]", 'id of a generation, "last" for the newest (default: the newest running one, else the newest)')
-    .option("--exit-status", "exit with 4 if it failed, with 5 while it is running, with 6 if that is unclear")
+    .option("--exit-status", "exit with 4 if it failed, with 5 if it is running, with 6 if the outcome is unknown")
     .addOption(localOption())
     .addOption(engineOption())
     .addOption(baseUrlOption());

@@ -43,7 +43,7 @@ function declare(program: CommandUnknownOpts) {
     .command("wait")
     .summary("wait for generations already started")
     .description(
-      "Waits until generations have ended, at the service where each was started. Prints each URL; with -o, saves the videos and prints where. If several fail, the worst decides the exit code.",
+      "Waits until generations have ended, at the service where each was started. Prints each URL; with -o, saves the videos and prints the paths. If several fail, the most severe error sets the exit code.",
     )
     .argument("[id...]", 'ids of generations, "last" for the newest (default: the newest running one)')
     .option("--all", "every unfinished generation, plus finished ones not yet saved")

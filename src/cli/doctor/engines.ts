@@ -6,7 +6,7 @@ import { type Check, fail, pass } from "./check.ts";
 
 const limitMs = 15_000;
 const fix =
-  "Check that it runs, and the address in `vidgen serve --engine`. Its generations wait until it can be used, and fail after --engine-timeout.";
+  "Check that it runs, and the address in `vidgen serve --engine`. Generations for it wait until it can be used, and fail after --engine-timeout.";
 
 /** An engine as the service of this version tells of it: since when (ISO 8601) and why it takes no generations. */
 type Told = EngineCheck & { out_since?: string | null; out_reason?: string | null };
@@ -34,7 +34,7 @@ export function checkKeys({ env }: Pick<Io, "env">): Check[] {
 }
 
 function judge(engine: Told, all: readonly EngineCheck[]): Check {
-  const outage = engine.out_since ? `; out since ${engine.out_since}: ${engine.out_reason}` : "";
+  const outage = engine.out_since ? `; unavailable since ${engine.out_since}: ${engine.out_reason}` : "";
   const says = `${describeEngine(engine, all)}${outage}`;
   return engine.error === null && outage === "" ? pass("engine", says) : fail("engine", says, { code: "network", fix });
 }

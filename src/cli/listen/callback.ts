@@ -63,7 +63,7 @@ function findFault(body: string, headers: Record<string, string>, secret: string
     new Webhook(secret).verify(body, headers, { jsonParse: false });
     return undefined;
   } catch (error) {
-    if (error instanceof WebhookVerificationError) return `signature not ok: ${error.message.toLowerCase()}`;
+    if (error instanceof WebhookVerificationError) return `invalid signature: ${error.message.toLowerCase()}`;
     throw error;
   }
 }

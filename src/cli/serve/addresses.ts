@@ -48,7 +48,7 @@ function readMetricsPort(text: string, allowRemote: true | undefined): { host: s
   const host = named.replace(/^\[(.*)\]$/, "$1");
   if (!isLoopback(inUrl(host)) && !allowRemote)
     throw usage(
-      `On ${host}, other machines on the network could read the figures without a key.`,
+      `On ${host}, other machines on the network could read the metrics without a key.`,
       "Add --allow-remote to allow that, or let Prometheus read /metrics at the API's address with the owner's key.",
     );
   return { host, port: readNumber(digits, "--metrics-port", { most: 65_535 }) };

@@ -39,11 +39,11 @@ export function databaseError(error: unknown): VidgenError {
   if (error instanceof VidgenError) return error;
   const code = systemCode(error) ?? "";
   if (code === "ERR_MODULE_NOT_FOUND")
-    return usage("--database needs the package pg, which vidgen does not bring.", installHint());
+    return usage("--database needs the package pg, which is not installed with vidgen.", installHint());
   // Not `systemReason`: a file that "does not exist" is a socket or a certificate, not the database.
   const reason = error instanceof Error ? error.message : String(error);
   // The driver's words for an address without a password, where one is wanted.
-  if (/client password must be a string/.test(reason)) return usage("The database wants a password.", hint);
+  if (/client password must be a string/.test(reason)) return usage("The database requires a password.", hint);
   // SQLSTATE: the statement was cancelled, most often by a time limit.
   if (code === "57014")
     return new VidgenError("output", `The database did not finish a statement in time: ${reason}.`, {

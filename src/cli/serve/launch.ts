@@ -34,7 +34,7 @@ export async function launchShared(
   });
   if (settings.credits !== undefined && opened.address.api_key === null)
     output.note(
-      "The account exists, so --credits has changed nothing. To add to its credits: vidgen accounts credits local <amount>",
+      "The account already exists, so --credits changed nothing. To add credits: vidgen accounts credits local <amount>",
     );
   return opened;
 }

@@ -42,19 +42,19 @@ export async function printAddress(
   } else if (!output.json && !output.quiet) io.stderr.write(exportLines(base_url, api_key));
   if (api_key === null)
     output.note(
-      "An earlier process has made the account and its key. For another key, with the same database: vidgen serve --key-for local",
+      "An earlier process created the account and its API key, which is not shown again. To create another key, run this with the same database: vidgen serve --key-for local",
     );
   if (page_url !== null && !tell)
-    output.note(`See it in a browser; for a day, anyone with this link is signed in: ${page_url}`);
+    output.note(`Open the page in a browser. For a day, anyone with this link is signed in: ${page_url}`);
   if (!tell) output.note(`Callbacks are signed with ${webhook_secret}`);
-  if (metrics_url !== null) output.note(`Prometheus reads its figures at ${metrics_url}`);
+  if (metrics_url !== null) output.note(`Prometheus metrics are at ${metrics_url}`);
   if (allowRemote && !isLoopback(host))
     output.note(
       "Other machines on the network can reach this service, without encryption: anyone with a key can use it, and anyone with a link can see the videos.",
     );
   if (allowRemote && page_url?.startsWith("http:"))
     output.note(
-      "The page's link goes over the network unencrypted, too: anyone with it sees the generations of all accounts.",
+      "The link to the page is not encrypted on the network either: anyone who reads it can see the generations of all accounts.",
     );
   if (!tell) output.note("Press Ctrl-C to stop.");
 }
@@ -70,10 +70,14 @@ export function noteLimits(
   { output }: Context,
 ): void {
   if (media === undefined)
-    output.note("Videos are kept on this machine alone; --media names a place that other machines reach, too.");
+    output.note(
+      "Videos are stored on this machine only. To store them where other machines can reach them, set --media.",
+    );
   for (const { name } of engines)
     if (URL.canParse(name) && isLoopback(new URL(name).hostname))
-      output.note(`${name} is another server on each machine: its videos fail when another machine takes them over.`);
+      output.note(
+        `${name} is a different server on each machine, so its generations fail when another machine takes them over.`,
+      );
 }
 
 /** Prints a line for each engine as soon as it is checked; none for the preview alone, which always works. */
@@ -85,7 +89,8 @@ export async function printChecks(
   if (engines.every(({ isSimulation }) => isSimulation)) return;
   const print = (check: EngineCheck) => {
     const line = describeEngine(check, engines);
-    if (!io.signal.aborted) output.note(check.error === null ? line : `${line}; generations wait for it.`);
+    if (!io.signal.aborted)
+      output.note(check.error === null ? line : `${line}; its generations wait until it can be used.`);
   };
   await Promise.all(checks.map((check) => check.then(print)));
 }

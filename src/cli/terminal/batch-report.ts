@@ -55,7 +55,7 @@ function describeLimit(rows: readonly PlannedRow[], costs: Costs, budget: Budget
     left -= cost;
     if (spent <= maxCredits && left >= keepCredits) continue;
     const kept = keepCredits > 0 ? `, with --keep-credits ${keepCredits},` : "";
-    const what = spent > maxCredits ? `--max-credits ${maxCredits} is` : `The credits that are left${kept} are`;
+    const what = spent > maxCredits ? `--max-credits ${maxCredits} is` : `The remaining credits${kept} are`;
     const far = `about ${formatNumber(started)} of ${formatNumber(toStart.length)} rows`;
     return `${what} not enough for all rows: the batch will stop after ${far}.`;
   }
@@ -120,11 +120,11 @@ export function endOfBatch(
   // The most urgent first: more than a few lines are not read.
   const hints = [
     ...(unknown + lost > 0
-      ? [`Check your account; what was charged, or may have been, is left alone until: ${words} --retry-unknown`]
+      ? [`Check your account. Unknown and lost rows start again only with: ${words} --retry-unknown`]
       : []),
     ...(solution === undefined ? [] : [solution]),
-    ...(isOpen ? [`Go on${isBlocked ? ", once that is solved," : ""} with: ${words}`] : []),
-    ...(failed + refused > 0 ? [`Start failed rows again, and pay again, with: ${words} --retry-failed`] : []),
+    ...(isOpen ? [`${isBlocked ? "Once that is fixed, continue" : "Continue"} with: ${words}`] : []),
+    ...(failed + refused > 0 ? [`Start failed rows again (each is charged again) with: ${words} --retry-failed`] : []),
     `Row details: ${programName(io.env)} batch status ${quote(results)}`,
   ];
   return new VidgenError(code, message, { hint: hints.slice(0, 3).join("\n"), cause: end.stopped });

@@ -95,7 +95,7 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, isOneStream, 
     printed = Promise.all([printed, writing]).then(() => {});
     printed.catch(() => {});
   };
-  const events = createEventLines((event) => keepFailure(writeOne(stdout, jsonText(event, show), "Events")), { date });
+  const events = createEventLines((event) => keepFailure(writeOne(stdout, jsonText(event, show))), { date });
   const report = (error: VidgenError) => {
     if (flags.json) stderr.write(`${jsonText(errorDocument(error), show, 2)}\n`);
     else stderr.write(layOut(errorText(error)).replace(/^error: /, (label) => color.red(label)));
@@ -128,10 +128,10 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, isOneStream, 
     line(text) {
       if (flags.json || flags.events) return;
       spinner.stop();
-      keepFailure(writeOne(stdout, redact(plain(text)), "Lines"));
+      keepFailure(writeOne(stdout, redact(plain(text))));
     },
     document(document) {
-      if (flags.json) keepFailure(writeOne(stdout, jsonText(document, redact), "Lines"));
+      if (flags.json) keepFailure(writeOne(stdout, jsonText(document, redact)));
     },
     print: (text) => keepFailure(write(flags.events ? stderr : stdout, redact(text))),
     printed: async () => void (await printed),
@@ -230,10 +230,10 @@ function write(stream: Io["stdout"], text: string): Promise<void> {
   });
 }
 
-/** Writes one of several lines at once, so that no other output can end up inside it. Rejects as `write` does; `what` they are. */
-function writeOne(stdout: Io["stdout"], line: string, what: "Events" | "Lines"): Promise<void> {
+/** Writes one of several lines at once, so that no other output can end up inside it. Rejects as `write` does. */
+function writeOne(stdout: Io["stdout"], line: string): Promise<void> {
   return write(stdout, `${line}\n`).catch((error) => {
-    const hint = `${what} are missing, but no video: \`vidgen list\` shows what was started and saved.`;
+    const hint = "Some output is missing. No video was lost: `vidgen list` shows what was started and saved.";
     throw asVidgenError(error).with({ hint });
   });
 }

@@ -131,7 +131,7 @@ export function showStart(
   const over = new AbortController();
   const draw = () => {
     const elapsed = io.now() - startedAt;
-    const why = elapsed < longStartMs ? "" : "; waiting up to 2 min for the id, whatever --timeout";
+    const why = elapsed < longStartMs ? "" : "; waiting up to 2 min for the id, even if --timeout is shorter";
     const text = `Starting...  ${formatTime(elapsed)}${why}`;
     if (output.isLive) output.progress(text);
     else output.note(text);
@@ -189,6 +189,7 @@ function describeTask(task: Task, now: number, isShort: boolean): string {
 function stateOf({ status, percent, trouble, model, download }: Task, id: string): string {
   if (download) return `Saving the video of ${id}`;
   if (trouble !== undefined) return `The service is not responding (${trouble}); retrying for ${id}`;
+  if (/^queued$/i.test(status)) return `Waiting for the engine: ${id}${model === undefined ? "" : ` (${model})`}`;
   const made = percent === undefined ? "" : `${percent} %`;
   const words = [model, status === "processing" ? "" : status, made].filter(Boolean);
   return `Generating ${id}${words.length === 0 ? "" : ` (${words.join(", ")})`}`;

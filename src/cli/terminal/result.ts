@@ -41,10 +41,10 @@ export function collectedResult(collected: Collected, isInProcess: boolean, outp
 /** Throws `rejected` for an address that holds the API key: the key is never printed, and without it the address is of no use. */
 export function checkVideoUrl(videoUrl: string, id: string, { redact }: Pick<Output, "redact">): void {
   if (redact(videoUrl) === videoUrl) return;
-  const message = "The video is ready, but its address holds your API key and is not printed: save the video with -o.";
+  const message = "The video is ready, but its URL contains your API key and is not printed. Save the video with -o.";
   throw new VidgenError("rejected", message, {
     id,
-    hint: `\`vidgen wait ${id} -o video.mp4\` saves it, and pays nothing.`,
+    hint: `\`vidgen wait ${id} -o video.mp4\` saves it at no cost.`,
   });
 }
 
@@ -79,7 +79,7 @@ export async function printResult(result: Result, options: PrintOptions, io: Io)
   await output.result(file ?? videoUrl, { ...extra, ...document }, hrefOf(result, io));
   const price = formatPrice({ credits: options.credits, cost: result.cost });
   if (file !== undefined) output.note(await describeSaved(file, result, { ...options, price }, io));
-  else if (price !== undefined) output.note(`Made ${price}.`);
+  else if (price !== undefined) output.note(`Completed ${price}.`);
   if (file === undefined && options.saveCommand !== undefined && io.stdout.isTTY)
     output.note(`Save it with: ${options.saveCommand}`);
   const reason = open ? await openResult(result, io) : undefined;

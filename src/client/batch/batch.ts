@@ -131,7 +131,7 @@ export async function openBatch(
             if (isNews(event)) how.onEvent(event);
           } catch (cause) {
             // What was paid for is saved all the same.
-            listenerError ??= new VidgenError("bug", `The listener of the batch has thrown: ${cause}`, { cause });
+            listenerError ??= new VidgenError("bug", `A listener of the batch threw an error: ${cause}`, { cause });
           }
         };
         const signal = lease ? AbortSignal.any([how.signal, lease.lost]) : how.signal;
@@ -209,7 +209,7 @@ async function findAttempts(
     const { source, attempts } = await readResults(other, io.disk);
     if (source === undefined || source.service === client.redact(client.baseUrl))
       lines.push(attempts.filter(({ row }) => keys.has(row)));
-    else onNote(`${other} has the results of another service, ${source.service}: they do not count.`);
+    else onNote(`${other} has the results of another service, ${source.service}: they are ignored.`);
   }
   const isOurs = ({ batch = "", row = "" }: Entry) => names.has(batch) || (others.has(batch) && keys.has(row));
   return mergeAttempts(lines.flat(), entries, isOurs);
@@ -235,9 +235,9 @@ function checkMaking(attempts: readonly ResultLine[], path: string, { isPreview 
     ({ model, is_preview, id }) => id !== null && isOtherMaking(is_preview, isPreview(model)),
   );
   if (!other) return;
-  const [has, asked] = other.is_preview ? ["previews", "real videos are"] : ["real videos", "previews are"];
+  const [has, asked] = other.is_preview ? ["previews", "real videos"] : ["real videos", "previews"];
   throw usage(
-    `${path} has ${has}, such as that of row ${other.row}, and ${asked} asked for now. Nothing was sent.`,
+    `${path} has ${has}, such as that of row ${other.row}, but this command asks for ${asked}. Nothing was sent.`,
     "Choose another file with --results, and another folder with -o.",
   );
 }
@@ -267,7 +267,7 @@ function noteOrphans(rows: PlannedRow[], attempts: readonly ResultLine[], onNote
   const ids = orphans.slice(0, 3).map(({ id }) => id);
   const count = orphans.length === 1 ? "1 generation" : `${orphans.length} generations`;
   onNote(
-    `${count} of rows that the file no longer has may be unsaved: ${ids.join(", ")}${orphans.length > 3 ? " ..." : ""}. \`vidgen wait <id> -o ...\` saves one.`,
+    `${count} may be unsaved, from rows that are no longer in the file: ${ids.join(", ")}${orphans.length > 3 ? " ..." : ""}. \`vidgen wait <id> -o ...\` saves one.`,
   );
 }
 
@@ -281,7 +281,7 @@ function noteOtherAccounts(rows: PlannedRow[], account: string, onNote: BatchOpt
   const count = found.length === 1 ? "1 running row was" : `${found.length} running rows were`;
   const accounts = [...new Set(found.map(({ account }) => account))].join(", ");
   onNote(
-    `${count} started with another key (account ${accounts}, not ${account}): only that one collects them. Nothing is paid for them again.`,
+    `${count} started with another key (account ${accounts}, not ${account}): only that key can collect them. They are not charged again.`,
   );
 }
 

@@ -32,7 +32,7 @@ export async function checkOutputs(
     const id = state.kind === "running" ? state.attempt.id : undefined;
     const saved = id === undefined || outputPath === undefined ? undefined : await client.findSaved(id, outputPath);
     if (id !== undefined && saved !== undefined) checked.push({ ...row, state: { kind: "done", id, file: saved } });
-    else faults.push(`line ${row.line}: ${file} exists already; --overwrite replaces it`);
+    else faults.push(`line ${row.line}: ${file} already exists; --overwrite replaces it`);
   }
   throwFaults(faults);
   return checked;

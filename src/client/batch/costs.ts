@@ -240,8 +240,8 @@ export function checkBudget(request: StartRequest, budget: Budget, costs: Costs)
   if (costs.isOpen(budget))
     return new VidgenError(
       "credits",
-      "The service has not told what a start cost: no balance, or one that did not fall. So no budget can be kept: nothing more is started.",
-      { hint: "Check your account, and run it without a budget." },
+      "The service did not state what a start cost, and its balance is missing or did not fall. The budget cannot be kept: nothing more is started.",
+      { hint: "Check your account, then run the batch without a budget." },
     );
   const left = costs.remaining();
   if (keepCredits !== undefined && left !== undefined && left - Math.max(next, 1) < keepCredits)
@@ -249,7 +249,7 @@ export function checkBudget(request: StartRequest, budget: Budget, costs: Costs)
       "credits",
       `${left} credits are left, and --keep-credits is ${keepCredits}: nothing more is started.`,
       {
-        hint: "The service tells the balance only at a start: if credits were bought since the last one, run once without it.",
+        hint: "The service states the balance only at a start. If you bought credits since the last start, run the batch once without --keep-credits.",
       },
     );
   return undefined;
@@ -260,8 +260,8 @@ function checkCost(request: StartRequest, maxCost: number, costs: Costs): Vidgen
   if (usd === undefined)
     return new VidgenError(
       "credits",
-      "The service has not told what a video cost in USD. So --max-cost cannot be kept: nothing more is started.",
-      { hint: "Run it without --max-cost, or bound it with --max-credits." },
+      "The service did not state what a video cost in USD. --max-cost cannot be kept: nothing more is started.",
+      { hint: "Run the batch without --max-cost, or limit it with --max-credits." },
     );
   const next = costs.priceUsd(request) ?? 0;
   if (usd < maxCost && usd + next <= maxCost) return undefined;

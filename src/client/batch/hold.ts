@@ -12,8 +12,8 @@ export async function holdResults(path: string, { io, onNote }: HoldOptions): Pr
   });
   if (acquired.kind === "acquired") return acquired.lease;
   throw usage(
-    `Process ${acquired.holder.pid} runs this batch: it holds ${lockOf(path)}. Nothing was sent.`,
-    "`vidgen batch status` with the results file shows how far it is.",
+    `Process ${acquired.holder.pid} is already running this batch: it holds ${lockOf(path)}. Nothing was sent.`,
+    "`vidgen batch status` with the results file shows its progress.",
   );
 }
 

@@ -121,7 +121,8 @@ export async function planRows(
   const lines = new Map<string, number>();
   for (const row of rows) {
     const other = lines.get(row.key);
-    if (other !== undefined) faults.push(`line ${row.line}: the id "${shorten(row.key)}" is that of line ${other} too`);
+    if (other !== undefined)
+      faults.push(`line ${row.line}: the id "${shorten(row.key)}" is also the id of line ${other}`);
     lines.set(row.key, row.line);
     const known = byRow.get(row.key) ?? [];
     const state = await stateOf(row, known, options, disk);
@@ -192,7 +193,7 @@ async function isThere({ file, content }: ResultLine, disk: Disk): Promise<boole
 function changedFault({ line, id = "" }: KeyedRow, earlier: ResultLine): string {
   const where = earlier.line > 0 ? `line ${earlier.line} of an earlier run` : "an earlier run";
   const outcome = earlier.id === null ? `attempt ${earlier.attempt}` : `generation ${earlier.id}`;
-  return `line ${line}: "${shorten(id)}" asks for something else than ${where}, which was started at ${earlier.started_at.slice(0, 16)}Z (${outcome}); give it another id`;
+  return `line ${line}: "${shorten(id)}" is a different request from ${where}, which was started at ${earlier.started_at.slice(0, 16)}Z (${outcome}); give this row another id`;
 }
 
 const maxFaults = 50;

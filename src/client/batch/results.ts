@@ -162,7 +162,7 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
       else if (source === undefined && attempts.size === 0)
         throw usage(
           `${path} is not a results file of \`vidgen batch\`.`,
-          "If it has the rows, there are no results of it yet.",
+          "If this is the batch file, it has no results yet.",
         );
       else throw unreadableError(path, number);
     }
@@ -179,7 +179,7 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
 
 function unreadableError(path: string, number: number): VidgenError {
   return usage(
-    `${path}, line ${number}, cannot be read: a row that it tells of could be paid for twice. Nothing was sent.`,
+    `Cannot read line ${number} of ${path}: without it, a row could be paid for twice. Nothing was sent.`,
     "Restore the file as it was, or use the version of vidgen that wrote the line. Delete the line only if its row was not started.",
   );
 }

@@ -83,16 +83,18 @@ export async function runRows(
   const start = async (row: PlannedRow) => {
     const sent = await work.start(row);
     if (sent.kind === "not now") {
-      if (slots.refusedForMs() === 0)
-        options.onNote("The service accepts no further generation at the moment; waiting.");
+      if (slots.refusedForMs() === 0) options.onNote("The service accepts no more generations at the moment; waiting.");
       slots.refused(inFlight.size, sent.afterMs);
       rows.push(row);
       if ((sent.afterMs ?? 0) > maxRetryAfterMs)
         stop(
-          new VidgenError("network", "The service accepts nothing for more than an hour: run the batch again then."),
+          new VidgenError(
+            "network",
+            "The service accepts no generations for more than an hour. Run the batch again later.",
+          ),
         );
       if (slots.refusedForMs() > refusedLimitMs)
-        stop(new VidgenError("network", "The service has accepted nothing for 15 minutes."));
+        stop(new VidgenError("network", "The service has accepted no generation for 15 minutes."));
       return;
     }
     const { kind } = sent;

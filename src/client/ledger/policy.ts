@@ -253,13 +253,13 @@ function unclearError({ attempt, at, id, reason = "" }: Entry): VidgenError {
     id,
     hint: [
       `Check your account for a generation from that time; \`vidgen wait ${id ?? "<id>"}\` fetches it.`,
-      `If there is none, run \`vidgen list --dismiss ${attempt}\` and try again. --again starts a new one in any case; it is charged.`,
+      `If there is none, run \`vidgen list --dismiss ${attempt}\` and try again. --again starts a new one in any case, and is charged.`,
     ].join("\n"),
   });
 }
 
 function lostError({ at, id }: Entry): VidgenError {
-  const message = `The same request was accepted at ${at.slice(0, 16)}Z as generation ${id}, which was charged and which the service no longer knows. Nothing was sent now.`;
-  const hint = `\`vidgen wait ${id}\` asks for it again. --again starts a new one; it is charged.`;
+  const message = `The same request was accepted at ${at.slice(0, 16)}Z as generation ${id} and was charged, but the service no longer knows it. Nothing was sent now.`;
+  const hint = `\`vidgen wait ${id}\` asks the service again. --again starts a new one, and is charged.`;
   return new VidgenError("not_found", message, { id, hint });
 }

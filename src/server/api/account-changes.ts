@@ -57,7 +57,7 @@ export function createRotateRoute(options: AccountOptions): Route {
   return async (c) => {
     const { account: name } = await readFields(c);
     if (name === localAccount)
-      throw refuse(409, "own_key", "the local account's key is replaced by vidgen serve --rotate");
+      throw refuse(409, "own_key", "the local account's key cannot be changed here: use vidgen serve --rotate");
     const creditsOf = (had: number | undefined) => {
       if (had === undefined) throw noAccount(name);
       return had;

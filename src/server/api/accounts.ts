@@ -88,7 +88,7 @@ export function createRevokeRoute(store: Store): (c: ApiContext) => Promise<Resp
     const { revoke } = Object((await readJson(c)).json) as Record<string, unknown>;
     if (!isAccountName(revoke)) throw refuse(400, "invalid_revoke", "revoke must be a key or an account");
     const own = revoke === localAccount || (await store.account(hashKey(revoke))) === localAccount;
-    if (own) throw refuse(409, "own_key", "the local account's key is replaced by vidgen serve --rotate");
+    if (own) throw refuse(409, "own_key", "the local account's key cannot be changed here: use vidgen serve --rotate");
     return c.json(await removeKeys(store, revoke));
   };
 }

@@ -86,7 +86,7 @@ export function createMetricsApp(metrics: Pick<Metrics, "read">, onTrouble: OnTr
   const app = new Hono<ApiEnv>();
   app.all("/metrics", allow("GET"), createMetricsRoute(metrics));
   app.notFound((c) =>
-    errorResponse(refuse(404, "not_found", `no such path: ${c.req.path}; the figures are at /metrics`)),
+    errorResponse(refuse(404, "not_found", `no such path: ${c.req.path}; the metrics are at /metrics`)),
   );
   app.onError((error) => errorResponse(error, onTrouble));
   return async (request, bindings = {}) => app.fetch(request, bindings);

@@ -102,5 +102,5 @@ async function stopJob({ name, cancel }: Engine, job: string, signal: AbortSigna
 }
 
 function refuseGoing(why: string) {
-  return refuse(409, "not_cancellable", `not cancelled: ${why}; it goes on`);
+  return refuse(409, "not_cancellable", `not cancelled: ${why}; the generation continues`);
 }

@@ -73,7 +73,7 @@ export function createCheck(
 ): () => Promise<boolean> {
   const run = async () => {
     const end = new AbortController();
-    const limit = clock.limit(limitMs, end.signal, new Error("no answer in time"));
+    const limit = clock.limit(limitMs, end.signal, new Error("no response in time"));
     // Node would warn of a leak when there are many engines.
     setMaxListeners(0, limit.signal);
     try {

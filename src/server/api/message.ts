@@ -58,7 +58,7 @@ export function errorResponse(thrown: unknown, onTrouble: OnTrouble = () => {}):
       refuse(
         503,
         "unavailable",
-        "the service cannot do this now; try again, a start with the same Idempotency-Key",
+        "the service cannot do this now; try again, with the same Idempotency-Key if you start a generation",
         retryAfter,
       ),
     );

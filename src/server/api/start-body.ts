@@ -22,9 +22,7 @@ const bodySchema = z.object({
     .refine(isShortText, shortText)
     .refine((value) => value.trim() !== "", "must not be empty")
     .meta({ description: `What the video shows. At most ${maxTextBytes / 1_000} kB.` }),
-  model: z
-    .string()
-    .meta({ description: "One of those that this service serves.", examples: models.map(({ id }) => id) }),
+  model: z.string().meta({ description: "A model that this service serves.", examples: models.map(({ id }) => id) }),
   aspectRatio: z
     .string()
     .regex(/^\d{1,4}(\.\d{1,4})?:\d{1,4}(\.\d{1,4})?$/, 'must be a ratio such as "16:9"')
@@ -53,12 +51,12 @@ const bodySchema = z.object({
     .array(imageUrl)
     .optional()
     .meta({ description: "Several, for models that take them; kling-1.6-elements takes 2 to 4." }),
-  callback_url: httpUrl.nullish().meta({ description: "Where the result is POSTed to: see the webhook." }),
+  callback_url: httpUrl.nullish().meta({ description: "URL to which the result is POSTed: see the webhook." }),
 });
 
 export const optionalExtra = z
   .union([z.number(), z.string().refine(isShortText, shortText)], { error: "must be a number or a text" })
-  .meta({ description: "Passed on to a real model, and ignored by one that does not know it." });
+  .meta({ description: "Passed on to a real model; a model that does not know it ignores it." });
 export const otherExtra = z
   .union([z.number(), z.boolean(), z.string(), z.array(z.unknown()), z.record(z.string(), z.unknown())], {
     error: "must not be null",

@@ -192,10 +192,15 @@ function tooMany({ limit, max, retryAfterSeconds }: Limited) {
     return refuse(
       429,
       "too_many_running",
-      `this account may have ${max} unfinished at once; nothing was charged`,
+      `this account may have ${max} unfinished generations at once; nothing was charged`,
       headers,
     );
-  return refuse(429, "too_many_starts", `this account may start ${max} an hour; nothing was charged`, headers);
+  return refuse(
+    429,
+    "too_many_starts",
+    `this account may start ${max} generations per hour; nothing was charged`,
+    headers,
+  );
 }
 
 const maxLabelCharacters = 200;

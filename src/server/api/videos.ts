@@ -66,8 +66,8 @@ export function createVideos(options: VideoOptions): Videos {
       const { id, status, error } = await findOwnGeneration(c, store);
       const kind = kinds.get(c.req.query("variant") ?? "video");
       if (kind === undefined) throw refuse(400, "invalid_variant", "variant must be video or thumbnail");
-      if (status === "processing") throw refuse(404, "not_ready", "this video is not made yet");
-      if (status === "failed") throw refuse(404, "failed", `this video was not made: ${error}`);
+      if (status === "processing") throw refuse(404, "not_ready", "this video is not completed yet");
+      if (status === "failed") throw refuse(404, "failed", `this video was not generated: ${error}`);
       const { method, raw } = c.req;
       return media(new Request(new URL(`/${id}.${kind}`, c.req.url), { method, headers: raw.headers }), c.env);
     },

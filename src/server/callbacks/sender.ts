@@ -68,7 +68,7 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
     const query = { now, limit, perHost: maxPerHost, except: [...sending.keys()], busy };
     const found = await store.due(query).catch((error) => {
       // A database on another machine tells of its outage itself.
-      if (!isUnavailable(error)) options.onTrouble("The callbacks that are due could not be read", error);
+      if (!isUnavailable(error)) options.onTrouble("The due callbacks could not be read", error);
       return { deliveries: [], nextMs: storeRetryMs };
     });
     if (stop.signal.aborted) return Number.POSITIVE_INFINITY;

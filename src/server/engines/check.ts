@@ -38,7 +38,7 @@ export async function checkEngineKeys(
   signal.throwIfAborted();
 }
 
-const keyHint = "`vidgen doctor` says which variables with keys are set.";
+const keyHint = "`vidgen doctor` shows which variables with engine keys are set.";
 
 export async function checkEngine(
   { name, models, check }: Engine,

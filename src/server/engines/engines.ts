@@ -75,7 +75,8 @@ export function readEngines(texts: readonly string[]): PlannedEngine[] {
     const { model, server } = spec;
     const able = server ? others.filter((known) => canServe(server, known)) : others;
     const models = model === undefined ? able.map(({ id }) => id) : [model];
-    if (models.length === 0) throw usage(`--engine ${spec.name} is left without a model.`, specExample);
+    if (models.length === 0)
+      throw usage(`--engine ${spec.name} has no model left: the other engines serve all of them.`, specExample);
     return { ...spec, models };
   });
 }
@@ -101,7 +102,7 @@ export async function listOffers(
   const specs = readEngines(engines);
   const findKey = createKeyFinder(specs, readKey);
   const lists = specs.map(async ({ name, server, models }) => {
-    if (!server) throw usage(`${name} has no list of models.`, "OpenRouter and servers of your own have one.");
+    if (!server) throw usage(`${name} does not list its models.`, "OpenRouter and your own servers do.");
     const { url, kind, upstreamModel } = server;
     const key = kind?.provider ? undefined : findKey(server);
     const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };

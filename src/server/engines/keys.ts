@@ -25,7 +25,7 @@ export function createKeyFinder(
     const other = origins.get(found.name) ?? origin;
     if (other !== origin)
       throw usage(
-        `${found.name} is one key, and --engine names several servers, which must not all see it.`,
+        `${found.name} is one key, but --engine names several servers, and a key must go to one server only.`,
         `Set the key of each: ${[other, origin].map((url) => ownVariablesOf(url)[0]).join(" and ")}.`,
       );
     origins.set(found.name, origin);

@@ -42,21 +42,21 @@ export function readSpec(text: string): EngineSpec {
     ? url === undefined && upstreamModel === undefined
     : kindId === undefined || isComfyUi || named;
   if (isRead === undefined || !isKnown || (url !== undefined && !URL.canParse(url)))
-    throw usage(`--engine cannot be "${text.replace(/\/\/.*@/, "//").replace(/\?.*/s, "?...")}".`, specExample);
+    throw usage(`Invalid engine: --engine "${text.replace(/\/\/.*@/, "//").replace(/\?.*/s, "?...")}".`, specExample);
   if (isPreview) return { model, name: "preview", upstreamModel, server: undefined };
-  if (url === undefined) throw usage(`--engine ${text} needs an address.`, `Write ${kindId}:http://gpu-1:8091.`);
+  if (url === undefined) throw usage(`--engine ${text} needs a URL.`, `Write ${kindId}:http://gpu-1:8091.`);
   const { username, password, search, origin, pathname } = new URL(url);
   // The text is not repeated here, since it may contain a password.
   if (username !== "" || password !== "" || search !== "")
     throw usage(
-      "--engine takes an address without a user name, a password and a query.",
-      "Set VIDGEN_ENGINE_KEY for a key.",
+      "--engine takes a URL without a user name, a password or a query.",
+      "Set the key in VIDGEN_ENGINE_KEY.",
     );
   const name = origin + pathname.replace(/(\/v1(\/videos)?)?\/*$/, "");
   if (isComfyUi && (model === undefined || upstreamModel === undefined))
     throw usage(
-      `--engine ${text} needs a model and the file of a workflow that makes it.`,
-      "Write model=comfyui:address#file, such as wan-2.5=comfyui:http://gpu-1:8188#wan.json.",
+      `--engine ${text} needs a model and the file of a workflow that generates it.`,
+      "Write model=comfyui:url#file, such as wan-2.5=comfyui:http://gpu-1:8188#wan.json.",
     );
   if (isComfyUi)
     return {
@@ -71,8 +71,8 @@ export function readSpec(text: string): EngineSpec {
   checkImages(model, { title: kind?.title ?? "a server whose kind is not named", maxImages: maxImagesOf(kind) });
   if (kind?.provider && !hasModel)
     throw usage(
-      `${kind.title} has no model like ${model}.`,
-      `--engine ${model}=${kind.id}#<model> names one of its own.`,
+      `${kind.title} has no model that matches ${model}.`,
+      `--engine ${model}=${kind.id}#<model> names one of its own models.`,
     );
   return { model, name, upstreamModel, server: { url: name, kind, upstreamModel } };
 }
@@ -85,7 +85,7 @@ function readSdkSpec(text: string): EngineSpec {
   const [, model, packageName, upstreamModel] = sdkPattern.exec(text) ?? [];
   if (packageName === undefined)
     throw usage(
-      `--engine cannot be "${text}".`,
+      `Invalid engine: --engine "${text}".`,
       "Write model=ai-sdk:package#model-of-the-provider, such as kling-2.6=ai-sdk:@ai-sdk/fal#fal-ai/kling-video/v2.6/pro/text-to-video.",
     );
   checkImages(model, { title: packageName, maxImages: 1 });
@@ -95,7 +95,7 @@ function readSdkSpec(text: string): EngineSpec {
 /** Throws `usage` for a model that needs more images than the engine takes. */
 function checkImages(model: string | undefined, { title, maxImages }: { title: string; maxImages: number }): void {
   const { min = 0, max } = findModel(model ?? "")?.images ?? {};
-  const able = kinds.filter((other) => maxImagesOf(other) >= min).map(({ id }) => `--engine ${model}=${id}:<address>`);
+  const able = kinds.filter((other) => maxImagesOf(other) >= min).map(({ id }) => `--engine ${model}=${id}:<url>`);
   if (min > maxImages)
     throw usage(
       `--engine cannot serve ${model}: it needs ${min} to ${max} images, and ${title} takes ${maxImages}.`,
@@ -111,6 +111,6 @@ export function checkRepeats(specs: readonly EngineSpec[]): void {
   const { model, name } = repeat;
   throw usage(
     `--engine names ${name}${model === undefined ? "" : ` for ${model}`} twice.`,
-    "--jobs says how many generations an engine makes at the same time.",
+    "--jobs sets how many generations an engine runs at the same time.",
   );
 }

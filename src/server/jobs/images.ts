@@ -44,7 +44,7 @@ async function readImage(source: string, get: Get, signal: AbortSignal): Promise
 function checkImage(bytes: Uint8Array, name: string): Pick<ImageFile, "format" | "megapixels"> {
   if (bytes.length > maxBytes) throw new Error(`${name} is larger than ${maxBytes / 1_000_000} MB`);
   const format = pictureFormat(bytes);
-  if (!format) throw new Error(`${name} is not a PNG, JPEG or WebP`);
+  if (!format) throw new Error(`${name} is not a PNG, JPEG or WebP image`);
   const header = readPictureHeader(bytes);
   if (!header) throw new Error(`${name} cannot be decoded`);
   if (header.isAnimated) throw new Error(`${name} is animated; a still image is required`);
@@ -86,7 +86,7 @@ async function fetchImage(url: string, get: Get, signal: AbortSignal): Promise<U
     const why = error instanceof Error ? error.message : error;
     throw new Error(`${imageName(url)} could not be fetched: ${why}`, { cause: error });
   });
-  if (status !== 200) throw new Error(`${imageName(url)} answered HTTP ${status}`);
+  if (status !== 200) throw new Error(`${imageName(url)} responded with HTTP ${status}`);
   return body;
 }
 

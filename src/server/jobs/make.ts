@@ -59,7 +59,11 @@ export async function loadTask(
   if (status !== "processing") return { kind: "not taken", reason: "it has ended" };
   if (checkpoint?.state === "submitting") {
     const reason = "the local service ended while it submitted this video";
-    return { kind: "unclear", reason, error: `${reason} to ${checkpoint.engine}, which may be making it; ${notAgain}` };
+    return {
+      kind: "unclear",
+      reason,
+      error: `${reason} to ${checkpoint.engine}, which may be generating it; ${notAgain}`,
+    };
   }
   const { images: _, isReal: __, hasDirectives: ___, ...rest } = request;
   const { fail } = readDirectives(request);
@@ -109,9 +113,9 @@ export async function makeVideo(
     if (outcome.kind !== "made") return outcome;
     const { file } = task;
     const described = await insist(() => describeVideo(file), { ...options, what: "The video cannot be read" });
-    if (!described) return { kind: "failed", error: `${engine.name} made this video, and its file is gone` };
+    if (!described) return { kind: "failed", error: `${engine.name} generated this video, but its file is gone` };
     const video = { ...described, file, thumbnail: outcome.hasThumbnail ? task.thumbnail : null };
-    const media = await insist(() => videos.keep(video, signal), { ...options, what: "The video cannot be kept" });
+    const media = await insist(() => videos.keep(video, signal), { ...options, what: "The video cannot be stored" });
     return { ...outcome, media };
   } catch (error) {
     signal.throwIfAborted();
@@ -129,7 +133,7 @@ function codeOf(error: unknown): "credits" | "not_fetched" | undefined {
 const notAgain = "it was not submitted again";
 
 function unclearText({ name }: Engine, { reason }: { reason: string }): string {
-  return `it is unclear whether ${name} makes this video (${reason}); ${notAgain}`;
+  return `it is unclear whether ${name} generates this video (${reason}); ${notAgain}`;
 }
 
 /** Never empty, because clients read it (interface 2.1). */

@@ -265,7 +265,7 @@ export function createQueue(options: QueueOptions): Queue {
       nextMs = await failWaiting();
     } catch (error) {
       // A database on another machine tells of its outage itself.
-      if (!isUnavailable(error)) onTrouble("What is to be made could not be read", error);
+      if (!isUnavailable(error)) onTrouble("The queue could not be read", error);
       return store.isShared ? sharedPollMs : storeRetryMs;
     }
     const pauses = places.map(({ breaker }) => breaker.pauseMs()).filter((ms) => ms > 0);
@@ -316,8 +316,8 @@ function outageLine(
   outage: Outage | undefined,
   { isCommand }: Pick<QueueOptions, "isCommand">,
 ): string {
-  if (!outage) return `${name} takes generations again.`;
+  if (!outage) return `${name} accepts generations again.`;
   if (isCommand) return `Waiting for ${name}: ${outage.reason}. Nothing was submitted to it yet.`;
   const since = outage.since.toISOString();
-  return `${name} takes no generations since ${since}: ${outage.reason}. They go to other engines that serve their model, or wait.`;
+  return `${name} has accepted no generations since ${since}: ${outage.reason}. They go to other engines that serve their model, or wait.`;
 }

@@ -24,7 +24,7 @@ export type FolderOptions = {
 export async function openFolder({ folder, scratch, mark }: FolderOptions): Promise<MediaStore> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const sign = join(folder, signName);
-  await writeFile(sign, "By this file vidgen sees that this folder is here.\n");
+  await writeFile(sign, "vidgen uses this file to check that this folder is available.\n");
   const keepFile = async (path: string) => {
     const kept = join(folder, nameOf(path, mark));
     try {
@@ -47,13 +47,13 @@ export async function openFolder({ folder, scratch, mark }: FolderOptions): Prom
       // Earlier versions stored whole paths, which are wrong once the folder was moved or copied.
       const handle = await open(join(folder, basename(name))).catch(async (error) => {
         if (systemCode(error) !== "ENOENT") throw unavailable(error);
-        await access(sign).catch((cause) => Promise.reject(unavailable(cause, `${folder} is away`)));
+        await access(sign).catch((cause) => Promise.reject(unavailable(cause, `${folder} is not available`)));
         return undefined;
       });
       return handle?.createReadStream(range && { start: range.first, end: range.last });
     },
     async remove(name) {
-      await access(sign).catch((cause) => Promise.reject(unavailable(cause, `${folder} is away`)));
+      await access(sign).catch((cause) => Promise.reject(unavailable(cause, `${folder} is not available`)));
       await rm(join(folder, basename(name)), { force: true });
     },
     async check() {

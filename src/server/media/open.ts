@@ -17,7 +17,7 @@ export type OpenIo = LeaseIo & Pick<Io, "env" | "sleep" | "signal">;
  * Rejects with `usage` for a bad place or missing settings, and with `output` when the place cannot be used now.
  */
 export async function openMedia(place: string, mark: string, io: OpenIo): Promise<MediaStore> {
-  if (place === "") throw usage("The place for videos is empty.", "It must be a folder, or s3://bucket/prefix.");
+  if (place === "") throw usage("--media is empty.", "It must be a folder or s3://bucket/prefix.");
   // A single letter is a disk of Windows.
   const bucket = /^[a-z][\w+.-]+:\//i.test(place) ? readBucket(place, io.env) : undefined;
   try {
@@ -29,7 +29,7 @@ export async function openMedia(place: string, mark: string, io: OpenIo): Promis
   } catch (cause) {
     if (cause instanceof VidgenError) throw cause;
     const hint = bucket && bucketHint;
-    throw new VidgenError("output", `Cannot keep videos at ${place}: ${systemReason(cause)}.`, { hint, cause });
+    throw new VidgenError("output", `Cannot store videos at ${place}: ${systemReason(cause)}.`, { hint, cause });
   }
 }
 

@@ -12,11 +12,11 @@ export function readBucket(place: string, env: Io["env"]): Bucket {
   const [, name, prefix = ""] = /^s3:\/\/([a-z0-9][a-z0-9.-]+)((?:\/[\w-][\w.-]*)*)\/?$/.exec(place) ?? [];
   if (name === undefined)
     throw usage(
-      `Videos cannot be kept at ${place}.`,
+      `Cannot store videos at ${place}.`,
       "It must be a folder, or s3://bucket/prefix with letters, digits, dots, hyphens and underscores.",
     );
   const missing = keyNames.filter((key) => !env[key]);
-  if (missing.length > 0) throw usage(`To keep videos at ${place}, ${missing.join(" and ")} must be set.`);
+  if (missing.length > 0) throw usage(`To store videos at ${place}, ${missing.join(" and ")} must be set.`);
   // The error of a request with such a header would show its value.
   const faulty = [...keyNames, "AWS_SESSION_TOKEN"].find((key) => !/^[\x21-\x7e]*$/.test(env[key] ?? ""));
   if (faulty !== undefined) throw usage(`${faulty} contains a space, a line break or a character that is not ASCII.`);
@@ -45,6 +45,6 @@ function readEndpoint(env: Io["env"]): string | undefined {
   if (!text) return undefined;
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.search || url.hash)
-    throw usage("AWS_ENDPOINT_URL must be an http(s) address without a user name and without a query.");
+    throw usage("AWS_ENDPOINT_URL must be an http(s) URL without a user name or a query.");
   return url.origin + url.pathname.replace(/\/+$/, "");
 }

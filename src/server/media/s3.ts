@@ -26,7 +26,7 @@ export function openS3({ scratch, mark, ...options }: S3Options & { scratch: Scr
     const found = await ask({ method: "HEAD", name, signal });
     found.destroy();
     if (!isGood(found) || found.headers["content-length"] !== String(size))
-      throw unavailable(undefined, `${options.place} answered a PUT as if it had kept the file, and does not have it`);
+      throw unavailable(undefined, `${options.place} confirmed a PUT, but does not have the file`);
     return name;
   };
   return {
@@ -82,7 +82,7 @@ async function toError(method: string, reply: IncomingMessage, { place, region }
   const theirs = headers["x-amz-bucket-region"] ?? region;
   const reasons = [s3Code, theirs === region ? undefined : `the bucket is in ${theirs}`].filter(Boolean);
   const reason = reasons.length === 0 ? "" : ` (${reasons.join(", ")})`;
-  const message = `${place} answered a ${method} with HTTP ${statusCode}${reason}`;
+  const message = `${place} responded to a ${method} with HTTP ${statusCode}${reason}`;
   return Object.assign(new Error(message), { s3Code, isUnavailable: statusCode >= 500 });
 }
 

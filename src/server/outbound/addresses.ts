@@ -12,11 +12,11 @@ const specialRanges: Record<string, string[]> = {
   "a private address": ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "fec0::/10"],
   "a link-local address": ["169.254.0.0/16", "fe80::/10"],
   "a multicast address": ["224.0.0.0/4", "ff00::/8"],
-  "an address for examples": [
+  "an address reserved for examples": [
     ...["192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "198.18.0.0/15"],
     ...["2001:db8::/32", "3fff::/20"],
   ],
-  "an address that stands for another": ["::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16"],
+  "an address that maps to another one": ["::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16"],
   "a reserved address": [
     ...["0.0.0.0/8", "192.0.0.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.175.48.0/24"],
     ...["240.0.0.0/4", "255.255.255.255/32"],

@@ -80,7 +80,7 @@ async function follow(
     reply.destroy();
     url = URL.canParse(location, url) ? new URL(location, url).href : location;
   }
-  throw new Error(`it is behind more than ${maxRedirects} redirects`);
+  throw new Error(`it redirects more than ${maxRedirects} times`);
 }
 
 /** Reads a reply to its end; `undefined` when it is longer than `maxBytes`, and the rest is not read. */

@@ -71,7 +71,7 @@ function BatchesPage({ batches, program, now }: { batches: readonly LabelTotals[
       <section class="empty">
         <h2>No batches yet</h2>
         <p>
-          One begins with <code>{program} batch shots.csv --local</code>
+          Start one: <code>{program} batch shots.csv --local</code>
         </p>
       </section>
     </Layout>
@@ -91,7 +91,7 @@ type BatchProps = {
 
 /** One batch: how far each row is, what it has cost and how long it will take, what has failed, and how to go on. */
 function BatchPage({ totals, rows, failed, others, line, now }: BatchProps) {
-  const { label, credits, usd, counts } = totals;
+  const { label, credits, usd, counts, unclear } = totals;
   const leftMs = timeLeft(totals, now);
   const unstarted = Math.max(0, (totals.size ?? 0) - countOf(totals));
   return (
@@ -113,24 +113,34 @@ function BatchPage({ totals, rows, failed, others, line, now }: BatchProps) {
         <span>
           started <Time at={totals.started_at} now={now} />
         </span>
-        <a href={`/?${new URLSearchParams({ label })}`}>All in the list</a>
+        <a href={`/?${new URLSearchParams({ label })}`}>Show all in the list</a>
       </p>
       <section>
-        <h2>{counts.queued + counts.running + unstarted > 0 ? "To go on with it" : "To run what failed again"}</h2>
+        <h2>
+          {counts.queued + counts.running + unstarted > 0 ? "Continue this batch" : "Start the failed rows again"}
+        </h2>
         <div class="copied">
           <pre id="go-on">
             {line}
-            {counts.failed > 0 && counts.queued + counts.running + unstarted === 0 ? " --retry-failed" : ""}
+            {counts.failed > 0 && counts.queued + counts.running + unstarted === 0 ? retryFlag(totals) : ""}
           </pre>
           <Copy from="go-on" name="the command" />
         </div>
         <p class="hint">
-          In the folder of the file, with the flags of before. What is done or paid for is not started again.
+          Run this in the folder of the file, with the same flags as before. Rows that are done or paid for are not
+          started again.
         </p>
+        {unclear === 0 ? null : (
+          <p class="hint">
+            The engine's provider may have charged for{" "}
+            {unclear === 1 ? "1 failed row" : `${countText(unclear)} failed rows`}: check your account there before you
+            add --retry-unknown.
+          </p>
+        )}
       </section>
       {failed.length === 0 ? null : (
         <section>
-          <h2>{counts.failed === 1 ? "One has failed" : `${countText(counts.failed)} have failed`}</h2>
+          <h2>{counts.failed === 1 ? "1 failed" : `${countText(counts.failed)} failed`}</h2>
           <Cards cards={failed} name="Failures" id="failures" query="" />
         </section>
       )}
@@ -140,6 +150,11 @@ function BatchPage({ totals, rows, failed, others, line, now }: BatchProps) {
       </section>
     </Layout>
   );
+}
+
+/** The flag with which the command starts failed rows again: those that may have been charged only where there are no others. */
+function retryFlag({ counts, unclear }: LabelTotals): string {
+  return counts.failed > unclear ? " --retry-failed" : " --retry-unknown";
 }
 
 /** A bar of how many are done, have failed, run, and wait. */

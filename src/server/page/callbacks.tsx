@@ -94,8 +94,8 @@ function CallbackFilterBar({ filter, totals }: Pick<CallbacksProps, "filter" | "
       {failed === 0 ? null : (
         <button type="button" class="with-script" data-post={withQuery("/callbacks/send", { host: filter.host })}>
           {failed === 1
-            ? "Send the one that failed again"
-            : `Send all ${failed.toLocaleString("en")} that failed again`}
+            ? "Send the failed callback again"
+            : `Send all ${failed.toLocaleString("en")} failed callbacks again`}
         </button>
       )}
     </div>

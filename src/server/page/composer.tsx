@@ -84,8 +84,8 @@ function ComposerPage({ earlier, models, credits }: ComposerProps) {
         <h1>{earlier ? "Edit and run again" : "New generation"}</h1>
         {earlier?.error_code === "unclear" ? (
           <p class="error">
-            The earlier one may have been charged by the engine's provider, and nobody knows whether it was made: look
-            into the account there. Generate starts, and pays for, another one.
+            The engine's provider may have charged for the earlier generation, and it is unclear whether there is a
+            video: check your account there. Generate starts another one, which is charged too.
           </p>
         ) : null}
         <TextField field={fieldOf("prompt")} value={earlier?.request.prompt} />
@@ -133,12 +133,12 @@ function ComposerPage({ earlier, models, credits }: ComposerProps) {
             <output id="cost"></output> of <span id="credits">{countText(credits)}</span> credits.
           </p>
           <label hidden>
-            <input type="checkbox" id="notify" /> Tell me when it ends
+            <input type="checkbox" id="notify" /> Notify me when it ends
           </label>
         </div>
       </form>
       <p class="without-script">
-        Without JavaScript nothing can be started here; <code>vidgen generate</code> does the same.
+        Starting a generation here needs JavaScript; <code>vidgen generate</code> works without it.
       </p>
     </Layout>
   );

@@ -131,7 +131,7 @@ function Entry({ entry, hasAccounts, hasUsd, now }: EntryProps) {
           reason
         ) : (
           <>
-            {isRefund ? <span class="back">Given back: </span> : null}
+            {isRefund ? <span class="back">Returned: </span> : null}
             <a href={`/generations/${generation}`}>{shortText(prompt ?? generation, promptCharacters)}</a>
           </>
         )}

@@ -54,7 +54,7 @@ function EngineItem({ state, creates, now }: EngineItemProps) {
         <p class="reason" dir="auto">
           {outage === undefined ? null : (
             <>
-              Out since <Time at={outage.since.toISOString()} now={now} />:{" "}
+              Unavailable since <Time at={outage.since.toISOString()} now={now} />:{" "}
             </>
           )}
           {reason}
@@ -77,8 +77,8 @@ function EngineItem({ state, creates, now }: EngineItemProps) {
 
 function EngineWord({ state: { engine, check, outage } }: Pick<EngineItemProps, "state">) {
   if (engine.concurrency === 0) return <span class="state">Unused</span>;
-  if (outage) return <span class="state failed">Out</span>;
-  if (check.error !== null) return <span class="state failed">Does not answer</span>;
+  if (outage) return <span class="state failed">Unavailable</span>;
+  if (check.error !== null) return <span class="state failed">Does not respond</span>;
   return <span class="state completed">Up</span>;
 }
 
@@ -110,7 +110,7 @@ function QueueTable({ waiting, now }: Pick<EnginesProps, "waiting" | "now">) {
     <section>
       <h2>Queue</h2>
       {lines.length === 0 ? (
-        <p class="hint">Nothing waits.</p>
+        <p class="hint">No generation is waiting.</p>
       ) : (
         <table class="ledger">
           <thead>
@@ -145,10 +145,10 @@ const reasonWords: Record<Counts["failures"][number]["reason"], string> = {
   refused: "Refused by the model",
   credits: "No credits at the provider",
   failed: "Failed",
-  unclear: "Unclear whether it was made",
+  unclear: "Unclear whether it was generated",
   not_submitted: "Not submitted to any engine",
   auth: "The engine refuses its key",
-  not_fetched: "Made, but its file cannot be used",
+  not_fetched: "Generated, but its file cannot be used",
   cancelled: "Cancelled",
 };
 
@@ -156,7 +156,7 @@ function FailureTable({ failures }: { failures: Counts["failures"] }) {
   const found = failures.filter(({ count }) => count > 0).sort((a, b) => b.count - a.count);
   return (
     <section>
-      <h2>Failures since this process began</h2>
+      <h2>Failures since this process started</h2>
       {found.length === 0 ? (
         <p class="hint">None.</p>
       ) : (

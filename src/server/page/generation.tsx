@@ -123,19 +123,19 @@ function Player({ generation, percent, payments }: GenerationProps) {
     return (
       <div class="error">
         <h2>This generation was removed</h2>
-        <p>Its account asked for that. The video is gone; the record stays.</p>
+        <p>Its account asked for that. The video was deleted; the record is kept.</p>
       </div>
     );
   if (!media)
     return (
       <div class="error">
-        <h2>{error_code === "unclear" ? "Nobody knows whether this was made" : "This generation failed"}</h2>
+        <h2>{error_code === "unclear" ? "It is unclear whether this was generated" : "This generation failed"}</h2>
         <p id="error" dir="auto">
           {error}
         </p>
         <p>
           {error_code === "unclear"
-            ? "It may have been charged there: look into the account. Nothing is sent again. "
+            ? "The engine's provider may have charged for it: check your account there. It is not sent again. "
             : null}
           {refundText(payments)}
         </p>
@@ -198,7 +198,7 @@ function paymentsOf(payments: GenerationProps["payments"]) {
 
 function costText(payments: GenerationProps["payments"], usd: number | null): string {
   const { paid, back } = paymentsOf(payments);
-  const credits = paid > 0 ? `${paid} credits${back > 0 ? ", given back" : ""}` : undefined;
+  const credits = paid > 0 ? `${paid} credits${back > 0 ? ", returned" : ""}` : undefined;
   const charged = usd === null ? undefined : `$${usd.toFixed(2)} at its provider`;
   return [credits, charged].filter((part) => part !== undefined).join("; ") || "nothing";
 }
@@ -207,8 +207,8 @@ function costText(payments: GenerationProps["payments"], usd: number | null): st
 function refundText(payments: GenerationProps["payments"]): string {
   const { paid, back } = paymentsOf(payments);
   if (paid === 0) return "It cost no credits.";
-  if (back > 0) return `The ${back} credits that it cost were given back.`;
-  return `The ${paid} credits that it cost were not given back.`;
+  if (back > 0) return `The ${back} credits that it cost were returned.`;
+  return `The ${paid} credits that it cost were not returned.`;
 }
 
 function Fact({ name, children }: { name: string; children?: unknown }) {

@@ -118,17 +118,17 @@ export function SignInPage({ trouble }: { trouble: "link" | "key" | undefined })
   return (
     <Message title={trouble === "link" ? "This link has expired" : "Open the link of vidgen serve"} isSignedIn={false}>
       <p>
-        This page shows prompts and videos, so it opens only by the link that <code>vidgen serve</code> prints when it
-        starts. A link works for a day. Once it was opened in this browser, this page goes on by itself.
+        This page shows prompts and videos, so it opens only with the link that <code>vidgen serve</code> prints when it
+        starts. A link works for a day. Once you open the link in this browser, this page continues by itself.
       </p>
       <p>
-        Not at hand? While <code>serve</code> runs, <code>vidgen serve --link</code> prints a fresh one.
+        No link at hand? While <code>serve</code> runs, <code>vidgen serve --link</code> prints a new one.
       </p>
       <form class="sign-in" action="/" method="post">
-        <label for="key">Or sign in with an API key, to see what its account has made:</label>
+        <label for="key">Or sign in with an API key to see the generations of its account:</label>
         <input id="key" name="key" type="password" autocomplete="current-password" required />
         <button type="submit">Sign in</button>
-        {trouble === "key" ? <p role="alert">This service does not know that key, or knows it no more.</p> : null}
+        {trouble === "key" ? <p role="alert">This service does not know that key, or the key was revoked.</p> : null}
       </form>
     </Message>
   );

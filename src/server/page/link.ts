@@ -13,8 +13,12 @@ export function linkOf(baseUrl: string, secret: string, now: Date): string {
 export async function makeLink(folder: string, io: Io): Promise<string> {
   const { base_url, api_key = "", has_page } = (await readAnnouncement(folder)) ?? {};
   if (base_url === undefined || !(await isRunning(folder, io)))
-    throw usage("The local service does not run, so its page has no link.", "vidgen serve prints one.");
-  if (!has_page) throw usage("The service that runs has no page.", "Stop it, and start it with: vidgen serve --page");
+    throw usage(
+      "The local service is not running, so there is no link to its page.",
+      "vidgen serve starts it and prints the link.",
+    );
+  if (!has_page)
+    throw usage("The running service serves no page.", "Stop it and start it again with: vidgen serve --page");
   return linkOf(base_url, api_key, io.date());
 }
 

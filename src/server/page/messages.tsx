@@ -5,14 +5,14 @@ import { Message } from "./layout.tsx";
 export function Unavailable() {
   return (
     <Message title="The database cannot be reached">
-      <p>Nothing is lost: what was accepted goes on once the database is back. Reload this page then.</p>
+      <p>No data is lost: accepted generations continue once the database is back. Reload this page then.</p>
     </Message>
   );
 }
 
 export function OwnersAlone() {
   return (
-    <Message title="Only the service's owner sees its engines">
+    <Message title="Only the service's owner can see the engines">
       <WayOut />
     </Message>
   );
@@ -37,7 +37,7 @@ export function NotFound() {
 export function BadAddress() {
   return (
     <Message title="This address cannot be read">
-      <p>Something after its question mark is not what this page writes there, so nothing is shown for it.</p>
+      <p>Its query (the part after the question mark) has an invalid value.</p>
       <WayOut />
     </Message>
   );

@@ -54,7 +54,7 @@ function eventsOf({ generation, delivery }: TimelineProps): Event[] {
     events.push({ title: status === "completed" ? "Completed" : "Failed", kind: status, at: completed_at });
   const last = delivery?.attempts.at(-1);
   if (last && delivery?.next_at === null) {
-    const title = `Callback ${last.delivered ? "delivered" : "given up"} at attempt ${delivery.attempts.length}`;
+    const title = `Callback ${last.delivered ? "delivered" : "given up"} after attempt ${delivery.attempts.length}`;
     events.push({ title, kind: last.delivered ? "completed" : "failed", at: last.at, detail: last.outcome });
   }
   if (removed_at) events.push({ title: "Removed", at: removed_at });

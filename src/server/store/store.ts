@@ -295,6 +295,8 @@ export type LabelTotals = {
   label: string;
   size: number | null;
   counts: Record<State, number>;
+  /** How many of the failed ones may have been charged by their engine's provider. */
+  unclear: number;
   /** What was paid, and not given back; and in USD where their engines told it. */
   credits: number;
   usd: number | null;

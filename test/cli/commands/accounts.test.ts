@@ -43,7 +43,7 @@ test("lists each account with a tab between the columns, as a table at a termina
   world.isTerminal = true;
   expect((await world.vidgen("accounts")).stdout).toBe(
     [
-      "ACCOUNT  CREDITS  KEYS  AT ONCE  AN HOUR",
+      "ACCOUNT  CREDITS  KEYS  AT ONCE  PER HOUR",
       "ci       50       1     2        -",
       "local    1000     1     -        -",
       "",
@@ -65,7 +65,7 @@ test("create is sent once: where its reply is lost, it says how to get a key", a
   world.faults.push(loseReplies("/accounts", 1));
   const run = await world.vidgen("accounts", "create", "ci");
   expect(run).toMatchObject({ code: 8, stdout: "" });
-  expect(run.stderr).toContain("may have been made all the same");
+  expect(run.stderr).toContain("may have been created anyway");
   expect(run.stderr).toContain("vidgen accounts rotate ci");
   expect(sentTo(world, "/accounts")).toHaveLength(1);
   expect((await world.vidgen("accounts", "rotate", "ci")).stdout).toMatch(keyLine);
@@ -99,7 +99,7 @@ test("a start above a limit ends as not accepted, and is charged nothing", async
   expect((await vidgenAs(world, key, "generate", "a fox")).code).toBe(0);
   const run = await vidgenAs(world, key, "generate", "a hare");
   expect(run).toMatchObject({ code: 8, stdout: "" });
-  expect(run.stderr).toContain("this account may start 1 an hour; nothing was charged");
+  expect(run.stderr).toContain("this account may start 1 generations per hour; nothing was charged");
   const lifted = await world.vidgen("accounts", "limit", "ci", "--max-per-hour", "none", "--json");
   expect(JSON.parse(lifted.stdout)).toEqual({ account: "ci", max_running: null, max_per_hour: null });
   expect((await vidgenAs(world, key, "generate", "a hare")).code).toBe(0);
@@ -110,7 +110,7 @@ test("rotate prints the only key that works from then on", async () => {
   const { world, key } = await withAccount();
   const rotated = await world.vidgen("accounts", "rotate", "ci");
   expect(rotated).toMatchObject({ code: 0, stdout: expect.stringMatching(keyLine) });
-  expect(rotated.stderr).toContain("One key is refused from now on");
+  expect(rotated.stderr).toContain("One key was revoked");
   expect((await vidgenAs(world, key, "generate", "a fox")).code).toBe(3);
   expect((await vidgenAs(world, rotated.stdout.trim(), "generate", "a fox")).code).toBe(0);
 });
@@ -162,7 +162,7 @@ test.each([
 test("the key of another account is told whose key it takes", async () => {
   const { world, key } = await withAccount();
   const run = await vidgenAs(world, key, "accounts");
-  expect(run).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining("its account `local`") });
+  expect(run).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining("the account `local`") });
 });
 
 test.each([

@@ -39,14 +39,14 @@ test("it says which shard is missing, and which is double", async () => {
   const one = await status(world, part(1));
   expect([one.code, one.stdout]).toEqual([5, expect.stringMatching(/^4 rows: \d done.*\nmissing shards: 2\/2\n$/)]);
   const double = await status(world, part(1), part(2), copy);
-  expect([double.code, double.stderr]).toEqual([5, expect.stringContaining("do not fit together")]);
-  expect(double.stdout).toMatch(/double shards: 1\/2\n$/);
+  expect([double.code, double.stderr]).toEqual([5, expect.stringContaining("not one complete set")]);
+  expect(double.stdout).toMatch(/duplicate shards: 1\/2\n$/);
 });
 
 test("each row that is not done has a line, and --json follows the schema of help", async () => {
   const { world, part } = await createShards(["[fail: no foxes]", "[http: 500]", "[http: 401]", "a bear"]);
   const run = await status(world, part(1), part(2));
-  expect([run.code, run.stderr]).toEqual([6, expect.stringContaining("it pays for no row twice")]);
+  expect([run.code, run.stderr]).toEqual([6, expect.stringContaining("no row is paid for twice")]);
   expect(run.stdout).toMatch(/^line 2\trow-1\tfailed\t[0-9a-f-]{36}\tThe generation failed: no foxes$/m);
   expect(run.stdout).toMatch(/^line 3\trow-2\tunknown\t[0-9a-f-]{36}\t.*It may have been charged/m);
   const { commands } = JSON.parse((await world.vidgen("help", "batch", "--json")).stdout);
@@ -63,9 +63,9 @@ test("what it advises is what does something about the rows that are open", asyn
     expect(hints).toHaveLength(retries.length);
     for (const [i, flag] of retries.entries()) expect(hints[i]).toContain(flag);
   };
-  await advice(["a fox", "[fail]", "a hare", "a bear"], ["and --retry-failed."]);
-  await advice(["a fox", "[http: 500]", "a hare", "[fail]"], ["has --retry-unknown.", "and --retry-failed."]);
-  await advice(["a fox", "[http: 401]", "a hare", "a bear"], ["it pays for no row twice"]);
+  await advice(["a fox", "[fail]", "a hare", "a bear"], ["add --retry-failed to"]);
+  await advice(["a fox", "[http: 500]", "a hare", "[fail]"], ["add --retry-unknown to", "add --retry-failed to"]);
+  await advice(["a fox", "[http: 401]", "a hare", "a bear"], ["no row is paid for twice"]);
 });
 
 test("the file with the rows stands for all of its results, wherever they are", async () => {
@@ -79,7 +79,7 @@ test("the file with the rows stands for all of its results, wherever they are", 
   await world.vidgen("batch", own, "--results", join(world.folder, "owls.jsonl"));
   expect((await status(world, own)).stdout).toContain("1 row: 1 done");
   rmSync(join(world.folder, "owls.jsonl"));
-  expect(await status(world, own)).toMatchObject({ code: 2, stderr: expect.stringContaining("no results of it yet") });
+  expect(await status(world, own)).toMatchObject({ code: 2, stderr: expect.stringContaining("it has no results yet") });
 });
 
 test("a file that is no results file, or does not exist", async () => {

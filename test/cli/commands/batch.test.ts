@@ -86,7 +86,7 @@ test.each([
   ],
   [
     ["--keep-credits", "965"],
-    "The credits that are left, with --keep-credits 965, are not enough for all rows: the batch will stop after about 1 of 3 rows.",
+    "The remaining credits, with --keep-credits 965, are not enough for all rows: the batch will stop after about 1 of 3 rows.",
   ],
   [["--max-credits", "30", "--keep-credits", "950"], ""],
 ])("the plan says that a budget is too small, where the cost is known: %j", async (argv, says) => {
@@ -159,7 +159,9 @@ test("at most three lines tell what to do next", async () => {
   const hints = stderr.slice(stderr.indexOf("error: ")).trimEnd().split("\n").slice(1);
   expect([code, hints]).toEqual([
     6,
-    [/--retry-unknown$/, /./, /Go on, .*vidgen batch/].map((line) => expect.stringMatching(line)),
+    [/--retry-unknown$/, /./, /^ *Once that is fixed, continue with: .*vidgen batch/].map((line) =>
+      expect.stringMatching(line),
+    ),
   ]);
 });
 
@@ -302,7 +304,7 @@ test("a line of the results that cannot be read stops the run, with its number a
   const [first, ...rest] = lines(readFileSync(results, "utf8"));
   writeFileSync(results, [first, "<<<<<<< HEAD", ...rest, ""].join("\n"));
   for (const run of [await batch(), await world.vidgen("batch", "status", results)]) {
-    expect([run.code, run.stderr]).toEqual([2, expect.stringContaining(`${results}, line 2, cannot be read`)]);
+    expect([run.code, run.stderr]).toEqual([2, expect.stringContaining(`Cannot read line 2 of ${results}`)]);
     expect(run.stderr).toContain("Restore the file");
   }
   expect(starts(world)).toHaveLength(1);
@@ -327,7 +329,7 @@ test("the printed command goes on: same flags, quoted, without those that retry"
   world.faults = [pressWhilePolled];
   const run = await batch("--jobs", "1", "--set", "style=film noir", "--retry-failed", "--retry-unknown");
   expect(run).toMatchObject({ code: 130, stdout: "" });
-  const printed = /Go on with: vidgen (.*)$/m.exec(run.stderr)?.[1] ?? "";
+  const printed = /Continue with: vidgen (.*)$/m.exec(run.stderr)?.[1] ?? "";
   expect(printed).toContain("--set 'style=film noir'");
   expect(printed).not.toContain("--retry");
   world.faults = [];
@@ -371,7 +373,7 @@ const badFlags: [string[], string][] = [
   ...["0", "x", "-1", "1.5"].map((value): [string[], string] => [["--jobs", value], "--jobs must be a whole number"]),
   [["--max-credits", "0"], "--max-credits must be a whole number, at least 1"],
   [["--keep-credits", "-1"], "--keep-credits must be a whole number, at least 0"],
-  ...["3/2", "0/2", "2"].map((value): [string[], string] => [["--shard", value], "--shard must be such as 2/8"]),
+  ...["3/2", "0/2", "2"].map((value): [string[], string] => [["--shard", value], "--shard must be i/n, such as 2/8"]),
   [["--input-format", "xml"], "Allowed choices are csv, tsv, jsonl, txt."],
   [["--results", ""], "--results is empty"],
   [["--each", "model"], "--each must be field=value,value"],
@@ -398,7 +400,7 @@ test("stdin needs --input-format and --results", async () => {
     world.stdin = "id,prompt\nfox,a fox\n";
     return world.vidgen("batch", "-", "-o", place, ...argv);
   };
-  expect((await run("--input-format", "csv")).stderr).toContain("--results is missing");
+  expect((await run("--input-format", "csv")).stderr).toContain("--results is required");
   expect((await run("--results", results)).stderr).toContain("stdin needs --input-format");
   expect(await run("--input-format", "csv", "--results", results)).toMatchObject({
     code: 0,

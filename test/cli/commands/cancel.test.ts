@@ -31,7 +31,7 @@ test("ends a generation, tells which credits came back on stderr, and writes it 
   expect(await world.vidgen("cancel", id)).toEqual({
     code: 0,
     stdout: "",
-    stderr: `Cancelled ${id}; 10 credits came back.\n`,
+    stderr: `Cancelled ${id}; 10 credits were returned.\n`,
   });
   expect((await world.vidgen("status", id)).stdout).toBe(`${id}\tfailed\n`);
   expect((await world.vidgen("list")).stdout).toMatch(/failed/);
@@ -91,7 +91,7 @@ test.each([
   expect(await world.vidgen("cancel", id)).toMatchObject({
     code: 1,
     stdout: "",
-    stderr: `error: This service cannot cancel: the generation goes on. Nothing was changed.\n  \`vidgen wait ${id}\` waits for it.\n`,
+    stderr: `error: This service cannot cancel generations. The generation continues, and nothing was changed.\n  \`vidgen wait ${id}\` waits for it.\n`,
   });
   expect((await world.vidgen("wait", id)).code).toBe(0);
 });
@@ -126,17 +126,17 @@ test("asked again after its answer was lost, it is told as cancelled", async () 
   });
   expect(await world.vidgen("cancel", id)).toMatchObject({
     code: 0,
-    stderr: `Cancelled ${id}; 10 credits came back.\n`,
+    stderr: `Cancelled ${id}; 10 credits were returned.\n`,
   });
 });
 
 test("cancelled twice: credits came back once, and the second time it says so", async () => {
   const { world, id } = await withGeneration();
-  expect((await world.vidgen("cancel", id)).stderr).toBe(`Cancelled ${id}; 10 credits came back.\n`);
+  expect((await world.vidgen("cancel", id)).stderr).toBe(`Cancelled ${id}; 10 credits were returned.\n`);
   expect(await world.vidgen("cancel", id)).toEqual({
     code: 0,
     stdout: "",
-    stderr: `${id} was cancelled before. Nothing was changed, and no credits came back now.\n`,
+    stderr: `${id} was already cancelled. Nothing was changed, and no credits were returned now.\n`,
   });
 });
 

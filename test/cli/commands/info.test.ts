@@ -128,7 +128,7 @@ test("a file that is not about this generation is left alone, and the video is s
   const { world, file, info, generate } = await createArchive();
   writeFileSync(info, '{"id":"another"}');
   const run = await world.vidgen(...generate);
-  const message = `error: The video is saved as ${file}, but its info file is not: ${info} exists and is not about`;
+  const message = `error: The video is saved as ${file}, but its info file is not: ${info} exists and belongs to`;
   expect(run).toMatchObject({ code: 9, stdout: "", stderr: expect.stringContaining(message) });
   expect(run.stderr).toMatch(/Resume with: vidgen wait \S+ -o \S+fox\.mp4 --write-info-json\n$/);
   expect([readFileSync(file), read(info)]).toEqual([Buffer.from(tinyMp4("a fox")), { id: "another" }]);
@@ -154,7 +154,7 @@ test("an info of the same generation is replaced by a download", async () => {
 });
 
 test.each([
-  ["a folder", mkdirSync, "exists and is not about this generation"],
+  ["a folder", mkdirSync, "exists and belongs to another generation"],
   ["a link to itself", (info: string) => symlinkSync(info, info), "too many symbolic links"],
 ])("%s in its place is not replaced: exit 9, the video kept, nothing left behind", async (_, make, reason) => {
   const { world, file, info, generate } = await createArchive();

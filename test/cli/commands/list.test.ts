@@ -163,7 +163,7 @@ test("words search the prompts, or name an id; --model and --since choose", asyn
   expect(await prompts(ids[1]?.slice(0, 8) ?? "")).toEqual(["a fox in fog"]);
   const none = await world.vidgen("list", "red", "hen", "-m", "ray-3", "--since", "7d");
   expect(none.stderr).toBe(
-    'No generation that was started here is by ray-3 and is of the last 7d and has "red hen" in its prompt.\n',
+    'No generation that was started here is by ray-3 and was started in the last 7d and has "red hen" in its prompt.\n',
   );
   expect(await world.vidgen("list", "--since", "tomorrow")).toMatchObject({ code: 2 });
   expect(await world.vidgen("list", "--open", "red", "fox")).toMatchObject({ code: 2 });
@@ -320,7 +320,7 @@ describe("--forget", () => {
       stdout: "",
       stderr:
         `error: ${id} is ${status}, and its video is not saved: without its id, a video that was paid for is lost. Nothing was removed.\n` +
-        `  \`vidgen wait ${id} -o <file>\` saves it. To remove the id all the same: vidgen list --forget ${id} --yes\n`,
+        `  \`vidgen wait ${id} -o <file>\` saves it. To remove the id anyway: vidgen list --forget ${id} --yes\n`,
     });
     expect(journal(world)).toBe(before);
     expect(await world.vidgen("list", "--forget", id.slice(0, 8), "--yes")).toMatchObject({ code: 0 });
@@ -335,7 +335,9 @@ describe("--forget", () => {
     expect(await world.vidgen("list", "--forget", attempt)).toMatchObject({
       code: 2,
       stderr: expect.stringMatching(
-        new RegExp(`Attempt ${attempt} may have been charged.*pays for, another.*\n.*list --dismiss ${attempt}`),
+        new RegExp(
+          `Attempt ${attempt} may have been charged.*starts another generation.*\n.*list --dismiss ${attempt}`,
+        ),
       ),
     });
     expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 6 });

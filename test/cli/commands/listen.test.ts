@@ -122,7 +122,7 @@ const good = signed();
 const binary = Buffer.concat([Buffer.from('{"id":"'), Buffer.from([0xff]), Buffer.from('"}')]);
 const without = (name: string) => ({ ...good, headers: { ...good.headers, [name]: "" } });
 const forged: [string, Sent, status: number, reason: string][] = [
-  ["of another secret", signed({ by: createSecret() }), 401, "signature not ok: no matching signature found"],
+  ["of another secret", signed({ by: createSecret() }), 401, "invalid signature: no matching signature found"],
   ["with another body", { ...good, body: body.replace("completed", "failed") }, 401, "no matching signature"],
   ["with another id", { ...good, headers: { ...good.headers, "webhook-id": "msg_0" } }, 401, "no matching signature"],
   ["of six minutes ago", signed({ ageMs: 6 * minuteMs }), 401, "message timestamp too old"],
@@ -203,7 +203,7 @@ test("without VIDGEN_WEBHOOK_SECRET it checks with the local service's secret, f
   expect(lines).toEqual([
     "completed 7d562bbb not signed, not checked -> 200 in 0 ms",
     "completed 7d562bbb not checked -> 200 in 0 ms",
-    "refused: signature not ok: missing required headers -> 401 in 0 ms",
+    "refused: invalid signature: missing required headers -> 401 in 0 ms",
     "completed 7d562bbb signature ok -> 200 in 0 ms",
   ]);
 });
@@ -251,7 +251,7 @@ test("--json prints the address first, then one document a line, as the schema s
     id: null,
     verified: false,
     http_status: 401,
-    error: expect.stringContaining("not ok"),
+    error: expect.stringContaining("invalid signature"),
   });
 });
 
@@ -282,6 +282,9 @@ test("a port that is in use is a usage error, and so is a bad secret, which is n
   expect([inUse.code, inUse.stderr]).toEqual([2, expect.stringContaining(`127.0.0.1:${port} is in use.`)]);
   world.env = { ...world.env, VIDGEN_WEBHOOK_SECRET: "whsec_not base64!" };
   const bad = await world.vidgen("listen");
-  expect([bad.code, bad.stderr]).toEqual([2, expect.stringContaining("VIDGEN_WEBHOOK_SECRET is not a secret")]);
+  expect([bad.code, bad.stderr]).toEqual([
+    2,
+    expect.stringContaining("VIDGEN_WEBHOOK_SECRET is not a Standard Webhooks secret"),
+  ]);
   expect(bad.stderr).not.toContain("not base64!");
 });

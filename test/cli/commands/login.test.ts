@@ -270,3 +270,30 @@ test("login takes a host without a scheme", async () => {
   const { stdout } = await world.vidgen("login", "--base-url", host, "--with-token", "--json");
   expect(JSON.parse(stdout)).toMatchObject({ ok: true, base_url: baseUrl });
 });
+
+test("the service replaces a saved engine, which it says, so that the next command uses the service", async () => {
+  const { world, config } = await loggedOut();
+  mkdirSync(world.home);
+  writeFileSync(config, JSON.stringify({ engine: "openrouter", model: "ray-3" }));
+  world.stdin = apiKey;
+  const { code, stderr } = await world.vidgen("login", "--with-token", "--base-url", baseUrl);
+  expect(code).toBe(0);
+  expect(stderr).toContain("Removed the saved engine (openrouter): commands now use");
+  expect(stderr).toContain("To use the engine again, add --engine openrouter");
+  expect(JSON.parse(readFileSync(config, "utf8"))).toEqual({
+    base_url: baseUrl,
+    model: "ray-3",
+    keys: { [baseUrl]: apiKey },
+  });
+  world.stdin = undefined;
+  world.env.VIDGEN_BASE_URL = undefined;
+  expect(await world.vidgen("generate", "a fox", "--no-wait")).toMatchObject({ code: 0 });
+});
+
+test("an engine of the environment still wins after a login, which says so", async () => {
+  const { world } = await loggedOut();
+  world.env.VIDGEN_ENGINE = "preview";
+  world.stdin = apiKey;
+  const { stderr } = await world.vidgen("login", "--with-token");
+  expect(stderr).toContain("VIDGEN_ENGINE is set and overrides the saved service.");
+});

@@ -134,7 +134,7 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     expect([one.code, one.stdout, one.stderr]).toEqual([
       0,
       "1\n",
-      expect.stringContaining("One key is refused by all processes within 5 s"),
+      expect.stringContaining("Revoked one key, refused by all processes within 5 s"),
     ]);
     aheadMs = 5_000;
     expect(await codes()).toEqual([401, 200, 200]);
@@ -163,10 +163,10 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     expect(two.stderr).toContain("export VIDGEN_BASE_URL=");
     expect(two.stderr).not.toContain("VIDGEN_API_KEY");
     for (const line of [
-      "For another key, with the same database: vidgen serve --key-for local\n",
-      "To add to its credits: vidgen accounts credits local <amount>\n",
-      "Videos are kept on this machine alone; --media names a place",
-      "http://localhost:8091 is another server on each machine",
+      "To create another key, run this with the same database: vidgen serve --key-for local\n",
+      "To add credits: vidgen accounts credits local <amount>\n",
+      "Videos are stored on this machine only.",
+      "http://localhost:8091 is a different server on each machine",
     ])
       expect(two.stderr).toContain(line);
   });
@@ -195,7 +195,7 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     await server.start();
     await expect.poll(async () => (await look(base_url))[0]).toBe(200);
     expect((await start(base_url, api_key, "a")).status).toBe(200);
-    expect(run.stderr.match(/database is away/g)).toHaveLength(1);
+    expect(run.stderr.match(/The database cannot be reached/g)).toHaveLength(1);
     const { remaining_credits } = JSON.parse(await (await start(base_url, api_key, "a")).text());
     expect(remaining_credits).toBe(990);
   });

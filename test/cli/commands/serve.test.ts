@@ -5,33 +5,36 @@ import { createVllmOmni } from "../../server/engines/videos/fakes/vllm-omni.ts";
 import { createWorld, type World } from "../../vidgen.ts";
 
 test.each([
-  ["ftp://x", /--engine cannot be "ftp:\/\/x"\.\n.*\[model=\]kind\[:url\]\[#upstream-model\], such as/],
-  ["http//x", /cannot be/],
-  ["", /cannot be ""/],
-  ["preview#x", /cannot be/],
-  ["=http://x", /cannot be/],
-  ["a b=http://x", /cannot be/],
-  ["ftp://u:canary@x", /cannot be "ftp:\/\/x"/],
+  ["ftp://x", /Invalid engine: --engine "ftp:\/\/x"\.\n.*\[model=\]kind\[:url\]\[#upstream-model\], such as/],
+  ["http//x", /Invalid engine/],
+  ["", /Invalid engine: --engine ""/],
+  ["preview#x", /Invalid engine/],
+  ["=http://x", /Invalid engine/],
+  ["a b=http://x", /Invalid engine/],
+  ["ftp://u:canary@x", /Invalid engine: --engine "ftp:\/\/x"/],
   ["http://u:canary@x", /without a user name(.|\n)*VIDGEN_ENGINE_KEY/],
   ["http://x?key=canary", /without a user name(.|\n)*VIDGEN_ENGINE_KEY/],
   [
     "kling-1.6-elements=http://x",
-    /kling-1\.6-elements: it needs 2 to 4 images.*kind is not named takes 1\.\n.*elements=vllm-omni:<address>.*elements=preview/,
+    /kling-1\.6-elements: it needs 2 to 4 images.*kind is not named takes 1\.\n.*elements=vllm-omni:<url>.*elements=preview/,
   ],
   ["kling-1.6-elements=sglang:http://x", /it needs 2 to 4 images, and SGLang takes 1\./],
   ["http://x --engine http://x/v1/", /names http:\/\/x twice/],
   ["ray-3=preview --engine ray-3=preview", /names preview for ray-3 twice/],
-  ["foo:http://x", /cannot be "foo:http:\/\/x"\.\n.*The kinds are preview, vllm-omni, sglang, tensorrt-llm, litellm/],
-  ["ray-3=sglang", /--engine ray-3=sglang needs an address\.\n.*sglang:http:\/\/gpu-1:8091/],
-  ["preview:http://x", /cannot be "preview:http:\/\/x"/],
+  [
+    "foo:http://x",
+    /Invalid engine: --engine "foo:http:\/\/x"\.\n.*The kinds are preview, vllm-omni, sglang, tensorrt-llm, litellm/,
+  ],
+  ["ray-3=sglang", /--engine ray-3=sglang needs a URL\.\n.*sglang:http:\/\/gpu-1:8091/],
+  ["preview:http://x", /Invalid engine: --engine "preview:http:\/\/x"/],
   ["sglang:http://u:canary@x", /without a user name/],
-  ["foo:http://u:canary@x", /cannot be "foo:http:\/\/x"/],
-  ["foo:http://x?key=canary", /cannot be "foo:http:\/\/x\?\.\.\."/],
+  ["foo:http://u:canary@x", /Invalid engine: --engine "foo:http:\/\/x"/],
+  ["foo:http://x?key=canary", /Invalid engine: --engine "foo:http:\/\/x\?\.\.\."/],
   ["http://x --engine-timeout 5x", /--engine-timeout must be a time/],
   ["http://x --jobs 0", /--jobs must be a whole number from 1/],
   ["http://x --credits-per wan-2.5", /must be model=number/],
   ["http://x --credits-per wan-2.5=-1", /--credits-per wan-2\.5 must be a whole number from 0/],
-  ["my-wan=http://x --credits-per wan-2.5=1", /no engine serves wan-2\.5\.\n.*They serve my-wan\./],
+  ["my-wan=http://x --credits-per wan-2.5=1", /no engine serves wan-2\.5\.\n.*The engines serve my-wan\./],
 ])("--engine %s is a usage error that says why, and shows no secret", async (flags, says) => {
   const world = await createWorld();
   const argv = flags === "" ? [""] : flags.split(/ (?=--)|(?<=--[a-z-]+) /);
@@ -46,7 +49,7 @@ test.each([
     ["--database", "postgres://db/vidgen", "--media", "videos", "--media-redirect"],
     /--media-redirect needs --media s3/,
   ],
-  [["--backup", "copy.db", "--database", "postgres://db/vidgen"], /a PostgreSQL is copied by pg_dump/],
+  [["--backup", "copy.db", "--database", "postgres://db/vidgen"], /Use pg_dump to copy a PostgreSQL database/],
   [["--keep", "30"], /--keep must be at least 1h, such as 30d; "30" is less/],
   [["--keep", "a month"], /--keep must be a time such as/],
   [["--keep-records", "30"], /--keep-records must be at least 1h/],
@@ -66,7 +69,10 @@ test("a key that no header can hold is a usage error, and is not shown", async (
   for (const key of ["canary canary", "http://x=canary"]) {
     world.env.VIDGEN_ENGINE_KEY = key;
     const { code, stderr } = await world.vidgen("serve", "--engine", "http://x");
-    expect([code, stderr]).toEqual([2, expect.stringMatching(/VIDGEN_ENGINE_KEY (contains a space|must be a key)/)]);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringMatching(/VIDGEN_ENGINE_KEY (contains a space|must contain one key)/),
+    ]);
     expect(stderr).not.toContain("canary");
   }
 });
@@ -115,8 +121,8 @@ test("says after its address which engine serves which models, and which one can
   const { world, printed, stop } = await createServing(...engines);
   const lines = [
     "wan-2.5: http://gpu-1:8091 (vLLM-Omni)\n",
-    "ray-3: http://gpu-2:8091 does not answer (ENOTFOUND); generations wait for it.\n",
-    "my-wan: http://page answers like no server that vidgen knows (--engine kind:http://page names its kind); generations wait for it.\n",
+    "ray-3: http://gpu-2:8091 does not answer (ENOTFOUND); its generations wait until it can be used.\n",
+    "my-wan: http://page is no kind of server that vidgen recognizes; name its kind with --engine kind:http://page; its generations wait until it can be used.\n",
     "all other models: preview\n",
   ];
   for (const line of lines) await expect.poll(() => printed.stderr).toContain(line);
@@ -130,7 +136,7 @@ test("says after its address which engine serves which models, and which one can
   expect(doctor.stdout.match(/^.*\bengine .*$/gm)).toEqual([
     expect.stringMatching(/^pass {2}engine +wan-2\.5: http:\/\/gpu-1:8091 \(vLLM-Omni\)$/),
     expect.stringMatching(/^fail {2}engine +ray-3: http:\/\/gpu-2:8091 does not answer \(ENOTFOUND\)$/),
-    expect.stringMatching(/^fail {2}engine +my-wan: http:\/\/page answers like no server/),
+    expect.stringMatching(/^fail {2}engine +my-wan: http:\/\/page is no kind of server/),
     expect.stringMatching(/^pass {2}engine +all other models: preview$/),
   ]);
   expect(doctor.stdout).toMatch(/ENOTFOUND\)\n {6}.*`vidgen serve --engine`/);
@@ -189,7 +195,7 @@ test("without --metrics-port there is no address without a key", async () => {
 test.each([
   [
     "0.0.0.0:9464",
-    /On 0\.0\.0\.0, other machines on the network could read the figures without a key\.\n.*--allow-remote/,
+    /On 0\.0\.0\.0, other machines on the network could read the metrics without a key\.\n.*--allow-remote/,
   ],
   ["10.0.0.5:9464", /On 10\.0\.0\.5, other machines/],
   ["[fd00::1]:9464", /On fd00::1, other machines/],
@@ -245,4 +251,14 @@ test("--log json: each line of stderr is a document with full id, account and re
   for (const { time } of events()) expect(new Date(time).toISOString()).toBe(time);
   for (const secret of ["canary", folder.api_key, folder.webhook_secret, "token="])
     expect(printed.stderr).not.toContain(secret);
+});
+
+test("--backup names the file that it cannot write", async () => {
+  const world = await createWorld();
+  expect(await world.vidgen("serve", "--key-for", "ci")).toMatchObject({ code: 0 });
+  const run = await world.vidgen("serve", "--backup", `${world.folder}/missing/copy.db`);
+  expect(run).toMatchObject({ code: 9, stdout: "" });
+  expect(run.stderr).toContain(
+    `Cannot write ${world.folder}/missing/copy.db: the folder does not exist. Nothing was copied.`,
+  );
 });

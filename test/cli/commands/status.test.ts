@@ -92,7 +92,7 @@ test("another key says that the generation was started with another one", async 
   world.faults = [goneReply];
   expect(await world.vidgen("status", id)).toMatchObject({
     code: 10,
-    stderr: expect.stringMatching(/no generation \S+ for this key \(account \w+\); it was started with another one/),
+    stderr: expect.stringMatching(/no generation \S+ for this key \(account \w+\); it was started with another key/),
   });
 });
 

@@ -43,7 +43,7 @@ test.each([
   [described("connect ECONNREFUSED 10.0.0.1:5432", "ECONNREFUSED", true), "network", /reached: connect ECONNREFUSED/],
   [described('password authentication failed for user "x"', "28P01", false), "usage", /refused .*: password/],
   [described('database "x" does not exist', "3D000", false), "usage", /refused .*: database "x" does not exist/],
-  [described("SASL: client password must be a string", undefined, true), "usage", /wants a password/],
+  [described("SASL: client password must be a string", undefined, true), "usage", /requires a password/],
   [described("connect ENOENT /run/x/.s.PGSQL.5432", "ENOENT", true), "network", /reached: connect ENOENT \/run\/x/],
   [new Error("it has version 9"), "output", /^Cannot use the database: it has version 9\.$/],
 ])("%s: says what to look at", (error, code, says) => {

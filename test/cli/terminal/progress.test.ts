@@ -74,7 +74,7 @@ test("the percent that is made is shown with the next line, as long as the servi
     await clock.sleep(30_500);
     expect(lines.at(-1)).toMatch(/^Generating 1b4e28ba\S* \(wan-2\.5, 40 %\) {2}30 s$/);
     progress.onState("queued");
-    expect(lines.at(-1)).toMatch(/\(wan-2\.5, queued\)/);
+    expect(lines.at(-1)).toMatch(/^Waiting for the engine: 1b4e28ba\S* \(wan-2\.5\)/);
     progress.stop();
   }
 });
@@ -162,7 +162,7 @@ test("elsewhere each change is a line, and so is every half minute", async () =>
     `Generating ${id} (veo-3.1)`,
     `Generating ${id} (veo-3.1)  30 s, typically 1 min 20 s`,
     `Generating ${id} (veo-3.1)  1 min 0 s, typically 1 min 20 s`,
-    `Generating ${id} (veo-3.1, queued)`,
+    `Waiting for the engine: ${id} (veo-3.1)`,
     `Saving the video of ${id}`,
     `Saving the video of ${id}  2.0 MB of 40.0 MB, 40 kB/s, 15 min 50 s left`,
   ]);

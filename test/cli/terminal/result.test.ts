@@ -146,8 +146,8 @@ test.each(["text", "json"])(
     const json = shape === "json" ? ["--json"] : [];
     for (const command of ["status", "wait"]) {
       const run = await world.vidgen(command, id, ...json);
-      expect(run).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("holds your API key") });
-      expect(run.stderr).toContain("save the video with -o");
+      expect(run).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("contains your API key") });
+      expect(run.stderr).toContain("Save the video with -o");
       if (command === "status") expect(run.stderr).toContain(`vidgen wait ${id} -o video.mp4`);
     }
     expect(await world.vidgen("wait", id, "-o", join(world.folder, "video.mp4"), ...json)).toMatchObject({ code: 0 });

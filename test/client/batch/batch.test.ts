@@ -139,7 +139,7 @@ test("a changed row with the id of one that was paid for is a fault that names b
   await run([row("a bear"), row("a fox", { id: "fox", line: 2 })]);
   await expect(open([row("a hare", { id: "fox", line: 7 })])).rejects.toMatchObject({
     code: "usage",
-    hint: expect.stringMatching(/^line 7: "fox" asks .* line 2 .*gen-2/),
+    hint: expect.stringMatching(/^line 7: "fox" is a different request .* line 2 .*gen-2/),
   });
 });
 

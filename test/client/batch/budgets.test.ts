@@ -49,7 +49,7 @@ test.each(odd)("a run with a budget stops after a start at which the balance %s"
     const before = await learn(budgeted);
     const { machine, service, rows } = budgeted;
     const { end } = await machine.run(rows, budget);
-    expect(end.stopped).toMatchObject({ code: "credits", message: /not told what a start cost/ });
+    expect(end.stopped).toMatchObject({ code: "credits", message: /did not state what a start cost/ });
     expect(service.starts - before).toBe(1);
   }
 });
@@ -185,7 +185,7 @@ test("a service that states each cost and no balance keeps a budget, and cannot 
     return Response.json({ success: true, data: { id, status: "processing" }, credits_charged: 1 });
   };
   const kept = await machine.run(rows, { keepCredits: 990 });
-  expect(kept.end.stopped).toMatchObject({ message: /not told what a start cost/ });
+  expect(kept.end.stopped).toMatchObject({ message: /did not state what a start cost/ });
   expect(service.generations).toHaveLength(1);
   expect((await machine.run(rows, { maxCredits: 4 })).end.stopped).toMatchObject({
     message: /^4 of at most 4 credits/,

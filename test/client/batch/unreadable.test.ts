@@ -49,7 +49,7 @@ test.each<[string, (lines: string[]) => string[], number]>([
   writeFileSync(machine.results, text);
   const says = {
     code: "usage",
-    message: expect.stringMatching(`line ${number}, cannot be read|is not a results file`),
+    message: expect.stringMatching(`Cannot read line ${number} of|is not a results file`),
   };
   await expect(machine.open(shots)).rejects.toMatchObject(says);
   await expect(machine.status()).rejects.toMatchObject(says);

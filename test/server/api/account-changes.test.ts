@@ -81,7 +81,10 @@ test("a start above a limit is refused with 429, and nothing is charged", async 
   expect([running.status, running.headers.get("Retry-After"), await readError(running)]).toMatchObject([
     429,
     "5",
-    { code: "too_many_running", message: "this account may have 1 unfinished at once; nothing was charged" },
+    {
+      code: "too_many_running",
+      message: "this account may have 1 unfinished generations at once; nothing was charged",
+    },
   ]);
   expect((await startAs(apiKey)).status).toBe(200);
   await rest(2);

@@ -151,7 +151,7 @@ test.each<{ how: string; cancel: Engine["cancel"]; says: string }>([
   const id = await service.startId();
   await service.clock.sleep(10_000);
   const response = await service.cancel(id);
-  const message = `not cancelled: ${says}; it goes on`;
+  const message = `not cancelled: ${says}; the generation continues`;
   expect([response.status, await readError(response)]).toEqual([409, { code: "not_cancellable", message }]);
   expect((await readStatus(service, id)).status).toBe("processing");
   expect(stopped).toEqual([]);

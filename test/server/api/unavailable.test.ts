@@ -14,7 +14,7 @@ test("while the database is away, starts, looks and videos are answered with 503
     expect([reply.status, reply.headers.get("Retry-After")]).toEqual([503, "5"]);
     expect(await readError(reply)).toEqual({
       code: "unavailable",
-      message: "the service cannot do this now; try again, a start with the same Idempotency-Key",
+      message: "the service cannot do this now; try again, with the same Idempotency-Key if you start a generation",
     });
   }
   // The database's own code has told the operator, once.

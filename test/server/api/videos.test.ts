@@ -271,13 +271,13 @@ describe("the content", () => {
       const response = await ask(service, `/v1/videos/${id}/content${query}`);
       return [response.status, await readError(response)];
     };
-    expect(await look(running)).toEqual([404, { code: "not_ready", message: "this video is not made yet" }]);
+    expect(await look(running)).toEqual([404, { code: "not_ready", message: "this video is not completed yet" }]);
     expect(await look(running, "?variant=spritesheet")).toEqual([
       400,
       { code: "invalid_variant", message: "variant must be video or thumbnail" },
     ]);
     await service.rest();
-    expect(await look(failing)).toEqual([404, { code: "failed", message: "this video was not made: too red" }]);
+    expect(await look(failing)).toEqual([404, { code: "failed", message: "this video was not generated: too red" }]);
   });
 });
 
@@ -348,7 +348,7 @@ describe("DELETE", () => {
     const response = await remove(service, id);
     expect([response.status, await readError(response)]).toEqual([
       409,
-      { code: "not_cancellable", message: "not cancelled: http://gpu.test cannot stop it; it goes on" },
+      { code: "not_cancellable", message: "not cancelled: http://gpu.test cannot stop it; the generation continues" },
     ]);
     await service.clock.sleep(60_000);
     expect(await show(service, id)).toMatchObject({ status: "completed" });

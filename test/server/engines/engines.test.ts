@@ -63,13 +63,13 @@ describe("a --engine that cannot be read", () => {
     "wan-2.5=previews",
     "vllm-omni:gpu-1",
   ])('"%s"', (text) => {
-    expect(() => read([text])).toThrow(`--engine cannot be "${text}".`);
+    expect(() => read([text])).toThrow(`Invalid engine: --engine "${text}".`);
   });
 
   test.each(["http://me:secret@gpu-1", "wan-2.5=http://gpu-1?key=secret"])(
     "%s, and its secret is not repeated",
     (text) => {
-      expect(() => read([text])).toThrow(/^--engine takes an address without a user name, a password and a query\.$/);
+      expect(() => read([text])).toThrow(/^--engine takes a URL without a user name, a password or a query\.$/);
     },
   );
 });
@@ -113,7 +113,7 @@ describe("a package of the AI SDK", () => {
   ])("is named whole, with both models, and never by a path: %s", (text) => {
     expect(() => read([text])).toThrow(
       expect.objectContaining({
-        message: `--engine cannot be "${text}".`,
+        message: `Invalid engine: --engine "${text}".`,
         hint: expect.stringContaining("Write model=ai-sdk:package#"),
       }),
     );
@@ -126,7 +126,9 @@ describe("a package of the AI SDK", () => {
 
 test("a --engine that the others leave no model for is a usage error", () => {
   const all = models.map(({ id }) => `${id}=preview`);
-  expect(() => read([...all, "http://gpu-1"])).toThrow("--engine http://gpu-1 is left without a model.");
+  expect(() => read([...all, "http://gpu-1"])).toThrow(
+    "--engine http://gpu-1 has no model left: the other engines serve all of them.",
+  );
 });
 
 test.each([

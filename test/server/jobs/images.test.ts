@@ -76,10 +76,10 @@ describe("an image is saved", () => {
 describe("a bad image is told by a message", () => {
   const name = `the image at ${url}`;
   test.each([
-    ["a page", text("<!doctype html>"), `${name} is not a PNG, JPEG or WebP`],
-    ["nothing", text(""), `${name} is not a PNG, JPEG or WebP`],
-    ["a GIF", text("GIF89a\u0001\u0000\u0001\u0000"), `${name} is not a PNG, JPEG or WebP`],
-    ["a WAV", text("RIFF1234WAVEfmt "), `${name} is not a PNG, JPEG or WebP`],
+    ["a page", text("<!doctype html>"), `${name} is not a PNG, JPEG or WebP image`],
+    ["nothing", text(""), `${name} is not a PNG, JPEG or WebP image`],
+    ["a GIF", text("GIF89a\u0001\u0000\u0001\u0000"), `${name} is not a PNG, JPEG or WebP image`],
+    ["a WAV", text("RIFF1234WAVEfmt "), `${name} is not a PNG, JPEG or WebP image`],
     ["too many bytes", patched(new Uint8Array(20_000_001), 0, ...pictures.PNG), `${name} is larger than 20 MB`],
     ["too many pixels", pngOf(12_000, 10_000, text("")), `${name} has 120 megapixels, at most 50`],
     ["a hair too many pixels", pngOf(50_000, 1_001, text("")), `${name} has 51 megapixels, at most 50`],
@@ -104,7 +104,9 @@ describe("a bad image is told by a message", () => {
   });
 
   test.each([301, 403, 404, 500])("an answer of HTTP %i", async (status) => {
-    await expect(save(url, answer(pictures.PNG, status))).rejects.toThrow(new Error(`${name} answered HTTP ${status}`));
+    await expect(save(url, answer(pictures.PNG, status))).rejects.toThrow(
+      new Error(`${name} responded with HTTP ${status}`),
+    );
   });
 
   test("an address that is not reached", async () => {
@@ -121,10 +123,10 @@ describe("a bad image is told by a message", () => {
   });
 
   test.each([
-    ["text", "data:image/png,canary-canary", "is not a PNG, JPEG or WebP"],
+    ["text", "data:image/png,canary-canary", "is not a PNG, JPEG or WebP image"],
     ["bad base64", "data:image/png;base64,canary*canary", "is not valid base64"],
     ["no comma", "data:image/png;canary", "has no data"],
-    ["a stray percent sign", "data:image/png,canary%zz%4", "is not a PNG, JPEG or WebP"],
+    ["a stray percent sign", "data:image/png,canary%zz%4", "is not a PNG, JPEG or WebP image"],
   ])("a data: address of %s, which is not repeated", async (_, source, says) => {
     const error = await save(source, answer(pictures.PNG)).catch((thrown: Error) => thrown.message);
     expect(error).toBe(`the image in the data: address ${says}`);

@@ -162,7 +162,7 @@ describe("after a restart", () => {
         status: "failed",
         error_code: "unclear",
         error:
-          "the local service ended while it submitted this video to http://gpu-1, which may be making it; it was not submitted again",
+          "the local service ended while it submitted this video to http://gpu-1, which may be generating it; it was not submitted again",
       });
       expect([given, service.troubles]).toEqual([engines === "busy" ? ["another"] : [], []]);
     },
@@ -181,7 +181,7 @@ test("a create that is unclear is told by its code in the status, in the callbac
   });
   const id = await service.startId({ callback_url: "https://hooks.example/done" });
   await service.rest();
-  const error = "it is unclear whether http://gpu-1 makes this video (HTTP 502); it was not submitted again";
+  const error = "it is unclear whether http://gpu-1 generates this video (HTTP 502); it was not submitted again";
   const told = { id, status: "failed", error, error_code: "unclear" };
   expect(await look(service, id)).toMatchObject(told);
   expect(bodies).toMatchObject([told]);
@@ -215,7 +215,7 @@ test("a file that is gone fails its generation, and is not waited for", async ()
   await service.rest();
   expect(await look(service, id)).toMatchObject({
     status: "failed",
-    error: "fake made this video, and its file is gone",
+    error: "fake generated this video, but its file is gone",
   });
 });
 

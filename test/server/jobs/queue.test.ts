@@ -172,7 +172,10 @@ test("an image that is not there fails the generation and says so; nothing is re
   const service = await createTestService({ get: async () => ({ status: 404, body: new Uint8Array() }) });
   const id = await service.startId({ imageUrl: url });
   await service.rest();
-  expect(await look(service, id)).toMatchObject({ status: "failed", error: `the image at ${url} answered HTTP 404` });
+  expect(await look(service, id)).toMatchObject({
+    status: "failed",
+    error: `the image at ${url} responded with HTTP 404`,
+  });
   expect(service.rendered).toEqual([]);
 });
 

@@ -1,7 +1,7 @@
 import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { inspect } from "node:util";
-import { expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { systemIo } from "../../../src/cli/system.ts";
 import { VidgenError } from "../../../src/errors.ts";
 import { openMedia } from "../../../src/server/media/open.ts";
@@ -68,16 +68,16 @@ test.each([
   ],
 ])("%s is neither a folder nor a bucket", async (place) => {
   const error = await errorOf(place, keys);
-  expect(error).toMatchObject({ code: "usage", message: `Videos cannot be kept at ${place}.` });
+  expect(error).toMatchObject({ code: "usage", message: `Cannot store videos at ${place}.` });
   expect(error.hint).toContain("s3://bucket/prefix");
 });
 
 const notAscii = "contains a space, a line break or a character that is not ASCII";
-const badEndpoint = "AWS_ENDPOINT_URL must be an http(s) address without a user name and without a query.";
+const badEndpoint = "AWS_ENDPOINT_URL must be an http(s) URL without a user name or a query.";
 
 test.each<[Record<string, string>, string]>([
-  [{}, "To keep videos at s3://videos, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY must be set."],
-  [{ ...keys, AWS_SECRET_ACCESS_KEY: "" }, "To keep videos at s3://videos, AWS_SECRET_ACCESS_KEY must be set."],
+  [{}, "To store videos at s3://videos, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY must be set."],
+  [{ ...keys, AWS_SECRET_ACCESS_KEY: "" }, "To store videos at s3://videos, AWS_SECRET_ACCESS_KEY must be set."],
   [{ ...keys, AWS_SECRET_ACCESS_KEY: "canary\n" }, `AWS_SECRET_ACCESS_KEY ${notAscii}.`],
   [{ ...keys, AWS_SESSION_TOKEN: "canary…" }, `AWS_SESSION_TOKEN ${notAscii}.`],
   [{ ...keys, AWS_REGION: "eu/1" }, 'AWS_REGION is not the name of a region: "eu/1".'],
@@ -94,29 +94,29 @@ test.each<[Record<string, string>, string]>([
 test("a bucket that cannot be used is an error that says why, and leaves no folder", async () => {
   const temporary = makeFolder();
   vi.stubEnv("TMPDIR", temporary);
+  onTestFinished(() => void vi.unstubAllEnvs());
   const s3 = await openFakeS3();
   for (const [env, reason] of [
-    [s3.env, "s3://another/a answered a PUT with HTTP 404 (NoSuchBucket)"],
+    [s3.env, "s3://another/a responded to a PUT with HTTP 404 (NoSuchBucket)"],
     [
       { ...s3.env, AWS_SECRET_ACCESS_KEY: "another" },
-      "s3://another/a answered a PUT with HTTP 403 (SignatureDoesNotMatch)",
+      "s3://another/a responded to a PUT with HTTP 403 (SignatureDoesNotMatch)",
     ],
     [{ ...s3.env, AWS_ENDPOINT_URL: "http://127.0.0.1:1" }, "the connection to 127.0.0.1:1 failed: ECONNREFUSED"],
   ] as const) {
     const error = await errorOf("s3://another/a", env);
-    const message = `Cannot keep videos at s3://another/a: ${reason}.`;
+    const message = `Cannot store videos at s3://another/a: ${reason}.`;
     expect(error).toMatchObject({ code: "output", message, hint: expect.stringContaining("The bucket must exist.") });
     for (const secret of [accessKeyId, secretAccessKey]) expect(inspect(error, { depth: 9 })).not.toContain(secret);
   }
   expect(await readdir(temporary)).toEqual([]);
-  vi.unstubAllEnvs();
 });
 
 test("a folder that cannot be used is an error that says why", async () => {
   const file = join(makeFolder(), "file");
   await writeFile(file, "");
   const place = join(file, "videos");
-  const message = `Cannot keep videos at ${place}: part of the path is not a folder.`;
+  const message = `Cannot store videos at ${place}: part of the path is not a folder.`;
   expect(await errorOf(place, {})).toMatchObject({ code: "output", message });
   expect(await errorOf("", {})).toMatchObject({ code: "usage" });
 });

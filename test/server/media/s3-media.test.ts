@@ -82,7 +82,7 @@ test("what S3 refuses is an error of the service, whose owner reads why", async 
   expect(incoming.statusCode).toBe(500);
   expect(String(await buffer(incoming))).not.toContain("S3");
   expect(troubles).toEqual([
-    expect.stringMatching(/s3:\/\/videos\/team answered a GET with HTTP 403 \(InvalidAccessKeyId\)$/),
+    expect.stringMatching(/s3:\/\/videos\/team responded to a GET with HTTP 403 \(InvalidAccessKeyId\)$/),
   ]);
 });
 

@@ -42,7 +42,7 @@ test.each([
     outgoing.writeContinue();
     incoming.resume().on("end", () => outgoing.writeHead(200, { "Content-Type": "text/html" }).end("<h1>Sign in</h1>"));
   });
-  const message = "s3://videos/team answered a PUT as if it had kept the file, and does not have it";
+  const message = "s3://videos/team confirmed a PUT, but does not have the file";
   expect(await errorOf(keep())).toMatchObject({ message, isUnavailable: true });
   expect(await readText((await keep()).file)).toBe(content);
 });
@@ -108,7 +108,7 @@ test("a refused PUT tells why, and its file is never sent", async () => {
     outgoing.writeHead(403).write("<Error><Code>SignatureDoesNotMatch</Code>");
   });
   const error = await errorOf(keep());
-  expect(error.message).toBe("s3://videos/team answered a PUT with HTTP 403 (SignatureDoesNotMatch)");
+  expect(error.message).toBe("s3://videos/team responded to a PUT with HTTP 403 (SignatureDoesNotMatch)");
   expect(error).toMatchObject({ isUnavailable: false });
   expect(received).toBe(0);
 });
@@ -130,7 +130,7 @@ test.each([500, 503])("HTTP %i to a PUT, then none", async (status) => {
   const { s3, keep } = await openBroken();
   s3.failNext((_, outgoing) => refuse(outgoing, status, "SlowDown"));
   const error = await errorOf(keep());
-  expect(error.message).toBe(`s3://videos/team answered a PUT with HTTP ${status} (SlowDown)`);
+  expect(error.message).toBe(`s3://videos/team responded to a PUT with HTTP ${status} (SlowDown)`);
   expect(error).toMatchObject({ isUnavailable: true });
   await keep();
   expect(s3.objects.has(key)).toBe(true);
@@ -141,8 +141,8 @@ test("a redirect is not followed, and names the region of the bucket", async () 
   const headers = { Location: s3.env.AWS_ENDPOINT_URL, "x-amz-bucket-region": "eu-west-1" };
   for (const _ of ["PUT", "GET"]) s3.failNext((_, outgoing) => refuse(outgoing, 301, "PermanentRedirect", headers));
   const reason = "HTTP 301 (PermanentRedirect, the bucket is in eu-west-1)";
-  expect((await errorOf(keep())).message).toBe(`s3://videos/team answered a PUT with ${reason}`);
-  expect((await errorOf(videos.read("fox.aa.mp4"))).message).toBe(`s3://videos/team answered a GET with ${reason}`);
+  expect((await errorOf(keep())).message).toBe(`s3://videos/team responded to a PUT with ${reason}`);
+  expect((await errorOf(videos.read("fox.aa.mp4"))).message).toBe(`s3://videos/team responded to a GET with ${reason}`);
   expect(s3.requests.length).toBe(2);
 });
 
@@ -190,7 +190,7 @@ test.each([
     outgoing.writeHead(status, { "Content-Length": length }).end("0".repeat(Number(length))),
   );
   const error = await errorOf(videos.read("fox.aa.mp4", { first: 2, last: 4 }));
-  expect(error.message).toBe(`s3://videos/team answered a GET with HTTP ${status}`);
+  expect(error.message).toBe(`s3://videos/team responded to a GET with HTTP ${status}`);
 });
 
 test("reads no faster than its reader", async () => {
@@ -245,13 +245,13 @@ describe("check", () => {
     const { s3, videos } = await openBroken();
     s3.failNext((_, outgoing) => refuse(outgoing, status, code));
     const error = await errorOf(videos.check(signal));
-    expect(error.message).toBe(`s3://videos/team answered a PUT with HTTP ${status} (${code})`);
+    expect(error.message).toBe(`s3://videos/team responded to a PUT with HTTP ${status} (${code})`);
   });
 
   test("a web server is no S3 store", async () => {
     const { s3, videos } = await openBroken();
     s3.failNext((_, outgoing) => outgoing.writeHead(404, { "Content-Type": "text/html" }).end("<h1>Not found</h1>"));
-    expect((await errorOf(videos.check(signal))).message).toBe("s3://videos/team answered a PUT with HTTP 404");
+    expect((await errorOf(videos.check(signal))).message).toBe("s3://videos/team responded to a PUT with HTTP 404");
   });
 
   test("nobody listens there", async () => {

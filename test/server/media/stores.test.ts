@@ -27,6 +27,9 @@ test.each([
   for (const remount of [() => {}, () => mkdir(place)]) {
     await remount();
     await expect(videos.check(signal)).rejects.toThrow("ENOENT");
-    await expect(videos.read("fox.mp4")).rejects.toMatchObject({ isUnavailable: true, message: `${place} is away` });
+    await expect(videos.read("fox.mp4")).rejects.toMatchObject({
+      isUnavailable: true,
+      message: `${place} is not available`,
+    });
   }
 });

@@ -14,7 +14,7 @@ describe("OpenStack Swift", { skip: !hasSwift }, () => {
   test("keeps nothing whose digest is another one", async () => {
     const { videos, made, keep } = await openVideos(await openSwift());
     const error = await errorOf(videos.keep({ ...made, etag: `"${sha256("another")}"` }, signal));
-    expect(error.message).toMatch(/^s3:\/\/videos\/team answered a PUT with HTTP 400 \(\w+\)$/);
+    expect(error.message).toMatch(/^s3:\/\/videos\/team responded to a PUT with HTTP 400 \(\w+\)$/);
     expect(await videos.read("fox.aa.mp4")).toBeUndefined();
     expect((await keep()).file).toBe("fox.aa.mp4");
   });
@@ -24,13 +24,13 @@ describe("OpenStack Swift", { skip: !hasSwift }, () => {
     ["another region", { AWS_REGION: "eu-west-1" }, "HTTP 400 (AuthorizationHeaderMalformed)"],
   ])("%s: neither checked nor kept", async (_, env, reason) => {
     const { videos, keep } = await openVideos({ ...(await openSwift()), ...env });
-    expect((await errorOf(videos.check(signal))).message).toBe(`s3://videos/team answered a PUT with ${reason}`);
-    expect((await errorOf(keep())).message).toBe(`s3://videos/team answered a PUT with ${reason}`);
+    expect((await errorOf(videos.check(signal))).message).toBe(`s3://videos/team responded to a PUT with ${reason}`);
+    expect((await errorOf(keep())).message).toBe(`s3://videos/team responded to a PUT with ${reason}`);
   });
 
   test("one who may not write: not kept", async () => {
     const { keep } = await openVideos({ ...(await openSwift()), AWS_ACCESS_KEY_ID: "test:stranger" });
-    expect((await errorOf(keep())).message).toBe("s3://videos/team answered a PUT with HTTP 403 (AccessDenied)");
+    expect((await errorOf(keep())).message).toBe("s3://videos/team responded to a PUT with HTTP 403 (AccessDenied)");
   });
 
   test("with redirects, the store gives the video itself, whole or a part, to whoever has the address", async () => {

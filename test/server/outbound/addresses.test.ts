@@ -11,11 +11,11 @@ const special: Record<string, string[]> = {
   ],
   "a link-local address": ["169.254.0.0", "169.254.255.255", "fe80::", "fe80::1%eth0", "febf:ffff::1"],
   "a multicast address": ["224.0.0.1", "239.255.255.255", "ff00::", "ff02::1", "ffff:ffff::1"],
-  "an address for examples": [
+  "an address reserved for examples": [
     ...["192.0.2.1", "198.51.100.255", "203.0.113.0", "198.18.0.0", "198.19.255.255"],
     ...["2001:db8::1", "3fff::1", "3fff:fff::1"],
   ],
-  "an address that stands for another": [
+  "an address that maps to another one": [
     ...["::", "::127.0.0.1", "::8.8.8.8", "::ffff:127.0.0.1", "::ffff:7f00:1", "::ffff:10.0.0.1", "::ffff:8.8.8.8"],
     ...["64:ff9b::7f00:1", "64:ff9b::169.254.169.254", "64:ff9b:1::1", "64:ff9b:1:ffff::1", "2002:7f00:1::1"],
   ],

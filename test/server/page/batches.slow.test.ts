@@ -2,7 +2,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { browserPath } from "../../needs.ts";
 import { isLive, launch, openTab, shows } from "./browser.ts";
-import { labelled, openTestPage } from "./harness.ts";
+import { apiKey, labelled, openTestPage } from "./harness.ts";
 
 // What `vidgen batch` has started, as one.
 
@@ -39,10 +39,30 @@ describe("batches", { skip: browserPath === undefined }, () => {
     await page.make({ prompt: "five" }, undefined, batch);
     await shows(tab.locator("main"), "4 of 5 completed, 1 failed");
     await shows(tab.locator("#go-on"), "--retry-failed");
-    await tab.getByRole("link", { name: "All in the list" }).click();
+    await tab.getByRole("link", { name: "Show all in the list" }).click();
     await expect.poll(() => tab.locator(".card").count()).toBe(5);
     await tab.goto(`${page.url}/credits`);
     await shows(tab.locator(".spending"), "foxes & bears.csv");
+    expect(tab.complaints).toEqual([]);
+  });
+
+  test("rows whose outcome is unclear are started again by --retry-unknown, after a look at the account", async () => {
+    const page = await openTestPage({ engine: { render: async () => ({ kind: "unclear", reason: "HTTP 502" }) } });
+    const tab = await openTab(browser, page.link);
+    const reply = await fetch(`${page.url}/api/generate`, {
+      method: "POST",
+      headers: {
+        Authorization: `Bearer ${apiKey}`,
+        "Content-Type": "application/json",
+        ...labelled("foxes.csv", 1),
+      },
+      body: JSON.stringify({ prompt: "a fox", model: "sora-2" }),
+    });
+    expect(reply.status).toBe(200);
+    await tab.goto(`${page.url}/batches/foxes.csv`);
+    await shows(tab.locator("main"), "0 of 1 completed, 1 failed");
+    expect(await tab.locator("#go-on").innerText()).toBe("vidgen batch foxes.csv --local --retry-unknown");
+    await shows(tab.locator("main"), "check your account there before you add --retry-unknown");
     expect(tab.complaints).toEqual([]);
   });
 

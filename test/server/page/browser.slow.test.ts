@@ -107,7 +107,7 @@ describe("the page", { skip: browserPath === undefined }, () => {
     await shows(timeline, "video-7");
     running.complete();
     await shows(timeline, "Completed");
-    await shows(timeline, "Callback delivered at attempt 2");
+    await shows(timeline, "Callback delivered after attempt 2");
     await shows(tab.locator("main .facts-table").first(), "10 credits");
     await tab.getByText("2 attempts").click();
     await shows(tab.locator(".delivery"), "database down");
@@ -250,7 +250,7 @@ describe("the page", { skip: browserPath === undefined }, () => {
     const { page, tab } = await open();
     await isLive(tab);
     await page.stop();
-    await shows(tab.locator("#notice"), "does not answer");
+    await shows(tab.locator("#notice"), "does not respond");
     await page.restart();
     await isLive(tab);
     expect(await tab.locator("#notice").isVisible()).toBe(false);

@@ -73,7 +73,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
       await route.abort();
     });
     await generate(tab).click();
-    await shows(tab.getByRole("alert"), "is not paid twice");
+    await shows(tab.getByRole("alert"), "is not charged twice");
     expect(await paid(store)).toEqual([-10]);
     await tab.unroute("**/generations");
     await tab.reload();
@@ -153,7 +153,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await tab
       .getByLabel("Choose images")
       .setInputFiles({ name: "fox.gif", mimeType: "image/gif", buffer: Buffer.from("GIF") });
-    await shows(tab.getByRole("alert"), "fox.gif is no PNG, JPEG or WebP image.");
+    await shows(tab.getByRole("alert"), "fox.gif is not a PNG, JPEG or WebP image.");
     await tab.getByLabel("Choose images").setInputFiles(file);
     await shows(tab.locator("#images"), "fox.png");
     await tab.reload();

@@ -94,7 +94,7 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
       "Started 1 Jan 2026, 23:59:30",
       "Submitted to http://gpu-1 +1 min 00:00:30 video-7",
       "Failed +3 min 20 s 00:03:50",
-      "Callback given up at attempt 1 +1 s 00:03:51 HTTP 410",
+      "Callback given up after attempt 1 +1 s 00:03:51 HTTP 410",
     ]);
     const phases = await tab.locator(".phases dl > div").allInnerTexts();
     expect(phases.map((line) => line.replace(/\s+/g, " "))).toEqual([
@@ -143,7 +143,7 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
     expect(await tab.locator(".code pre:visible").innerText()).toMatch(/^curl /);
     await tab.getByText("One attempt").click();
     await tab.getByRole("button", { name: "Send again" }).click();
-    await shows(tab.locator(".timeline"), "Callback delivered at attempt 2");
+    await shows(tab.locator(".timeline"), "Callback delivered after attempt 2");
     await shows(tab.locator(".attempts"), "HTTP 200");
     expect(await tab.evaluate("sawUtc")).toBe(false);
   });
@@ -180,17 +180,17 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
     {
       name: "the engine broke",
       engine: { render: () => Promise.reject(new Error("the GPU is hot")) },
-      said: "The 10 credits that it cost were given back.",
+      said: "The 10 credits that it cost were returned.",
     },
     {
       name: "the model refused it",
       engine: { render: async () => ({ kind: "refused", error: "no foxes" }) },
-      said: "The 10 credits that it cost were not given back.",
+      said: "The 10 credits that it cost were not returned.",
     },
     {
       name: "it is unclear whether the engine makes it",
       engine: { render: async () => ({ kind: "unclear", reason: "HTTP 502" }) },
-      said: "It may have been charged there: look into the account. Nothing is sent again. The 10 credits that it cost were not given back.",
+      said: "The engine's provider may have charged for it: check your account there. It is not sent again. The 10 credits that it cost were not returned.",
     },
   ])("a failure says whether the credits came back: $name", async ({ engine, said }) => {
     const store = await openStore(":memory:");
@@ -252,10 +252,10 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
     await expect.poll(() => one.received.length + other.received.length).toBe(3);
     await tab.goto(`${page.url}/callbacks?host=${new URL(one.url).host}`);
     await isLive(tab);
-    await tab.getByRole("button", { name: "Send all 2 that failed again" }).click();
+    await tab.getByRole("button", { name: "Send all 2 failed callbacks again" }).click();
     await expect.poll(() => one.received.length).toBe(4);
     await shows(tab.locator(".rows"), "Delivered");
-    expect(await tab.getByRole("button", { name: /that failed again/ }).count()).toBe(0);
+    expect(await tab.getByRole("button", { name: /failed callbacks? again/ }).count()).toBe(0);
     expect(new Set(one.received.map(({ id }) => id)).size).toBe(2);
     expect(other.received).toHaveLength(1);
     await tab.getByRole("link", { name: "Given up" }).click();
@@ -282,7 +282,7 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
     expect((await table("By model").locator("tbody").innerText()).replace(/\s+/g, " ")).toBe("wan-2.5 3 20 $0.50");
     const rows = (await tab.locator("[data-list] tr").allInnerTexts()).map((row) => row.replace(/\s+/g, " ").trim());
     expect(rows).toContain("now a fox −10 $0.25");
-    expect(rows).toContain("now Given back: a bear +10");
+    expect(rows).toContain("now Returned: a bear +10");
     expect(rows.at(-1)).toMatch(/^now set by the service's owner \+1,000,000/);
     await tab.getByRole("link", { name: "a fox at night" }).click();
     await shows(tab.getByRole("heading", { level: 1 }), "a fox at night");
@@ -312,11 +312,11 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
     await shows(engine, "Up");
     await shows(engine, "a video server");
     await shows(tab.getByRole("row", { name: /Refused by the model/ }), "1");
-    await shows(tab.locator(".spending"), "Nothing waits.");
+    await shows(tab.locator(".spending"), "No generation is waiting.");
     await isLive(tab);
     mood = "hot";
     void page.start({ prompt: "a second fox" }).catch(() => {});
-    await shows(engine, "Out since");
+    await shows(engine, "Unavailable since");
     await shows(engine, "the GPU is hot");
     await shows(engine, "1 taken, 1 not taken");
     await shows(tab.getByRole("row", { name: /wan-2\.5.*1/ }).first(), "wan-2.5");

@@ -51,7 +51,7 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     (await page.start({ prompt: "bad" })).running.fail("out of memory");
     await shows(tab.locator(".cards"), "out of memory");
     await page.stop();
-    await shows(tab.locator("#notice"), "does not answer");
+    await shows(tab.locator("#notice"), "does not respond");
     await tab.locator("label", { hasText: "Failed" }).click();
     await tab.waitForTimeout(500);
     expect([new URL(tab.url()).search, await promptsOf(tab)]).toEqual(["", ["bad", "good 3", "good 2", "good 1"]]);
@@ -163,7 +163,7 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     await tab.mouse.wheel(0, 900);
     await expect.poll(() => scrollOf(tab)).toBeGreaterThan(300);
     await page.stop();
-    await shows(tab.locator("#notice"), "does not answer");
+    await shows(tab.locator("#notice"), "does not respond");
     const box = await tab.locator("#notice").boundingBox();
     expect(box?.y).toBeGreaterThanOrEqual(0);
     expect(await tab.locator("#connection").getAttribute("data-live")).toBe("false");

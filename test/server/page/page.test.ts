@@ -432,9 +432,9 @@ describe("POST /generations", () => {
     const third = await post(fox, { "Idempotency-Key": "1" });
     expect([await second.json(), await third.json(), await paid(store)]).toEqual([{ id }, { id }, [-10]]);
     const form = await fetch(`${page.url}/new?from=${id}`, { headers: { Cookie: await signIn(page) } });
-    expect(await form.text()).toContain("The earlier one may have been charged");
+    expect(await form.text()).toContain("may have charged for the earlier generation");
     const other = await fetch(`${page.url}/new`, { headers: { Cookie: await signIn(page) } });
-    expect(await other.text()).not.toContain("may have been charged");
+    expect(await other.text()).not.toContain("may have charged");
   });
 
   test("charges the account whose key has signed in, which sees no other one's request", async () => {

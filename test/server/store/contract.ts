@@ -712,16 +712,21 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     const foxes = { name: "foxes.csv", size: 4 };
     const done = await start(foxes);
     const bad = await start(foxes, { created_at: "2026-01-01T00:00:30.000Z" });
+    const unclear = await start(foxes);
     const queued = await start(foxes);
     const bears = await start({ name: "Ünïcode 🐻.csv", size: null }, { account: "other" });
     await start(undefined);
     await store.finish(done, completed);
     await store.finish(bad, { ...failed, isRefunded: true });
+    // What an error says is not its code.
+    const error = 'said {"error_code":"unclear"}';
+    await store.finish(unclear, { ...failed, error, error_code: "unclear" });
     const ofFoxes = {
       label: "foxes.csv",
       size: 4,
-      counts: { queued: 1, running: 0, completed: 1, failed: 1 },
-      credits: 20,
+      counts: { queued: 1, running: 0, completed: 1, failed: 2 },
+      unclear: 1,
+      credits: 30,
       usd: 0.4,
       started_at: "2026-01-01T00:00:00.000Z",
       ended_at: failed.completed_at,
@@ -730,6 +735,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
       label: "Ünïcode 🐻.csv",
       size: null,
       counts: { queued: 1, running: 0, completed: 0, failed: 0 },
+      unclear: 0,
       credits: 10,
       usd: null,
       started_at: "2026-01-01T00:00:00.000Z",
@@ -741,17 +747,17 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.labels({ label: "foxes.csv", limit: 9 })).toEqual([ofFoxes]);
     expect(await store.labels({ account: "other", label: "foxes.csv", limit: 9 })).toEqual([]);
     const found = async (filter: object) => (await store.list({ ...filter, limit: 9 })).map(({ id }) => id);
-    expect(await found({ label: "foxes.csv" })).toEqual([queued, bad, done]);
-    expect(await found({ text: "FOXES.csv" })).toEqual([queued, bad, done]);
+    expect(await found({ label: "foxes.csv" })).toEqual([queued, unclear, bad, done]);
+    expect(await found({ text: "FOXES.csv" })).toEqual([queued, unclear, bad, done]);
     expect(await found({ text: "ünïcode 🐻" })).toEqual([bears]);
     expect((await store.list({ limit: 9 })).map(({ label }) => label)).toEqual([
       null,
       ofBears.label,
-      ...Array(3).fill("foxes.csv"),
+      ...Array(4).fill("foxes.csv"),
     ]);
-    expect((await store.totals({ label: "foxes.csv" })).counts).toEqual({ queued: 1, completed: 1, failed: 1 });
+    expect((await store.totals({ label: "foxes.csv" })).counts).toEqual({ queued: 1, completed: 1, failed: 2 });
     expect((await store.spending({ limit: 9 })).label).toEqual([
-      { key: "foxes.csv", generations: 3, credits: 20, usd: 0.4 },
+      { key: "foxes.csv", generations: 4, credits: 30, usd: 0.4 },
       { key: ofBears.label, generations: 1, credits: 10, usd: null },
     ]);
     expect((await store.generation(done))?.request.label).toEqual(foxes);

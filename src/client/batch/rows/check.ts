@@ -68,7 +68,7 @@ export function createRowCheck(
     const earlier = ids.get(id);
     if (/\p{Cc}/u.test(id)) faults.add("must not have control characters", at);
     if (id.length > maxIdLength) faults.add(`must have at most ${maxIdLength} characters, not ${id.length}`, at);
-    if (earlier !== undefined) faults.add(`"${shorten(id)}" is the id of line ${earlier} too`, at);
+    if (earlier !== undefined) faults.add(`"${shorten(id)}" is also the id of line ${earlier}`, at);
     ids.set(id, earlier ?? row.line);
     return id;
   };

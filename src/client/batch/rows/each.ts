@@ -39,7 +39,7 @@ export async function readEach({ each, used }: EachOptions, table: Table, faults
   }
   const count = [...fields.values()].reduce((product, values) => product * values.length, 1);
   if (count > maxVariants) {
-    faults.add(`--each makes ${count} rows of each line, more than ${maxVariants}`);
+    faults.add(`--each makes ${count} rows from each line; the limit is ${maxVariants}`);
     return [[]];
   }
   return [...fields].reduce<Variant[]>(

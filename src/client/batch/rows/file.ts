@@ -15,8 +15,8 @@ export function findFormat(file: string, format: Format | undefined): Format {
   const extension = extname(file).slice(1).toLowerCase();
   const found = format ?? formats.find((known) => known === extension);
   if (found) return found;
-  const what = file === "-" ? "stdin needs --input-format" : `The extension of ${file} names no format`;
-  throw usage(`${what}: ${formats.join(", ")}.`, "Add --input-format csv, or another of these.");
+  const what = file === "-" ? "stdin needs --input-format" : `The extension of ${file} is not a known format`;
+  throw usage(`${what}: ${formats.join(", ")}.`, "Add --input-format with one of these formats.");
 }
 
 /** Reads the file, or stdin for "-", at most 256 MB: a device may have no end. Throws `usage`. */

@@ -44,7 +44,7 @@ export function createOutputCheck({ columns }: Table, io: Pick<Io, "date" | "pla
 
 function findFault(outputPath: string): string | undefined {
   if (outputPath.trim() === "") return "is empty";
-  if (outputPath === "-") return "must be a file or a folder: stdout has no room for several videos";
+  if (outputPath === "-") return "must be a file or a folder: stdout can take only one video";
   if (/\p{Cc}/u.test(outputPath)) return "must not have control characters";
   return hasIdInFolder(outputPath) ? idInFolder : undefined;
 }

@@ -97,7 +97,7 @@ function countCells(count: number): string {
 }
 
 function findHeaderFault(name: string, columns: Table["columns"]): string | undefined {
-  if (name === "") return "the header's cell is empty";
+  if (name === "") return "the header cell is empty";
   if (columns.has(name)) return `the header has ${name} twice`;
   if (name === "set" || name === "set.") return "the header must be set.<field>, such as set.seed";
   return undefined;
@@ -107,7 +107,7 @@ function readObjects(bytes: Buffer, faults: Faults): Table {
   const columns = new Map<string, string>();
   for (const { line, text } of splitLines(bytes)) {
     const object = parseJson(text);
-    if (!isRecord(object)) faults.add("is no JSON object", { line });
+    if (!isRecord(object)) faults.add("is not a JSON object", { line });
     for (const [typed] of fieldsOf(object)) {
       const name = columnName(typed);
       if (!columns.has(name)) columns.set(name, ` (${typed})`);

@@ -39,7 +39,7 @@ export const paths = {
     post: {
       ...generations,
       operationId: "start",
-      summary: "Starts a generation, and charges it",
+      summary: "Starts a generation, which is charged",
       description: startNote,
       parameters: startParameters,
       requestBody: requestBody("Start", { prompt, model, aspectRatio: "16:9", duration: 5 }),
@@ -60,7 +60,7 @@ export const paths = {
     get: {
       ...generations,
       operationId: "status",
-      summary: "Returns a generation, to be asked every 5 to 10 seconds",
+      summary: "Returns a generation; poll it every 5 to 10 seconds",
       parameters: [idParameter("query")],
       responses: {
         200: reply("The generation", "Generation", completed),
@@ -74,7 +74,7 @@ export const paths = {
     post: {
       ...generations,
       operationId: "cancel",
-      summary: "Ends a generation as failed, with its credits back",
+      summary: "Cancels a generation: it ends as failed, and its credits are returned",
       parameters: [idParameter("query")],
       responses: {
         200: reply("It is cancelled, now or before", "Cancelled", {
@@ -100,7 +100,7 @@ export const paths = {
     post: {
       ...owner,
       operationId: "addAccount",
-      summary: "Makes an account, or a further key for one",
+      summary: "Creates an account, or another key for an existing one",
       requestBody: requestBody("NewAccount", { name: "ci", credits: 50 }),
       responses: {
         200: reply("The account with its key", "Account"),
@@ -152,13 +152,13 @@ export const paths = {
     post: {
       ...owner,
       operationId: "rotate",
-      summary: "Gives an account a new key in place of all that it had",
+      summary: "Replaces all keys of an account with a new one",
       requestBody: requestBody("Rotate", { account: "ci" }),
       responses: {
         200: reply("The account with its key", "Rotated"),
         ...refusal(400, "invalid_account", "account must be the name of an account"),
         ...noAccount,
-        ...refusal(409, "own_key", "the local account's key is replaced by vidgen serve --rotate"),
+        ...refusal(409, "own_key", "the local account's key cannot be changed here: use vidgen serve --rotate"),
         ...toOwner,
       },
     },
@@ -167,12 +167,12 @@ export const paths = {
     post: {
       ...owner,
       operationId: "revoke",
-      summary: "Ends a key, or all of an account",
+      summary: "Revokes a key, or all keys of an account",
       requestBody: requestBody("Revoke", { revoke: "ci" }),
       responses: {
-        200: reply("How many keys have ended", "Revoked", { revoked: 1 }),
+        200: reply("How many keys were revoked", "Revoked", { revoked: 1 }),
         ...refusal(400, "invalid_revoke", "revoke must be a key or an account"),
-        ...refusal(409, "own_key", "the local account's key is replaced by vidgen serve --rotate"),
+        ...refusal(409, "own_key", "the local account's key cannot be changed here: use vidgen serve --rotate"),
         ...toOwner,
       },
     },
@@ -184,7 +184,7 @@ export const paths = {
       summary: "Returns a copy of the embedded database",
       responses: {
         200: {
-          description: "The database, as it was at one moment",
+          description: "A consistent copy of the database",
           content: { "application/vnd.sqlite3": { schema: { type: "string", format: "binary" } } },
         },
         ...toOwner,
@@ -195,7 +195,7 @@ export const paths = {
     get: {
       ...owner,
       operationId: "engines",
-      summary: "Checks what makes the videos",
+      summary: "Checks the engines",
       responses: { 200: reply("Each engine", "Engines"), ...toOwner },
     },
   },
@@ -203,7 +203,7 @@ export const paths = {
     get: {
       ...owner,
       operationId: "metrics",
-      summary: "Returns figures for Prometheus",
+      summary: "Returns the metrics for Prometheus",
       responses: {
         200: {
           description: "The text format of Prometheus",
@@ -217,8 +217,8 @@ export const paths = {
     get: {
       ...open,
       operationId: "alive",
-      summary: "Whether the process answers",
-      responses: { 200: reply("It does", "Alive", { status: "ok" }), ...toAnybody },
+      summary: "Whether the process responds",
+      responses: { 200: reply("It responds", "Alive", { status: "ok" }), ...toAnybody },
     },
   },
   "/readyz": {
@@ -259,7 +259,7 @@ export const webhooks = {
       operationId: "ended",
       summary: "A generation has completed or failed",
       description:
-        "Sent to the callback_url of its start, at least once: at first at once, then for over an hour. Signed as in Standard Webhooks.",
+        "Sent to the callback_url of the start, at least once: immediately, then again for over an hour until it is received. Signed as in Standard Webhooks.",
       security: [],
       parameters: Object.entries(signedHeaders).map(([name, description]) => ({
         name,
@@ -271,8 +271,8 @@ export const webhooks = {
       requestBody: requestBody("Ended", { ...completed, completed_at: "2026-01-01T00:01:30.000Z" }),
       responses: {
         "2XX": { description: "Received, within 15 seconds." },
-        410: { description: "Not wanted: no further attempt is made." },
-        default: { description: "It is sent again." },
+        410: { description: "Rejected: no further attempt is made." },
+        default: { description: "The callback is sent again." },
       },
     },
   },

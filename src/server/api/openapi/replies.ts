@@ -53,13 +53,12 @@ export const notStarted = {
   ...refusal(402, "insufficient_credits", "one generation costs 10 credits; the account has fewer"),
   ...refusal(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body"),
   429: {
-    ...refused(429, "too_many_running", "this account may have 1 unfinished at once; nothing was charged"),
+    ...refused(429, "too_many_running", "this account may have 1 unfinished generations at once; nothing was charged"),
     headers: retryAfter,
   },
 };
 
-export const startNote =
-  "Not to be sent again without its Idempotency-Key when no reply came: it may have been charged.";
+export const startNote = "If no reply came, send it again only with its Idempotency-Key: it may have been charged.";
 
 /** The header Idempotency-Key. */
 export const idempotencyKey = { type: "string", minLength: 1, maxLength: maxKeyLength };
@@ -76,13 +75,13 @@ export const startParameters = [
     name: "Vidgen-Label",
     in: "header",
     description:
-      "What it belongs to, such as a batch, under which the page shows it: percent-encoded, at most 200 characters.",
+      "A label, such as the name of a batch, by which the page groups generations: percent-encoded, at most 200 characters.",
     schema: text,
   },
   {
     name: "Vidgen-Label-Size",
     in: "header",
-    description: "How many will have that label, for the time that is left.",
+    description: "How many generations will have that label, for the estimate of the remaining time.",
     schema: { type: "integer", minimum: 1 },
   },
 ];
@@ -91,6 +90,6 @@ export const idParameter = (where: "query" | "path") => ({
   name: "id",
   in: where,
   required: true,
-  description: "That of the start.",
+  description: "The Idempotency-Key of the start.",
   schema: { type: "string", format: "uuid" },
 });

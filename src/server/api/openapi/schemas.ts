@@ -9,18 +9,20 @@ const url = z.string().meta({ format: "uri" });
 const time = z.string().meta({ format: "date-time" });
 
 const unixSeconds = z.number().meta({ description: "Unix seconds." });
-const cost = z.number().meta({ description: "What the engine's provider has charged, in USD." });
+const cost = z.number().meta({ description: "What the engine's provider charged, in USD." });
 
 const generation = z.object({
   id,
   status: z.enum(states),
-  video_url: url.nullable().meta({ description: "The .mp4, which takes no key; null until it is completed." }),
-  thumbnail_url: url.nullable().meta({ description: "A frame of it, as PNG." }),
+  video_url: url
+    .nullable()
+    .meta({ description: "URL of the .mp4, which needs no API key; null until the generation is completed." }),
+  thumbnail_url: url.nullable().meta({ description: "URL of one frame, as PNG." }),
   created_at: time,
   error: z.string().optional().meta({ description: "Why it failed." }),
   error_code: z.enum(failureCodes).optional().meta({
     description:
-      "credits: the engine's provider wants to be paid. unclear: nobody can say whether the engine makes the video, and charges for it; it is not submitted again, and its credits are not given back automatically. not_submitted: no engine took it. auth: the engine refuses its key, so it was not submitted. not_fetched: the engine made it, and its file cannot be used.",
+      "credits: the account at the engine's provider has no credits. unclear: it is unknown whether the engine generates the video and charges for it; it is not submitted again, and its credits are not returned automatically. not_submitted: no engine accepted it. auth: the engine refuses its key, so it was not submitted. not_fetched: the engine generated it, but its file cannot be used.",
   }),
   cost: cost.optional(),
 });
@@ -59,8 +61,8 @@ const model = z.object({
 
 const limit = z.number().nullable();
 const limits = {
-  max_running: limit.meta({ description: "How many may be unfinished at once." }),
-  max_per_hour: limit.meta({ description: "How many may be started in an hour." }),
+  max_running: limit.meta({ description: "The maximum number of unfinished generations." }),
+  max_per_hour: limit.meta({ description: "The maximum number of starts per hour." }),
 };
 
 /** The schemas of the description by their names. Those of requests are the ones that check them. */
@@ -75,7 +77,7 @@ export const schemas = {
     remaining_credits: z.number(),
   }),
   Generation: generation.extend({
-    progress: z.number().optional().meta({ description: "How much of the video is made, in percent." }),
+    progress: z.number().optional().meta({ description: "How much of the video is generated, in percent." }),
   }),
   Cancelled: generation.extend({ credits_returned: z.number() }),
   Ended: generation.extend({ completed_at: time }),
@@ -84,7 +86,7 @@ export const schemas = {
     input_reference: z
       .string()
       .optional()
-      .meta({ format: "binary", description: "A PNG, JPEG or WebP, or its address." }),
+      .meta({ format: "binary", description: "A PNG, JPEG or WebP file, or its URL." }),
   }),
   Video: video,
   VideoList: z.object({
@@ -100,12 +102,15 @@ export const schemas = {
   Error: z.object({ error: z.object({ code: z.string(), message: z.string(), type: z.string() }) }),
   NewAccount: z.object({
     name: z.string().regex(accountName),
-    credits: z.number().min(0).optional().meta({ description: "What a new account has; 1000 without it." }),
-    new: z.boolean().optional().meta({ description: "Whether an account that exists is refused, not changed." }),
+    credits: z.number().min(0).optional().meta({ description: "The credits of a new account; 1000 by default." }),
+    new: z
+      .boolean()
+      .optional()
+      .meta({ description: "Whether to refuse an account that already exists instead of changing it." }),
   }),
   Account: z.object({
     account: z.string(),
-    api_key: z.string().meta({ description: "Shown only here." }),
+    api_key: z.string().meta({ description: "Shown only in this response." }),
     webhook_secret: z.string().meta({ description: "Signs the callbacks of this account." }),
     credits: z.number(),
   }),
@@ -120,28 +125,32 @@ export const schemas = {
     account: z.string(),
     amount: z.number(),
     credits: z.number().meta({ description: "The balance now." }),
-    replayed: z.boolean().meta({ description: "Whether the Idempotency-Key had come before: nothing was changed." }),
+    replayed: z
+      .boolean()
+      .meta({ description: "Whether the Idempotency-Key was used before; if so, nothing was changed." }),
   }),
   Limits: z.object({ account: z.string().regex(accountName), ...z.object(limits).partial().shape }),
   Limited: z.object({ account: z.string(), ...limits }),
   Rotate: z.object({ account: z.string().regex(accountName) }),
   Rotated: z.object({
     account: z.string(),
-    api_key: z.string().meta({ description: "Shown only here." }),
+    api_key: z.string().meta({ description: "Shown only in this response." }),
     webhook_secret: z.string(),
     credits: z.number(),
-    revoked: z.number().meta({ description: "How many keys it had before." }),
+    revoked: z.number().meta({ description: "How many keys were revoked." }),
   }),
-  Revoke: z.object({ revoke: z.string().meta({ description: "A key, or an account all of whose keys end." }) }),
-  Revoked: z.object({ revoked: z.number().meta({ description: "How many keys." }) }),
+  Revoke: z.object({
+    revoke: z.string().meta({ description: "A key, or the name of an account to revoke all of its keys." }),
+  }),
+  Revoked: z.object({ revoked: z.number().meta({ description: "How many keys were revoked." }) }),
   Engines: z.object({
     engines: z.array(
       z.object({
         engine: z.string(),
         models: z.array(z.string()),
         kind: z.string().nullable(),
-        error: z.string().nullable().meta({ description: "Why it cannot be used now." }),
-        out_since: time.nullable().meta({ description: "Since when it takes no generations." }),
+        error: z.string().nullable().meta({ description: "Why the engine cannot be used now." }),
+        out_since: time.nullable().meta({ description: "Since when the engine accepts no generations." }),
         out_reason: z.string().nullable(),
       }),
     ),

@@ -45,7 +45,7 @@ export const videoPaths = {
     post: {
       ...videos,
       operationId: "createVideo",
-      summary: "Starts a video, and charges it",
+      summary: "Starts a video, which is charged",
       description: startNote,
       parameters: startParameters,
       requestBody: {
@@ -82,11 +82,11 @@ export const videoPaths = {
     delete: {
       ...videos,
       operationId: "deleteVideo",
-      summary: "Stops a video that runs, with its credits back, and removes one that has ended",
+      summary: "Cancels a running video and returns its credits, or removes a video that has ended",
       responses: {
         200: reply("It is removed", "Removed", { id: video.id, object: "video.deleted", deleted: true }),
         ...notFound,
-        ...refusal(409, "not_cancellable", "not cancelled: it is being submitted to fake; it goes on"),
+        ...refusal(409, "not_cancellable", "not cancelled: it is being submitted to fake; the generation continues"),
         ...toAccount,
       },
     },
@@ -96,17 +96,17 @@ export const videoPaths = {
     get: {
       ...videos,
       operationId: "downloadVideo",
-      summary: "Returns the .mp4, whole or a range of it, or its picture",
+      summary: "Returns the .mp4, whole or a range, or its thumbnail",
       parameters: [
         { name: "variant", in: "query", schema: { enum: ["video", "thumbnail"], default: "video" } },
         { name: "Range", in: "header", schema: { type: "string", examples: ["bytes=1000-"] } },
       ],
       responses: {
-        200: { description: "All of it", content: { ...bytes("video/mp4"), ...bytes("image/png") } },
+        200: { description: "The whole file", content: { ...bytes("video/mp4"), ...bytes("image/png") } },
         206: { description: "The range", content: bytes("video/mp4") },
         ...refusal(400, "invalid_variant", "variant must be video or thumbnail"),
-        ...refusal(404, "not_ready", "this video is not made yet"),
-        416: { description: "It has fewer bytes" },
+        ...refusal(404, "not_ready", "this video is not completed yet"),
+        416: { description: "The file has fewer bytes" },
         ...toAccount,
       },
     },

@@ -52,7 +52,7 @@ export async function loadPackage(
       if (!model) throw usage("has no video models", otherPackages);
       if (!model.doStart || !model.doStatus)
         throw usage(
-          `makes a video in one long request (${version} has no doStart), which would be lost when that breaks off`,
+          `generates a video in one long request (${version} has no doStart), and the video would be lost if that request is interrupted`,
           needsNewer(name),
         );
       return model as SdkModel;
@@ -63,7 +63,7 @@ export async function loadPackage(
 const otherPackages = "@ai-sdk/fal, @ai-sdk/replicate, @ai-sdk/google and @ai-sdk/xai have some.";
 
 function needsNewer(name: string): string {
-  return `A newer version may do: npm install ${name}@latest, with Node 22; for an older Node, npm chooses older versions.`;
+  return `A newer version may work: npm install ${name}@latest, with Node 22; for an older Node, npm chooses older versions.`;
 }
 
 /** Node's own modules have no path, and are no packages. */

@@ -57,7 +57,7 @@ export function createComfyUi({ url, key, timeoutMs, onNote }: ComfyUiOptions, i
       const version = statsSchema.safeParse(reply.json).data?.system.comfyui_version;
       if (reply.status === 401 || reply.status === 403)
         throw new VidgenError("auth", `refuses the key (HTTP ${reply.status})`);
-      if (version === undefined) throw answered(`does not answer like ComfyUI (${wordsOf(reply)})`);
+      if (version === undefined) throw answered(`does not respond like ComfyUI (${wordsOf(reply)})`);
       if (!isNewEnough(version))
         throw usage(`is ComfyUI ${version}, which is too old: ${leastVersion.join(".")} or newer is needed`);
       return version;

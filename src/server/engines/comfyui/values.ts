@@ -48,13 +48,13 @@ export function valuesOf(
   const unserved = [...asked.keys()].filter((name) => !isServed(name));
   if (unserved.length > 0)
     throw new Error(
-      `the workflow has no ${unserved.map(marked).join(" and no ")}: put it in, or leave that out of the request; nothing was submitted`,
+      `the workflow has no ${unserved.map(marked).join(" and no ")}: add it to the workflow, or leave that field out of the request; nothing was submitted`,
     );
   const values = new Map([...places.keys()].map((name) => [name, find(name)]));
   const open = [...places.keys()].filter((name) => values.get(name) === undefined);
   if (open.length > 0)
     throw new Error(
-      `this request has nothing for ${open.map(marked).join(" and ")} of the workflow, which may have a default, as in {{fps=24}}; nothing was submitted`,
+      `this request has nothing for ${open.map(marked).join(" and ")} of the workflow, which can have a default, such as {{fps=24}}; nothing was submitted`,
     );
   return values;
 }

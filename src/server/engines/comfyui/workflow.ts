@@ -22,7 +22,7 @@ export function readWorkflow(file: string, models: readonly string[]): Workflow 
   const graph = parse(file);
   const nodes = isObject(graph) ? Object.values(graph) : [];
   if (isObject(graph) && Array.isArray(graph.nodes))
-    throw usage(`${file} is a workflow in ComfyUI's UI format, which its API does not take.`, saveHint);
+    throw usage(`${file} is a workflow in ComfyUI's UI format, which its API does not accept.`, saveHint);
   if (nodes.length === 0 || !nodes.every((node) => isObject(node) && typeof node.class_type === "string"))
     throw usage(`${file} is not a ComfyUI workflow in API format.`, saveHint);
   const places = new Map<string, string | number | undefined>();
@@ -34,15 +34,15 @@ export function readWorkflow(file: string, models: readonly string[]): Workflow 
     throw usage(`${file} has no {{prompt}}.`, "Put {{prompt}} in place of the text of the node that has the prompt.");
   if (places.has("frames") && !places.has("fps") && places.get("frames") === undefined)
     throw usage(
-      `${file} has {{frames}}, and no {{fps}} to count them by.`,
-      "Put {{fps=24}} where the video gets its frame rate.",
+      `${file} has {{frames}} but no {{fps}}, which is needed to count them.`,
+      "Put {{fps=24}} where the workflow sets the frame rate.",
     );
   let maxImages = 0;
   while (places.has(imagePlace(maxImages))) maxImages++;
   const needy = models.map(findModel).find((model) => (model?.images?.min ?? 0) > maxImages);
   if (needy)
     throw usage(
-      `${needy.id} needs ${needy.images?.min} to ${needy.images?.max} images, and ${file} has places for ${maxImages}.`,
+      `${needy.id} needs ${needy.images?.min} to ${needy.images?.max} images, but ${file} has places for ${maxImages}.`,
       "Put {{image}}, {{image_2}} and so on in place of the images of its LoadImage nodes.",
     );
   return { graph, places, maxImages };
@@ -71,7 +71,7 @@ function parse(file: string): unknown {
   } catch (error) {
     throw usage(
       `The ComfyUI workflow ${file} cannot be read: ${systemReason(error)}.`,
-      "Write --engine model=comfyui:address#file.",
+      "Write --engine model=comfyui:url#file.",
     );
   }
   try {

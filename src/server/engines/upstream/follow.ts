@@ -52,7 +52,7 @@ export async function follow(
       if (look.isUnreadable) answeredAt = io.now();
       if (io.now() - answeredAt > patienceMs)
         throw new Error(
-          `${name}, which was making this video, has not answered for ${minutes(patienceMs)}: ${look.trouble}`,
+          `${name}, which was generating this video, has not responded for ${minutes(patienceMs)}: ${look.trouble}`,
         );
       if (!look.isMissing && ++failures === worryingFailures) upstream.report(describeTrouble(look, name));
       await io.sleep(look.isMissing ? missingPollMs : backOffMs(failures), signal);

@@ -58,11 +58,11 @@ export async function save(source: Source, file: string, upstream: Upstream, sig
     if (kind === "final" || faults === maxFaults || isOver || removed?.isSure)
       throw new VidgenError(
         "output",
-        `${name} made this video, but it could not be downloaded${place}: ${removed ? `${removed.words} (${reason})` : reason}`,
+        `${name} generated this video, but it could not be downloaded${place}: ${removed ? `${removed.words} (${reason})` : reason}`,
       );
     const isSoon = isAbsent && (forgottenAt !== undefined || (kind !== "denied" && absentMs < missingMs));
     if (!isSoon && failures >= worryingFailures)
-      upstream.report(`${name} has made a video that cannot be fetched${place}: ${reason}. Retrying.`);
+      upstream.report(`${name} generated a video that cannot be downloaded yet${place}: ${reason}. Retrying.`);
     await io.sleep(isSoon ? missingPollMs : backOffMs(failures - 1), signal);
     if (!("job" in source)) continue;
     const look = await lookOnce(source.job, upstream, signal);
@@ -75,16 +75,16 @@ export async function save(source: Source, file: string, upstream: Upstream, sig
 /** Why a completed job may have no video any more. It is sure only with the server's own word: another replica may have the job. */
 function findRemoval({ completedAt, expiresAt }: Pick<Job, "completedAt" | "expiresAt">, date: Date) {
   const since = (seconds: number | undefined) => date.getTime() - (seconds ?? Number.POSITIVE_INFINITY) * 1_000;
-  if (since(expiresAt) >= 0) return { words: "its time there is over, and it was removed", isSure: true };
+  if (since(expiresAt) >= 0) return { words: "it has expired there and was removed", isSure: true };
   return since(completedAt) > maxLagMs
-    ? { words: `it was made ${minutes(since(completedAt))} ago, and is no longer there`, isSure: false }
+    ? { words: `it was completed ${minutes(since(completedAt))} ago, and is no longer there`, isSure: false }
     : undefined;
 }
 
 function addressOf(source: Source, { name, contentOf }: Upstream): string {
   if ("finished" in source) return source.finished;
   const address = source.url ?? contentOf(source.job);
-  if (address === undefined) throw new Error(`${name} says that this video is made, but not where it is`);
+  if (address === undefined) throw new Error(`${name} says that this video is ready, but not where it is`);
   return address;
 }
 

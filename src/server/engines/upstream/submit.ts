@@ -150,7 +150,7 @@ export function judgeReply(
 ): NotTaken | NoCredits | { kind: "unclear"; reason: string } | { kind: "refused"; reason: string } {
   const { status } = reply;
   const reason = wordsOf(reply);
-  if (status >= 200 && status < 300) return { kind: "unclear", reason: `no job in its reply, ${reason}` };
+  if (status >= 200 && status < 300) return { kind: "unclear", reason: `its reply names no job, ${reason}` };
   if (isNotNow(reply)) return { kind: "not taken", reason, cause: [401, 403].includes(status) ? "auth" : undefined };
   if (status === 402) return { kind: "no credits", reason };
   if (status < 400 || status === 408 || status >= 500) return { kind: "unclear", reason };

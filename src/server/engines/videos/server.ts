@@ -65,7 +65,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   const isPaid = kind?.provider !== undefined;
   const findKind = async (signal: AbortSignal) => {
     kind ??= await detectKind({ url, headers }, io, signal);
-    if (!kind) throw new Error(`what kind of server it is cannot be told; --engine kind:${url} names it`);
+    if (!kind) throw new Error(`its kind of server cannot be detected; name it with --engine kind:${url}`);
     return kind;
   };
   return {

@@ -50,7 +50,8 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
         throw error instanceof VidgenError ? error : new Error(`does not answer (${describe(error)})`);
       });
       const kind = options.kind ?? detected;
-      if (!kind) throw new Error(`answers like no server that vidgen knows (--engine kind:${url} names its kind)`);
+      if (!kind)
+        throw new Error(`is no kind of server that vidgen recognizes; name its kind with --engine kind:${url}`);
       return kind.title;
     },
   };

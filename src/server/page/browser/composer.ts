@@ -91,7 +91,8 @@ async function send(form: HTMLFormElement): Promise<void> {
 
 type Outcome = { id: string } | { trouble: string };
 
-const unclear = "No answer came, so it may have been started. Press Generate again: the same is not paid twice.";
+const unclear =
+  "No response came, so the generation may have been started. Press Generate again: the same request is not charged twice.";
 
 async function post(body: string, key: string): Promise<Outcome> {
   const headers = { "Content-Type": "application/json", "Idempotency-Key": key };
@@ -112,7 +113,7 @@ async function post(body: string, key: string): Promise<Outcome> {
 function bodyOf(form: HTMLFormElement): object | string {
   const { extras = "", duration = "", ...texts } = draftOf(history.state)?.values ?? {};
   const lost = images.find(({ source }) => source === undefined);
-  if (lost) return `The page was loaded again meanwhile: choose ${lost.name} again, or remove it.`;
+  if (lost) return `The page was reloaded: choose ${lost.name} again, or remove it.`;
   const others = parseExtras(extras);
   if (others === undefined) return 'The other fields are not a JSON object, such as {"seed": 7}.';
   const sources = images.map(({ source }) => source);
@@ -179,7 +180,7 @@ function listenForImages(form: HTMLFormElement): void {
 
 async function add(form: HTMLFormElement, files: readonly File[]): Promise<void> {
   const other = files.find(({ type }) => !/^image\/(png|jpeg|webp)$/.test(type));
-  tell(other && `${other.name} is no PNG, JPEG or WebP image.`);
+  tell(other && `${other.name} is not a PNG, JPEG or WebP image.`);
   for (const file of other ? [] : files) {
     const image = { name: file.name, source: await readAddress(file) };
     const lost = images.findIndex(({ name, source }) => name === file.name && source === undefined);
@@ -219,7 +220,7 @@ async function loadImages(id: string | undefined): Promise<void> {
   const reply = await fetch(`/generations/${id}/request`).catch(() => undefined);
   const request = reply?.ok ? await reply.json().catch(() => undefined) : undefined;
   if (!request)
-    return tell("The images of the earlier generation could not be loaded. Reload the page, or go on without them.");
+    return tell("The images of the earlier generation could not be loaded. Reload the page, or continue without them.");
   const sources: string[] = request.imageUrls ?? [request.imageUrl];
   const nameOf = (source: string, index: number) => (source.startsWith("data:") ? `image ${index + 1}` : source);
   images.push(...sources.map((source, index) => ({ name: nameOf(source, index), source })));

@@ -133,9 +133,11 @@ function isSignedOut(): boolean {
 }
 
 const notices: Record<Trouble, string> = {
-  "signed out": "You are signed out. Open the link of vidgen serve in this browser; this page then goes on by itself.",
-  database: "The database cannot be reached. Nothing is lost, and this page goes on by itself once it is back.",
-  unreachable: "vidgen serve does not answer. This page goes on by itself once it runs again.",
+  "signed out":
+    "You are signed out. Open the link of vidgen serve in this browser; this page then continues by itself.",
+  database:
+    "The database cannot be reached. No data is lost, and this page continues by itself once the database is back.",
+  unreachable: "vidgen serve does not respond. This page continues by itself once the service runs again.",
 };
 
 function report(result: Document | Trouble): void {

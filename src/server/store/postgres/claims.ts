@@ -51,7 +51,10 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
   const renewAll = async () => {
     while (!stop.signal.aborted) {
       // An outage was told of.
-      await renew().catch((error) => Object(error).isUnavailable || onTrouble("Claims could not be renewed", error));
+      await renew().catch(
+        (error) =>
+          Object(error).isUnavailable || onTrouble("The claims on running generations could not be renewed", error),
+      );
       await clock.sleep(renewMs, stop.signal).catch(() => {});
     }
   };

@@ -50,7 +50,7 @@ const reconnectMs = 1_000;
 const endMs = 2_000;
 
 const poolerText =
-  "a pooler hands out its connections for one transaction each, and vidgen needs them for longer: set PgBouncer's pool_mode to session, or connect to PostgreSQL itself";
+  "the connection pooler gives a connection for only one transaction, but vidgen needs it for longer: set PgBouncer's pool_mode to session, or connect to PostgreSQL directly";
 
 export type DatabaseOptions = { maxConnections: number; clock: Pick<Clock, "sleep" | "now">; onTrouble: OnTrouble };
 
@@ -82,7 +82,7 @@ export async function openDatabase(
   /** Tells of an outage once. */
   const describe = (error: unknown) => {
     const described = describeError(error);
-    const what = systemCode(error) === cancelled ? "The database is too slow" : "The database is away";
+    const what = systemCode(error) === cancelled ? "The database is too slow" : "The database cannot be reached";
     if (described.isUnavailable && !isAway && !stop.signal.aborted) onTrouble(what, described.message);
     isAway = described.isUnavailable;
     if (isAway) awayAt = clock.now();

@@ -186,7 +186,7 @@ export async function migrate(
     const version = await versionOf(sql);
     if (version > 0 && version < migrations.length)
       options.onNote(
-        `The database is brought from version ${version} to ${migrations.length}. With a million generations it takes half a minute, in which other processes may answer 503.`,
+        `Upgrading the database from version ${version} to ${migrations.length}. With a million generations this takes half a minute; meanwhile other processes may respond with HTTP 503.`,
       );
     await sql(`SET lock_timeout = ${lockTimeoutMs}`);
     for (let from = version; from < migrations.length; from++) await retryLocked(() => takeStep(sql, from), options);
@@ -214,7 +214,7 @@ async function waitForLock(sql: Query, { clock, onNote, signal }: MigrateOptions
   for (let isTold = false; ; isTold = true) {
     const [row] = await sql("SELECT pg_try_advisory_lock($1) AS is_held", lock);
     if (row?.is_held) return;
-    if (!isTold && (await versionOf(sql)) > 0) onNote("Another process prepares the database; this one waits for it.");
+    if (!isTold && (await versionOf(sql)) > 0) onNote("Another process is preparing the database; waiting for it.");
     await clock.sleep(lockPollMs, signal);
   }
 }
@@ -250,7 +250,7 @@ async function retryLocked(work: () => Promise<void>, { clock, signal }: Migrate
       if (!/^(55P03|40P01)$/.test(systemCode(error) ?? "")) throw error;
       if (clock.now() >= giveUpAt)
         throw new Error(
-          "another session has held a lock on its tables for a minute, so they could not be brought to this version: end that session, and start again",
+          "another session has held a lock on its tables for a minute, so they could not be upgraded: end that session and start again",
           { cause: error },
         );
     }

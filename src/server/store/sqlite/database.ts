@@ -63,10 +63,7 @@ export async function createFileCheck(file: string): Promise<() => Promise<void>
   return async () => {
     const found = await stat(file).catch(() => undefined);
     if (found?.ino !== opened.ino || found.dev !== opened.dev)
-      throw unavailable(
-        undefined,
-        `${file} was removed or replaced. Put it back, or stop the service and start it anew`,
-      );
+      throw unavailable(undefined, `${file} was removed or replaced. Put it back, or restart the service`);
   };
 }
 

@@ -56,6 +56,6 @@ test("--each twice with one field, or with too many values, is a fault", async (
     "--each model is given twice",
   ]);
   expect(await faultsOf(read("prompt\na\n", { each: [`set.a${many}`, `set.b${many}`] }))).toEqual([
-    "--each makes 10201 rows of each line, more than 10000",
+    "--each makes 10201 rows from each line; the limit is 10000",
   ]);
 });

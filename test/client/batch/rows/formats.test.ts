@@ -55,7 +55,7 @@ test("--input-format has precedence over the extension, and is needed for stdin"
   expect((await readFile("shots.csv", "a fox, red\n", { format: "txt" })).rows).toHaveLength(1);
   await expect(readRows("-", flags, io)).rejects.toThrow("stdin needs --input-format: csv, tsv, jsonl, txt.");
   await expect(readRows("shots.xlsx", flags, io)).rejects.toThrow(
-    "The extension of shots.xlsx names no format: csv, tsv, jsonl, txt.",
+    "The extension of shots.xlsx is not a known format: csv, tsv, jsonl, txt.",
   );
 });
 
@@ -80,10 +80,7 @@ test("bytes that are not text are faults with their lines", async () => {
 });
 
 test.each([
-  [
-    "prompt,,x,x\na,b,c,d",
-    ["line 1, column 2: the header's cell is empty", "line 1, column 4: the header has x twice"],
-  ],
+  ["prompt,,x,x\na,b,c,d", ["line 1, column 2: the header cell is empty", "line 1, column 4: the header has x twice"]],
   ["prompt,aspect_ratio,Aspect-Ratio\na,,", ["line 1, column 3: the header has aspectRatio twice"]],
   ["prompt,set\na,b=1", ["line 1, column 2: the header must be set.<field>, such as set.seed"]],
   [
@@ -116,7 +113,7 @@ test.each([
 });
 
 test.each([
-  ['[1]\n{"prompt":\n{"prompt":"a"}', ["line 1: is no JSON object", "line 2: is no JSON object"]],
+  ['[1]\n{"prompt":\n{"prompt":"a"}', ["line 1: is not a JSON object", "line 2: is not a JSON object"]],
   ['{"prompt":true}', ["line 1 (prompt): must be text"]],
   ['{"prompt":"a","image_url":[1]}', ["line 1 (image_url): must be text or a list of texts"]],
   ['{"prompt":"a","set":5}', ["line 1 (set): must be an object"]],

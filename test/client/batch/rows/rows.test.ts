@@ -73,11 +73,11 @@ test("every fault of the file is told, with line and column", async () => {
     'line 2, column 3 (aspect_ratio): must be width:height, such as 16:9, not "16x9"',
     'line 2, column 4 (duration): must be a length in seconds, e.g. 8, not "-1"',
     'line 2, column 7 (callback_url): must be an http(s) URL, not "nowhere": the service itself calls it',
-    'line 3, column 1 (id): "fox" is the id of line 2 too',
+    'line 3, column 1 (id): "fox" is also the id of line 2',
     "line 3, column 2 (prompt): is empty",
     "line 3, column 9 (set.model): must be text, such as '\"5\"', not [1]",
     "line 4, column 6 (imageUrl): kling-1.6-elements needs 2 to 4 images, not 0",
-    'line 5, column 1 (id): "x" is the id of line 4 too',
+    'line 5, column 1 (id): "x" is also the id of line 4',
     "line 5, column 8 (set.prompt): is a second prompt",
   ]);
 });
@@ -89,7 +89,7 @@ test("what is wrong with a flag is told once, and names the flag", async () => {
     "--each resolution has an empty value",
     '--aspect-ratio must be width:height, such as 16:9, not "wide".',
     "--duration is empty.",
-    "-o must be a file or a folder: stdout has no room for several videos",
+    "-o must be a file or a folder: stdout can take only one video",
     '--image: must be an http(s) URL, not "https://": the service itself fetches it',
   ]);
   expect(await faultsOf(read("id\na\nb\n"))).toEqual([
@@ -128,7 +128,7 @@ test.each(['{"prompt":"a fox"}\n{"promt":"an owl"}\n', '{"promt":"a fox"}\n'])(
 
 test("a place with the extension of another format gets one note", async () => {
   const { notes } = await read("id,prompt\na,a fox\nb,an owl\n", { output: "{id}.webm" });
-  expect(notes).toEqual(["The service makes .mp4 files, and vidgen converts nothing: a.webm would hold an .mp4."]);
+  expect(notes).toEqual(["Videos are .mp4 files, and vidgen does not convert them: a.webm has another extension."]);
 });
 
 test("a column that nothing uses, with a name like a known one, gets a note", async () => {

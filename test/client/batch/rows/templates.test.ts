@@ -53,7 +53,7 @@ test.each([
   ["{place}.mp4", "line 3, column 5 (place): is empty, but -o uses {place}"],
   ["{resolution}.mp4", "line 2 (resolution): is empty, but -o uses {resolution}"],
   ["{date}-{n}.mp4", "line 2, column 6 (date): is empty, but -o uses {date}"],
-  ["-", "-o must be a file or a folder: stdout has no room for several videos"],
+  ["-", "-o must be a file or a folder: stdout can take only one video"],
   [" ", "-o is empty"],
   ["{id}/x.mp4", "-o accepts {id} only in the file name: the folder must exist before the generation is paid for."],
   [`${"x".repeat(247)}{n}.mp4`, "-o has a file name of more than 255 bytes"],
@@ -67,7 +67,7 @@ test.each([
 test("what is wrong with an output is told with its column", async () => {
   expect(await faultsOf(read("prompt,output\na,{x}\nb,-\nc,y.mp4\nd,./y.mp4\n", {}))).toEqual([
     expect.stringMatching(/^line 2, column 2 \(output\): has an unknown placeholder \{x\}\. /),
-    "line 3, column 2 (output): must be a file or a folder: stdout has no room for several videos",
+    "line 3, column 2 (output): must be a file or a folder: stdout can take only one video",
     "line 5, column 2 (output): is saved to ./y.mp4, and so is line 4",
   ]);
 });

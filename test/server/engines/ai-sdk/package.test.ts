@@ -58,7 +58,7 @@ test.each([
   [
     "that makes a video in one long request",
     `{ doGenerate() {} }`,
-    /^makes a video in one long request \(1\.0\.0 has no doStart\)/,
+    /^generates a video in one long request \(1\.0\.0 has no doStart\)/,
   ],
   ["without video models", "undefined", /^has no video models$/],
 ])("a package %s is refused", async (_name, model, message) => {

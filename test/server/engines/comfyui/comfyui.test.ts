@@ -235,7 +235,7 @@ test("a key goes along where one is set; without it a proxy's refusal is told", 
 test("another server at the address is told", async () => {
   const { engine } = await start({ fault: () => Response.json({ object: "list" }) });
   await expect(engine.check(new AbortController().signal)).rejects.toThrow(
-    "does not answer (does not answer like ComfyUI (HTTP 200))",
+    "does not answer (does not respond like ComfyUI (HTTP 200))",
   );
 });
 

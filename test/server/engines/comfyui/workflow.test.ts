@@ -98,13 +98,13 @@ describe("a request that the workflow does not fit fails, with nothing submitted
 
 describe("a file that is no workflow is a usage error", () => {
   test.each<[string, unknown, RegExp]>([
-    ["of the UI's format", { nodes: [{ id: 1 }], links: [] }, /UI format.*does not take/],
+    ["of the UI's format", { nodes: [{ id: 1 }], links: [] }, /UI format.*does not accept/],
     ["of something else", { prompt: "a fox" }, /is not a ComfyUI workflow in API format/],
     ["of a list", [workflow()], /is not a ComfyUI workflow in API format/],
     ["of nothing", {}, /is not a ComfyUI workflow in API format/],
     ["of no JSON", "#!/bin/sh", /is not a ComfyUI workflow in API format/],
     ["without a prompt", { "1": { class_type: "A", inputs: { text: "{{promt}}" } } }, /has no \{\{prompt\}\}/],
-    ["with frames and no frame rate", workflow({ a: "{{frames}}" }), /\{\{frames\}\}, and no \{\{fps\}\}/],
+    ["with frames and no frame rate", workflow({ a: "{{frames}}" }), /\{\{frames\}\} but no \{\{fps\}\}/],
   ])("%s", (_, content, message) => {
     const file = writeWorkflow(content);
     const readIt = () => read(`wan-2.5=comfyui:http://gpu-1:8188#${file}`);
@@ -131,13 +131,13 @@ test("--engine names the model, the address and the file", () => {
     { name: "http://gpu-2:8188", upstreamModel: file, models: ["wan-2.5"], maxImages: 1, isSimulation: false },
   ]);
   for (const engine of [`comfyui:http://gpu-2#${file}`, "wan-2.5=comfyui:http://gpu-2"])
-    expect(() => read(engine)).toThrow("needs a model and the file of a workflow that makes it");
-  for (const engine of ["comfyui", `wan-2.5=comfyui#${file}`]) expect(() => read(engine)).toThrow("needs an address");
+    expect(() => read(engine)).toThrow("needs a model and the file of a workflow that generates it");
+  for (const engine of ["comfyui", `wan-2.5=comfyui#${file}`]) expect(() => read(engine)).toThrow("needs a URL");
 });
 
 test("a model that needs several images needs a workflow with places for them", () => {
   const few = `kling-1.6-elements=comfyui:http://gpu-1#${writeWorkflow(withImage)}`;
-  expect(() => read(few)).toThrow(/kling-1\.6-elements needs 2 to 4 images, and .* has places for 1\./);
+  expect(() => read(few)).toThrow(/kling-1\.6-elements needs 2 to 4 images, but .* has places for 1\./);
   const inputs = { a: "{{image}}", b: "{{image_2}}" };
   const enough = `kling-1.6-elements=comfyui:http://gpu-1#${writeWorkflow(workflow(inputs))}`;
   expect(read(enough)).toMatchObject([{ maxImages: 2 }]);

@@ -182,7 +182,9 @@ describe.each(troubles)("%s instead of a job", (_name, answer) => {
   test("fails the generation after 30 min", async () => {
     const { make } = await start({ onPoll: answer });
     const { outcome, seconds } = await make();
-    expect(outcome).toMatch(/^http:\/\/gpu\.test:8091, which was making this video, has not answered for 30 min: ./);
+    expect(outcome).toMatch(
+      /^http:\/\/gpu\.test:8091, which was generating this video, has not responded for 30 min: ./,
+    );
     expect(seconds).toBeLessThan(1_900);
   });
 });

@@ -88,7 +88,7 @@ test("alone it serves the models that it has something like, and says for which 
   for (const { id } of models) {
     const readOne = () => read([`${id}=openrouter`]);
     if (names.includes(id)) expect(readOne().created).toHaveLength(1);
-    else expect(readOne).toThrow(/OpenRouter has no model like|it needs 2 to 4 images/);
+    else expect(readOne).toThrow(/OpenRouter has no model that matches|it needs 2 to 4 images/);
   }
   expect(read(["ray-3=openrouter#runway/gen-4.5"]).created).toMatchObject([{ models: ["ray-3"] }]);
   expect(read(["google/veo-3.1-fast=openrouter"]).created).toMatchObject([{ models: ["google/veo-3.1-fast"] }]);

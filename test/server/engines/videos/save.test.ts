@@ -65,7 +65,7 @@ async function start(answer: Answer, { told, poll, fetch = (next) => next, ...op
 const page = () => new Response("<html>Sign in</html>", { headers: { "Content-Type": "text/html" } });
 const gone = (reason: string) =>
   new RegExp(
-    `^http://gpu\\.test:8091 made this video, but it could not be downloaded from https?://[^\\s?]+: ${reason}`,
+    `^http://gpu\\.test:8091 generated this video, but it could not be downloaded from https?://[^\\s?]+: ${reason}`,
   );
 
 describe.each([400, 404, 409, 422])("/content with HTTP %i", (status) => {
@@ -82,7 +82,7 @@ describe.each([400, 404, 409, 422])("/content with HTTP %i", (status) => {
     expect(notes).toEqual([
       expect.stringMatching(
         new RegExp(
-          `^http://gpu\\.test:8091 has made a video that cannot be fetched from http://gpu\\.test:8091/v1/videos/0+1/content: HTTP ${status}: Generation is still in-progress\\. Retrying\\.$`,
+          `^http://gpu\\.test:8091 generated a video that cannot be downloaded yet from http://gpu\\.test:8091/v1/videos/0+1/content: HTTP ${status}: Generation is still in-progress\\. Retrying\\.$`,
         ),
       ),
     ]);
@@ -113,7 +113,7 @@ describe("a video that vLLM-Omni has removed after its time", () => {
 
   test("fails at once and says so", async () => {
     const { outcome, seconds } = await resume(3_600_000, { ttlMs: 1_800_000 });
-    expect(outcome).toMatch(gone("its time there is over, and it was removed \\(HTTP 404: Video file not found\\)$"));
+    expect(outcome).toMatch(gone("it has expired there and was removed \\(HTTP 404: Video file not found\\)$"));
     expect(seconds).toBe(0);
   });
 
@@ -124,7 +124,7 @@ describe("a video that vLLM-Omni has removed after its time", () => {
   test("without a told time has 30 s, as replicas may not have it, and the failure says how old it is", async () => {
     const fault: FakeOptions["fault"] = ({ route }) => (route === "content" ? json(410, {}) : undefined);
     const { outcome, seconds } = await resume(7_200_000, { fault });
-    expect(outcome).toMatch(gone("it was made 120(\\.\\d)? min ago, and is no longer there \\(HTTP 410\\)$"));
+    expect(outcome).toMatch(gone("it was completed 120(\\.\\d)? min ago, and is no longer there \\(HTTP 410\\)$"));
     expect(seconds).toBeLessThan(32);
   });
 });
@@ -167,7 +167,7 @@ describe.each<[string, Answer, string]>([
     const isOver = () => clock.now() > 3 * 24 * 3_600_000;
     const { make, clock, notes } = await start((address, count) => (isOver() ? undefined : answer(address, count)));
     expect(await make()).toMatchObject({ outcome: "made", video: bytes });
-    const where = `has made a video that cannot be fetched from ${engineUrl}/v1/videos/${"0".repeat(31)}1/content`;
+    const where = `generated a video that cannot be downloaded yet from ${engineUrl}/v1/videos/${"0".repeat(31)}1/content`;
     expect(notes).toEqual([`${engineUrl} ${where}: ${reason}. Retrying.`]);
   });
 });
@@ -178,8 +178,8 @@ test("an address that is denied is fetched again for 30 min", async () => {
   });
   const { outcome, seconds } = await make();
   const reason = "from https://cdn.test/1.mp4: HTTP 403: Request has expired";
-  expect(outcome).toBe(`http://gpu.test:8091 made this video, but it could not be downloaded ${reason}`);
-  expect(notes).toEqual([`http://gpu.test:8091 has made a video that cannot be fetched ${reason}. Retrying.`]);
+  expect(outcome).toBe(`http://gpu.test:8091 generated this video, but it could not be downloaded ${reason}`);
+  expect(notes).toEqual([`http://gpu.test:8091 generated a video that cannot be downloaded yet ${reason}. Retrying.`]);
   expect(seconds).toBeGreaterThan(1_790);
   expect(seconds).toBeLessThan(1_840);
 });

@@ -98,7 +98,7 @@ test("a server whose kind cannot be told gets no create", async () => {
   const { make, posts } = await start({ fake: { fault: () => json(200, {}) } });
   const { outcome, checkpoints } = await make();
   expect(outcome).toBe(
-    "not taken: what kind of server it is cannot be told; --engine kind:http://gpu.test:8091 names it",
+    "not taken: its kind of server cannot be detected; name it with --engine kind:http://gpu.test:8091",
   );
   expect([posts(), checkpoints]).toEqual([0, []]);
 });

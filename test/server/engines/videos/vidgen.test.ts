@@ -80,7 +80,9 @@ test.each([
 
 test("what is unclear behind it is unclear: an engine there may have charged for it", async () => {
   const { before } = await createChain({ render: async () => ({ kind: "unclear", reason: "HTTP 502" }) });
-  expect((await before.make()).outcome).toMatch(/^unclear: it is unclear whether fake makes this video \(HTTP 502\)/);
+  expect((await before.make()).outcome).toMatch(
+    /^unclear: it is unclear whether fake generates this video \(HTTP 502\)/,
+  );
 });
 
 test("a job is stopped there, and what was paid comes back on both", async () => {

@@ -414,7 +414,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
       await made.until(2);
       // The other process has looked for work meanwhile; this one may not have.
       const told = troubles.splice(0).map((text) => text.split(":")[0]);
-      expect(new Set(told)).toEqual(new Set(["The database is away"]));
+      expect(new Set(told)).toEqual(new Set(["The database cannot be reached"]));
       expect(told.length).toBeLessThanOrEqual(2);
     },
   );

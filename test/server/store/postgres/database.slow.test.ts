@@ -58,7 +58,7 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
     });
     await expect(broken).rejects.toMatchObject({ isUnavailable: true });
     expect(await database.query("SELECT * FROM words")).toEqual([]);
-    expect(troubles).toEqual(["The database is away"]);
+    expect(troubles).toEqual(["The database cannot be reached"]);
   });
 
   test("one that breaks while nobody uses it is replaced without a word", async () => {
@@ -91,7 +91,7 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
     await database.query("SELECT 1");
     const broken = database.transaction(() => cut("idle in transaction"));
     await expect(broken).rejects.toMatchObject({ isUnavailable: true });
-    expect(troubles).toEqual(["The database is too slow", "The database is away"]);
+    expect(troubles).toEqual(["The database is too slow", "The database cannot be reached"]);
   });
 
   test("an outage is told of once, and the time since then is known", async () => {
@@ -103,7 +103,7 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
     await server().start();
     await database.query("SELECT 1");
     expect(database.steadyMs()).toBeLessThan(performance.now() - before);
-    expect(troubles).toEqual(["The database is away"]);
+    expect(troubles).toEqual(["The database cannot be reached"]);
     await server().stop("SIGQUIT");
     await expect(database.query("SELECT 1")).rejects.toMatchObject({ isUnavailable: true });
     await server().start();

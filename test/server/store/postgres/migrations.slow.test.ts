@@ -50,7 +50,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     const [row] = await query(old, "SELECT state, search FROM vidgen.generations WHERE id = 'id 7'");
     expect(row).toEqual({ state: "failed", search: "a fox\nid 7\nsora-2" });
     // Nobody waits for a new one.
-    expect(notes).toEqual([expect.stringMatching(/^The database is brought from version 6 to \d+\./)]);
+    expect(notes).toEqual([expect.stringMatching(/^Upgrading the database from version 6 to \d+\./)]);
   });
 
   test("has no time limit, whatever the database, its role and the address set", async () => {
@@ -93,7 +93,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
       aheadMs += 60_000;
     };
     await expect(open(url, { clock: { ...systemClock, now, sleep } })).rejects.toThrow(
-      /^another session has held a lock .* end that session, and start again$/,
+      /^another session has held a lock .* end that session and start again$/,
     );
     expect(await query(url, versions)).toEqual([{ version: 6 }]);
     await other.query("COMMIT");
@@ -136,7 +136,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     const notes: string[] = [];
     const processes = Array.from({ length: 4 }, () => open(url, { onNote: (text) => void notes.push(text) }));
     await expect.poll(() => query(url, building)).toHaveLength(1);
-    await expect.poll(() => notes.filter((note) => note.startsWith("Another process prepares"))).toHaveLength(3);
+    await expect.poll(() => notes.filter((note) => note.startsWith("Another process is preparing"))).toHaveLength(3);
     await other.query("COMMIT");
     await Promise.all(processes);
     expect(notes).toHaveLength(4);

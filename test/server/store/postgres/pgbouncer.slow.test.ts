@@ -25,6 +25,6 @@ describe("behind PgBouncer", { skip: postgresPrograms === undefined || pgBouncer
 
   test("in transaction mode it is refused, and told how to set it", async () => {
     const url = await openPgBouncer(await server().createDatabase(), "transaction");
-    await expect(open(url)).rejects.toThrow(/pool_mode to session, or connect to PostgreSQL itself$/);
+    await expect(open(url)).rejects.toThrow(/pool_mode to session, or connect to PostgreSQL directly$/);
   });
 });
