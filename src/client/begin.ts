@@ -126,7 +126,8 @@ async function underLock<Result>(
   for (let looks = 1; ; looks++) {
     const begun = await journal.lock(({ confirm }) => work(confirm), signal);
     if (begun) return begun;
-    if (io.now() >= end) throw new VidgenError("pending", "Another process is still starting the same request. Nothing was sent.");
+    if (io.now() >= end)
+      throw new VidgenError("pending", "Another process is still starting the same request. Nothing was sent.");
     if (looks === 2) onNote(waitingNote);
     await io.sleep(pollMs, signal);
   }

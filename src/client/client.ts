@@ -3,7 +3,7 @@ import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io, Machine } from "../io.ts";
 import type { Accounts } from "./accounts.ts";
 import { createApi } from "./api.ts";
-import { type BeginOptions, begin, beginNew, type NewAttempt, type ResumedAttempt } from "./begin.ts";
+import { type BeginOptions, begin, beginNew, clearLease, type NewAttempt, type ResumedAttempt } from "./begin.ts";
 import { type Cancelled, cancel } from "./cancel.ts";
 import { type Claim, type ClaimOptions, createClaims } from "./claims.ts";
 import type { Content } from "./content.ts";
@@ -101,7 +101,7 @@ export type Client = {
   beginNew(request: StartRequest, options: BeginOptions): Promise<ReadyStart>;
   /** Writes down that the caller of a start, who does not wait for the generation, has its id. Never rejects. */
   told(attempt: string): Promise<void>;
-  /** Writes down that the URL of a generation was handed to the caller. Never rejects. */
+  /** Writes down that the URL of a generation was handed to the caller, where it was started without an output path. Never rejects. */
   delivered(id: string): Promise<void>;
   /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `pollUntilAnswered` does. */
   status(id: string, options: { signal: AbortSignal }): Promise<Generation>;
@@ -336,6 +336,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       .catch(async (thrown) => {
         const error = explainKey(asVidgenError(thrown));
         if (error.ended) await record(failureLine(id, error));
+        if (error.ended && entry) await clearLease(entry.attempt, journal);
         throw await explainNotFound(explainUnclear(error, entry), id, entry);
       })
       // From here on the journal has it.
@@ -379,6 +380,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     const downloaded = { ...completed, file, content };
     if (target.outputPath === "-") return downloaded;
     await record({ kind: "delivered", id, file: resolve(file), ...content });
+    if (entry) await clearLease(entry.attempt, journal);
     if (how.infoJson) {
       const known = { id, ...(await forInfo(id, entry)), generation: completed.generation };
       await writeInfo(file, known, { overwrite: how.overwrite, redact }, io);
@@ -407,7 +409,13 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     },
     beginNew: async (request, how) => ready(request, await beginNew(request, forBegin(request, how), io)),
     told: (attempt) => record({ kind: "told", attempt }),
-    delivered: (id) => record({ kind: "delivered", id }),
+    async delivered(id) {
+      const entry = await find(id).catch(() => undefined);
+      // A file alone delivers what was started with an output path.
+      if (entry?.place !== undefined || entry?.state === "delivered") return;
+      await record({ kind: "delivered", id });
+      if (entry) await clearLease(entry.attempt, journal);
+    },
     status: look,
     async cancel(id, { signal }) {
       const entry = await find(id).catch(() => undefined);

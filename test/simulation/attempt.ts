@@ -6,10 +6,12 @@ import type { Post } from "./service.ts";
 /** What the rules of `submit.md` know of an attempt: from the service, and from what the people saw. Never from the client's own thoughts. */
 export type Attempt = {
   attempt: string;
+  /** Its Idempotency-Key. */
+  key: string;
   run: Run;
   /** What was asked for about earlier ones. */
   earlier: Earlier;
-  /** Whether `attempt` is an idempotency key. */
+  /** Whether a program gave the key. */
   isNamed: boolean;
   /** Which one it was to be written down: those before it were there to be seen. */
   place: number;
@@ -82,7 +84,7 @@ export function isSame(other: Attempt, mine: Attempt): boolean {
       (!other.isWithoutResults || other.run.journal === mine.run.journal)
     );
   // What a program has named is a candidate for that name alone, and so for any other request under it.
-  if (mine.isNamed || other.isNamed) return mine.isNamed && other.isNamed && mine.attempt === other.attempt;
+  if (mine.isNamed || other.isNamed) return mine.isNamed && other.isNamed && mine.key === other.key;
   if (other.prompt !== mine.prompt) return false;
   return mine.earlier === "reuse" || other.output === mine.output;
 }

@@ -218,7 +218,8 @@ export function createDisk(now: () => number) {
         change(target.folder, [target.name, found]);
         change(source.folder, [source.name, undefined]);
       }
-      named(to, { inode: found, old }, who);
+      if (found.kind === "folder") tell({ kind: "name", path: to, bytes: noBytes, before: undefined }, who);
+      else named(to, { inode: found, old }, who);
     },
     rm(path: string, options?: { recursive?: boolean; force?: boolean }) {
       let found: Inode | undefined;

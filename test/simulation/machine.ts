@@ -43,9 +43,9 @@ export const callKinds = [
   "intent",
   "accepted",
   "downloaded",
-  "saved",
+  "delivered",
 ] as const;
-const lineKinds: readonly CallKind[] = ["intent", "accepted", "downloaded", "saved"];
+const lineKinds: readonly CallKind[] = ["intent", "accepted", "downloaded", "delivered"];
 export type CallKind = (typeof callKinds)[number];
 
 /** A process of somebody's: everything that it does goes through `call`, so that it can be stopped between any two of its steps. */

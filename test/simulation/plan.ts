@@ -362,7 +362,7 @@ function mishapsOf(random: Random, faults: Faults): Mishap[] {
 }
 
 /** Between these and the next call most can go wrong. */
-const momentous = ["intent", "intent", "accepted", "downloaded", "saved", "request", "answer", "print"] as const;
+const momentous = ["intent", "intent", "accepted", "downloaded", "delivered", "request", "answer", "print"] as const;
 
 /** About as many calls of each kind as a command makes. */
 const mostCalls: Record<Mishap["on"], number> = {
@@ -378,7 +378,7 @@ const mostCalls: Record<Mishap["on"], number> = {
   intent: 1,
   accepted: 1,
   downloaded: 1,
-  saved: 1,
+  delivered: 1,
 };
 
 function troubleOf(random: Random, faults: Faults): Trouble {

@@ -54,10 +54,7 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
   let disturbedAt = Number.NEGATIVE_INFINITY;
 
   const byId = (id: string) => attempts.filter((each) => each.id === id.toLowerCase());
-  /** The newest with a name, of the process itself or else in its journal: a key may have several. */
-  const byName = (name: string, journal: string, process: Process | undefined) =>
-    attempts.findLast((each) => each.attempt === name && each.run.process === process) ??
-    attempts.findLast((each) => each.attempt === name && each.run.journal === journal);
+  const byName = (name: string) => attempts.find((each) => each.attempt === name);
   const runOf = (process: Process): Run => {
     const run = runs.get(process);
     if (run === undefined) throw new Error("nobody has started that process");
@@ -66,15 +63,16 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
 
   function onLine(line: Record<string, unknown>, process: Process | undefined, path: string): void {
     const { kind, attempt, id } = line;
-    let known = byName(String(attempt), path, process);
+    let known = byName(String(attempt));
     if (kind === "intent" && process) {
       const run = runOf(process);
       const { command } = run;
       known = {
         attempt: String(attempt),
+        key: String(line.key ?? attempt),
         run,
         earlier: run.earlier,
-        isNamed: run.named.has(String(attempt)),
+        isNamed: line.key !== undefined,
         place: attempts.length,
         prompt: (line.request as { prompt: string }).prompt,
         output: line.place as string | undefined,
@@ -103,12 +101,6 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
       const ids = written.get(path) ?? new Set();
       written.set(path, ids.add(String(id).toLowerCase()));
     }
-    if (kind === "claim" && process) {
-      known?.holders.push(process);
-      known?.resumedBy.push(runOf(process));
-      reach("an attempt is taken over");
-      if (known && now() - known.intentAt > 43_200_000) reach("an attempt goes on after half a day");
-    }
     if (kind === "told") {
       reach("a printed id is written down");
       // A call of the library hands it over when it resolves, which comes next.
@@ -116,9 +108,9 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
     }
     if (known && kind === "unknown") onUnknown(known);
     if (known && kind === "dismissed") onDismissed(known, process);
-    if (known && kind !== "intent" && kind !== "claim") known.hasOutcome = true;
+    if (known && kind !== "intent") known.hasOutcome = true;
     if (kind === "lost") onLost(String(id));
-    if (kind === "saved" && typeof id === "string" && line.file !== "-") onSaved(id, String(line.file));
+    if (kind === "delivered" && typeof id === "string" && line.file !== undefined && line.file !== "-") onSaved(id, String(line.file));
   }
 
   function onUnknown({ run, delivered }: Attempt): void {
@@ -175,6 +167,15 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
       disturbedAt = now();
     },
     onLine,
+    /** A process has the lease of an attempt. */
+    onTaken(attempt: string, run: Run): void {
+      const known = byName(attempt);
+      if (known === undefined || known.run === run) return;
+      known.holders.push(run.process);
+      known.resumedBy.push(run);
+      reach("an attempt is taken over");
+      if (now() - known.intentAt > 43_200_000) reach("an attempt goes on after half a day");
+    },
     /** The address of a video goes to somebody who has not asked for a file. */
     onPrint(text: string): void {
       for (const each of attempts) if (text.includes(`/${each.id}/`)) handOver(each);
@@ -208,7 +209,7 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
       reach("a video is replaced with --overwrite");
     },
     onPost(process: Process, post: Post): void {
-      const mine = byName(post.attempt, "", process);
+      const mine = attempts.findLast((each) => each.key === post.attempt && each.run.process === process);
       if (mine === undefined) throw new Broken(1, "a start was sent that nobody had written down");
       mine.posts.push(post);
       if (post.generated) mine.id = post.generated.id;
@@ -255,7 +256,6 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
         // Its address is all that was asked for.
         if (each.output !== undefined) continue;
         each.isAddressTold = true;
-        if (tolerates("a video that is ready counts as handed over")) handOver(each);
       }
     },
     /** A video stands under its name. */
@@ -335,11 +335,10 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
   /** A call of the library gets the generation that it has named, or that of its own request. */
   function onReturned({ process, journal, named }: Run, { id, key, prompt }: LibraryCall & { id: string }): void {
     const found = byId(id).filter((each) => each.run.journal === journal);
-    const takesNamed = tolerates("a start without a key goes on with one that has a key");
     const isOwn = (each: Attempt) => {
-      if (key !== undefined) return each.isNamed && each.attempt === key;
+      if (key !== undefined) return each.isNamed && each.key === key;
       // In the journal the own key is left out.
-      return (!each.isNamed || takesNamed) && (each.prompt === prompt || prompt.includes(pastedKey));
+      return !each.isNamed && (each.prompt === prompt || prompt.includes(pastedKey));
     };
     // A service that answers with something else is another matter.
     if (found.length > 0 && !found.some(isOwn))
@@ -385,12 +384,11 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
     const isBeside = ({ endedAt = Number.POSITIVE_INFINITY }: Process) => endedAt > process.startedAt;
     if ([...runs.keys()].some((each) => each !== process && isBeside(each))) return;
     const isResumed = text.includes("resuming") || (said.code === 0 && mine.length === 0);
-    const saysResumed = /would resume|"reuse"/i.test(said.dry);
+    const saysResumed = /would resume|"reuse"|"resume"/i.test(said.dry);
     reach(saysResumed ? "a dry run finds an earlier one" : "a dry run shows the request");
     if (saysResumed && mine.length > 0)
       throw new Broken(4, `${process.name} starts a new one, where --dry-run said that it would resume`);
-    const isKnown = command.earlier !== "reuse" && tolerates("a dry run shows the request, and the line resumes");
-    if (!saysResumed && isResumed && !isKnown)
+    if (!saysResumed && isResumed)
       throw new Broken(4, `${process.name} resumes, where --dry-run said that it would start`);
   }
 

@@ -124,6 +124,8 @@ async function playOnce(plan: Plan, { tells = false, strict }: PlayOptions): Pro
     if (change.kind === "name") {
       if (/\.lock\/[^/]+$/.test(change.path)) reach("a stale lock is taken over");
       if (/\.leases\/[^/]+\/[^/]+$/.test(change.path)) reach("a stale lease is taken over");
+      const [, lease] = /\.leases\/([^/]+)(?:\/[^/]+)?$/.exec(change.path) ?? [];
+      if (lease !== undefined && run) rules.onTaken(lease, run);
       check(() => rules.onName(change.path, change, run));
       const id = /\.mp4$/.test(change.path) ? idOfVideo(change.bytes) : undefined;
       if (id !== undefined) {
