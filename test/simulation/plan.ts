@@ -1,5 +1,6 @@
 import { createRandom, type Random } from "../faults/random.ts";
 import { type StartName, startBehaviours, statusBehaviours } from "./answers.ts";
+import { diskFailureNames, diskPartNames } from "./disk.ts";
 import { editNames, videoEditNames } from "./edits.ts";
 import { callKinds, type Mishap } from "./machine.ts";
 import { mediaBehaviours } from "./media.ts";
@@ -112,7 +113,9 @@ function faultsOf(random: Random, kind: string) {
     start: someOf(random, startNames),
     status: someOf(random, Object.keys(statusBehaviours)),
     media: someOf(random, mediaNames),
-    mishap: someOf(random, ["killed", "frozen", "Ctrl-C", "edit"] as const),
+    mishap: someOf(random, ["killed", "frozen", "Ctrl-C", "edit", "disk"] as const),
+    diskFailure: someOf(random, diskFailureNames),
+    diskPart: someOf(random, diskPartNames),
     line: someOf(random, momentous),
     call: someOf(random, callKinds),
   };
@@ -294,15 +297,23 @@ function mishapsOf(random: Random, faults: Faults): Mishap[] {
   return Array.from({ length: random.next() < 0.75 ? 1 : 2 }, () => {
     const isAtLine = random.next() < 0.5;
     const on = isAtLine ? faults.line() : faults.call();
+    const what = faults.mishap();
+    const [nth, isAfter] = [random.between(1, mostCalls[on]), random.next() < 0.5];
+    if (what === "disk") return { on, nth, isAfter, what, ...diskFaultOf(random, faults) };
     return {
       on,
-      nth: random.between(1, mostCalls[on]),
-      isAfter: random.next() < 0.5,
-      what: faults.mishap(),
+      nth,
+      isAfter,
+      what,
       edit: faults.videoEdit(),
       ms: random.pick(isAtLine ? [63_000, 95_000, 200_000, 400_000] : [0, 10, 500, 15_000, 63_000, 95_000, 400_000]),
     };
   });
+}
+
+function diskFaultOf(random: Random, faults: Faults): Pick<Mishap, "fault" | "ms"> {
+  const fault = { does: faults.diskFailure(), where: faults.diskPart() };
+  return { fault, ms: random.pick([0, 0, 0, 500, 15_000, 63_000, 400_000]) };
 }
 
 /** Between these and the next call most can go wrong. */

@@ -1,8 +1,8 @@
 import { dirname } from "node:path";
 import { createRandom } from "../faults/random.ts";
-import { createDisk } from "./disk.ts";
+import { type Change, createDisk } from "./disk.ts";
 import { edit, videoEditNames } from "./edits.ts";
-import { type Computer, createProcess } from "./machine.ts";
+import { type CallKind, type Computer, createProcess, kindOfWrite } from "./machine.ts";
 import { type Command, leaveAtOnce, type Run, type, work } from "./people.ts";
 import type { Act, Plan } from "./plan.ts";
 import type { Probe } from "./probes.ts";
@@ -114,6 +114,12 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
 
   disk.watch((change, writer) => {
     const run = runs.find(({ process }) => process.name === writer.name);
+    if (change.kind === "failed") {
+      tell(() => `${writer.name} gets ${change.code} as it is to ${change.call} ${change.path}`);
+      const probe = probeOfFailure(change, kindOfWrite(change.bytes));
+      if (probe) reach(probe);
+      return;
+    }
     if (change.kind === "name") {
       if (/\.lock\/[^/]+$/.test(change.path)) reach("a stale lock is taken over");
       if (/\.leases\/[^/]+\/[^/]+$/.test(change.path)) reach("a stale lease is taken over");
@@ -199,6 +205,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
     // The faults are over: everybody has to end.
     await allEnd();
     service.heal();
+    disk.heal();
     for (const computer of computers) computer.aheadMs = 0;
     await wait(400_000);
     for (const computer of new Map(journals.map((path, index) => [path, index])).values())
@@ -242,6 +249,15 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
   }
   for (const { process } of runs) process.end(true);
   return { broken, lines, steps: schedule.taken(), probes };
+}
+
+/** The rare state that a failure of the disk is; `kind` is that of the line that was to be written. */
+function probeOfFailure({ code, call, path }: Change & { kind: "failed" }, kind: CallKind): Probe | undefined {
+  if (code === "ENOSPC" && kind === "intent") return "the disk is full while an intent is written";
+  if (code === "ENOSPC" && kind === "accepted") return "the disk is full while an id is written";
+  if (code === "short" && /journal\.jsonl$/.test(path)) return "half of a journal's line is written";
+  if (call === "remove" && /\.(lock|leases)\//.test(path)) return "a lock or a lease cannot be removed";
+  return code === "EXDEV" && call === "rename" ? "a rename crosses devices" : undefined;
 }
 
 type LastWait = { computer: number; key: number; type: "wait" | "wait --all" };
