@@ -144,7 +144,11 @@ type CommandAct = Act & { what: "command" };
 const pairs: readonly ((first: CommandAct, random: Random, computers: number) => Act[])[] = [
   // A download that breaks off, and goes on with the rest of another version.
   (first, random) => {
-    const second = random.pick(["is another version from now on", "brings the rest of another version"]);
+    const second = random.pick([
+      "is another version from now on",
+      "is another version from now on, whose parts have no ETag",
+      "brings the rest of another version",
+    ]);
     const media = [random.pick(["is cut half-way", "stalls half-way"]), second];
     return [{ ...first, mishaps: [], starts: [{ ...fineStart, media }] }];
   },
@@ -164,6 +168,35 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
     const reboot: Act = { what: "reboot", computer: first.computer, gapMs: 0, waits: true };
     const next = { ...first, name: `${first.name}'`, waits: true, mishaps: [] };
     return [{ ...first, mishaps: [killed] }, reboot, next];
+  },
+  // A disk that fails while a line is written, and the same again.
+  (first, random) => {
+    const on = random.pick(["intent", "accepted", "downloaded", "saved"] as const);
+    const does = random.pick(["is full (ENOSPC)", "has errors (EIO)", "writes half"]);
+    const fault = { does, where: random.pick(["everywhere", "in the home folder", "at the journal"]) };
+    const [isAfter, ms] = [random.next() < 0.3, random.pick([0, 15_000, 63_000])];
+    const fails: Mishap = { on, nth: 1, isAfter, what: "disk", fault, ms };
+    return [
+      { ...first, mishaps: [fails] },
+      { ...first, name: `${first.name}'`, waits: random.next() < 0.7 },
+    ];
+  },
+  // A lock or a lease that cannot be removed, and the same again.
+  (first, random) => {
+    const does = random.pick(["removes nothing (EPERM)", "removes nothing (EBUSY)"]);
+    const fault = { does, where: "at locks and leases" };
+    const [nth, ms] = [random.between(1, 40), random.pick([0, 500, 63_000])];
+    const fails: Mishap = { on: "any", nth, isAfter: false, what: "disk", fault, ms };
+    const next = { ...first, name: `${first.name}'`, waits: random.next() < 0.5, mishaps: [] };
+    return [{ ...first, mishaps: [fails] }, next];
+  },
+  // A video whose partial file is on another device than its name.
+  (first, random) => {
+    const fault = { does: "is several devices (EXDEV)", where: random.pick(["in the work folder", "everywhere"]) };
+    const fails: Mishap = { on: "downloaded", nth: 1, isAfter: true, what: "disk", fault, ms: 0 };
+    const more: Mishap = { ...fails, fault: { does: "gives no permission (EACCES)", where: "at partial files" } };
+    const next = { ...first, name: `${first.name}'`, waits: true, mishaps: [] };
+    return [{ ...first, mishaps: random.next() < 0.5 ? [fails, fails] : [more, fails], starts: [fineStart] }, next];
   },
   // A generation, and the replay of its answer to the start of another.
   (first) => {
