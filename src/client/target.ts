@@ -97,12 +97,10 @@ export async function claimPart(
       if (!isHeld) return;
       isHeld = false;
       const found = await disk.lstat(partPath).catch(() => undefined);
+      // Left where the system refuses to remove it: nothing is lost by that, and a later run of the same takes it over.
+      if (found?.ino === inode && !isKept) await disk.rm(partPath, { force: true }).catch(() => {});
       // Closed last: until then no other file can have its inode.
-      try {
-        if (found?.ino === inode && !isKept) await disk.rm(partPath, { force: true });
-      } finally {
-        await part.close();
-      }
+      await part.close().catch(() => {});
     },
   };
 }
