@@ -31,7 +31,14 @@ export type Stat = {
   isSymbolicLink(): boolean;
 };
 
-export type Handle = { fd: number; inode: Inode; path: string; appends: boolean; isOpen: boolean };
+export type Handle = {
+  fd: number;
+  inode: Inode;
+  path: string;
+  appends: boolean;
+  isOpen: boolean;
+  isForReading: boolean;
+};
 
 /** Who writes: a process on a machine. */
 export type Writer = { name: string; computer: { name: string } };
@@ -360,7 +367,7 @@ export function createDisk(now: () => number) {
         inode = create("file");
         change(folder, [name, inode]);
       }
-      const handle = { fd: ++fds, inode, path: posix.resolve("/", path), appends: flags.startsWith("a"), isOpen: true };
+      const handle = { fd: ++fds, inode, path: posix.resolve("/", path), appends: flags.startsWith("a"), isOpen: true, isForReading: flags === "r" };
       handles.set(handle.fd, handle);
       return handle;
     },
