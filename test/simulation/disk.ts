@@ -367,7 +367,14 @@ export function createDisk(now: () => number) {
         inode = create("file");
         change(folder, [name, inode]);
       }
-      const handle = { fd: ++fds, inode, path: posix.resolve("/", path), appends: flags.startsWith("a"), isOpen: true, isForReading: flags === "r" };
+      const handle = {
+        fd: ++fds,
+        inode,
+        path: posix.resolve("/", path),
+        appends: flags.startsWith("a"),
+        isOpen: true,
+        isForReading: flags === "r",
+      };
       handles.set(handle.fd, handle);
       return handle;
     },
