@@ -97,6 +97,16 @@ test.each([
   expect(service.starts).toBe(1);
 });
 
+test("a place that cannot be looked at is named, and is no bug", async () => {
+  const machine = createMachine(createService());
+  const [shot] = machine.rows("a");
+  if (shot?.outputPath === undefined) throw new Error("no row");
+  writeFileSync(shot.outputPath, "");
+  const stat = ((path: string) => (path === shot.outputPath ? failing() : real.stat(path))) as typeof real.stat;
+  const message = `Cannot read ${shot.outputPath}: too many open files.`;
+  await expect(machine.open([shot], { disk: { ...real, stat } })).rejects.toMatchObject({ code: "output", message });
+});
+
 test("a lock that can no longer be refreshed stops the run before the start, and is no bug", async () => {
   const service = createService();
   const machine = createMachine(service);
