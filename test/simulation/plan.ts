@@ -198,6 +198,13 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
     const next = { ...first, name: `${first.name}'`, waits: true, mishaps: [] };
     return [{ ...first, mishaps: random.next() < 0.5 ? [fails, fails] : [more, fails], starts: [fineStart] }, next];
   },
+  // Results that a newer version has written, and a machine that knows the rows from them alone.
+  (first, _, computers) => {
+    if (first.command.type !== "batch") return [first];
+    const edit: Act = { what: "edit", how: "a newer version rewrites the results files", gapMs: 0, waits: true };
+    const elsewhere = { computer: (first.computer + 1) % computers, waits: true, mishaps: [] };
+    return [{ ...first, mishaps: [], starts: [fineStart] }, edit, { ...first, name: `${first.name}'`, ...elsewhere }];
+  },
   // A generation, and the replay of its answer to the start of another.
   (first) => {
     if (first.command.type !== "generate") return [first];
