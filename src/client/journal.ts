@@ -310,6 +310,8 @@ async function holdsAny(path: string, words: readonly string[], disk: Disk): Pro
       if (words.some((word) => bytes.includes(word))) return true;
     }
     return false;
+  } catch {
+    return true;
   } finally {
     await file.close();
   }
