@@ -263,11 +263,12 @@ function announceEngine({ name, upstreamModel, models }: Engine) {
   return { name, upstream_model: upstreamModel, models: [...models] };
 }
 
-function reporter({ onNote }: CommonOptions) {
+function reporter({ onNote }: Pick<CommonOptions, "onNote">) {
   return (what: string, error: unknown) => onNote(`${what}: ${systemReason(error)}.`);
 }
 
-async function openState(options: OpenOptions, confirm: Lease["confirm"]) {
+/** Opens the state of a folder whose lease `confirm` confirms. */
+export async function openState(options: Pick<OpenOptions, "folder" | "onNote">, confirm: Lease["confirm"]) {
   const store = await openStore(join(options.folder, "service.db"), reporter(options));
   return {
     ...store,
