@@ -38,6 +38,7 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
     const until = holders.get(id)?.until;
     return until !== undefined && until !== null && until >= schedule.now();
   };
+  const isAllOf = (ids: string[]) => [...store.unfinished].every((id) => ids.includes(id));
   const mayWrite = (id: string, process: Process) => (holders.get(id)?.process ?? process.name) === process.name;
 
   const claimRows = async (
@@ -47,6 +48,7 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
   ): Promise<Record<string, unknown>[]> => {
     const taken = [...holders].filter(([, { until }]) => until !== null && !(isSteady && until < schedule.now()));
     const except = [...among.except, ...taken.map(([id]) => id)];
+    if (isAllOf(except)) return [];
     const found = await store.of(process).claim(wanted, { ...among, except });
     for (const { id, isSubmitting, engine } of found) {
       const before = holders.get(id);
@@ -73,6 +75,7 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
   };
   const waiting = async (process: Process, among: Parameters<Store["waiting"]>[0]) => {
     const held = [...holders.keys()].filter(isHeld);
+    if (isAllOf([...among.except, ...held])) return [];
     const of = store.of(process);
     const all = await of.waiting(among);
     const free = await of.waiting({ ...among, except: [...among.except, ...held] });
@@ -146,6 +149,7 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
           ask("finish", async () => mayWrite(id, process) && (await own.finish(id, end, delivery))),
         due: (query) =>
           ask("store", async () => {
+            if (!store.hasDeliveries()) return { deliveries: [], nextMs: Number.POSITIVE_INFINITY };
             const busy = [...delivering].filter(([, until]) => until > schedule.now()).map(([id]) => id);
             const found = await own.due({ ...query, except: [...query.except, ...busy] });
             for (const { id } of found.deliveries) delivering.set(id, schedule.now() + deliveryMs);

@@ -64,7 +64,8 @@ export function patchNode({ random, root, processOf }: World): Patched {
   replace(Math, { random: random.next });
 
   const originals = { ...fs };
-  const files = new Map<number, Process>();
+  /** The open files of the story, and whose each is; the database of several is nobody's. */
+  const files = new Map<number, Process | undefined>();
   const asked = (path: unknown, effect: () => unknown, needs?: DiskFault): unknown => {
     const owner = ownerOf(path);
     if (!owner) return new Promise((resolve) => resolve(effect()));
@@ -107,7 +108,7 @@ export function patchNode({ random, root, processOf }: World): Patched {
       const owner = ownerOf(path);
       if (owner) refuse(owner, "no descriptors");
       const fd = originals.openSync(path, ...rest);
-      if (owner) files.set(fd, owner);
+      if (isOurs(path)) files.set(fd, owner);
       return fd;
     },
     closeSync: (fd: number) => {
@@ -150,7 +151,7 @@ function refuse(owner: Process, needs: DiskFault | undefined): void {
     throw Object.assign(new Error(`${codes[fault]}: ${fault}`), { code: codes[fault], errno: -1, syscall: "write" });
 }
 
-type HandleOptions = { owner: Process | undefined; files: Map<number, Process> };
+type HandleOptions = { owner: Process | undefined; files: Map<number, Process | undefined> };
 
 /** What `open` resolves with, of what is used here. */
 function handleOf(fd: number, { owner, files }: HandleOptions) {

@@ -3,15 +3,27 @@ import type { CallKind, Process } from "./process.ts";
 import type { EngineRules } from "./rules.ts";
 
 /** A store of which the rules hear what it has kept, also when the process that wrote it is dead by then. */
-export type Watched = { of(process: Process): Store };
+export type Watched = {
+  of(process: Process): Store;
+  /** The generations that have not ended, and whether a callback is to be delivered: so that it is not asked each second for nothing. */
+  unfinished: ReadonlySet<string>;
+  hasDeliveries(): boolean;
+};
 
 export function watch(store: Store, rules: EngineRules): Watched {
+  const unfinished = new Set<string>();
+  const deliveries = new Set<string>();
   return {
+    unfinished,
+    hasDeliveries: () => deliveries.size > 0,
     of: (process) => ({
       ...store,
       async start(generation, cost, idempotency) {
         const outcome = await store.start(generation, cost, idempotency);
-        if (outcome.kind === "started" && !outcome.replayed) rules.onStarted(generation, cost);
+        if (outcome.kind === "started" && !outcome.replayed) {
+          unfinished.add(generation.id);
+          rules.onStarted(generation, cost);
+        }
         return outcome;
       },
       async keepCheckpoint(id, checkpoint) {
@@ -20,13 +32,21 @@ export function watch(store: Store, rules: EngineRules): Watched {
       },
       async finish(id, end, delivery) {
         const isEnded = await store.finish(id, end, delivery);
+        if (isEnded) unfinished.delete(id);
+        if (isEnded && delivery) deliveries.add(delivery.id);
         if (isEnded) rules.onEnd(id, end, { process, isCancelled: false });
         return isEnded;
       },
       async cancel(id, cancellation) {
         const isEnded = await store.cancel(id, cancellation);
+        if (isEnded) unfinished.delete(id);
+        if (isEnded && cancellation.delivery) deliveries.add(cancellation.delivery.id);
         if (isEnded) rules.onEnd(id, cancellation.end, { process, isCancelled: true });
         return isEnded;
+      },
+      async recordAttempt(id, attempt, next_at) {
+        await store.recordAttempt(id, attempt, next_at);
+        if (next_at === null) deliveries.delete(id);
       },
     }),
   };
