@@ -267,15 +267,9 @@ function reporter({ onNote }: Pick<CommonOptions, "onNote">) {
   return (what: string, error: unknown) => onNote(`${what}: ${systemReason(error)}.`);
 }
 
-/** Opens the state of a folder whose lease `confirm` confirms. */
-export async function openState(options: Pick<OpenOptions, "folder" | "onNote">, confirm: Lease["confirm"]) {
-  const store = await openStore(join(options.folder, "service.db"), reporter(options));
-  return {
-    ...store,
-    // A process that was suspended for over a minute would otherwise submit a video that the next process has submitted.
-    keepCheckpoint: (...checkpoint: Parameters<typeof store.keepCheckpoint>) =>
-      confirm().then(() => store.keepCheckpoint(...checkpoint)),
-  };
+/** Opens the state of a folder whose lease `confirm` confirms: a process that was suspended for over a minute may have lost it. */
+export function openState(options: Pick<OpenOptions, "folder" | "onNote">, confirm: Lease["confirm"]): Promise<Store> {
+  return openStore(join(options.folder, "service.db"), { onTrouble: reporter(options), confirm });
 }
 
 /** Keeps the key and the secret of an earlier process, and removes its addresses. */

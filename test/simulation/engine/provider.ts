@@ -159,7 +159,9 @@ export function createProvider(options: ProviderOptions) {
     if (end === "fails") return { status: "failed", error: { code: "nsfw", message: "the model refuses" } };
     const isElsewhere = job.generation.content === "elsewhere";
     const url = isElsewhere ? { url: `${cdn}${job.id}/${Math.floor(schedule.now() / 60_000)}` } : {};
-    return { status: "completed", progress: 100, usage: { cost: 0.4 }, ...url };
+    // A provider that is paid is asked for a day, unless it says that its time is over.
+    const gone = job.generation.content === "gone" ? { expires_at: 1_000_000_000 } : {};
+    return { status: "completed", progress: 100, usage: { cost: 0.4 }, ...url, ...gone };
   };
   const isLost = (job: Job) => job.generation.end === "is lost" && hasEnded(job);
   const readTrouble = (kind: ReadTrouble, good: () => Answer): Answer => {

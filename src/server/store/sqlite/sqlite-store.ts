@@ -11,13 +11,22 @@ import { createGenerations } from "./generations.ts";
 import { createLedger } from "./ledger.ts";
 import { checkDatabase, migrate, touch } from "./migrations.ts";
 
+export type StoreOptions = {
+  /** Hears of a disk that cannot be written. */
+  onTrouble?: OnTrouble;
+  /** Rejects when another process has taken over the folder. */
+  confirm?(): Promise<void>;
+};
+
 /**
- * Opens the state in a SQLite file, or an empty one in memory. The caller must hold the lock of the file's folder: the file itself is not
- * locked. `onTrouble` hears of a disk that cannot be written. Rejects, and leaves the file unchanged, when it belongs to another program, was written by a newer version, or is damaged after a crash.
+ * Opens the state in a SQLite file, or an empty one in memory. The caller must hold the lease of the file's folder, because the file itself is
+ * not locked: `confirm` is asked before each write, since a process that was suspended may have lost the folder without knowing it. Rejects, and leaves the file unchanged, when it belongs to another program, was written by a newer version, or is damaged after a crash.
  */
-export async function openStore(file: string, onTrouble: OnTrouble = () => {}): Promise<Store> {
+export async function openStore(file: string, options: StoreOptions = {}): Promise<Store> {
+  const { onTrouble = () => {}, confirm = async () => {} } = options;
   const database = await openChecked(file);
-  const commits = createCommits(database, { check: await createFileCheck(file), onTrouble });
+  const checkFile = await createFileCheck(file);
+  const commits = createCommits(database, { check: () => confirm().then(checkFile), onTrouble });
   const ledger = createLedger(database);
   const generations = createGenerations(database, ledger);
   const deliveries = createDeliveries(database);
@@ -147,7 +156,12 @@ export async function openStore(file: string, onTrouble: OnTrouble = () => {}): 
     },
     async close() {
       await commits.close();
-      database.close();
+      // Closing writes to the file and deletes its log, which belong to the process that has taken over.
+      const isOurs = await confirm().then(
+        () => true,
+        () => false,
+      );
+      if (isOurs) database.close();
     },
   };
 }
