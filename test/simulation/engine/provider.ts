@@ -6,7 +6,7 @@ import type { Schedule } from "../schedule.ts";
 import type { EnginePlan, Generation, Trouble } from "./plan.ts";
 import type { ReachEngine } from "./probes.ts";
 import type { CallKind, Process } from "./process.ts";
-import { type CreateReply, notTakenReplies, type ReadTrouble, unsentReplies } from "./replies.ts";
+import { type CreateReply, type JobEnd, notTakenReplies, type ReadTrouble, unsentReplies } from "./replies.ts";
 
 /** A create whose first byte was written. */
 export type Create = {
@@ -26,6 +26,9 @@ export type Job = {
   generation: Generation;
   createdAt: number;
   cancelledAt: number | undefined;
+  /** How it ends: what is answered with the finished video is not followed. */
+  end: JobEnd;
+  readyAt: number;
 };
 
 export type ProviderOptions = {
@@ -62,15 +65,19 @@ export function createProvider(options: ProviderOptions) {
     if (current.some(({ kind }) => kind === "nobody listens")) return "nobody listens";
     return current.find(({ share }) => random.next() < share)?.kind;
   };
-  const readyAt = ({ createdAt, generation }: Job) => createdAt + generation.waitsMs + generation.rendersMs;
-  const hasEnded = (job: Job) => schedule.now() >= readyAt(job);
+  const hasEnded = (job: Job) => schedule.now() >= job.readyAt;
 
   const take = (create: Create) => {
+    const { generation, reply } = create;
+    const isFinished = reply === "the finished video";
+    const now = schedule.now();
     const job: Job = {
       id: `job-${jobs.size}`,
-      generation: create.generation,
-      createdAt: schedule.now(),
+      generation,
+      createdAt: now,
       cancelledAt: undefined,
+      end: isFinished ? "completes" : generation.end,
+      readyAt: isFinished ? now : now + generation.waitsMs + generation.rendersMs,
     };
     jobs.set(job.id, job);
     create.job = job;
@@ -152,9 +159,9 @@ export function createProvider(options: ProviderOptions) {
   };
 
   const statusOf = (job: Job) => {
-    const { end, waitsMs } = job.generation;
+    const { end } = job;
     if (job.cancelledAt !== undefined) return { status: "cancelled" };
-    if (schedule.now() < job.createdAt + waitsMs) return { status: "queued", progress: 0 };
+    if (schedule.now() < job.createdAt + job.generation.waitsMs) return { status: "queued", progress: 0 };
     if (!hasEnded(job) || end === "never ends") return { status: "in_progress", progress: 10 };
     if (end === "fails") return { status: "failed", error: { code: "nsfw", message: "the model refuses" } };
     const isElsewhere = job.generation.content === "elsewhere";
@@ -163,7 +170,7 @@ export function createProvider(options: ProviderOptions) {
     const gone = job.generation.content === "gone" ? { expires_at: 1_000_000_000 } : {};
     return { status: "completed", progress: 100, usage: { cost: 0.4 }, ...url, ...gone };
   };
-  const isLost = (job: Job) => job.generation.end === "is lost" && hasEnded(job);
+  const isLost = (job: Job) => job.end === "is lost" && hasEnded(job);
   const readTrouble = (kind: ReadTrouble, good: () => Answer): Answer => {
     const html = (status: number): Answer => ({ ms: 20, status, body: { text: "<html>so sorry</html>" } });
     if (kind === "reset") return { ms: 20, reset: true };
@@ -180,7 +187,7 @@ export function createProvider(options: ProviderOptions) {
     const { content } = job.generation;
     const missing: Answer = { ms: 20, status: content === "gone" ? 410 : 404, body: { text: '{"error":"no file"}' } };
     if (!hasEnded(job) || isLost(job)) return missing;
-    const isLate = content === "late" && schedule.now() < readyAt(job) + 20_000;
+    const isLate = content === "late" && schedule.now() < job.readyAt + 20_000;
     if (content === "gone" || isLate) {
       reach(isLate ? "a video cannot be fetched at first" : "a video can never be fetched");
       return missing;
@@ -212,7 +219,7 @@ export function createProvider(options: ProviderOptions) {
   const answerDelete = (path: string): Answer => {
     const job = jobs.get(path.slice("/v1/videos/".length));
     if (!job || isLost(job)) return { ms: 20, status: 404, body: { text: "{}" } };
-    if (!hasEnded(job) || job.generation.end === "never ends") job.cancelledAt ??= schedule.now();
+    if (!hasEnded(job) || job.end === "never ends") job.cancelledAt ??= schedule.now();
     return { ms: 20, status: 200, body: { text: '{"deleted":true}' } };
   };
   const answer = (process: Process, address: string, { method = "GET", body }: FetchInit): Answer => {
@@ -301,7 +308,6 @@ export function createProvider(options: ProviderOptions) {
     jobs: jobs as ReadonlyMap<string, Job>,
     videoOf,
     hasEnded,
-    readyAt,
     isLost,
     heal() {
       isHealed = true;

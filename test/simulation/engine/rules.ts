@@ -70,8 +70,8 @@ export function createEngineRules(options: RulesOptions) {
   ): "refused" | "failed" | "lost" | undefined => {
     if (last && ["400", "409"].includes(last.reply) && last.answeredAt !== undefined) return "refused";
     if (!job) return undefined;
-    if (job.generation.end === "fails" && provider().hasEnded(job)) return "failed";
-    if (job.generation.end === "never ends" || provider().isLost(job) || job.cancelledAt !== undefined) return "lost";
+    if (job.end === "fails" && provider().hasEnded(job)) return "failed";
+    if (job.end === "never ends" || provider().isLost(job) || job.cancelledAt !== undefined) return "lost";
     return undefined;
   };
 
@@ -85,8 +85,7 @@ export function createEngineRules(options: RulesOptions) {
     const unclear = creates.find(isUnclear);
     const said = `${name} ends as ${end.status}${end.error_code ? ` (${end.error_code})` : ""}: ${end.error}`;
     if (end.status === "completed") {
-      if (!job || !provider().hasEnded(job) || job.generation.end !== "completes")
-        fail(4, `${said}, and its video was not made`);
+      if (!job || !provider().hasEnded(job) || job.end !== "completes") fail(4, `${said}, and its video was not made`);
       return false;
     }
     if (isCancelled) {
@@ -148,7 +147,10 @@ export function createEngineRules(options: RulesOptions) {
       const tracked = byId.get(id);
       if (!tracked) return;
       const { name } = tracked.generation;
-      if (tracked.ended) return fail(8, `${name} ends twice`);
+      if (tracked.ended) {
+        fail(8, `${name} ends twice`);
+        return;
+      }
       const isRefunded = checkEnd(tracked, end, isCancelled);
       tracked.ended = { end, isCancelled, isRefunded };
       if (end.error_code === "unclear") reach("a create is unclear");
@@ -159,7 +161,10 @@ export function createEngineRules(options: RulesOptions) {
     },
     onCallback(name: string, { id, body, isTaken }: { id: string; body: string; isTaken: boolean }): void {
       const tracked = byName.get(name);
-      if (!tracked?.ended) return fail(5, `the callback of ${name} is sent before its end is stored`);
+      if (!tracked?.ended) {
+        fail(5, `the callback of ${name} is sent before its end is stored`);
+        return;
+      }
       const told: Told = JSON.parse(body);
       if (told.id !== tracked.id || !agrees(told, tracked.ended.end))
         fail(5, `the callback of ${name} says ${body}, and the end is ${JSON.stringify(tracked.ended.end)}`);
@@ -174,7 +179,10 @@ export function createEngineRules(options: RulesOptions) {
         if (tracked?.ended) fail(8, `${name} has ended, and its status is processing`);
         return;
       }
-      if (!tracked?.ended) return fail(8, `the status of ${name} is ${told.status}, and no end was stored`);
+      if (!tracked?.ended) {
+        fail(8, `the status of ${name} is ${told.status}, and no end was stored`);
+        return;
+      }
       if (!agrees(told, tracked.ended.end))
         fail(
           8,

@@ -28,7 +28,7 @@ export type PlayedEngine = {
 /** What the service answers. */
 type Json = Omit<Told, "error"> & { data?: { id?: string }; error?: never };
 
-const maxSteps = 300_000;
+const maxSteps = 100_000;
 /** Time for the longest pauses of an engine, and for its patience with a job, one after the other. */
 const maxMs = 6 * 3_600_000;
 const api = "https://api.test";
@@ -258,18 +258,18 @@ async function tellStory({ plan, tells, root, lives, isBusy }: Telling): Promise
         }
       } catch (error) {
         tell(() => `${process.name} cannot open: ${error instanceof Error ? error.message : error}`);
-        return over(index, process);
+        return over(index, process, 5_000);
       }
       await process.clock.sleep(5_000);
     }
   };
   /** A process has ended; a new one follows. */
-  const over = (index: number, process: Process) => {
+  const over = (index: number, process: Process, pauseMs = plan.restartsMs) => {
     if (alive[index] !== process) return;
     alive[index] = undefined;
     serves[index] = undefined;
     process.end();
-    schedule.add({ at: schedule.now() + plan.restartsMs, order: -1, run: () => live(index) });
+    schedule.add({ at: schedule.now() + pauseMs, order: -1, run: () => live(index) });
   };
   const dying = (process: Process) => {
     const creates = provider.creates.filter((each) => each.process === process);
