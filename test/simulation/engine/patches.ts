@@ -13,6 +13,8 @@ export type World = {
   /** Everything of the processes is in here, each by a path of its own: `root/<process>/...`. */
   root: string;
   processOf(name: string): Process | undefined;
+  /** A call fails, because of the disk of its process. */
+  onRefused(fault: DiskFault, path: string): void;
 };
 
 export type Patched = {
@@ -28,7 +30,7 @@ type Functions = Record<string, (...args: never[]) => unknown>;
  * the file system become synchronous ones on the same real files, each as a call of its process, which may be dead, frozen or have a full disk.
  * The path tells the process, since each has a link of its own to the folder that they share.
  */
-export function patchNode({ random, root, processOf }: World): Patched {
+export function patchNode({ random, root, processOf, onRefused }: World): Patched {
   const undo: (() => void)[] = [];
   const replace = (module: object, changes: Record<string, unknown>) => {
     for (const [name, value] of Object.entries(changes)) {
@@ -65,14 +67,22 @@ export function patchNode({ random, root, processOf }: World): Patched {
 
   const originals = { ...fs };
   /** The open files of the story, and whose each is; the database of several is nobody's. */
-  const files = new Map<number, Process | undefined>();
+  const files: Files = new Map();
   const asked = (path: unknown, effect: () => unknown, needs?: DiskFault): unknown => {
     const owner = ownerOf(path);
     if (!owner) return new Promise((resolve) => resolve(effect()));
     return owner.call("file", () => {
-      refuse(owner, needs);
+      refuse(owner, needs, String(path));
       return effect();
     });
+  };
+  /** Throws when the process's disk cannot do what this needs. */
+  const refuse = (owner: Process, needs: DiskFault | undefined, path: string) => {
+    const fault = owner.diskFault();
+    if (fault === undefined || needs === undefined || (fault !== needs && needs === "no descriptors")) return;
+    if (fault === "no descriptors" && needs !== fault) return;
+    onRefused(fault, path);
+    throw Object.assign(new Error(`${codes[fault]}: ${fault}`), { code: codes[fault], errno: -1, syscall: "write" });
   };
   const plain = (name: string, needs?: DiskFault) => {
     const before = (fsPromises as unknown as Functions)[name] as (...args: unknown[]) => unknown;
@@ -99,16 +109,16 @@ export function patchNode({ random, root, processOf }: World): Patched {
     open: (path: string, flags?: string, mode?: number) => {
       if (!isOurs(path)) return openBefore(path, flags, mode);
       const owner = ownerOf(path);
-      const opened = () => handleOf(originals.openSync(path, flags ?? "r", mode), { owner, files });
+      const opened = () => handleOf(originals.openSync(path, flags ?? "r", mode), { path, owner, files, refuse });
       return asked(path, opened, "no descriptors");
     },
   });
   replace(fs, {
     openSync: (path: string, ...rest: [string, number]) => {
       const owner = ownerOf(path);
-      if (owner) refuse(owner, "no descriptors");
+      if (owner) refuse(owner, "no descriptors", path);
       const fd = originals.openSync(path, ...rest);
-      if (isOurs(path)) files.set(fd, owner);
+      if (isOurs(path)) files.set(fd, { owner, path });
       return fd;
     },
     closeSync: (fd: number) => {
@@ -116,8 +126,8 @@ export function patchNode({ random, root, processOf }: World): Patched {
       originals.closeSync(fd);
     },
     writeSync: (fd: number, ...rest: [Uint8Array]) => {
-      const owner = files.get(fd);
-      if (owner) refuse(owner, "full");
+      const { owner, path = "" } = files.get(fd) ?? {};
+      if (owner) refuse(owner, "full", path);
       return originals.writeSync(fd, ...rest);
     },
     // Nobody loses power in these stories.
@@ -143,19 +153,19 @@ export function patchNode({ random, root, processOf }: World): Patched {
 
 const codes: Record<DiskFault, string> = { full: "ENOSPC", "no descriptors": "EMFILE", "I/O errors": "EIO" };
 
-/** Throws when the process's disk cannot do what this needs. */
-function refuse(owner: Process, needs: DiskFault | undefined): void {
-  const fault = owner.diskFault();
-  if (fault === undefined || needs === undefined) return;
-  if (fault === needs || (fault === "I/O errors" && needs === "full"))
-    throw Object.assign(new Error(`${codes[fault]}: ${fault}`), { code: codes[fault], errno: -1, syscall: "write" });
-}
+/** Open files, by their descriptors. */
+type Files = Map<number, { owner: Process | undefined; path: string }>;
 
-type HandleOptions = { owner: Process | undefined; files: Map<number, Process | undefined> };
+type HandleOptions = {
+  path: string;
+  owner: Process | undefined;
+  files: Files;
+  refuse(owner: Process, needs: DiskFault, path: string): void;
+};
 
 /** What `open` resolves with, of what is used here. */
-function handleOf(fd: number, { owner, files }: HandleOptions) {
-  if (owner) files.set(fd, owner);
+function handleOf(fd: number, { path, owner, files, refuse }: HandleOptions) {
+  files.set(fd, { owner, path });
   const call = async <Result>(effect: () => Result): Promise<Result> => (owner ? owner.call("file", effect) : effect());
   return {
     fd,
@@ -164,7 +174,7 @@ function handleOf(fd: number, { owner, files }: HandleOptions) {
       call(() => ({ buffer, bytesRead: fs.readSync(fd, buffer, offset, length, position) })),
     sync: () =>
       call(() => {
-        if (owner?.diskFault() === "I/O errors") refuse(owner, "I/O errors");
+        if (owner) refuse(owner, "I/O errors", path);
       }),
     close: () => call(() => fs.closeSync(fd)),
   };

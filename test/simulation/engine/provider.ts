@@ -29,6 +29,8 @@ export type Job = {
   /** How it ends: what is answered with the finished video is not followed. */
   end: JobEnd;
   readyAt: number;
+  /** How often its video was answered with a page of text. */
+  pages: number;
 };
 
 export type ProviderOptions = {
@@ -78,6 +80,7 @@ export function createProvider(options: ProviderOptions) {
       cancelledAt: undefined,
       end: isFinished ? "completes" : generation.end,
       readyAt: isFinished ? now : now + generation.waitsMs + generation.rendersMs,
+      pages: 0,
     };
     jobs.set(job.id, job);
     create.job = job;
@@ -233,6 +236,8 @@ export function createProvider(options: ProviderOptions) {
       return job ? video(job, minutes) : ("silence" as const);
     };
     const kind = troubleNow();
+    const job = /content$/.test(pathname) ? jobs.get(pathname.split("/")[3] ?? "") : undefined;
+    if (kind === "HTML" && job) job.pages++;
     return kind === undefined || kind === "nobody listens" ? good() : readTrouble(kind, good);
   };
   /** The connection of a create that is planned to be refused, or never to come about. */

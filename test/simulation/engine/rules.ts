@@ -106,8 +106,9 @@ export function createEngineRules(options: RulesOptions) {
         if (last?.reply !== "402" || unclear) fail(4, `${said}, and the provider did not say so`);
         return plan.hasRefunds;
       case "not_fetched": {
-        const isBad = job && provider().hasEnded(job) && ["gone", "garbage"].includes(job.generation.content);
-        if (!isBad) fail(3, `${said}, and the video is there`);
+        // By src/docs/real-models.md, what is no .mp4 three times is no video, a page of a proxy too.
+        const isBad = job && (["gone", "garbage"].includes(job.generation.content) || job.pages >= 3);
+        if (!job || !provider().hasEnded(job) || !isBad) fail(3, `${said}, and the video is there`);
         return plan.hasRefunds;
       }
       default: {

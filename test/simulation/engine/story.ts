@@ -82,11 +82,23 @@ function keepDatabases(): () => void {
 async function playIn(plan: EnginePlan, { tells, root }: { tells: boolean; root: string }): Promise<PlayedEngine> {
   const random = createRandom(`${plan.seed}/story`);
   const lives = new Map<string, Process>();
-  const patched = patchNode({ random: random.fork("node"), root, processOf: (name) => lives.get(name) });
+  const probes = new Set<EngineProbe>();
+  const patched = patchNode({
+    random: random.fork("node"),
+    root,
+    processOf: (name) => lives.get(name),
+    onRefused(fault, path) {
+      if (!path.endsWith(".mp4")) probes.add("a database cannot be written");
+      else
+        probes.add(
+          fault === "no descriptors" ? "there is no descriptor for a video" : "the disk is full while a video is saved",
+        );
+    },
+  });
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;
   try {
-    return await tellStory({ plan, tells, root, lives, isBusy: patched.isBusy });
+    return await tellStory({ plan, tells, root, lives, probes, isBusy: patched.isBusy });
   } finally {
     Error.stackTraceLimit = stackTraceLimit;
     for (const process of lives.values()) process.end();
@@ -99,16 +111,16 @@ type Telling = {
   tells: boolean;
   root: string;
   lives: Map<string, Process>;
+  probes: Set<EngineProbe>;
   isBusy(): boolean;
 };
 
-async function tellStory({ plan, tells, root, lives, isBusy }: Telling): Promise<PlayedEngine> {
+async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling): Promise<PlayedEngine> {
   const schedule = createSchedule({ isBusy });
   const lines: string[] = [];
   const tell = (text: () => string) => {
     if (tells) lines.push(`${(schedule.now() / 1000).toFixed(3).padStart(9)} s  ${text()}`);
   };
-  const probes = new Set<EngineProbe>();
   const reach = (probe: EngineProbe) => void probes.add(probe);
   let broken: PlayedEngine["broken"];
   const fail = ({ rule, message }: Broken) => {
@@ -213,11 +225,7 @@ async function tellStory({ plan, tells, root, lives, isBusy }: Telling): Promise
         mishaps: isHealed ? [] : (plan.mishaps[index]?.[life] ?? []),
         callMs: plan.callMs,
         aheadMs: () => aheadMs[index] ?? 0,
-        diskFault() {
-          const fault = inTrouble(index);
-          if (fault && plan.store === "folder") reach("a database cannot be written");
-          return fault;
-        },
+        diskFault: () => inTrouble(index),
         onMishap(mishap) {
           const when = `${mishap.isAfter ? "after" : "before"} its ${mishap.on} ${mishap.nth}`;
           tell(
