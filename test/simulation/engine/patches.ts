@@ -35,8 +35,8 @@ export function patchNode({ random, root, processOf, onRefused }: World): Patche
   const replace = (module: object, changes: Record<string, unknown>) => {
     for (const [name, value] of Object.entries(changes)) {
       const before = (module as Record<string, unknown>)[name];
-      undo.push(() => void ((module as Record<string, unknown>)[name] = before));
-      (module as Record<string, unknown>)[name] = value;
+      undo.push(() => void Object.assign(module, { [name]: before }));
+      Object.assign(module, { [name]: value });
     }
   };
   const start = root + sep;
