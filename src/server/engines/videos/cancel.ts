@@ -14,7 +14,9 @@ export async function cancel(job: string, server: Server, signal: AbortSignal): 
     const look = await server.look(job, signal);
     if (!("trouble" in look) && isCompleted(look)) return false;
     const reply = await server.remove(job, signal);
-    if (reply.status < 300) return true;
+    // A page of a proxy with HTTP 200 is no answer of the server: the job may go on, and be paid for.
+    const isPage = reply.json === undefined && reply.text.trim() !== "";
+    if (reply.status < 300 && !isPage) return true;
     // What has been told to stop is forgotten once it has stopped.
     if (reply.status === 404) return isStopping;
     if (reply.status !== 409) throw new Error(wordsOf(reply));

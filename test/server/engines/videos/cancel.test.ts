@@ -59,6 +59,11 @@ test("a server that does not know the job has not stopped it", async () => {
 });
 
 test.each([
+  {
+    how: "is behind a proxy that answers with a page",
+    onDelete: () => new Response("<html>Sign in</html>"),
+    says: "HTTP 200",
+  },
   { how: "answers with an error", onDelete: () => json(500, { detail: "boom" }), says: "HTTP 500: boom" },
   {
     how: "is away",
