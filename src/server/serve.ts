@@ -130,14 +130,14 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
   const acquired = await acquireFolder(folder, io);
   if (acquired.kind === "held")
     return { kind: "held", pid: acquired.holder.pid, announcement: await readAnnouncement(folder) };
-  const { lost, confirm, release } = acquired.lease;
+  const { lost, release } = acquired.lease;
   const { steps, close } = createCloser(release);
   // Another process writes to the folder now.
   lost.addEventListener("abort", () => void close(0), { once: true });
   try {
     const credentials = await prepareCredentials(options);
     const { api_key, webhook_secret } = credentials;
-    const store = await openState(options, confirm);
+    const store = await openState(options, acquired.lease);
     steps.push(store.close);
     await prepareLocalAccount(store, api_key, options.credits);
     const videos = await openFolder({ folder: join(folder, "videos") });
@@ -267,9 +267,9 @@ function reporter({ onNote }: Pick<CommonOptions, "onNote">) {
   return (what: string, error: unknown) => onNote(`${what}: ${systemReason(error)}.`);
 }
 
-/** Opens the state of a folder whose lease `confirm` confirms: a process that was suspended for over a minute may have lost it. */
-export function openState(options: Pick<OpenOptions, "folder" | "onNote">, confirm: Lease["confirm"]): Promise<Store> {
-  return openStore(join(options.folder, "service.db"), { onTrouble: reporter(options), confirm });
+/** Opens the state of a folder that this process has the lease of. */
+export function openState(options: Pick<OpenOptions, "folder" | "onNote">, lease: Lease): Promise<Store> {
+  return openStore(join(options.folder, "service.db"), { onTrouble: reporter(options), lease });
 }
 
 /** Keeps the key and the secret of an earlier process, and removes its addresses. */

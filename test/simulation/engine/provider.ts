@@ -6,7 +6,14 @@ import type { Schedule } from "../schedule.ts";
 import type { EnginePlan, Generation, Trouble } from "./plan.ts";
 import type { ReachEngine } from "./probes.ts";
 import type { CallKind, Process } from "./process.ts";
-import { type CreateReply, type JobEnd, notTakenReplies, type ReadTrouble, unsentReplies } from "./replies.ts";
+import {
+  type Content,
+  type CreateReply,
+  type JobEnd,
+  notTakenReplies,
+  type ReadTrouble,
+  unsentReplies,
+} from "./replies.ts";
 
 /** A create whose first byte was written. */
 export type Create = {
@@ -29,6 +36,7 @@ export type Job = {
   /** How it ends: what is answered with the finished video is not followed. */
   end: JobEnd;
   readyAt: number;
+  content: Content;
   /** How often its video was answered with a page of text. */
   pages: number;
 };
@@ -80,6 +88,8 @@ export function createProvider(options: ProviderOptions) {
       cancelledAt: undefined,
       end: isFinished ? "completes" : generation.end,
       readyAt: isFinished ? now : now + generation.waitsMs + generation.rendersMs,
+      // Without a job, a provider that is paid has no way to say that the time of its video is over.
+      content: isFinished && generation.content === "gone" ? "good" : generation.content,
       pages: 0,
     };
     jobs.set(job.id, job);
@@ -167,10 +177,10 @@ export function createProvider(options: ProviderOptions) {
     if (schedule.now() < job.createdAt + job.generation.waitsMs) return { status: "queued", progress: 0 };
     if (!hasEnded(job) || end === "never ends") return { status: "in_progress", progress: 10 };
     if (end === "fails") return { status: "failed", error: { code: "nsfw", message: "the model refuses" } };
-    const isElsewhere = job.generation.content === "elsewhere";
+    const isElsewhere = job.content === "elsewhere";
     const url = isElsewhere ? { url: `${cdn}${job.id}/${Math.floor(schedule.now() / 60_000)}` } : {};
     // A provider that is paid is asked for a day, unless it says that its time is over.
-    const gone = job.generation.content === "gone" ? { expires_at: 1_000_000_000 } : {};
+    const gone = job.content === "gone" ? { expires_at: 1_000_000_000 } : {};
     return { status: "completed", progress: 100, usage: { cost: 0.4 }, ...url, ...gone };
   };
   const isLost = (job: Job) => job.end === "is lost" && hasEnded(job);
@@ -187,7 +197,7 @@ export function createProvider(options: ProviderOptions) {
     return { ...answer, body: { ...answer.body, text: text.slice(0, Math.floor(text.length / 2)), isCut: true } };
   };
   const video = (job: Job, minutes?: string): Answer => {
-    const { content } = job.generation;
+    const { content } = job;
     const missing: Answer = { ms: 20, status: content === "gone" ? 410 : 404, body: { text: '{"error":"no file"}' } };
     if (!hasEnded(job) || isLost(job)) return missing;
     const isLate = content === "late" && schedule.now() < job.readyAt + 20_000;

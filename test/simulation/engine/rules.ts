@@ -107,7 +107,7 @@ export function createEngineRules(options: RulesOptions) {
         return plan.hasRefunds;
       case "not_fetched": {
         // By src/docs/real-models.md, what is no .mp4 three times is no video, a page of a proxy too.
-        const isBad = job && (["gone", "garbage"].includes(job.generation.content) || job.pages >= 3);
+        const isBad = job && (["gone", "garbage"].includes(job.content) || job.pages >= 3);
         if (!job || !provider().hasEnded(job) || !isBad) fail(3, `${said}, and the video is there`);
         return plan.hasRefunds;
       }

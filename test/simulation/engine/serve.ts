@@ -70,7 +70,7 @@ export async function openServe(options: OpenOptions): Promise<Serve | undefined
   } else {
     const acquired = await acquireFolder(folder, leaseIo(options));
     if (acquired.kind === "held") return undefined;
-    const { lost, confirm, release } = acquired.lease;
+    const { lost, release } = acquired.lease;
     steps.push(release);
     lost.addEventListener(
       "abort",
@@ -81,7 +81,7 @@ export async function openServe(options: OpenOptions): Promise<Serve | undefined
       },
       { once: true },
     );
-    const state = await openState({ folder, onNote }, confirm);
+    const state = await openState({ folder, onNote }, acquired.lease);
     store = gate(watch(state, rules).of(process), process);
   }
   steps.push(store.close);

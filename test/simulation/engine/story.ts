@@ -413,7 +413,9 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
         .all()
         .some(({ generation, callbacks }) => generation.hasCallback && !callbacks.some(({ isTaken }) => isTaken));
     while (isOpen() && schedule.now() < until) await wait(5_000);
-    await wait(1_000);
+    // Whoever wakes up now may still act.
+    while (alive.some((process) => process?.isFrozen())) await wait(5_000);
+    await wait(15_000);
     await check();
     isDone = true;
   };

@@ -1,5 +1,6 @@
 import { fstatSync, openSync, rmSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
+import type { Lease } from "../../../lease.ts";
 import type { OnTrouble } from "../../trouble.ts";
 import { type Change, endChanges } from "../change.ts";
 import type { Cancellation, Store } from "../store.ts";
@@ -14,23 +15,26 @@ import { checkDatabase, migrate, touch } from "./migrations.ts";
 export type StoreOptions = {
   /** Hears of a disk that cannot be written. */
   onTrouble?: OnTrouble;
-  /** Rejects when another process has taken over the folder. */
-  confirm?(): Promise<void>;
+  /** That of the file's folder. */
+  lease?: Pick<Lease, "confirm" | "assertFresh">;
 };
+
+/** Of a database that no other process can have. */
+const ownLease: Pick<Lease, "confirm" | "assertFresh"> = { confirm: async () => {}, assertFresh() {} };
 
 /**
  * Opens the state in a SQLite file, or an empty one in memory. The caller must hold the lease of the file's folder, because the file itself is
- * not locked: `confirm` is asked before each write, since a process that was suspended may have lost the folder without knowing it. Rejects, and leaves the file unchanged, when it belongs to another program, was written by a newer version, or is damaged after a crash.
+ * not locked: the lease is confirmed before each write, since a process that was suspended may have lost the folder without knowing it. Rejects, and leaves the file unchanged, when it belongs to another program, was written by a newer version, or is damaged after a crash.
  */
 export async function openStore(file: string, options: StoreOptions = {}): Promise<Store> {
-  const { onTrouble = () => {}, confirm = async () => {} } = options;
+  const { onTrouble = () => {}, lease = ownLease } = options;
   const database = await openChecked(file);
   const checkFile = await createFileCheck(file);
-  const commits = createCommits(database, { check: () => confirm().then(checkFile), onTrouble });
+  const commits = createCommits(database, { check: () => lease.confirm().then(checkFile), onTrouble });
   const ledger = createLedger(database);
   const generations = createGenerations(database, ledger);
   const deliveries = createDeliveries(database);
-  const claims = createClaims(database);
+  const claims = createClaims(database, lease);
   const listeners = new Set<(change: Change) => void>();
   const publish = (...changes: Change[]) => {
     for (const change of changes) for (const listener of listeners) listener(change);
@@ -157,7 +161,7 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
     async close() {
       await commits.close();
       // Closing writes to the file and deletes its log, which belong to the process that has taken over.
-      const isOurs = await confirm().then(
+      const isOurs = await lease.confirm().then(
         () => true,
         () => false,
       );
