@@ -246,7 +246,7 @@ export function createProvider(options: ProviderOptions) {
       return job ? video(job, minutes) : ("silence" as const);
     };
     const kind = troubleNow();
-    const job = /content$/.test(pathname) ? jobs.get(pathname.split("/")[3] ?? "") : undefined;
+    const job = kindOf(method, address) === "video" ? jobs.get(/job-\d+/.exec(pathname)?.[0] ?? "") : undefined;
     if (kind === "HTML" && job) job.pages++;
     return kind === undefined || kind === "nobody listens" ? good() : readTrouble(kind, good);
   };

@@ -209,7 +209,13 @@ export function createEngineRules(options: RulesOptions) {
       const isSame = job && bytes && Buffer.compare(provider().videoOf(job), bytes) === 0;
       if (!isSame) fail(3, `the video of ${name} ${bytes ? "is another one" : "is gone"}`);
     },
-    onTheEnd(entries: readonly LedgerEntry[]): void {
+    /** `spentBy` is how many credits each account has fewer than in the beginning. */
+    onTheEnd(entries: readonly LedgerEntry[], spentBy: ReadonlyMap<string, number>): void {
+      for (const [account, spent] of spentBy) {
+        const own = [...byName.values()].filter((each) => each.account === account && !each.ended?.isRefunded);
+        const due = own.reduce((sum, { cost }) => sum + cost, 0);
+        if (spent !== due) fail(6, `the account ${account} has ${spent} credits fewer, not ${due}`);
+      }
       for (const { id, generation, cost, account, ended, callbacks } of byName.values()) {
         const { name, hasCallback } = generation;
         if (!ended) fail(7, `${name} never ends`);

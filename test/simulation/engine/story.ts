@@ -14,7 +14,7 @@ import type { EngineProbe } from "./probes.ts";
 import { createProcess, type DiskFault, type Process } from "./process.ts";
 import { createProvider } from "./provider.ts";
 import { createEngineRules, type Told } from "./rules.ts";
-import { accounts, model, openServe, type Serve } from "./serve.ts";
+import { accounts, credits, model, openServe, type Serve } from "./serve.ts";
 import { watch } from "./watch.ts";
 
 /** How a story went; as in `../story.ts`. */
@@ -434,7 +434,9 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
       if (told?.status === "completed") rules.onKept(name, await keptBytes(serve, ids.get(name) ?? ""));
     }
     const entries = await serve.store.ledger({ limit: 1_000 });
-    rules.onTheEnd(entries);
+    const spentBy = new Map<string, number>();
+    for (const account of Object.keys(accounts)) spentBy.set(account, credits - (await serve.store.balance(account)));
+    rules.onTheEnd(entries, spentBy);
   };
   const keptBytes = async ({ store }: Serve, id: string): Promise<Uint8Array | undefined> => {
     const media = (await store.generation(id))?.media;
