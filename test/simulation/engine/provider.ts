@@ -73,7 +73,9 @@ export function createProvider(options: ProviderOptions) {
     const now = schedule.now();
     const current = plan.troubles.filter(({ from, to }) => from <= now && now < to);
     if (current.some(({ kind }) => kind === "nobody listens")) return "nobody listens";
-    return current.find(({ share }) => random.next() < share)?.kind;
+    // Two of them at once would be an outage.
+    const [first] = current;
+    return first && random.next() < first.share ? first.kind : undefined;
   };
   const hasEnded = (job: Job) => schedule.now() >= job.readyAt;
 
@@ -232,7 +234,8 @@ export function createProvider(options: ProviderOptions) {
   const answerDelete = (path: string): Answer => {
     const job = jobs.get(path.slice("/v1/videos/".length));
     if (!job || isLost(job)) return { ms: 20, status: 404, body: { text: "{}" } };
-    if (!hasEnded(job) || job.end === "never ends") job.cancelledAt ??= schedule.now();
+    // It may just have ended since it was looked at.
+    if (schedule.now() < job.readyAt + 1_000 || job.end === "never ends") job.cancelledAt ??= schedule.now();
     return { ms: 20, status: 200, body: { text: '{"deleted":true}' } };
   };
   const answer = (process: Process, address: string, { method = "GET", body }: FetchInit): Answer => {
