@@ -57,7 +57,7 @@ export type Journal = {
   forget(entry: Pick<Entry, "attempt" | "id">): Promise<void>;
 };
 
-export type Hold = { holder: string } & Lease;
+export type Hold = { holder: string } & Omit<Lease, "assertFresh">;
 
 /** `signal` ends the wait for the lock where a call has none of its own; `onNote` says what it waits for. */
 export type JournalIo = LockIo & { signal?: AbortSignal | undefined; onNote?: ((text: string) => void) | undefined };
