@@ -8,6 +8,8 @@ export type Lease = {
   lost: AbortSignal;
   /** Rejects when another process has taken over the lease. */
   confirm(): Promise<void>;
+  /** Throws when another process may have taken over: this one, suspended, has not refreshed the lease for so long. Does not look, as `confirm` does. */
+  assertFresh(): void;
   release(): Promise<void>;
 };
 
@@ -23,6 +25,8 @@ export type LeaseIo = HolderIo & Pick<Io, "date" | "sleep" | "limit" | "uuid">;
 const refreshMs = 10_000;
 /** For so long this process must see a lease unchanged before it takes its holder elsewhere for ended. */
 const staleMs = 60_000;
+/** For so long after a refresh nobody else takes it for stale, also by a clock that is not quite as fast. */
+const freshMs = 50_000;
 
 /**
  * What a process has seen of leases that processes elsewhere hold: on another machine, or in another container. Only their refreshing tells
@@ -166,11 +170,18 @@ function refreshUntilReleased(name: string, path: string, io: LeaseIo): Lease {
   const lostError = () =>
     new VidgenError("output", `This process no longer holds ${path}: another process may have taken over.`);
   const over = new AbortController();
+  /** By both clocks: one stands still while a virtual machine is suspended, and the other may be set. */
+  let at = { ms: io.now(), dateMs: io.date().getTime() };
+  const refreshNow = async () => {
+    const now = { ms: io.now(), dateMs: io.date().getTime() };
+    await refresh(file, io);
+    at = now;
+  };
   const run = async () => {
     while (!over.signal.aborted && !lost.signal.aborted) {
       await nextRefresh(io, over.signal);
       if (over.signal.aborted) return;
-      await refresh(file, io).catch((error) => {
+      await refreshNow().catch((error) => {
         // Other errors are ignored: the next refresh may succeed before the lease is stale.
         if (systemCode(error) === "ENOENT") lost.abort(lostError());
       });
@@ -180,9 +191,13 @@ function refreshUntilReleased(name: string, path: string, io: LeaseIo): Lease {
   return {
     lost: lost.signal,
     async confirm() {
-      await refresh(file, io).catch((error) => {
+      await refreshNow().catch((error) => {
         throw systemCode(error) === "ENOENT" ? lostError() : error;
       });
+    },
+    assertFresh() {
+      const unrefreshedMs = Math.max(io.now() - at.ms, io.date().getTime() - at.dateMs);
+      if (lost.signal.aborted || unrefreshedMs >= freshMs) throw lostError();
     },
     async release() {
       over.abort();

@@ -81,6 +81,19 @@ test("a second process is told who holds it, also the same process, until it is 
   leaseOf(await acquireLease(path, eight));
 });
 
+test("a holder that was suspended for so long that another may have taken over knows it at once, until it has looked", async () => {
+  const clock = createVirtualClock();
+  let suspendedMs = 0;
+  const now = () => clock.now() + suspendedMs;
+  const lease = leaseOf(await acquireLease(makePath(), worldOf(container({ 7: "a" }).as(7), { ...clock, now })));
+  suspendedMs = 49_000;
+  lease.assertFresh();
+  suspendedMs = 51_000;
+  expect(lease.assertFresh).toThrow("another may have taken over");
+  await lease.confirm();
+  lease.assertFresh();
+});
+
 test.each([
   ["has ended", undefined],
   ["has ended, and its number is another process's now", "later"],

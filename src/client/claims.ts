@@ -1,10 +1,11 @@
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { hasContent } from "./content.ts";
 import type { DatedLine, Entry, PartLine } from "./history.ts";
 import type { Hold, Journal } from "./journal.ts";
 import type { StartedEntry } from "./ledger/policy.ts";
+import { syncFolder } from "./lines.ts";
 import { fillWords, type Words } from "./naming.ts";
 import { claimOutputPath, findOutputPath, type OutputPathOptions } from "./output-path.ts";
 import { wordsOf } from "./save.ts";
@@ -173,8 +174,10 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
       const file = await findOutputPath(fillWords(outputPath, words, dayOf(entry, io)), { id, ...words }, disk);
       if (!(await hasContent(file, content, disk))) return undefined;
       // A process may have died between the rename of its partial file and this line.
-      if (entry.file === undefined)
+      if (entry.file === undefined) {
+        await syncFolder(dirname(file), disk);
         await journal.append({ kind: "delivered", id, file: resolve(file), ...content }).catch(() => {});
+      }
       return file;
     },
   };

@@ -57,7 +57,7 @@ export type Journal = {
   forget(entry: Pick<Entry, "attempt" | "id">): Promise<void>;
 };
 
-export type Hold = { name: string } & Lease;
+export type Hold = { name: string } & Omit<Lease, "assertFresh">;
 
 /** Whether a live process has a lease, as far as this one has seen. */
 export type LeaseState = "alive" | "unsure" | "dead";
@@ -318,6 +318,8 @@ async function holdsAny(path: string, words: readonly string[], disk: Disk): Pro
       if (words.some((word) => bytes.includes(word))) return true;
     }
     return false;
+  } catch {
+    return true;
   } finally {
     await file.close();
   }

@@ -83,26 +83,25 @@ export async function claimPart(
         const isLinked = !options.overwrite && (await linkNew(partPath, path, disk));
         if (!isLinked) await disk.rename(partPath, path);
         if (!(await hasContent(path, content, disk))) throw replacedError(path);
-        // Another program may have put a file of its own there since.
-        if (isLinked && (await disk.lstat(partPath)).ino === inode) await disk.rm(partPath);
+        // Another program may have put a file of its own there since. The video is saved, also where its first name stays.
+        const left = isLinked ? await disk.lstat(partPath).catch(() => undefined) : undefined;
+        if (left?.ino === inode) await disk.rm(partPath).catch(() => {});
         await syncFolder(dirname(path), disk);
       } catch (error) {
         throw outputError(error, path);
       }
       isHeld = false;
-      await part.close();
+      await part.close().catch(() => {});
       return path;
     },
     async release() {
       if (!isHeld) return;
       isHeld = false;
       const found = await disk.lstat(partPath).catch(() => undefined);
+      // Left where the system refuses to remove it: nothing is lost by that, and a later run of the same takes it over.
+      if (found?.ino === inode && !isKept) await disk.rm(partPath, { force: true }).catch(() => {});
       // Closed last: until then no other file can have its inode.
-      try {
-        if (found?.ino === inode && !isKept) await disk.rm(partPath, { force: true });
-      } finally {
-        await part.close();
-      }
+      await part.close().catch(() => {});
     },
   };
 }

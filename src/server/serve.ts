@@ -130,14 +130,14 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
   const acquired = await acquireFolder(folder, io);
   if (acquired.kind === "held")
     return { kind: "held", pid: acquired.holder.pid, announcement: await readAnnouncement(folder) };
-  const { lost, confirm, release } = acquired.lease;
+  const { lost, release } = acquired.lease;
   const { steps, close } = createCloser(release);
   // Another process writes to the folder now.
   lost.addEventListener("abort", () => void close(0), { once: true });
   try {
     const credentials = await prepareCredentials(options);
     const { api_key, webhook_secret } = credentials;
-    const store = await openState(options, confirm);
+    const store = await openState(options, acquired.lease);
     steps.push(store.close);
     await prepareLocalAccount(store, api_key, options.credits);
     const videos = await openFolder({ folder: join(folder, "videos") });
@@ -263,18 +263,13 @@ function announceEngine({ name, upstreamModel, models }: Engine) {
   return { name, upstream_model: upstreamModel, models: [...models] };
 }
 
-function reporter({ onNote }: CommonOptions) {
+function reporter({ onNote }: Pick<CommonOptions, "onNote">) {
   return (what: string, error: unknown) => onNote(`${what}: ${systemReason(error)}.`);
 }
 
-async function openState(options: OpenOptions, confirm: Lease["confirm"]) {
-  const store = await openStore(join(options.folder, "service.db"), reporter(options));
-  return {
-    ...store,
-    // A process that was suspended for over a minute would otherwise submit a video that the next process has submitted.
-    keepCheckpoint: (...checkpoint: Parameters<typeof store.keepCheckpoint>) =>
-      confirm().then(() => store.keepCheckpoint(...checkpoint)),
-  };
+/** Opens the state of a folder that this process has the lease of. */
+export function openState(options: Pick<OpenOptions, "folder" | "onNote">, lease: Lease): Promise<Store> {
+  return openStore(join(options.folder, "service.db"), { onTrouble: reporter(options), lease });
 }
 
 /** Keeps the key and the secret of an earlier process, and removes its addresses. */

@@ -32,6 +32,17 @@ const accepted = (attempt: string): JournalLine => ({
 
 const unclear: JournalLine = { kind: "unclear", id: "id-a", reason: "x" };
 
+test("a search in a journal that cannot be read says so, and is no bug", async () => {
+  const path = join(makeFolder(), "journal.jsonl");
+  await openJournal(path, systemMachine).append(intent("a"));
+  const failing = () => Promise.reject(Object.assign(new Error("EIO: i/o error"), { code: "EIO" }));
+  const open: typeof systemMachine.disk.open = async (...how) =>
+    Object.assign(await systemMachine.disk.open(...how), { read: failing });
+  const journal = openJournal(path, { ...systemMachine, disk: { ...systemMachine.disk, open } });
+  const message = `Cannot read the journal ${path}: EIO: i/o error.`;
+  await expect(journal.entriesOf("id-a")).rejects.toMatchObject({ code: "output", message });
+});
+
 async function statusAfter(...lines: JournalLine[]) {
   const journal = newJournal();
   for (const line of lines) await journal.append(line);

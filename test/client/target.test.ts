@@ -278,6 +278,32 @@ test.each(prompts)("5,000 characters of %j make a name that any file system take
   await (await open(join(makeFolder(), name), "wx")).close();
 });
 
+test("a video is saved, and its folder is synced, also where its .part cannot be removed", async () => {
+  const folder = makeFolder();
+  const refuse = () => Promise.reject(Object.assign(new Error("EPERM: not permitted"), { code: "EPERM" }));
+  const opened: string[] = [];
+  const watch: typeof systemMachine.disk.open = (path, ...how) => {
+    opened.push(String(path));
+    return systemMachine.disk.open(path, ...how);
+  };
+  const disk = { ...systemMachine.disk, open: watch, rm: refuse };
+  const output = join(folder, "fox.mp4");
+  const target = await claimTarget(output, { overwrite: false, unique: "attempt-1", own }, disk);
+  await target.part.write("a fox");
+  expect(await commit(target, naming)).toBe(output);
+  expect(opened.at(-1)).toBe(folder);
+});
+
+test("a .part that cannot be removed is left there: that is no reason to fail", async () => {
+  const folder = makeFolder();
+  const refuse = () => Promise.reject(Object.assign(new Error("EPERM: not permitted"), { code: "EPERM" }));
+  const disk = { ...systemMachine.disk, rm: refuse };
+  const target = await claimTarget(join(folder, "fox.mp4"), { overwrite: false, unique: "attempt-1", own }, disk);
+  await target.release();
+  expect(await readdir(folder)).toEqual(["fox.mp4.part"]);
+  await expect(target.part.stat()).rejects.toThrow("file closed");
+});
+
 test("a long prompt ends at a word", () => {
   const name = fileName({ id, prompt: "a red fox runs through the snow at dusk while the moon rises" });
   expect(name).toBe("a-red-fox-runs-through-the-snow-at-dusk-while-1b4e28ba.mp4");

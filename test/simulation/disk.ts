@@ -31,17 +31,95 @@ export type Stat = {
   isSymbolicLink(): boolean;
 };
 
-/** `at` is where the next reading without a position begins. */
-export type Handle = { fd: number; inode: Inode; path: string; appends: boolean; isOpen: boolean; at: number };
+export type Handle = {
+  fd: number;
+  inode: Inode;
+  path: string;
+  appends: boolean;
+  isOpen: boolean;
+  isForReading: boolean;
+  /** Where the next reading without a position begins. */
+  at: number;
+};
 
 /** Who writes: a process on a machine. */
 export type Writer = { name: string; computer: { name: string } };
 
-/** What one process has written to the disk, for whoever watches. */
+/** What one process has written to the disk, or could not do there, for whoever watches. */
 export type Change =
   | { kind: "write"; path: string; bytes: Buffer; at: number }
   /** `before` is what had the name until then. */
-  | { kind: "name"; path: string; bytes: Buffer; before: Buffer | undefined };
+  | { kind: "name"; path: string; bytes: Buffer; before: Buffer | undefined }
+  | Failed;
+
+/** A call that has failed; `bytes` are those that it was to write. */
+type Failed = { kind: "failed"; code: string; call: DiskCall; path: string; bytes: Buffer };
+
+/** The calls of a disk, by why they may fail. */
+export type DiskCall =
+  | "look"
+  | "open"
+  | "create"
+  | "read"
+  | "write"
+  | "sync"
+  | "close"
+  | "truncate"
+  | "touch"
+  | "mkdir"
+  | "link"
+  | "rename"
+  | "remove";
+
+const allCalls: readonly DiskCall[] = [
+  "look",
+  "open",
+  "create",
+  "read",
+  "write",
+  "sync",
+  "close",
+  "truncate",
+  "touch",
+  "mkdir",
+  "link",
+  "rename",
+  "remove",
+];
+
+type DiskFailure = { code: string; calls: readonly DiskCall[] };
+
+/** How a disk may fail, and which of its calls then do. The keys are the words of the story: "the disk ...". */
+const diskFailures: Readonly<Record<string, DiskFailure>> = {
+  "is full (ENOSPC)": { code: "ENOSPC", calls: ["create", "write", "sync", "mkdir", "link", "rename"] },
+  "has errors (EIO)": { code: "EIO", calls: allCalls },
+  "gives no permission (EACCES)": {
+    code: "EACCES",
+    calls: ["look", "open", "create", "touch", "mkdir", "link", "rename", "remove"],
+  },
+  "opens no more files (EMFILE)": { code: "EMFILE", calls: ["open", "create"] },
+  "writes half": { code: "short", calls: ["write"] },
+  "is several devices (EXDEV)": { code: "EXDEV", calls: ["link", "rename"] },
+  "removes nothing (EPERM)": { code: "EPERM", calls: ["remove"] },
+  "removes nothing (EBUSY)": { code: "EBUSY", calls: ["remove", "rename"] },
+};
+
+export const diskFailureNames = Object.keys(diskFailures);
+
+/** The part of the disk that fails. */
+const diskParts: Readonly<Record<string, RegExp>> = {
+  everywhere: /^/,
+  "in the home folder": /^\/home\//,
+  "in the work folder": /^\/work(\/|$)/,
+  "at the journal": /\/journal\.jsonl$/,
+  "at the results files": /\.results\.jsonl$/,
+  "at locks and leases": /\.(lock|leases)(\/|\.|$)/,
+  "at partial files": /\.part$/,
+};
+
+export const diskPartNames = Object.keys(diskParts);
+
+export type DiskFault = { does: string; where: string };
 
 /**
  * The calls of `Disk` in `src/io.ts`, but synchronous: `machine.ts` decides when each takes effect. As on Linux: names stand for inodes, an open
@@ -71,6 +149,7 @@ export function createDisk(now: () => number) {
     dirtyBy: undefined,
   });
   const root = create("folder");
+  let faults: { failure: DiskFailure; part: RegExp; until: number; only: string | undefined }[] = [];
   const watchers: ((change: Change, who: Writer) => void)[] = [];
   const tell = (change: Change, who: Writer) => {
     for (const watch of watchers) watch(change, who);
@@ -148,8 +227,49 @@ export function createDisk(now: () => number) {
     tell({ kind: "name", path, bytes: contentOf(inode), before: old && contentOf(old) }, who);
   };
 
+  /** Whether a call of a process fails: the code of its error, or "short" for a write of half of the bytes. */
+  const findFault = (call: DiskCall, paths: readonly string[], who: Writer): string | undefined => {
+    faults = faults.filter(({ until }) => until > now());
+    const found = faults.find(
+      ({ failure, part, only }) =>
+        failure.calls.includes(call) &&
+        paths.some((path) => part.test(path)) &&
+        (only === undefined || only === who.name),
+    );
+    if (found === undefined) return undefined;
+    if (found.only !== undefined) faults = faults.filter((each) => each !== found);
+    return found.failure.code;
+  };
+
   return {
     constants,
+    /** From now on the disk fails for so long, for everybody; for 0 ms: once, for one process. */
+    fail({ does, where }: DiskFault, ms: number, who: Writer) {
+      const [failure, part] = [diskFailures[does], diskParts[where]];
+      if (failure === undefined || part === undefined) throw new Error(`no such failure: ${does} ${where}`);
+      const isOnce = ms === 0;
+      const until = isOnce ? Number.POSITIVE_INFINITY : now() + ms;
+      faults.push({ failure, part, until, only: isOnce ? who.name : undefined });
+    },
+    heal() {
+      faults = [];
+    },
+    /** Throws where a call fails. Returns how many of the bytes it may write. */
+    check(call: DiskCall, paths: readonly string[], who: Writer, bytes: Buffer = noBytes): number {
+      const code = faults.length === 0 ? undefined : findFault(call, paths, who);
+      if (code === undefined) return bytes.length;
+      const [path = ""] = paths;
+      tell({ kind: "failed", code, call, path, bytes }, who);
+      if (code === "short") return Math.ceil(bytes.length / 2);
+      throw failure(code, path);
+    },
+    exists: (path: string): boolean => {
+      try {
+        return find(path) !== undefined;
+      } catch {
+        return false;
+      }
+    },
     watch: (watcher: (change: Change, who: Writer) => void) => void watchers.push(watcher),
     access(path: string) {
       need(path);
@@ -250,8 +370,15 @@ export function createDisk(now: () => number) {
         inode = create("file");
         change(folder, [name, inode]);
       }
-      const [appends, absolute] = [flags.startsWith("a"), posix.resolve("/", path)];
-      const handle = { fd: ++fds, inode, path: absolute, appends, isOpen: true, at: 0 };
+      const handle = {
+        fd: ++fds,
+        inode,
+        path: posix.resolve("/", path),
+        appends: flags.startsWith("a"),
+        isOpen: true,
+        isForReading: flags === "r",
+        at: 0,
+      };
       handles.set(handle.fd, handle);
       return handle;
     },
@@ -267,6 +394,7 @@ export function createDisk(now: () => number) {
       return inode.bytes.subarray(Math.min(position, inode.size), Math.min(position + length, inode.size));
     },
     write,
+    pathOf: (fd: number): string => handles.get(fd)?.path ?? "",
     writeTo(fd: number, bytes: Buffer, position: number, who: Writer): number {
       const handle = handles.get(fd);
       if (handle === undefined) throw failure("EBADF", String(fd));

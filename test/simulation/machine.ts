@@ -1,7 +1,7 @@
 import { exits, VidgenError } from "../../src/errors.ts";
 import type { Clock, Disk, DiskFile, Io, Machine, ProcessId } from "../../src/io.ts";
 import type { Random } from "../faults/random.ts";
-import type { Handle, SimulatedDisk } from "./disk.ts";
+import type { DiskCall, DiskFault, Handle, SimulatedDisk } from "./disk.ts";
 import type { Schedule, Step } from "./schedule.ts";
 
 /** A machine, with a wall clock that may be wrong. Processes of several namespaces (containers) do not see each other. */
@@ -23,10 +23,12 @@ export type Mishap = {
   on: CallKind;
   nth: number;
   isAfter: boolean;
-  what: "killed" | "frozen" | "Ctrl-C" | "edit";
+  what: "killed" | "frozen" | "Ctrl-C" | "edit" | "disk";
   ms: number;
   /** What somebody then does to the files: see `edits.ts`. */
   edit?: string;
+  /** How the disk fails from then on: see `SimulatedDisk.fail`. */
+  fault?: DiskFault;
 };
 
 /** The last ones are the writing of such a line into the journal: a write too. */
@@ -113,6 +115,7 @@ export function createProcess(options: ProcessOptions, schedule: Schedule): Proc
       if (mishap.what === "killed") process.end(true);
       if (mishap.what === "frozen") frozenUntil = Math.max(frozenUntil, schedule.now() + mishap.ms);
       if (mishap.what === "Ctrl-C") process.after(mishap.ms, process.press);
+      if (mishap.what === "disk" && mishap.fault) disk.fail(mishap.fault, mishap.ms, process);
     }
   };
   /** Adds a step of this process, which waits while it is frozen. */
@@ -268,7 +271,7 @@ export function createProcess(options: ProcessOptions, schedule: Schedule): Proc
 }
 
 /** What a process writes, when that is a line of a journal that a mishap may wait for. */
-function kindOfWrite(bytes: Buffer): CallKind {
+export function kindOfWrite(bytes: Buffer): CallKind {
   const word = /"kind":"(\w+)"/.exec(bytes.toString("latin1", 0, 80))?.[1];
   return lineKinds.find((kind) => kind === word) ?? "write";
 }
@@ -292,29 +295,44 @@ export function codeOfLeaving(process: Process): number {
 const never = () => new Promise<never>(() => {});
 
 function diskOf(disk: SimulatedDisk, writer: () => Process, call: Process["call"]): Disk {
+  /** A call that may fail. */
+  const attempt = <Result>(kind: CallKind, what: DiskCall, paths: string[], effect: () => Result) =>
+    call(kind, () => {
+      // Of what is there already nothing is made, and of what is not nothing is removed.
+      const isIdle = (what === "mkdir" || what === "remove") && disk.exists(paths[0] ?? "") === (what === "mkdir");
+      disk.check(isIdle ? "look" : what, paths, writer());
+      return effect();
+    });
   const open = async (path: string, flags: string): Promise<DiskFile> => {
-    const handle = await call(flags === "r" ? "read" : "write", () => disk.open(path, flags));
+    const handle = await call(flags === "r" ? "read" : "write", () => {
+      disk.check(flags.startsWith("r") || disk.exists(path) ? "open" : "create", [path], writer());
+      return disk.open(path, flags);
+    });
     return fileOf(handle, { disk, writer, call });
   };
   const real = {
     constants: disk.constants,
-    access: (path: string) => call("look", () => disk.access(path)),
-    link: (from: string, to: string) => call("name", () => disk.link(from, to, writer())),
-    lstat: (path: string) => call("look", () => disk.lstat(path)),
-    stat: (path: string) => call("look", () => disk.stat(path)),
-    mkdir: (path: string, options?: { recursive?: boolean }) => call("name", () => disk.mkdir(path, options)),
-    readdir: (path: string) => call("look", () => disk.readdir(path)),
-    realpath: (path: string) => call("look", () => disk.realpath(path)),
-    rename: (from: string, to: string) => call("name", () => disk.rename(from, to, writer())),
+    access: (path: string) => attempt("look", "look", [path], () => disk.access(path)),
+    link: (from: string, to: string) => attempt("name", "link", [to, from], () => disk.link(from, to, writer())),
+    lstat: (path: string) => attempt("look", "look", [path], () => disk.lstat(path)),
+    stat: (path: string) => attempt("look", "look", [path], () => disk.stat(path)),
+    mkdir: (path: string, options?: { recursive?: boolean }) =>
+      attempt("name", "mkdir", [path], () => disk.mkdir(path, options)),
+    readdir: (path: string) => attempt("look", "open", [path], () => disk.readdir(path)),
+    realpath: (path: string) => attempt("look", "look", [path], () => disk.realpath(path)),
+    rename: (from: string, to: string) => attempt("name", "rename", [to, from], () => disk.rename(from, to, writer())),
     rm: (path: string, options?: { recursive?: boolean; force?: boolean }) =>
-      call("name", () => disk.rm(path, options)),
-    rmdir: (path: string) => call("name", () => disk.rmdir(path)),
-    utimes: (path: string, _: Date, mtime: Date) => call("write", () => disk.utimes(path, _, mtime)),
+      attempt("name", "remove", [path], () => disk.rm(path, options)),
+    rmdir: (path: string) => attempt("name", "remove", [path], () => disk.rmdir(path)),
+    utimes: (path: string, _: Date, mtime: Date) =>
+      attempt("write", "touch", [path], () => disk.utimes(path, _, mtime)),
     open,
     writeSync(fd: number, bytes: Uint8Array, offset: number, length: number, position: number): number {
       const who = writer();
       if (who.endedAt !== undefined) throw new Error("a dead process writes");
-      return disk.writeTo(fd, Buffer.from(bytes.subarray(offset, offset + length)), position, who);
+      const part = Buffer.from(bytes.subarray(offset, offset + length));
+      const most = disk.check("write", [disk.pathOf(fd)], who, part);
+      return disk.writeTo(fd, part.subarray(0, most), position, who);
     },
   };
   return real as unknown as Disk;
@@ -323,11 +341,17 @@ function diskOf(disk: SimulatedDisk, writer: () => Process, call: Process["call"
 type Opened = { disk: SimulatedDisk; writer: () => Process; call: Process["call"] };
 
 function fileOf(handle: Handle, { disk, writer, call }: Opened): DiskFile {
+  const { path } = handle;
   const file = {
     fd: handle.fd,
-    stat: () => call("look", () => disk.fstat(handle)),
+    stat: () =>
+      call("look", () => {
+        disk.check("look", [path], writer());
+        return disk.fstat(handle);
+      }),
     read: (buffer: ArrayBufferView, offset: number, length: number, position: number | null) =>
       call("read", () => {
+        disk.check("read", [path], writer());
         const bytes = disk.read(handle, length, position ?? handle.at);
         if (position === null) handle.at += bytes.length;
         new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength).set(bytes, offset);
@@ -335,13 +359,29 @@ function fileOf(handle: Handle, { disk, writer, call }: Opened): DiskFile {
       }),
     write: (bytes: Uint8Array, offset = 0, length = bytes.length - offset, position: number | null = null) => {
       const part = Buffer.from(bytes.buffer, bytes.byteOffset + offset, length);
-      const write = () => ({ buffer: bytes, bytesWritten: disk.write(handle, part, position, writer()) });
+      const write = () => {
+        const most = disk.check("write", [path], writer(), part);
+        return { buffer: bytes, bytesWritten: disk.write(handle, part.subarray(0, most), position, writer()) };
+      };
       return call(kindOfWrite(part), write);
     },
-    truncate: (length = 0) => call("write", () => disk.truncate(handle, length, writer())),
-    sync: () => call("sync", () => disk.sync(handle)),
-    datasync: () => call("sync", () => disk.sync(handle)),
-    close: () => call("look", () => disk.close(handle)),
+    truncate: (length = 0) =>
+      call("write", () => {
+        disk.check("truncate", [path], writer());
+        disk.truncate(handle, length, writer());
+      }),
+    sync: () => call("sync", sync),
+    datasync: () => call("sync", sync),
+    close: () =>
+      call("look", () => {
+        // As the system does it: the file is closed, also where that tells of an earlier write that has failed.
+        disk.close(handle);
+        if (!handle.isForReading) disk.check("close", [path], writer());
+      }),
+  };
+  const sync = () => {
+    disk.check("sync", [path], writer());
+    disk.sync(handle);
   };
   return file as unknown as DiskFile;
 }

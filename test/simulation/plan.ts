@@ -1,5 +1,6 @@
 import { createRandom, type Random } from "../faults/random.ts";
 import { type CancelName, cancelBehaviours, type StartName, startBehaviours, statusBehaviours } from "./answers.ts";
+import { diskFailureNames, diskPartNames } from "./disk.ts";
 import { editNames, videoEditNames } from "./edits.ts";
 import { callKinds, type Mishap } from "./machine.ts";
 import { mediaBehaviours } from "./media.ts";
@@ -114,7 +115,9 @@ function faultsOf(random: Random, kind: string) {
     start: someOf(random, startNames),
     status: someOf(random, Object.keys(statusBehaviours)),
     media: someOf(random, mediaNames),
-    mishap: someOf(random, ["killed", "frozen", "Ctrl-C", "edit"] as const),
+    mishap: someOf(random, ["killed", "frozen", "Ctrl-C", "edit", "disk"] as const),
+    diskFailure: someOf(random, diskFailureNames),
+    diskPart: someOf(random, diskPartNames),
     line: someOf(random, momentous),
     call: someOf(random, callKinds),
   };
@@ -143,7 +146,11 @@ type CommandAct = Act & { what: "command" };
 const pairs: readonly ((first: CommandAct, random: Random, computers: number) => Act[])[] = [
   // A download that breaks off, and goes on with the rest of another version.
   (first, random) => {
-    const second = random.pick(["is another version from now on", "brings the rest of another version"]);
+    const second = random.pick([
+      "is another version from now on",
+      "is another version from now on, whose parts have no ETag",
+      "brings the rest of another version",
+    ]);
     const media = [random.pick(["is cut half-way", "stalls half-way"]), second];
     return [{ ...first, mishaps: [], starts: [{ ...fineStart, media }] }];
   },
@@ -163,6 +170,42 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
     const reboot: Act = { what: "reboot", computer: first.computer, gapMs: 0, waits: true };
     const next = { ...first, name: `${first.name}'`, waits: true, mishaps: [] };
     return [{ ...first, mishaps: [killed] }, reboot, next];
+  },
+  // A disk that fails while a line is written, and the same again.
+  (first, random) => {
+    const on = random.pick(["intent", "accepted", "downloaded", "saved"] as const);
+    const does = random.pick(["is full (ENOSPC)", "has errors (EIO)", "writes half"]);
+    const fault = { does, where: random.pick(["everywhere", "in the home folder", "at the journal"]) };
+    const [isAfter, ms] = [random.next() < 0.3, random.pick([0, 15_000, 63_000])];
+    const fails: Mishap = { on, nth: 1, isAfter, what: "disk", fault, ms };
+    return [
+      { ...first, mishaps: [fails] },
+      { ...first, name: `${first.name}'`, waits: random.next() < 0.7 },
+    ];
+  },
+  // A lock or a lease that cannot be removed, and the same again.
+  (first, random) => {
+    const does = random.pick(["removes nothing (EPERM)", "removes nothing (EBUSY)"]);
+    const fault = { does, where: "at locks and leases" };
+    const [nth, ms] = [random.between(1, 40), random.pick([0, 500, 63_000])];
+    const fails: Mishap = { on: "any", nth, isAfter: false, what: "disk", fault, ms };
+    const next = { ...first, name: `${first.name}'`, waits: random.next() < 0.5, mishaps: [] };
+    return [{ ...first, mishaps: [fails] }, next];
+  },
+  // A video whose partial file is on another device than its name.
+  (first, random) => {
+    const fault = { does: "is several devices (EXDEV)", where: random.pick(["in the work folder", "everywhere"]) };
+    const fails: Mishap = { on: "downloaded", nth: 1, isAfter: true, what: "disk", fault, ms: 0 };
+    const more: Mishap = { ...fails, fault: { does: "gives no permission (EACCES)", where: "at partial files" } };
+    const next = { ...first, name: `${first.name}'`, waits: true, mishaps: [] };
+    return [{ ...first, mishaps: random.next() < 0.5 ? [fails, fails] : [more, fails], starts: [fineStart] }, next];
+  },
+  // Results that a newer version has written, and a machine that knows the rows from them alone.
+  (first, _, computers) => {
+    if (first.command.type !== "batch") return [first];
+    const edit: Act = { what: "edit", how: "a newer version rewrites the results files", gapMs: 0, waits: true };
+    const elsewhere = { computer: (first.computer + 1) % computers, waits: true, mishaps: [] };
+    return [{ ...first, mishaps: [], starts: [fineStart] }, edit, { ...first, name: `${first.name}'`, ...elsewhere }];
   },
   // A generation, and the replay of its answer to the start of another.
   (first) => {
@@ -350,15 +393,23 @@ function mishapsOf(random: Random, faults: Faults): Mishap[] {
   return Array.from({ length: random.next() < 0.75 ? 1 : 2 }, () => {
     const isAtLine = random.next() < 0.5;
     const on = isAtLine ? faults.line() : faults.call();
+    const what = faults.mishap();
+    const [nth, isAfter] = [random.between(1, mostCalls[on]), random.next() < 0.5];
+    if (what === "disk") return { on, nth, isAfter, what, ...diskFaultOf(random, faults) };
     return {
       on,
-      nth: random.between(1, mostCalls[on]),
-      isAfter: random.next() < 0.5,
-      what: faults.mishap(),
+      nth,
+      isAfter,
+      what,
       edit: faults.videoEdit(),
       ms: random.pick(isAtLine ? [63_000, 95_000, 200_000, 400_000] : [0, 10, 500, 15_000, 63_000, 95_000, 400_000]),
     };
   });
+}
+
+function diskFaultOf(random: Random, faults: Faults): Pick<Mishap, "fault" | "ms"> {
+  const fault = { does: faults.diskFailure(), where: faults.diskPart() };
+  return { fault, ms: random.pick([0, 0, 0, 500, 15_000, 63_000, 400_000]) };
 }
 
 /** Between these and the next call most can go wrong. */

@@ -29,6 +29,11 @@ export const probeNames = [
   "an attempt goes on after half a day",
   "a command runs out of time",
   "a command is interrupted",
+  "the disk is full while an intent is written",
+  "the disk is full while an id is written",
+  "half of a journal's line is written",
+  "a lock or a lease cannot be removed",
+  "a rename crosses devices",
 ] as const;
 
 export type Probe = (typeof probeNames)[number];

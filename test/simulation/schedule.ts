@@ -17,12 +17,13 @@ export type Schedule = {
 };
 
 /**
- * The one place that decides what happens next: the least time, then the least order. A binary heap, since a story has thousands of steps.
+ * The one place that decides what happens next: the least time, then the least order. A binary heap, since a story has thousands of steps. While
+ * `isBusy` says so, something goes on that takes no time, and the next step waits.
  *
  * Not the scheduler of fast-check, which is quick enough (11 microseconds a step): its tasks have no time, so that any of them may come next, the
  * end of a wait of a minute before that of a read. Half of the rules are about how long something took.
  */
-export function createSchedule(): Schedule {
+export function createSchedule({ isBusy = () => false }: { isBusy?(): boolean } = {}): Schedule {
   const heap: Step[] = [];
   const cancelled = new Set<Step>();
   let now = 0;
@@ -88,9 +89,10 @@ export function createSchedule(): Schedule {
           } catch (error) {
             return reject(error);
           }
-          // Node runs everything that waits for nothing else before the next immediate.
-          setImmediate(takeOne);
+          goOn();
         };
+        // Node runs everything that waits for nothing else before the next immediate.
+        const goOn = () => void setImmediate(() => (isBusy() ? goOn() : takeOne()));
         setImmediate(takeOne);
       }),
   };

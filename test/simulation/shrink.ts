@@ -1,7 +1,7 @@
 import type { Act, Plan } from "./plan.ts";
 
 /** The plan with one thing less in it, or something plainer: each way that there is. */
-function* simpler(plan: Plan): Generator<Plan> {
+export function* simpler(plan: Plan): Generator<Plan> {
   for (const index of plan.acts.keys()) yield { ...plan, acts: plan.acts.toSpliced(index, 1) };
   if (plan.troubles.length > 0) yield { ...plan, troubles: [] };
   for (const [index, act] of plan.acts.entries())
@@ -43,12 +43,16 @@ function* simplerActs(act: Act): Generator<Act> {
   if (command.type === "generate" && command.overwrite) yield { ...act, command: { ...command, overwrite: false } };
 }
 
-/** The plainest plan that still breaks the same rule. `breaks` plays one. */
-export async function shrink(plan: Plan, breaks: (plan: Plan) => Promise<boolean>): Promise<Plan> {
+/** The plainest plan that still breaks the same rule. `simplerOf` gives what is one step plainer, and `breaks` plays one. */
+export async function shrink<Each>(
+  plan: Each,
+  simplerOf: (plan: Each) => Iterable<Each>,
+  breaks: (plan: Each) => Promise<boolean>,
+): Promise<Each> {
   let least = plan;
   for (let isSimpler = true; isSimpler; ) {
     isSimpler = false;
-    for (const each of simpler(least)) {
+    for (const each of simplerOf(least)) {
       if (!(await breaks(each))) continue;
       least = each;
       isSimpler = true;

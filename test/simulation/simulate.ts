@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import process from "node:process";
 import { parseArgs } from "node:util";
-import { explain, search } from "./search.ts";
+import { explain, type KindName, search } from "./search.ts";
 
 // `npm run simulate`. A seed with a slash is one story, any other is where a search begins.
 const { values } = parseArgs({
@@ -12,6 +12,8 @@ const { values } = parseArgs({
     /** Goes on after a rule was broken, and counts. */
     all: { type: "boolean", default: false },
     only: { type: "string" },
+    /** The stories of the client, those of the service that pays an engine, or both, the latter a third of the time. */
+    kind: { type: "string", default: "both" },
     /** Fails when a rare state was never reached: for runs that are long enough. */
     probes: { type: "boolean", default: false },
   },
@@ -20,13 +22,21 @@ const { values } = parseArgs({
 const print = (text: string) => void process.stdout.write(`${text}\n`);
 
 async function run(): Promise<void> {
-  const { seed = randomBytes(4).toString("hex"), minutes, stories, all, only, probes } = values;
+  const { seed = randomBytes(4).toString("hex"), minutes, kind } = values;
   if (seed.includes("/")) return print(await explain(seed));
   print(`seed ${seed}`);
+  const ms = Number(minutes) * 60_000;
+  if (kind === "client" || kind === "engine") return searchKind(kind, seed, ms);
+  await searchKind("client", seed, (ms * 2) / 3);
+  await searchKind("engine", seed, ms / 3);
+}
+
+async function searchKind(kind: KindName, seed: string, ms: number): Promise<void> {
+  const { stories, all, only, probes } = values;
   const most = stories === undefined ? undefined : Number(stories);
-  const found = await search(seed, { ms: Number(minutes) * 60_000, stories: most, isThorough: all, only });
+  const found = await search(seed, { ms, kind, stories: most, isThorough: all, only });
   const perSecond = Math.round(found.stories / found.seconds);
-  print(`${found.stories} stories in ${Math.round(found.seconds)} s of one core, ${perSecond} a second`);
+  print(`${kind}: ${found.stories} stories in ${Math.round(found.seconds)} s of one core, ${perSecond} a second`);
   for (const [probe, count] of [...found.probes].sort(([, a], [, b]) => b - a))
     print(`${String(count).padStart(7)} x ${probe}`);
   if (probes && [...found.probes.values()].includes(0)) {
@@ -42,7 +52,7 @@ async function run(): Promise<void> {
   }
   const kinds = new Map<string, string[]>();
   for (const { seed, broken } of found.findings) {
-    const kind = `rule ${broken.rule}: ${broken.message.replace(/[0-9a-f-]{36}/g, "...").replace(/\b[A-Z]\d?\b/g, "X")}`;
+    const kind = `rule ${broken.rule}: ${broken.message.replace(/[0-9a-f-]{36}/g, "...").replace(/\b[A-Z]\d?(-\d+)?\b|\b(g|job-)\d+\b/g, "X")}`;
     kinds.set(kind, [...(kinds.get(kind) ?? []), seed]);
   }
   for (const [kind, seeds] of [...kinds].sort(([, a], [, b]) => b.length - a.length))

@@ -1,14 +1,14 @@
 import { dirname } from "node:path";
 import type { Earlier } from "../../src/client/ledger/policy.ts";
 import { createRandom } from "../faults/random.ts";
-import { createDisk } from "./disk.ts";
+import { type Change, createDisk } from "./disk.ts";
 import { edit, videoEditNames } from "./edits.ts";
 import type { KnownDefect } from "./known.ts";
-import { type Computer, createProcess } from "./machine.ts";
+import { type CallKind, type Computer, createProcess, kindOfWrite } from "./machine.ts";
 import { type Command, leaveAtOnce, type Run, type, work } from "./people.ts";
 import type { Act, Plan } from "./plan.ts";
 import type { Probe } from "./probes.ts";
-import { Broken, createRules } from "./rules.ts";
+import { Broken, createRules, type Exception } from "./rules.ts";
 import { createSchedule } from "./schedule.ts";
 import { createService, keys } from "./service.ts";
 import { idOfVideo } from "./video.ts";
@@ -18,6 +18,8 @@ import { clockWords, commandWords, lineWords, mishapWords, saidWords, short, whe
 export type Played = {
   /** What was broken, if so. */
   broken: { rule: number; message: string } | undefined;
+  /** What the client is known to do wrong, and did. */
+  exceptions: ReadonlySet<Exception>;
   /** What happened, a line each, for people; empty unless it was asked for. */
   lines: string[];
   steps: number;
@@ -80,6 +82,7 @@ async function playOnce(plan: Plan, { tells = false, strict }: PlayOptions): Pro
     }),
   );
   const probes = new Set<Probe>();
+  const exceptions = new Set<Exception>();
   const reach = (probe: Probe) => void probes.add(probe);
   const tolerates = (defect: KnownDefect) => defect !== strict;
   const rules = createRules({ now: schedule.now, contentOf: disk.content, files: disk.files, reach, tolerates });
@@ -89,6 +92,7 @@ async function playOnce(plan: Plan, { tells = false, strict }: PlayOptions): Pro
       if (!broken) work();
     } catch (error) {
       if (!(error instanceof Broken)) throw error;
+      if (error.exception) return void exceptions.add(error.exception);
       broken = { rule: error.rule, message: error.message };
       tell(() => `BROKEN: ${error.message}`);
     }
@@ -121,6 +125,13 @@ async function playOnce(plan: Plan, { tells = false, strict }: PlayOptions): Pro
 
   disk.watch((change, writer) => {
     const run = runs.find(({ process }) => process.name === writer.name);
+    if (change.kind === "failed") {
+      tell(() => `${writer.name} gets ${change.code} as it is to ${change.call} ${change.path}`);
+      const probe = probeOfFailure(change, kindOfWrite(change.bytes));
+      if (probe) reach(probe);
+      if (run && probe === "a lock or a lease cannot be removed") rules.onUnremoved(run.process);
+      return;
+    }
     if (change.kind === "name") {
       if (/\.lock\/[^/]+$/.test(change.path)) reach("a stale lock is taken over");
       if (/\.leases\/[^/]+\/[^/]+$/.test(change.path)) reach("a stale lease is taken over");
@@ -213,6 +224,7 @@ async function playOnce(plan: Plan, { tells = false, strict }: PlayOptions): Pro
     // The faults are over: everybody has to end.
     await allEnd();
     service.heal();
+    disk.heal();
     for (const computer of computers) computer.aheadMs = 0;
     await wait(400_000);
     for (const computer of new Map(journals.map((path, index) => [path, index])).values())
@@ -256,7 +268,16 @@ async function playOnce(plan: Plan, { tells = false, strict }: PlayOptions): Pro
     broken = { rule: 5, message: `${waiting.join(", ")} never ends` };
   }
   for (const { process } of runs) process.end(true);
-  return { broken, lines, steps: schedule.taken(), probes };
+  return { broken, exceptions, lines, steps: schedule.taken(), probes };
+}
+
+/** The rare state that a failure of the disk is; `kind` is that of the line that was to be written. */
+function probeOfFailure({ code, call, path }: Change & { kind: "failed" }, kind: CallKind): Probe | undefined {
+  if (code === "ENOSPC" && kind === "intent") return "the disk is full while an intent is written";
+  if (code === "ENOSPC" && kind === "accepted") return "the disk is full while an id is written";
+  if (code === "short" && /journal\.jsonl$/.test(path)) return "half of a journal's line is written";
+  if (call === "remove" && /\.(lock|leases)\//.test(path)) return "a lock or a lease cannot be removed";
+  return code === "EXDEV" && call === "rename" ? "a rename crosses devices" : undefined;
 }
 
 function earlierOf(command: Command): Earlier {

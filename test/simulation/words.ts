@@ -93,9 +93,15 @@ export function whereWords({ computer, namespace, key }: Act & { what: "command"
 }
 
 /** `last` is what was seen of the process before. */
-export function mishapWords(name: string, { what, on, nth, isAfter, ms }: Mishap, last: string | undefined): string {
+export function mishapWords(
+  name: string,
+  { what, on, nth, isAfter, ms, fault }: Mishap,
+  last: string | undefined,
+): string {
   const call = `${isAfter ? "after" : "before"} ${callNames[on]} no. ${nth}`;
   const when = last === undefined ? `, ${call}` : ` after it ${last} (${call})`;
+  if (what === "disk")
+    return `the disk ${fault?.does} ${fault?.where}, ${ms === 0 ? `once for ${name}` : `for ${ms / 1000} s`}${when}`;
   if (what === "edit") return `meanwhile, as ${name}${last === undefined ? " begins" : ` ${last}`} (${call}):`;
   if (what === "frozen") return `${name} is frozen for ${ms / 1000} s${when}`;
   return what === "killed" ? `${name} is killed${when}` : `${name} gets a Ctrl-C${when}`;

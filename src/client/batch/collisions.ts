@@ -1,11 +1,12 @@
 import { basename, dirname, resolve } from "node:path";
-import { systemCode } from "../../errors.ts";
+import { systemCode, VidgenError } from "../../errors.ts";
 import type { Disk, Io } from "../../io.ts";
 import type { Client } from "../client.ts";
 import { fillWords } from "../naming.ts";
 import { findOutputPath, isFolder } from "../output-path.ts";
 import { kindOf } from "../target.ts";
 import { type PlannedRow, throwFaults } from "./plan.ts";
+import { readError } from "./results.ts";
 
 type CheckDependencies = { client: Pick<Client, "findSaved">; io: Pick<Io, "date" | "disk"> };
 
@@ -20,20 +21,24 @@ export async function checkOutputs(
   const checked: PlannedRow[] = [];
   const today = io.date().toISOString().slice(0, 10);
   const isListed = createListing(io.disk);
-  for (const row of rows) {
+  const checkRow = async (row: PlannedRow) => {
     const { state, outputPath } = row;
     const file =
       outputPath === undefined ? undefined : await findOutput(outputPath, row, { today, isListed, disk: io.disk });
     const isWritten = state.kind === "new" || state.kind === "running";
     if (!isWritten || file === undefined || (await kindOf(file, io.disk)) === "none") {
       checked.push(row);
-      continue;
+      return;
     }
     const id = state.kind === "running" ? state.attempt.id : undefined;
     const saved = id === undefined || outputPath === undefined ? undefined : await client.findSaved(id, outputPath);
     if (id !== undefined && saved !== undefined) checked.push({ ...row, state: { kind: "done", id, file: saved } });
     else faults.push(`line ${row.line}: ${file} already exists; --overwrite replaces it`);
-  }
+  };
+  for (const row of rows)
+    await checkRow(row).catch((error) => {
+      throw error instanceof VidgenError ? error : readError(row.outputPath ?? "", error);
+    });
   throwFaults(faults);
   return checked;
 }

@@ -1,6 +1,6 @@
-import { usage } from "../../errors.ts";
+import { systemCode, usage } from "../../errors.ts";
 import { acquireLease, type Lease, type LeaseIo, readHolder } from "../../lease.ts";
-import { lockOf, readResults, resultsError } from "./results.ts";
+import { lockOf, readError, readResults, resultsError } from "./results.ts";
 import { areDisjoint } from "./rows-file.ts";
 
 type HoldOptions = { io: LeaseIo; onNote(text: string): void };
@@ -10,7 +10,14 @@ export async function holdResults(path: string, { io, onNote }: HoldOptions): Pr
   const acquired = await acquireLease(lockOf(path), io, { onNote }).catch((cause) => {
     throw resultsError(path, cause);
   });
-  if (acquired.kind === "acquired") return acquired.lease;
+  if (acquired.kind === "acquired") {
+    const { lease } = acquired;
+    const confirm = () =>
+      lease.confirm().catch((error) => {
+        throw systemCode(error) === undefined ? error : resultsError(lockOf(path), error);
+      });
+    return { ...lease, confirm };
+  }
   throw usage(
     `Process ${acquired.holder.pid} is already running this batch: it holds ${lockOf(path)}. Nothing was sent.`,
     "`vidgen batch status` with the results file shows its progress.",
@@ -23,7 +30,10 @@ export async function holdResults(path: string, { io, onNote }: HoldOptions): Pr
  */
 export async function checkAlone(paths: Iterable<string>, shard: string | null, how: HoldOptions): Promise<void> {
   for (const path of paths) {
-    if ((await readHolder(lockOf(path), how.io)) === undefined) continue;
+    const holder = await readHolder(lockOf(path), how.io).catch((cause) => {
+      throw readError(lockOf(path), cause);
+    });
+    if (holder === undefined) continue;
     const { source } = await readResults(path, how.io.disk);
     if (source && areDisjoint(source.shard, shard)) continue;
     // This waits until it is sure, and finds a lease that is stale.

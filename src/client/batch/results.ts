@@ -122,6 +122,11 @@ export function openResults(path: string, source: ResultsSource, io: ResultsIo):
   };
 }
 
+/** The error for a file or folder that another start depends on: a row that it tells of could be paid for twice. */
+export function readError(path: string, cause: unknown): VidgenError {
+  return new VidgenError("output", `Cannot read ${path}: ${systemReason(cause)}.`, { cause });
+}
+
 /** The error for a results file that cannot be written. */
 export function resultsError(path: string, cause: unknown): VidgenError {
   return new VidgenError("output", `Cannot write ${path}: ${systemReason(cause)}.`, { cause });
@@ -170,7 +175,7 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
     if (error instanceof VidgenError) throw error;
     const isMissing = systemCode(error) === "ENOENT";
     if (mustExist && isMissing) throw usage(`There is no results file ${path}.`);
-    if (!isMissing) throw new VidgenError("output", `Cannot read ${path}: ${systemReason(error)}.`, { cause: error });
+    if (!isMissing) throw readError(path, error);
   } finally {
     await file?.close();
   }

@@ -1,8 +1,9 @@
 import { basename, dirname, join, resolve } from "node:path";
+import { systemCode } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
 import type { Entry } from "../history.ts";
 import { type FileIdentity, findRealPath, identify, isSameFile } from "../identity.ts";
-import { readRowsFile } from "./results.ts";
+import { readError, readRowsFile } from "./results.ts";
 
 /** The file that a batch has its rows from. */
 export type RowsFile = {
@@ -11,12 +12,20 @@ export type RowsFile = {
   typed: string;
 };
 
-/** `undefined` for rows of stdin ("-"), for those of a program (""), and for a file that is gone. */
+/** `undefined` for rows of stdin ("-"), for those of a program (""), and for a file that is gone. Throws `output` when it cannot be read. */
 export async function findRowsFile(file: string, disk: Disk): Promise<RowsFile | undefined> {
   if (file === "" || file === "-") return undefined;
   const typed = join(await findRealPath(dirname(resolve(file)), disk), basename(file));
-  const identity = await identify(typed, disk).catch(() => undefined);
+  const identity = await identify(typed, disk).catch(unlessMissing(typed, undefined));
   return identity && { identity, typed };
+}
+
+/** What a failure to read a file or a folder stands for: `missing` where there is none. Throws `output` for any other. */
+function unlessMissing<Missing>(path: string, missing: Missing): (error: unknown) => Missing {
+  return (error) => {
+    if (["ENOENT", "ENOTDIR"].includes(systemCode(error) ?? "")) return missing;
+    throw readError(path, error);
+  };
 }
 
 /**
@@ -36,6 +45,8 @@ export async function findResultsOf(path: string, entries: readonly Entry[], dis
  * - those that lie beside it and are named after it, as without `--results`;
  * - any other `.jsonl` file beside it, or beside this results file, whose first run was about it, whatever its name was then;
  * - those that the journal has attempts of its rows for, also where they are gone.
+ *
+ * Throws `output` for a folder that cannot be read: rows that its files tell of could be paid for twice.
  */
 export async function findOtherResults(
   path: string,
@@ -48,7 +59,7 @@ export async function findOtherResults(
   for (const { batch, rows_file } of entries)
     if (batch !== undefined && (isNamedAfter(batch, rowsFile) || isSameFile(rows_file, identity))) found.add(batch);
   for (const folder of new Set([path, identity.path, typed].map(dirname)))
-    for (const name of await disk.readdir(folder).catch(() => [])) {
+    for (const name of await disk.readdir(folder).catch(unlessMissing<string[]>(folder, []))) {
       const file = join(folder, name);
       if (!name.endsWith(".jsonl") || file === typed || file === identity.path) continue;
       if (isNamedAfter(file, rowsFile) || isSameFile(await readRowsFile(file, disk), identity))

@@ -10,7 +10,7 @@ import type { WorkOptions } from "../../../src/client/batch/work.ts";
 import { createServiceClient } from "../../../src/client/client.ts";
 import type { GenerationEvent } from "../../../src/client/events.ts";
 import { openJournal } from "../../../src/client/journal.ts";
-import { type FetchInit, systemMachine } from "../../../src/io.ts";
+import { type Disk, type FetchInit, systemMachine } from "../../../src/io.ts";
 import { createVirtualClock } from "../../clock.ts";
 import { tinyMp4 } from "../../mp4.ts";
 
@@ -96,7 +96,7 @@ export function createService(options: ServiceOptions = {}) {
 export type Service = ReturnType<typeof createService>;
 
 type Options = Partial<
-  BatchOptions & RunOptions & Omit<WorkOptions, "overwrite"> & { baseUrl: string; apiKey: string }
+  BatchOptions & RunOptions & Omit<WorkOptions, "overwrite"> & { baseUrl: string; apiKey: string; disk: Disk }
 >;
 
 export type Ran = { batch: Batch; end: RunEnd; events: GenerationEvent[]; statuses: Record<string, string> };
@@ -161,6 +161,7 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
       const io = {
         ...systemMachine,
         ...clock,
+        disk: options.disk ?? systemMachine.disk,
         date: () => clock.date(),
         processes,
         unsettled: new Set<string>(),

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { iterateBatch } from "../../../src/client/batch/iterate.ts";
+import { systemMachine } from "../../../src/io.ts";
 import { createMachine, createService } from "./machine.ts";
 
 test("a listener that throws stops the starts, and what was started is saved", async () => {
@@ -77,6 +78,54 @@ test.each([
     expect(existsSync(`${results}.lock`)).toBe(false);
   },
 );
+
+const failing = () => Promise.reject(Object.assign(new Error("too many open files"), { code: "EMFILE" }));
+const { disk: real } = systemMachine;
+const failExceptLocks = ((path: string) =>
+  path.includes(".lock") ? real.readdir(path) : failing()) as typeof real.readdir;
+const failAtRows = ((path: string) => (path.endsWith(".csv") ? failing() : real.stat(path))) as typeof real.stat;
+
+test.each([
+  ["the folder of the rows cannot be listed", { ...real, readdir: failExceptLocks }],
+  ["the rows file cannot be looked at", { ...real, stat: failAtRows }],
+])("nothing is sent when %s: another shard may have paid for a row", async (_, disk) => {
+  const service = createService();
+  const machine = createMachine(service);
+  await machine.run(machine.rows("a"), { results: join(machine.folder, "shots.csv.1-of-2.results.jsonl") });
+  machine.rewriteJournal([]);
+  await expect(machine.run(machine.rows("a"), { disk, overwrite: true })).rejects.toMatchObject({ code: "output" });
+  expect(service.starts).toBe(1);
+});
+
+test("a place that cannot be looked at is named, and is no bug", async () => {
+  const machine = createMachine(createService());
+  const [shot] = machine.rows("a");
+  if (shot?.outputPath === undefined) throw new Error("no row");
+  writeFileSync(shot.outputPath, "");
+  const stat = ((path: string) => (path === shot.outputPath ? failing() : real.stat(path))) as typeof real.stat;
+  const message = `Cannot read ${shot.outputPath}: too many open files.`;
+  await expect(machine.open([shot], { disk: { ...real, stat } })).rejects.toMatchObject({ code: "output", message });
+});
+
+test("a lock that can no longer be refreshed stops the run before the start, and is no bug", async () => {
+  const service = createService();
+  const machine = createMachine(service);
+  const utimes: typeof real.utimes = (path, ...times) =>
+    String(path).includes("results.jsonl.lock/") ? failing() : real.utimes(path, ...times);
+  const { end } = await machine.run(machine.rows("a"), { disk: { ...real, utimes } });
+  const message = `Cannot write ${machine.results}.lock: too many open files.`;
+  expect(end.stopped).toMatchObject({ code: "output", message });
+  expect(service.starts).toBe(0);
+});
+
+test("a lock beside another shard's results that cannot be read is named, and is no bug", async () => {
+  const machine = createMachine(createService());
+  const other = join(machine.folder, "shots.csv.1-of-2.results.jsonl");
+  await machine.run(machine.rows("a"), { results: other });
+  writeFileSync(`${other}.lock`, "");
+  const message = `Cannot read ${other}.lock: part of the path is not a folder.`;
+  await expect(machine.open(machine.rows("a"))).rejects.toMatchObject({ code: "output", message });
+});
 
 test("a lost lease stops the run: another process goes on with it", async () => {
   const service = createService();

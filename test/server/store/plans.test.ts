@@ -37,7 +37,7 @@ test("SQLite reads what waits by the indexes of what has not ended", async () =>
       return database.get(sql, ...values);
     },
   };
-  const claims = createClaims(watched);
+  const claims = createClaims(watched, { assertFresh() {} });
   claims.waiting({ except: [] });
   claims.find({ kind: "begun", engines: [] }, { except: [], limit: 1 });
   claims.find(wanted, { except: [], limit: 1 });

@@ -1,3 +1,4 @@
+import type { Lease } from "../../../lease.ts";
 import type { Among, Claim, Waiting, Wanted } from "../store.ts";
 import type { Database, Row, Value } from "./database.ts";
 import { where } from "./where.ts";
@@ -6,10 +7,21 @@ type Condition = [sql: string, value: Value | undefined];
 type New = Extract<Wanted, { kind: "new" }>;
 
 /** What is to be made. The process that has the file makes all of it, so nothing is written when it claims something. */
-export function createClaims(database: Database) {
+export function createClaims(database: Database, { assertFresh: confirm }: Pick<Lease, "assertFresh">) {
+  const readClaim = ({ number, id, account, is_fetched, is_submitting, ...needs }: Row): Claim => ({
+    ...readNeeds(needs),
+    number: Number(number),
+    id: String(id),
+    account: String(account),
+    isFetched: is_fetched === 1,
+    isSubmitting: is_submitting === 1,
+    // No other process has the file, unless this one was suspended: then the whole service stops.
+    lost: new AbortController().signal,
+    confirm,
+  });
   return {
     find(wanted: Wanted, { limit, ...among }: Among & { limit: number }): Claim[] {
-      if (wanted.kind === "new") return findNew(database, wanted, { ...among, limit });
+      if (wanted.kind === "new") return findNew(database, wanted, { ...among, limit }).map(readClaim);
       const { condition, values } = where([...conditionsOf(wanted), ...conditionsAmong(among)]);
       const rows = database.all(
         `SELECT number, id, account, model, images, is_real, engine, is_fetched, is_submitting
@@ -41,7 +53,7 @@ export function createClaims(database: Database) {
 const isWaiting = "status = 'processing' AND engine IS NULL AND NOT is_submitting";
 
 /** By the index `waiting`, of each account only what may be claimed is read, however many generations wait. */
-function findNew(database: Database, wanted: New, { limit, ...among }: Among & { limit: number }): Claim[] {
+function findNew(database: Database, wanted: New, { limit, ...among }: Among & { limit: number }): Row[] {
   const { condition, values } = where([
     ["is_fetched = ?", Number(wanted.isFetched)],
     ["images <= ?", wanted.maxImages],
@@ -51,7 +63,7 @@ function findNew(database: Database, wanted: New, { limit, ...among }: Among & {
   const isFetched = Number(wanted.isFetched);
   const next = `SELECT min(account) FROM generations WHERE ${isWaiting} AND is_fetched = ?`;
   const before = wanted.before && [wanted.before.turn, wanted.before.number];
-  const rows = database.all(
+  return database.all(
     `WITH RECURSIVE
        queues (model, account) AS (
          SELECT value, (${next} AND model = value) FROM json_each(?)
@@ -73,7 +85,6 @@ function findNew(database: Database, wanted: New, { limit, ...among }: Among & {
     ...[isFetched, JSON.stringify(wanted.models), isFetched, JSON.stringify(wanted.turns)],
     ...[...values, limit, ...(before ?? []), limit],
   );
-  return rows.map(readClaim);
 }
 
 function conditionsOf(wanted: Exclude<Wanted, New>): Condition[] {
@@ -106,19 +117,5 @@ function readNeeds({ model, images, is_real, engine }: Row): Pick<Waiting, "mode
     images: Number(images),
     isReal: is_real === 1,
     engine: engine === null ? null : String(engine),
-  };
-}
-
-function readClaim({ number, id, account, is_fetched, is_submitting, ...needs }: Row): Claim {
-  return {
-    ...readNeeds(needs),
-    number: Number(number),
-    id: String(id),
-    account: String(account),
-    isFetched: is_fetched === 1,
-    isSubmitting: is_submitting === 1,
-    // No other process has the file.
-    lost: new AbortController().signal,
-    confirm() {},
   };
 }

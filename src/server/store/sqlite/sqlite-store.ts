@@ -1,5 +1,6 @@
 import { fstatSync, openSync, rmSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
+import type { Lease } from "../../../lease.ts";
 import type { OnTrouble } from "../../trouble.ts";
 import { type Change, endChanges } from "../change.ts";
 import type { Cancellation, Store } from "../store.ts";
@@ -11,17 +12,29 @@ import { createGenerations } from "./generations.ts";
 import { createLedger } from "./ledger.ts";
 import { checkDatabase, migrate, touch } from "./migrations.ts";
 
+export type StoreOptions = {
+  /** Hears of a disk that cannot be written. */
+  onTrouble?: OnTrouble;
+  /** That of the file's folder. */
+  lease?: Pick<Lease, "confirm" | "assertFresh">;
+};
+
+/** Of a database that no other process can have. */
+const ownLease: Pick<Lease, "confirm" | "assertFresh"> = { confirm: async () => {}, assertFresh() {} };
+
 /**
- * Opens the state in a SQLite file, or an empty one in memory. The caller must hold the lock of the file's folder: the file itself is not
- * locked. `onTrouble` hears of a disk that cannot be written. Rejects, and leaves the file unchanged, when it belongs to another program, was written by a newer version, or is damaged after a crash.
+ * Opens the state in a SQLite file, or an empty one in memory. The caller must hold the lease of the file's folder, because the file itself is
+ * not locked: the lease is confirmed before each write, since a process that was suspended may have lost the folder without knowing it. Rejects, and leaves the file unchanged, when it belongs to another program, was written by a newer version, or is damaged after a crash.
  */
-export async function openStore(file: string, onTrouble: OnTrouble = () => {}): Promise<Store> {
+export async function openStore(file: string, options: StoreOptions = {}): Promise<Store> {
+  const { onTrouble = () => {}, lease = ownLease } = options;
   const database = await openChecked(file);
-  const commits = createCommits(database, { check: await createFileCheck(file), onTrouble });
+  const checkFile = await createFileCheck(file);
+  const commits = createCommits(database, { check: () => lease.confirm().then(checkFile), onTrouble });
   const ledger = createLedger(database);
   const generations = createGenerations(database, ledger);
   const deliveries = createDeliveries(database);
-  const claims = createClaims(database);
+  const claims = createClaims(database, lease);
   const listeners = new Set<(change: Change) => void>();
   const publish = (...changes: Change[]) => {
     for (const change of changes) for (const listener of listeners) listener(change);
@@ -147,7 +160,12 @@ export async function openStore(file: string, onTrouble: OnTrouble = () => {}): 
     },
     async close() {
       await commits.close();
-      database.close();
+      // Closing writes to the file and deletes its log, which belong to the process that has taken over.
+      const isOurs = await lease.confirm().then(
+        () => true,
+        () => false,
+      );
+      if (isOurs) database.close();
     },
   };
 }

@@ -53,12 +53,38 @@ test.each(["cancelled", "deleted"])(
   },
 );
 
+test.each([500, 404])(
+  "a completed job that is answered with HTTP %i when it is looked at is not deleted",
+  async (status) => {
+    let isInTrouble = false;
+    const clock = createVirtualClock();
+    const fault = ({ route, request }: Call) =>
+      isInTrouble && route === "poll" && request.method === "GET" ? json(status, { detail: "boom" }) : undefined;
+    const fake = fakes["vllm-omni"]({ now: clock.now, completeAfterMs: 10 * minuteMs, fault });
+    const { engine, make } = await createTestEngine(ioFetch(fake), { kind: "vllm-omni", clock });
+    const making = make();
+    await clock.sleep(minuteMs);
+    const [id = ""] = fake.jobs.keys();
+    fake.complete(id);
+    isInTrouble = true;
+    const cancelled = await engine.cancel?.(id, never).catch((error: Error) => error.message);
+    isInTrouble = false;
+    expect([cancelled, fake.deleted]).toEqual([status === 404 ? false : "HTTP 500: boom", []]);
+    expect((await making).outcome).toBe("made");
+  },
+);
+
 test("a server that does not know the job has not stopped it", async () => {
   const { cancel } = await startJob("tensorrt-llm");
   expect(await cancel("another")).toBe(false);
 });
 
 test.each([
+  {
+    how: "is behind a proxy that answers with a page",
+    onDelete: () => new Response("<html>Sign in</html>"),
+    says: "HTTP 200",
+  },
   { how: "answers with an error", onDelete: () => json(500, { detail: "boom" }), says: "HTTP 500: boom" },
   {
     how: "is away",

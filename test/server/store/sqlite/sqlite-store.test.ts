@@ -33,7 +33,7 @@ import {
 } from "../records.ts";
 
 async function open(file = ":memory:", onTrouble?: OnTrouble): Promise<Store> {
-  const store = await openStore(file, onTrouble);
+  const store = await openStore(file, onTrouble && { onTrouble });
   onTestFinished(() => store.close().catch(() => {}));
   return store;
 }
@@ -455,6 +455,32 @@ async function writeUntilKilled(file: string, count: number): Promise<string[]> 
 
 const countRows = `SELECT (SELECT count(*) FROM generations) AS generations, (SELECT count(*) FROM idempotency_keys) AS keys,
   (SELECT count(*) FROM ledger WHERE reason = 'start') AS debits, (SELECT sum(amount) FROM ledger) AS sum`;
+
+test("a process that was suspended, and has lost its folder to another one, changes nothing in the file, nor when it closes", async () => {
+  const file = await newFile();
+  let isLost = false;
+  const assertFresh = () => {
+    if (isLost) throw new Error("another has taken over");
+  };
+  const suspended = await openStore(file, { lease: { confirm: async () => assertFresh(), assertFresh } });
+  await suspended.addAccount({ name: "local", keyHash: "hash", creditsOf: () => 1_000 });
+  const claimed = newGeneration();
+  await suspended.start(claimed, cost, undefined);
+  const wanted = { kind: "new", isFetched: false, turns: [], maxImages: 4, isSimulation: true } as const;
+  const [claim] = await suspended.claim({ ...wanted, models: [claimed.request.model] }, { except: [], limit: 1 });
+  claim?.confirm();
+  isLost = true;
+  expect(claim?.confirm).toThrow("another has taken over");
+  const next = await open(file);
+  const [kept, late] = [newGeneration(), newGeneration()];
+  await next.start(kept, cost, undefined);
+  await expect(suspended.start(late, cost, undefined)).rejects.toThrow("another has taken over");
+  await suspended.close();
+  // As it is after a crash of the process that has the folder now.
+  const last = await open(file);
+  expect([await last.generation(kept.id), await last.generation(late.id)]).toEqual([kept, undefined]);
+  expect(await last.balance("local")).toBe(1_000 - 2 * cost);
+});
 
 test("killed again and again: no acknowledged start is lost, and the ledger sums", async () => {
   const file = await newFile();

@@ -1,0 +1,173 @@
+import { createClaims } from "../../../src/server/store/postgres/claims.ts";
+import type { Claim, Store } from "../../../src/server/store/store.ts";
+import { type OnTrouble, unavailable } from "../../../src/server/trouble.ts";
+import type { Schedule } from "../schedule.ts";
+import type { ReachEngine } from "./probes.ts";
+import type { Process } from "./process.ts";
+import type { Watched } from "./watch.ts";
+
+export type ServerOptions = {
+  schedule: Schedule;
+  processOf(name: string): Process | undefined;
+  /** For how long a process has reached the database without a break, in milliseconds; 0 when it cannot now. */
+  steadyMs(process: Process): number;
+  reach: ReachEngine;
+};
+
+/** For so long no other process gets a delivery. */
+const deliveryMs = 30_000;
+const heldMs = 12_000;
+
+export type DatabaseServer = ReturnType<typeof createDatabaseServer>;
+
+/**
+ * A database that several processes share. What it keeps is in a real SQLite store; who holds what is decided by the service's own claims, whose
+ * four statements are answered here as PostgreSQL would. It does one thing after the other, and a process that is dead is still heard to the end.
+ */
+export function createDatabaseServer(store: Watched, options: ServerOptions) {
+  const { schedule, processOf, steadyMs, reach } = options;
+  const holders = new Map<string, { process: string; until: number | null }>();
+  const delivering = new Map<string, number>();
+  let last: Promise<unknown> = Promise.resolve();
+  const serially = <Result>(work: () => Promise<Result>): Promise<Result> => {
+    const next = last.then(work, work);
+    last = next.catch(() => {});
+    return next;
+  };
+  const isHeld = (id: string) => {
+    const until = holders.get(id)?.until;
+    return until !== undefined && until !== null && until >= schedule.now();
+  };
+  const isAllOf = (ids: string[]) => [...store.unfinished].every((id) => ids.includes(id));
+  const mayWrite = (id: string, process: Process) => (holders.get(id)?.process ?? process.name) === process.name;
+
+  const claimRows = async (
+    process: Process,
+    [wanted, among]: Parameters<Store["claim"]>,
+    isSteady: boolean,
+  ): Promise<Record<string, unknown>[]> => {
+    const taken = [...holders].filter(([, { until }]) => until !== null && !(isSteady && until < schedule.now()));
+    const except = [...among.except, ...taken.map(([id]) => id)];
+    if (isAllOf(except)) return [];
+    const found = await store.of(process).claim(wanted, { ...among, except });
+    for (const { id, isSubmitting, engine } of found) {
+      const before = holders.get(id);
+      const holder = before && before.process !== process.name ? processOf(before.process) : undefined;
+      if (holder && before?.until !== null && (engine !== null || isSubmitting))
+        reach(
+          holder.isOver() ? "a job is taken over from a dead process" : "a job is taken over from a frozen process",
+        );
+      holders.set(id, { process: process.name, until: schedule.now() + heldMs });
+    }
+    return found.map(rowOf);
+  };
+  const renew = (process: Process, ids: string[]) => {
+    const own = ids.filter((id) => {
+      const holder = holders.get(id);
+      return holder?.process === process.name && holder.until !== null;
+    });
+    for (const id of own) holders.set(id, { process: process.name, until: schedule.now() + heldMs });
+    return own.map((id) => ({ id }));
+  };
+  const release = (process: Process, id: string) => {
+    if (holders.get(id)?.process === process.name) holders.set(id, { process: process.name, until: null });
+    return [];
+  };
+  const waiting = async (process: Process, among: Parameters<Store["waiting"]>[0]) => {
+    const held = [...holders.keys()].filter(isHeld);
+    if (isAllOf([...among.except, ...held])) return [];
+    const of = store.of(process);
+    const all = await of.waiting(among);
+    const free = await of.waiting({ ...among, except: [...among.except, ...held] });
+    const count = (list: typeof all, model: string) =>
+      list.filter((each) => each.model === model).reduce((sum, each) => sum + each.count, 0);
+    return free.map(({ isReal, ...each }) => ({
+      ...each,
+      is_real: isReal,
+      held: count(all, each.model) - count(free, each.model),
+    }));
+  };
+
+  return {
+    /** Whether this process may make a generation now, as the database has it. */
+    isHolder: (id: string, process: Process) => holders.get(id)?.process === process.name,
+    connect(process: Process, onTrouble: OnTrouble): Store {
+      const own = store.of(process);
+      const ask = <Result>(kind: Parameters<Process["call"]>[0], work: () => Promise<Result>) =>
+        process.call(kind, () => {
+          if (steadyMs(process) === 0) throw unavailable(new Error("connect ECONNREFUSED 10.0.0.5:5432"));
+          return serially(work);
+        });
+      let claiming: Parameters<Store["claim"]> | undefined;
+      let looking: Parameters<Store["waiting"]>[0] | undefined;
+      const query = (sql: string, ...values: unknown[]) => {
+        const [claimed, looked] = [claiming, looking];
+        return ask("store", async () => {
+          if (sql.trimStart().startsWith("WITH taken") && claimed)
+            return claimRows(process, claimed, values[1] === true);
+          if (sql.trimStart().startsWith("WITH open") && looked) return waiting(process, looked);
+          if (sql.includes("held_until = now()")) return renew(process, values[1] as string[]);
+          if (sql.includes("held_until = NULL")) return release(process, String(values[1]));
+          throw new Error(`the simulated database does not know: ${sql}`);
+        });
+      };
+      const database = { query, steadyMs: () => steadyMs(process) } as unknown as Parameters<typeof createClaims>[0];
+      const { stopRenewing, ...claims } = createClaims(database, {
+        process: process.name,
+        clock: process.clock,
+        onTrouble,
+      });
+      const through = Object.fromEntries(
+        Object.entries(own).map(([name, method]) => [
+          name,
+          typeof method === "function"
+            ? (...args: never[]) => ask("store", async () => (method as (...args: never[]) => unknown)(...args))
+            : method,
+        ]),
+      ) as unknown as Store;
+      return {
+        ...through,
+        isShared: true,
+        claim(...asked) {
+          claiming = asked;
+          return claims.claim(...asked);
+        },
+        waiting(among) {
+          looking = among;
+          return claims.waiting(among);
+        },
+        release: claims.release,
+        keepCheckpoint: (id, checkpoint) =>
+          ask(
+            checkpoint?.state === "submitting" || checkpoint?.state === "submitted" ? checkpoint.state : "store",
+            async () => {
+              if (!mayWrite(id, process)) throw new Error(`no generation ${id} that this process makes`);
+              await own.keepCheckpoint(id, checkpoint);
+            },
+          ),
+        finish: (id, end, delivery) =>
+          ask("finish", async () => mayWrite(id, process) && (await own.finish(id, end, delivery))),
+        due: (query) =>
+          ask("store", async () => {
+            if (!store.hasDeliveries()) return { deliveries: [], nextMs: Number.POSITIVE_INFINITY };
+            const busy = [...delivering].filter(([, until]) => until > schedule.now()).map(([id]) => id);
+            const found = await own.due({ ...query, except: [...query.except, ...busy] });
+            for (const { id } of found.deliveries) delivering.set(id, schedule.now() + deliveryMs);
+            return found;
+          }),
+        recordAttempt: (id, ...attempt) =>
+          ask("store", async () => {
+            await own.recordAttempt(id, ...attempt);
+            delivering.delete(id);
+          }),
+        listen: (onChange) => own.listen((change) => void process.after(5, () => onChange(change))),
+        publish: (change) => void process.after(5, () => own.publish(change)),
+        close: stopRenewing,
+      };
+    },
+  };
+}
+
+function rowOf({ isReal, isFetched, isSubmitting, lost: _, confirm: __, ...claim }: Claim): Record<string, unknown> {
+  return { ...claim, is_real: isReal, is_fetched: isFetched, is_submitting: isSubmitting };
+}

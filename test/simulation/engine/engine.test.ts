@@ -1,0 +1,24 @@
+import { randomBytes } from "node:crypto";
+import process from "node:process";
+import { expect, test } from "vitest";
+import { explain, search } from "../search.ts";
+import { planOf } from "./plan.ts";
+import { playEngine } from "./story.ts";
+
+test("two runs of one seed are the same, byte for byte", async () => {
+  for (const seed of ["same/1", "same/2", "same/3", "same/4", "same/5", "same/6", "same/7", "same/8"]) {
+    const play = () => playEngine(planOf(seed), { tells: true });
+    const [one, other] = [await play(), await play()];
+    expect(one.lines.length).toBeGreaterThan(2);
+    expect(other).toEqual(one);
+  }
+});
+
+test("6 seconds of stories of a service and its provider, from a new seed each time, break no rule", async () => {
+  const seed = randomBytes(4).toString("hex");
+  const { findings, stories, seconds } = await search(seed, { kind: "engine", ms: 6_000 });
+  const [first] = findings;
+  const perSecond = Math.round(stories / seconds);
+  process.stdout.write(`simulation of an engine: seed ${seed}, ${stories} stories, ${perSecond} a second\n`);
+  if (first) expect.fail(await explain(first.seed));
+});

@@ -1,0 +1,226 @@
+import { createRandom, type Random } from "../../faults/random.ts";
+import { callKinds, type DiskFault, type Mishap } from "./process.ts";
+import {
+  type Content,
+  type CreateReply,
+  createReplies,
+  type JobEnd,
+  type ReadTrouble,
+  readTroubles,
+} from "./replies.ts";
+
+/** What happens when, in milliseconds since the story began. */
+export type Act =
+  | { what: "start"; at: number; generation: Generation }
+  | { what: "cancel"; at: number; name: string }
+  | { what: "kill" | "stop"; at: number; process: number }
+  | { what: "freeze"; at: number; process: number; ms: number }
+  | { what: "clock"; at: number; machine: number; aheadMs: number };
+
+/** Creates, and what becomes of them at the provider. */
+export type Generation = {
+  /** Its prompt too. */
+  name: string;
+  account: "local" | "other";
+  hasCallback: boolean;
+  /** How the provider answers each create for it; from then on it accepts. */
+  replies: { reply: CreateReply; isTaken: boolean; answersAfterMs: number }[];
+  waitsMs: number;
+  rendersMs: number;
+  end: JobEnd;
+  content: Content;
+};
+
+/** For a while, this share of the reads of the provider, or all of its connections, are in trouble. */
+export type Trouble = { from: number; to: number; share: number; kind: ReadTrouble | "nobody listens" };
+
+export type DiskTrouble = { from: number; to: number; machine: number; kind: DiskFault };
+
+export type EnginePlan = {
+  seed: string;
+  /** Processes that share a database, or that wait for the folder of the one that has it. */
+  store: "folder" | "shared";
+  kind: "openrouter" | "vllm-omni" | "vidgen";
+  processes: number;
+  /** Whether each process has a machine, or a container, of its own. */
+  isApart: boolean;
+  /** Whether it runs inside a command. */
+  isCommand: boolean;
+  hasRefunds: boolean;
+  concurrency: number;
+  callMs: number;
+  /** After so long a process that has ended is started again. */
+  restartsMs: number;
+  /** Of each life of each process: index by `process`, then by life. */
+  mishaps: Mishap[][][];
+  acts: Act[];
+  troubles: Trouble[];
+  diskTroubles: DiskTrouble[];
+  /** How often the receiver of callbacks fails first. */
+  callbackFailures: number;
+};
+
+const minute = 60_000;
+
+/** Draws the story of a seed: each has a few kinds of faults of its own, so that some meet many of one kind. */
+export function planOf(seed: string): EnginePlan {
+  const random = createRandom(seed);
+  const has = (chance: number) => random.next() < chance;
+  const store = has(0.5) ? "folder" : "shared";
+  const kind = random.pick(["openrouter", "vllm-omni", "vidgen"] as const);
+  const processes = store === "shared" ? random.between(1, 3) : random.between(1, 2);
+  const replies = subset(createReplies, random);
+  const trouble = subset(readTroubles, random);
+  const [faulty, killing, freezing] = [has(0.8) ? random.next() : 0, has(0.6), processes > 1 && has(0.5)];
+  const spanMs = random.pick([20_000, minute, 4 * minute]);
+  const generations = Array.from({ length: random.pick([1, 1, 2, 3, 5]) }, (_, index) =>
+    generationOf(index, { random, replies, faulty, kind }),
+  );
+  const acts: Act[] = generations.map((generation) => ({
+    what: "start",
+    at: random.between(0, has(0.5) ? 2_000 : spanMs),
+    generation,
+  }));
+  if (has(0.25)) {
+    const { name } = random.pick(generations);
+    acts.push({ what: "cancel", at: random.between(500, spanMs), name });
+  }
+  for (let index = 0; index < processes; index++) {
+    if (killing && has(0.3)) acts.push({ what: "kill", at: random.between(100, spanMs), process: index });
+    if (has(0.1)) acts.push({ what: "stop", at: random.between(100, spanMs), process: index });
+    if (freezing && has(0.4))
+      acts.push({ what: "freeze", at: random.between(100, spanMs), process: index, ms: freezeMs(random) });
+  }
+  if (has(0.2))
+    acts.push({
+      what: "clock",
+      at: random.between(0, spanMs),
+      machine: random.between(0, processes - 1),
+      aheadMs: random.pick([-1, 1]) * random.pick([5_000, minute, 60 * minute, 40 * 24 * 60 * minute]),
+    });
+  const hasTrouble = has(0.5);
+  return {
+    seed,
+    store,
+    kind,
+    processes,
+    isApart: has(0.5),
+    isCommand: processes === 1 && has(0.2),
+    hasRefunds: has(0.8),
+    concurrency: random.pick([1, 2, 4]),
+    callMs: random.pick([0, 1, 20]),
+    restartsMs: random.pick([1, 1_000, 30_000]),
+    mishaps: Array.from({ length: processes }, () =>
+      Array.from({ length: 2 }, () => mishapsOf({ random, killing, freezing })),
+    ),
+    acts: acts.sort((a, b) => a.at - b.at),
+    troubles: hasTrouble ? some(random, 3, () => troubleOf(random, trouble, spanMs)) : [],
+    diskTroubles: has(0.25)
+      ? some(random, 2, () => ({
+          ...windowOf(random, spanMs),
+          machine: random.between(0, processes - 1),
+          kind: random.pick(["full", "no descriptors", "I/O errors"] as const),
+        }))
+      : [],
+    callbackFailures: has(0.3) ? random.between(1, 3) : 0,
+  };
+}
+
+type Drawing = { random: Random; replies: CreateReply[]; faulty: number; kind: EnginePlan["kind"] };
+
+function generationOf(index: number, { random, replies, faulty, kind }: Drawing): Generation {
+  const has = (chance: number) => random.next() < chance;
+  const bad = has(0.25);
+  // Of a provider that is paid, whose patience is a day, it would take most of the time of a search.
+  const ends: JobEnd[] = kind === "openrouter" ? ["fails", "is lost"] : ["fails", "is lost", "never ends"];
+  return {
+    name: `g${index}`,
+    account: has(0.7) ? "local" : "other",
+    hasCallback: has(0.6),
+    replies: some(random, 2, () => ({
+      reply: random.pick(replies),
+      isTaken: has(0.5),
+      answersAfterMs: random.pick([10, 500, 5_000, 9_500, 30_000]),
+    })).filter(() => has(faulty)),
+    waitsMs: has(0.3) ? random.between(0, 5 * minute) : 0,
+    rendersMs: random.pick([100, 5_000, 30_000, 3 * minute]),
+    end: bad && has(0.6) ? random.pick(ends) : "completes",
+    content: random.next() < 0.6 ? "good" : random.pick(["late", "elsewhere", "gone", "garbage", "good"] as const),
+  };
+}
+
+/** Others take over after 12 s with a database, and after 60 s in a folder. */
+function freezeMs(random: Random): number {
+  return random.pick([3_000, 11_000, 13_000, 30_000, 65_000, 100_000, 5 * minute]);
+}
+
+function mishapsOf({ random, killing, freezing }: { random: Random; killing: boolean; freezing: boolean }): Mishap[] {
+  const whats = [
+    ...(killing ? (["killed"] as const) : []),
+    ...(freezing ? (["frozen"] as const) : []),
+    ...(random.next() < 0.15 ? (["stopped"] as const) : []),
+  ];
+  if (whats.length === 0 || random.next() < 0.4) return [];
+  return some(random, 2, () => ({
+    on: random.pick(callKinds),
+    nth: random.pick([1, 1, 1, 2, 3, 5]),
+    isAfter: random.next() < 0.5,
+    what: random.pick(whats),
+    ms: freezeMs(random),
+  }));
+}
+
+function troubleOf(random: Random, kinds: ReadTrouble[], spanMs: number): Trouble {
+  const kind = random.next() < 0.25 ? "nobody listens" : random.pick(kinds);
+  return { ...windowOf(random, spanMs), share: random.pick([0.3, 0.7]), kind };
+}
+
+/** Shorter than anybody's patience. */
+function windowOf(random: Random, spanMs: number): { from: number; to: number } {
+  const from = random.between(0, spanMs);
+  return { from, to: from + random.pick([3_000, 20_000, 2 * minute, 12 * minute]) };
+}
+
+function some<Item>(random: Random, most: number, draw: () => Item): Item[] {
+  return Array.from({ length: random.between(1, most) }, draw);
+}
+
+/** One to four of them. */
+function subset<Item>(items: readonly Item[], random: Random): Item[] {
+  return some(random, 4, () => random.pick(items));
+}
+
+/** The plan with one thing less in it, or something plainer: each way that there is. */
+export function* simplerEngine(plan: EnginePlan): Generator<EnginePlan> {
+  for (const [index, act] of plan.acts.entries()) {
+    const isLast = act.what === "start" && plan.acts.filter(({ what }) => what === "start").length === 1;
+    if (!isLast) yield { ...plan, acts: plan.acts.toSpliced(index, 1) };
+  }
+  for (const index of plan.troubles.keys()) yield { ...plan, troubles: plan.troubles.toSpliced(index, 1) };
+  for (const index of plan.diskTroubles.keys()) yield { ...plan, diskTroubles: plan.diskTroubles.toSpliced(index, 1) };
+  for (const [process, lives] of plan.mishaps.entries())
+    for (const [life, mishaps] of lives.entries())
+      for (const index of mishaps.keys())
+        yield { ...plan, mishaps: plan.mishaps.with(process, lives.with(life, mishaps.toSpliced(index, 1))) };
+  if (plan.processes > 1) yield { ...plan, processes: plan.processes - 1 };
+  if (plan.callbackFailures > 0) yield { ...plan, callbackFailures: 0 };
+  if (plan.callMs > 0) yield { ...plan, callMs: 0 };
+  if (plan.isCommand) yield { ...plan, isCommand: false };
+  for (const [index, act] of plan.acts.entries()) {
+    if (act.what !== "start") continue;
+    const { generation } = act;
+    const plainer: Partial<Generation>[] = [
+      { replies: generation.replies.slice(0, -1) },
+      { content: "good" },
+      { end: "completes" },
+      { waitsMs: 0 },
+      { rendersMs: 5_000 },
+      { hasCallback: false },
+    ];
+    for (const each of plainer) {
+      const next = { ...generation, ...each };
+      if (JSON.stringify(next) !== JSON.stringify(generation))
+        yield { ...plan, acts: plan.acts.with(index, { ...act, generation: next }) };
+    }
+  }
+}

@@ -1,0 +1,237 @@
+import type { Checkpoint } from "../../../src/server/engines/engine.ts";
+import type { GenerationEnd, LedgerEntry, StoredGeneration } from "../../../src/server/store/store.ts";
+import { Broken } from "../rules.ts";
+import type { EnginePlan, Generation } from "./plan.ts";
+import type { ReachEngine } from "./probes.ts";
+import type { Process } from "./process.ts";
+import type { Create, Job, Provider } from "./provider.ts";
+import { notTakenReplies } from "./replies.ts";
+
+/** What a callback or a status reply says. */
+export type Told = { id?: string; status?: string; error?: string; error_code?: string; video_url?: string | null };
+
+/** A generation of the service, as the rules know it. */
+type Tracked = {
+  id: string;
+  account: string;
+  cost: number;
+  generation: Generation;
+  ended: { end: GenerationEnd; isCancelled: boolean; isRefunded: boolean } | undefined;
+  /** The processes that have written that they submit it. */
+  submitting: Process[];
+  callbacks: { id: string; body: string; isTaken: boolean }[];
+};
+
+export type RulesOptions = {
+  plan: Pick<EnginePlan, "hasRefunds" | "store" | "diskTroubles">;
+  generationOf(prompt: string): Generation;
+  provider(): Provider;
+  /** Whether the process has the generation, or the folder that it is in. */
+  isHolder(process: Process, id: string): boolean;
+  reach: ReachEngine;
+  /** Hears of a rule that is broken: what it throws would be taken for an error of the service. */
+  onBroken(broken: Broken): void;
+};
+
+export type EngineRules = ReturnType<typeof createEngineRules>;
+
+/**
+ * What must hold, whatever happens; from `submit.md` ("A paid create at an engine is the same request") and the pages of the service:
+ *
+ * 1. A create is paid once for a generation: after one that was written, another one is sent only when the first was surely not taken.
+ * 2. No create is sent for a generation that has ended, or by a process that another one has taken it over from.
+ * 3. What was made is kept.
+ * 4. What the service says of the end is true.
+ * 5. The callback comes after the end was stored, and says the same as the status.
+ * 6. The credits add up.
+ * 7. Every generation ends.
+ * 8. An end is final.
+ */
+export function createEngineRules(options: RulesOptions) {
+  const { plan, provider, isHolder, reach } = options;
+  const byName = new Map<string, Tracked>();
+  const byId = new Map<string, Tracked>();
+  const fail = (rule: number, message: string) => options.onBroken(new Broken(rule, message));
+  const createsOf = (name: string) => provider().creates.filter(({ generation }) => generation.name === name);
+  const hasJobAnswer = ({ reply, answeredAt }: Create) =>
+    (reply === "accepted" || reply === "the finished video") && answeredAt !== undefined;
+  const isSurelyNotTaken = ({ reply, answeredAt }: Create) =>
+    notTakenReplies.includes(reply) && answeredAt !== undefined;
+  const isUnclear = (create: Create) => !hasJobAnswer(create) && !isSurelyNotTaken(create);
+  /** Whether something kept its process from writing down what it was answered. */
+  const isDisturbed = ({ process, at }: Create) =>
+    (process.stoppedAt !== undefined && process.stoppedAt >= at) ||
+    // Without its database it cannot say that it goes on.
+    (plan.store === "shared" && plan.diskTroubles.length > 0);
+
+  const findMisfortune = (
+    job: Job | undefined,
+    last: Create | undefined,
+  ): "refused" | "failed" | "lost" | undefined => {
+    if (last && ["400", "409"].includes(last.reply) && last.answeredAt !== undefined) return "refused";
+    if (!job) return undefined;
+    if (job.end === "fails" && provider().hasEnded(job)) return "failed";
+    if (job.end === "never ends" || provider().isLost(job) || job.cancelledAt !== undefined) return "lost";
+    return undefined;
+  };
+
+  /** Checks that an end is true, and returns whether what was paid is given back. */
+  const checkEnd = (tracked: Tracked, end: GenerationEnd, isCancelled: boolean): boolean => {
+    const { name } = tracked.generation;
+    const creates = createsOf(name);
+    const last = creates.at(-1);
+    const job = creates.find(({ job }) => job)?.job;
+    const accepted = creates.find(hasJobAnswer);
+    const unclear = creates.find(isUnclear);
+    const said = `${name} ends as ${end.status}${end.error_code ? ` (${end.error_code})` : ""}: ${end.error}`;
+    if (end.status === "completed") {
+      if (!job || !provider().hasEnded(job) || job.end !== "completes") fail(4, `${said}, and its video was not made`);
+      return false;
+    }
+    if (isCancelled) {
+      if (job && job.cancelledAt === undefined) fail(3, `${said}, and the provider makes it`);
+      return plan.hasRefunds;
+    }
+    switch (end.error_code) {
+      case "unclear":
+        if (accepted && !isDisturbed(accepted)) fail(4, `${said}, and its process had the answer with the job`);
+        else if (!unclear && !tracked.submitting.some((process) => process.stoppedAt !== undefined))
+          fail(4, `${said}, and each create was answered`);
+        return false;
+      case "not_submitted":
+      case "auth":
+        if (job || unclear) fail(4, `${said}, and a create was sent${job ? " and taken" : ""}`);
+        return true;
+      case "credits":
+        if (last?.reply !== "402" || unclear) fail(4, `${said}, and the provider did not say so`);
+        return plan.hasRefunds;
+      case "not_fetched": {
+        // By src/docs/real-models.md, what is no .mp4 three times is no video, a page of a proxy too.
+        const isBad = job && (["gone", "garbage"].includes(job.content) || job.pages >= 3);
+        if (!job || !provider().hasEnded(job) || !isBad) fail(3, `${said}, and the video is there`);
+        return plan.hasRefunds;
+      }
+      default: {
+        const misfortune = findMisfortune(job, last);
+        if (unclear && !accepted) fail(4, `${said}, although its create was unclear (${unclear.reply})`);
+        else if (misfortune === undefined) fail(job ? 3 : 4, `${said}, for no reason of the provider`);
+        return misfortune === "lost" && plan.hasRefunds;
+      }
+    }
+  };
+
+  return {
+    all: () => [...byName.values()],
+    onStarted({ id, account, request }: StoredGeneration, cost: number): void {
+      const generation = options.generationOf(request.prompt);
+      if (byName.has(generation.name)) fail(6, `${generation.name} is started and charged twice with one key`);
+      const tracked = { id, account, cost, generation, ended: undefined, submitting: [], callbacks: [] };
+      byName.set(generation.name, tracked);
+      byId.set(id, tracked);
+    },
+    onCheckpoint(id: string, checkpoint: Checkpoint | null, process: Process): void {
+      if (checkpoint?.state === "submitting") byId.get(id)?.submitting.push(process);
+    },
+    onCreate(create: Create): void {
+      const { name } = create.generation;
+      const tracked = byName.get(name);
+      const before = createsOf(name).filter((each) => each !== create);
+      const unsure = before.find((each) => !isSurelyNotTaken(each));
+      if (unsure) fail(1, `the create of ${name} is sent again by ${create.process.name} after "${unsure.reply}"`);
+      else if (tracked?.ended) fail(2, `a create of ${name} is sent by ${create.process.name}, and it has ended`);
+      else if (tracked && !isHolder(create.process, tracked.id))
+        fail(2, `a create of ${name} is sent by ${create.process.name}, from which another process has taken over`);
+      if (before.length > 0) reach("a create is put off and sent again");
+      if (create.isTaken && create.reply !== "accepted") reach("an unclear create was taken");
+    },
+    onEnd(id: string, end: GenerationEnd, { isCancelled }: { process: Process; isCancelled: boolean }): void {
+      const tracked = byId.get(id);
+      if (!tracked) return;
+      const { name } = tracked.generation;
+      if (tracked.ended) {
+        fail(8, `${name} ends twice`);
+        return;
+      }
+      const isRefunded = checkEnd(tracked, end, isCancelled);
+      tracked.ended = { end, isCancelled, isRefunded };
+      if (end.error_code === "unclear") reach("a create is unclear");
+      if (isCancelled) reach("a cancel stops a generation");
+      if (isRefunded) reach("credits are given back");
+      if (createsOf(name).some(({ reply }) => reply === "400" || reply === "409")) reach("a create is refused");
+      if (tracked.generation.end === "never ends" && end.status === "failed") reach("a job goes on for too long");
+    },
+    onCallback(name: string, { id, body, isTaken }: { id: string; body: string; isTaken: boolean }): void {
+      const tracked = byName.get(name);
+      if (!tracked?.ended) {
+        fail(5, `the callback of ${name} is sent before its end is stored`);
+        return;
+      }
+      const told: Told = JSON.parse(body);
+      if (told.id !== tracked.id || !agrees(told, tracked.ended.end))
+        fail(5, `the callback of ${name} says ${body}, and the end is ${JSON.stringify(tracked.ended.end)}`);
+      const [first] = tracked.callbacks;
+      if (first && (first.id !== id || first.body !== body)) fail(5, `${name} has two callbacks`);
+      if (tracked.callbacks.some((each) => each.isTaken)) reach("a callback is sent twice");
+      tracked.callbacks.push({ id, body, isTaken });
+    },
+    onStatus(name: string, told: Told): void {
+      const tracked = byName.get(name);
+      if (told.status === "processing") {
+        if (tracked?.ended) fail(8, `${name} has ended, and its status is processing`);
+        return;
+      }
+      if (!tracked?.ended) {
+        fail(8, `the status of ${name} is ${told.status}, and no end was stored`);
+        return;
+      }
+      if (!agrees(told, tracked.ended.end))
+        fail(
+          8,
+          `the status of ${name} is ${JSON.stringify(told)}, and its end was ${JSON.stringify(tracked.ended.end)}`,
+        );
+    },
+    /** What `/v1/videos` says in the end. */
+    onVideo(
+      name: string,
+      { status, error }: { status?: string; error?: { code: string; message: string } | null },
+    ): void {
+      const ended = byName.get(name)?.ended;
+      if (!ended) return;
+      const code = ended.isCancelled ? "cancelled" : (ended.end.error_code ?? "failed");
+      const isSame =
+        status === ended.end.status &&
+        (status === "completed" ? !error : error?.code === code && error.message === ended.end.error);
+      if (!isSame) fail(5, `/v1/videos says of ${name} ${status}, ${JSON.stringify(error)}, and its end was ${code}`);
+    },
+    /** The bytes of a video that was kept. */
+    onKept(name: string, bytes: Uint8Array | undefined): void {
+      const job = createsOf(name).find(({ job }) => job)?.job;
+      const isSame = job && bytes && Buffer.compare(provider().videoOf(job), bytes) === 0;
+      if (!isSame) fail(3, `the video of ${name} ${bytes ? "is another one" : "is gone"}`);
+    },
+    /** `spentBy` is how many credits each account has fewer than in the beginning. */
+    onTheEnd(entries: readonly LedgerEntry[], spentBy: ReadonlyMap<string, number>): void {
+      for (const [account, spent] of spentBy) {
+        const own = [...byName.values()].filter((each) => each.account === account && !each.ended?.isRefunded);
+        const due = own.reduce((sum, { cost }) => sum + cost, 0);
+        if (spent !== due) fail(6, `the account ${account} has ${spent} credits fewer, not ${due}`);
+      }
+      for (const { id, generation, cost, account, ended, callbacks } of byName.values()) {
+        const { name, hasCallback } = generation;
+        if (!ended) fail(7, `${name} never ends`);
+        else if (hasCallback && !callbacks.some(({ isTaken }) => isTaken))
+          fail(7, `the callback of ${name} never comes`);
+        const own = entries.filter((entry) => entry.generation === id);
+        const sum = own.reduce((total, { amount }) => total + amount, 0);
+        const due = ended?.isRefunded ? 0 : -cost;
+        if (sum !== due || own.some((entry) => entry.account !== account) || own.length > 2)
+          fail(6, `${name} costs ${-sum} credits in ${own.length} rows, not ${-due} (${JSON.stringify(ended?.end)})`);
+      }
+    },
+  };
+}
+
+function agrees({ status, error, error_code, video_url }: Told, end: GenerationEnd): boolean {
+  const isSame = status === end.status && (error ?? null) === end.error && error_code === end.error_code;
+  return isSame && (status === "completed") === (typeof video_url === "string");
+}

@@ -1,0 +1,146 @@
+import { writeSync } from "node:fs";
+import fsPromises from "node:fs/promises";
+import { join } from "node:path";
+import type { Disk } from "../../../src/io.ts";
+import type { LeaseIo } from "../../../src/lease.ts";
+import { acquireFolder } from "../../../src/server/announcement.ts";
+import { hashKey } from "../../../src/server/api/accounts.ts";
+import { kinds } from "../../../src/server/engines/videos/kinds.ts";
+import { createVideosEngine } from "../../../src/server/engines/videos/videos.ts";
+import { openFolder } from "../../../src/server/media/folder.ts";
+import type { Outbound } from "../../../src/server/outbound/outbound.ts";
+import { openState } from "../../../src/server/serve.ts";
+import { createService, type Service } from "../../../src/server/service.ts";
+import type { Store } from "../../../src/server/store/store.ts";
+import type { DatabaseServer } from "./database.ts";
+import type { EnginePlan } from "./plan.ts";
+import type { ReachEngine } from "./probes.ts";
+import type { Process } from "./process.ts";
+import { type Provider, providerUrl } from "./provider.ts";
+import type { EngineRules } from "./rules.ts";
+import { gate, watch } from "./watch.ts";
+
+/** A process of `vidgen serve` that has opened its state. */
+export type Serve = {
+  process: Process;
+  service: Service;
+  store: Store;
+  /** What a SIGTERM does. */
+  close(): Promise<void>;
+};
+
+export type OpenOptions = {
+  plan: EnginePlan;
+  process: Process;
+  /** The folder that the processes share, by the path of this one. */
+  folder: string;
+  /** The database, where the processes share one. */
+  database: DatabaseServer | undefined;
+  /** When a process of this machine and namespace started, by its PID. */
+  startOf(pid: number): string | undefined;
+  provider: Provider;
+  rules: EngineRules;
+  post: Outbound["post"];
+  reach: ReachEngine;
+  /** Called when this process has lost its folder to another one. */
+  onLost(): void;
+  tell(text: () => string): void;
+};
+
+export const accounts = { local: "canary-key-0123456789", other: "canary-key-of-another" };
+export const credits = 10_000;
+export const model = "wan-2.5";
+export const mediaUrl = "https://media.test";
+const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
+
+/** Does what `openService` and `openSharedService` do, but for sockets. `undefined` while another process has the folder. */
+export async function openServe(options: OpenOptions): Promise<Serve | undefined> {
+  const { plan, process, folder, database, provider, rules, reach, tell } = options;
+  const { clock } = process;
+  const onTrouble = (what: string, error: unknown) =>
+    tell(() => `${process.name} says: ${what}: ${error instanceof Error ? error.message : error}`);
+  const onNote = (text: string) => tell(() => `${process.name} says: ${text}`);
+  const steps: (() => Promise<void>)[] = [];
+  const close = async () => {
+    for (const step of steps.splice(0).reverse()) await step();
+  };
+  let store: Store;
+  if (database) {
+    store = database.connect(process, onTrouble);
+  } else {
+    const acquired = await acquireFolder(folder, leaseIo(options));
+    if (acquired.kind === "held") return undefined;
+    const { lost, release } = acquired.lease;
+    steps.push(release);
+    lost.addEventListener(
+      "abort",
+      () => {
+        reach("a folder is taken over from a frozen process");
+        tell(() => `${process.name} has lost its folder`);
+        void close().then(options.onLost);
+      },
+      { once: true },
+    );
+    const state = await openState({ folder, onNote }, acquired.lease);
+    store = gate(watch(state, rules).of(process), process);
+  }
+  steps.push(store.close);
+  for (const [name, key] of Object.entries(accounts))
+    await store.addAccount({ name, keyHash: hashKey(key), creditsOf: (had) => had ?? credits });
+  const mark = database ? process.name : undefined;
+  const videos = await openFolder({
+    folder: join(folder, "videos"),
+    ...(mark === undefined ? {} : await scratchOf(folder, mark)),
+  });
+  const refuse = () => Promise.reject(new Error("nobody is there"));
+  const engine = createVideosEngine(
+    {
+      url: providerUrl,
+      upstreamModel: undefined,
+      kind: kinds.find(({ id }) => id === plan.kind),
+      key: "canary-key-of-the-provider",
+      timeoutMs: 30 * 60_000,
+      models: [model],
+      concurrency: plan.concurrency,
+      onNote,
+    },
+    { ...clock, fetch: provider.fetchFor(process), open: provider.openFor(process) },
+  );
+  const service = createService({
+    store,
+    engines: [engine],
+    isCommand: plan.isCommand,
+    videos,
+    clock,
+    pace: "fast",
+    hasRefunds: plan.hasRefunds,
+    creditsPer: new Map([[model, 7]]),
+    hasDirectives: false,
+    webhookSecret: secret,
+    outbound: { post: options.post, get: refuse, open: refuse },
+    mediaUrl: () => mediaUrl,
+    onDelivery: () => {},
+    onNote,
+    onTrouble,
+  });
+  steps.push(service.close, async () => service.endStreams());
+  await service.start(plan.isCommand ? "polled" : "all");
+  return { process, service, store, close };
+}
+
+/** Unfinished files of processes that share a place are apart. */
+async function scratchOf(folder: string, mark: string) {
+  const scratch = join(folder, "videos", `.unfinished-${mark}`);
+  await fsPromises.mkdir(scratch, { recursive: true });
+  return { mark, scratch: { folder: scratch, close: async () => {} } };
+}
+
+/** The lease of the folder, on the real files. */
+function leaseIo({ process, startOf }: OpenOptions): LeaseIo {
+  return {
+    ...process.clock,
+    uuid: process.random.uuid,
+    disk: { ...fsPromises, writeSync } as Disk,
+    processes: { self: async () => process.id, startOf: async (pid) => startOf(pid) },
+  };
+}

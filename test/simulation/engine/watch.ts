@@ -1,0 +1,73 @@
+import type { Store } from "../../../src/server/store/store.ts";
+import type { CallKind, Process } from "./process.ts";
+import type { EngineRules } from "./rules.ts";
+
+/** A store of which the rules hear what it has kept, also when the process that wrote it is dead by then. */
+export type Watched = {
+  of(process: Process): Store;
+  /** The generations that have not ended, and whether a callback is to be delivered: so that it is not asked each second for nothing. */
+  unfinished: ReadonlySet<string>;
+  hasDeliveries(): boolean;
+};
+
+export function watch(store: Store, rules: EngineRules): Watched {
+  const unfinished = new Set<string>();
+  const deliveries = new Set<string>();
+  return {
+    unfinished,
+    hasDeliveries: () => deliveries.size > 0,
+    of: (process) => ({
+      ...store,
+      async start(generation, cost, idempotency) {
+        const outcome = await store.start(generation, cost, idempotency);
+        if (outcome.kind === "started" && !outcome.replayed) {
+          unfinished.add(generation.id);
+          rules.onStarted(generation, cost);
+        }
+        return outcome;
+      },
+      async keepCheckpoint(id, checkpoint) {
+        await store.keepCheckpoint(id, checkpoint);
+        rules.onCheckpoint(id, checkpoint, process);
+      },
+      async finish(id, end, delivery) {
+        const isEnded = await store.finish(id, end, delivery);
+        if (isEnded) unfinished.delete(id);
+        if (isEnded && delivery) deliveries.add(delivery.id);
+        if (isEnded) rules.onEnd(id, end, { process, isCancelled: false });
+        return isEnded;
+      },
+      async cancel(id, cancellation) {
+        const isEnded = await store.cancel(id, cancellation);
+        if (isEnded) unfinished.delete(id);
+        if (isEnded && cancellation.delivery) deliveries.add(cancellation.delivery.id);
+        if (isEnded) rules.onEnd(id, cancellation.end, { process, isCancelled: true });
+        return isEnded;
+      },
+      async recordAttempt(id, attempt, next_at) {
+        await store.recordAttempt(id, attempt, next_at);
+        if (next_at === null) deliveries.delete(id);
+      },
+    }),
+  };
+}
+
+/** The store of a process that has its database in its own memory: each call can be the last one. */
+export function gate(store: Store, process: Process): Store {
+  const kindOf = (name: string, args: unknown[]): CallKind => {
+    if (name === "finish") return "finish";
+    if (name !== "keepCheckpoint") return "store";
+    const { state } = (args[1] ?? {}) as { state?: string };
+    return state === "submitting" || state === "submitted" ? state : "store";
+  };
+  const free = ["listen", "publish", "close"];
+  return Object.fromEntries(
+    Object.entries(store).map(([name, method]) => [
+      name,
+      typeof method !== "function" || free.includes(name)
+        ? method
+        : (...args: unknown[]) =>
+            process.call(kindOf(name, args), () => (method as (...args: unknown[]) => Promise<unknown>)(...args)),
+    ]),
+  ) as unknown as Store;
+}
