@@ -30,7 +30,6 @@ import type { Io, Machine } from "../../src/io.ts";
 import { createStarts } from "../../src/mcp/starts.ts";
 import type { CancelName } from "./answers.ts";
 import type { SimulatedDisk } from "./disk.ts";
-import type { KnownDefect } from "./known.ts";
 import { codeOfLeaving, ioOf, type Process } from "./machine.ts";
 import { keys, serviceUrl } from "./service.ts";
 
@@ -110,7 +109,6 @@ export type Run = {
   fetch: Io["fetch"];
   /** What is asked for now about earlier starts. */
   earlier: Earlier;
-  tolerates(defect: KnownDefect): boolean;
   /** The idempotency keys that a program has given. */
   named: Set<string>;
   /** The generation that is to be cancelled. */
@@ -389,10 +387,7 @@ const openLibrary: (options: ClientOptions, machine: Machine) => Library = creat
 async function callLibrary(given: LibraryCall, { client, run }: { client: Library; run: Run }): Promise<void> {
   const { said, process } = run;
   const { signal } = process;
-  const named = given.key === idKey ? newestId(run) : given.key;
-  // In the journal the two would be one attempt.
-  const isApart = run.key !== keys[0] && run.tolerates("an idempotency key counts for one API key alone");
-  const key = named && isApart ? `${named}-of-another-key` : named;
+  const key = given.key === idKey ? newestId(run) : given.key;
   const call = { ...given, key };
   const { does, prompt, earlier, place } = call;
   // With a key it is the key that tells; without, `start` alone looks at nothing.

@@ -173,7 +173,7 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
   },
   // A disk that fails while a line is written, and the same again.
   (first, random) => {
-    const on = random.pick(["intent", "accepted", "downloaded", "saved"] as const);
+    const on = random.pick(["intent", "accepted", "downloaded", "delivered"] as const);
     const does = random.pick(["is full (ENOSPC)", "has errors (EIO)", "writes half"]);
     const fault = { does, where: random.pick(["everywhere", "in the home folder", "at the journal"]) };
     const [isAfter, ms] = [random.next() < 0.3, random.pick([0, 15_000, 63_000])];

@@ -1,24 +1,17 @@
 import { exits } from "../../src/errors.ts";
 import type { Answer, Generated } from "./answers.ts";
 import { type Attempt, allows, isAgain, isNear, isSame, kindOf, nameOf } from "./attempt.ts";
-import type { KnownDefect } from "./known.ts";
 import type { Process } from "./machine.ts";
 import { type Command, type LibraryCall, pastedKey, type Run, resultsOf, rowsOf } from "./people.ts";
 import type { Reach } from "./probes.ts";
 import { keys, type Post } from "./service.ts";
 import { idOfVideo } from "./video.ts";
 
-/** What the client is known to do wrong, as long as "One rule, one core" is not done: `simulation.test.ts` shows that it still does. */
-export const exceptions = ["a command waits for a lock of its own that could not be removed"] as const;
-export type Exception = (typeof exceptions)[number];
-
 export class Broken extends Error {
   readonly rule: number;
-  readonly exception: Exception | undefined;
-  constructor(rule: number, message: string, exception?: Exception) {
+  constructor(rule: number, message: string) {
     super(message);
     this.rule = rule;
-    this.exception = exception;
   }
 }
 
@@ -34,12 +27,10 @@ type RulesOptions = {
   contentOf(path: string): Buffer | undefined;
   files(): ReadonlyMap<string, Buffer>;
   reach: Reach;
-  /** Whether a known defect is passed over. */
-  tolerates(defect: KnownDefect): boolean;
 };
 
 /** The six points of the simulation: each throws `Broken` as soon as it does not hold. */
-export function createRules({ now, contentOf, files, reach, tolerates }: RulesOptions) {
+export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   const attempts: Attempt[] = [];
   const runs = new Map<Process, Run>();
   /** The ids that each journal has. */
@@ -343,7 +334,7 @@ export function createRules({ now, contentOf, files, reach, tolerates }: RulesOp
       }
       // The last rule, because the first that does not hold is the only one that is told.
       if (unremoved.has(process) && text.includes(`process ${process.id.pid} to release the lock`))
-        throw new Broken(5, `${process.name} waits for itself`, exceptions[0]);
+        throw new Broken(5, `${process.name} waits for itself`);
     },
   };
 

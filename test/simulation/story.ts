@@ -3,12 +3,11 @@ import type { Earlier } from "../../src/client/ledger/policy.ts";
 import { createRandom } from "../faults/random.ts";
 import { type Change, createDisk } from "./disk.ts";
 import { edit, videoEditNames } from "./edits.ts";
-import type { KnownDefect } from "./known.ts";
 import { type CallKind, type Computer, createProcess, kindOfWrite } from "./machine.ts";
 import { type Command, leaveAtOnce, type Run, type, work } from "./people.ts";
 import type { Act, Plan } from "./plan.ts";
 import type { Probe } from "./probes.ts";
-import { Broken, createRules, type Exception } from "./rules.ts";
+import { Broken, createRules } from "./rules.ts";
 import { createSchedule } from "./schedule.ts";
 import { createService, keys } from "./service.ts";
 import { idOfVideo } from "./video.ts";
@@ -18,8 +17,6 @@ import { clockWords, commandWords, lineWords, mishapWords, saidWords, short, whe
 export type Played = {
   /** What was broken, if so. */
   broken: { rule: number; message: string } | undefined;
-  /** What the client is known to do wrong, and did. */
-  exceptions: ReadonlySet<Exception>;
   /** What happened, a line each, for people; empty unless it was asked for. */
   lines: string[];
   steps: number;
@@ -27,8 +24,7 @@ export type Played = {
   probes: ReadonlySet<Probe>;
 };
 
-/** `strict` is the known defect that the rules do not pass over. */
-export type PlayOptions = { tells?: boolean; strict?: KnownDefect | undefined };
+export type PlayOptions = { tells?: boolean };
 
 /** A start that waits for a frozen process looks four times a second, for some minutes. */
 const maxSteps = 300_000;
@@ -47,7 +43,7 @@ export async function play(plan: Plan, options: PlayOptions = {}): Promise<Playe
   }
 }
 
-async function playOnce(plan: Plan, { tells = false, strict }: PlayOptions): Promise<Played> {
+async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Played> {
   const schedule = createSchedule();
   const disk = createDisk(schedule.now);
   const journals = plan.computers.map(
@@ -82,17 +78,14 @@ async function playOnce(plan: Plan, { tells = false, strict }: PlayOptions): Pro
     }),
   );
   const probes = new Set<Probe>();
-  const exceptions = new Set<Exception>();
   const reach = (probe: Probe) => void probes.add(probe);
-  const tolerates = (defect: KnownDefect) => defect !== strict;
-  const rules = createRules({ now: schedule.now, contentOf: disk.content, files: disk.files, reach, tolerates });
+  const rules = createRules({ now: schedule.now, contentOf: disk.content, files: disk.files, reach });
   let broken: Played["broken"];
   const check = (work: () => void) => {
     try {
       if (!broken) work();
     } catch (error) {
       if (!(error instanceof Broken)) throw error;
-      if (error.exception) return void exceptions.add(error.exception);
       broken = { rule: error.rule, message: error.message };
       tell(() => `BROKEN: ${error.message}`);
     }
@@ -184,7 +177,6 @@ async function playOnce(plan: Plan, { tells = false, strict }: PlayOptions): Pro
       fetch: service.fetchFor(process, act.starts, act.command.type === "cancel" ? act.command.does : "cancels it"),
       earlier: earlierOf(act.command),
       named: new Set(),
-      tolerates,
       said: { code: 0, stdout: "", stderr: "", files: [] },
       onPrint: rules.onPrint,
       onReturned: (call) => check(() => rules.onReturned(current, call)),
@@ -268,7 +260,7 @@ async function playOnce(plan: Plan, { tells = false, strict }: PlayOptions): Pro
     broken = { rule: 5, message: `${waiting.join(", ")} never ends` };
   }
   for (const { process } of runs) process.end(true);
-  return { broken, exceptions, lines, steps: schedule.taken(), probes };
+  return { broken, lines, steps: schedule.taken(), probes };
 }
 
 /** The rare state that a failure of the disk is; `kind` is that of the line that was to be written. */

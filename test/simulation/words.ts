@@ -120,7 +120,7 @@ const callNames: Record<Mishap["on"], string> = {
   intent: "its intent",
   accepted: "its writing down of an id",
   downloaded: "its writing down of a whole video",
-  saved: "its writing down of a saved video",
+  delivered: "its writing down of a saved video",
 };
 
 export function lineWords(line: Record<string, unknown>): string {
