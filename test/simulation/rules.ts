@@ -382,7 +382,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       throw new Broken(4, `${process.name} ends with 0, and ${cancels} was not cancelled`);
     if (cancelled.get(cancels) === process && /nothing was (changed|cancelled)/.test(text) && said.code !== 0)
       throw new Broken(4, `${process.name} says that nothing was changed, and the service has cancelled ${cancels}`);
-    if (cancelled.get(cancels) === process && said.code === 0 && !text.includes("10 credits came back"))
+    if (cancelled.get(cancels) === process && said.code === 0 && !text.includes("10 credits were returned"))
       throw new Broken(4, `${process.name} does not say that the credits of ${cancels} came back`);
   }
 
