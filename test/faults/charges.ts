@@ -175,7 +175,7 @@ function lossesOf({ id, attempt }: { id: string; attempt: string }, run: Run, jo
     if (accepted.id !== id) return [`accepted as ${accepted.id}, which is not ${id}`];
     if (!(run.stdout + run.stderr).includes(id)) return ["accepted, and the id was not said"];
     const later = (journal.byId.get(id) ?? []).map(({ kind }) => kind);
-    const isSaved = later.includes("completed") && later.includes("saved");
+    const isSaved = later.includes("completed") && later.includes("delivered");
     return run.code === 0 && run.stdout.includes(".mp4") && !isSaved ? ["saved, and not written down"] : [];
   }
   if (!kinds.includes("unknown")) return [`charged, and the journal says ${kinds}`];

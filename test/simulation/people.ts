@@ -31,7 +31,7 @@ import { createStarts } from "../../src/mcp/starts.ts";
 import type { CancelName } from "./answers.ts";
 import type { SimulatedDisk } from "./disk.ts";
 import { codeOfLeaving, ioOf, type Process } from "./machine.ts";
-import { keys, serviceUrl } from "./service.ts";
+import { serviceUrl } from "./service.ts";
 
 /** What is read of stdout: lines for a person, one document, or a line for each event. */
 export type Prints = "text" | "json" | "events";
