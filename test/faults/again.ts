@@ -17,14 +17,14 @@ import { inFolder, readJournal, side, videosIn } from "./work.ts";
 type Way = {
   flags: string[];
   /** The journal's line after which the same command is a new run, which pays again: submit.md, "The same run again". */
-  isNewAfter?: "told" | "completed" | "saved";
+  isNewAfter?: "told" | "delivered";
 };
 
 const ways: Record<string, Way> = {
   "-o file": { flags: ["-o", "fox.mp4"] },
   "-o file --reuse": { flags: ["-o", "fox.mp4", "--reuse"] },
-  "-o folder": { flags: ["-o", "videos/"], isNewAfter: "saved" },
-  "no -o": { flags: [], isNewAfter: "completed" },
+  "-o folder": { flags: ["-o", "videos/"], isNewAfter: "delivered" },
+  "no -o": { flags: [], isNewAfter: "delivered" },
   "--no-wait": { flags: ["--no-wait"], isNewAfter: "told" },
   "--no-wait --reuse": { flags: ["--no-wait", "--reuse"] },
 };
