@@ -2,7 +2,6 @@ import { readFileSync, statSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
 import { checkApiKey, checkBaseUrl } from "../client/credentials.ts";
-import { readChunks } from "../client/input.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { folders } from "./storage.ts";
@@ -187,6 +186,7 @@ export async function readSaved(io: SettingsIo): Promise<Saved> {
   // Without a home folder the path is relative, and anybody may have put a file in the current folder.
   if (!hasConfig(io)) return {};
   try {
+    const { readChunks } = await import("../client/input.ts");
     const chunks: Buffer[] = [];
     for await (const chunk of readChunks(path, io.disk)) chunks.push(chunk);
     return (await loadSavedSchema()).parse(JSON.parse(Buffer.concat(chunks).toString("utf8")));

@@ -14,6 +14,7 @@ import "../../src/cli/terminal/prompts.ts";
 import "../../src/client/batch/batch.ts";
 import "../../src/client/batch/rows/rows.ts";
 import "../../src/client/images.ts";
+import "../../src/client/input.ts";
 import "../../src/client/naming.ts";
 import "../../src/client/output-path.ts";
 import "../../src/client/request.ts";
