@@ -127,7 +127,14 @@ export type Generated = Started & { videoUrl: string | undefined; cost: number |
 export type ResumeOptions = FollowOptions & Pick<DownloadOptions, "overwrite">;
 
 /** What became of a generation that `resume` went on with: `error` where it failed, or could not be followed or saved. */
-export type Resumed = { id: string; attempt: string; file: string | undefined; error: VidgenError | undefined };
+export type Resumed = {
+  id: string;
+  attempt: string;
+  /** Where its video was saved, if its start said where. */
+  file: string | undefined;
+  videoUrl: string | undefined;
+  error: VidgenError | undefined;
+};
 
 export type Client = {
   /**
@@ -342,15 +349,16 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     const path = entry.path ?? place;
     try {
       if (path === undefined || path === "-") {
-        await followToEnd(id, how);
-        return { id, attempt, file: undefined, error: undefined };
+        const { videoUrl } = await followToEnd(id, how);
+        return { id, attempt, file: undefined, videoUrl, error: undefined };
       }
       const target = await client.claim(path, { id, resume: true, signal: how.signal });
-      const { file } = await client.download(id, target, how).finally(target.release);
-      return { id, attempt, file, error: undefined };
+      const { file, videoUrl } = await client.download(id, target, how).finally(target.release);
+      return { id, attempt, file, videoUrl, error: undefined };
     } catch (error) {
       how.signal.throwIfAborted();
-      return { id, attempt, file: undefined, error: restate(asVidgenError(error).with({ id })) as VidgenError };
+      const failure = restate(asVidgenError(error).with({ id })) as VidgenError;
+      return { id, attempt, file: undefined, videoUrl: undefined, error: failure };
     }
   }
 

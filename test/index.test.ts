@@ -553,7 +553,9 @@ test("what was left is listed, and gone on with", async () => {
   ]);
   expect(await create().generations.get(id)).toMatchObject({ attempt });
   expect(await create().generations.get("another")).toBeUndefined();
-  expect(await create().generations.resume()).toEqual([{ id, attempt, file: undefined, error: undefined }]);
+  expect(await create().generations.resume()).toEqual([
+    { id, attempt, file: undefined, videoUrl: expect.stringContaining(".mp4"), error: undefined },
+  ]);
   expect(await create().generations.resume()).toEqual([]);
   expect(posts()).toHaveLength(1);
 });

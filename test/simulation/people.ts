@@ -398,8 +398,8 @@ async function callLibrary(given: LibraryCall, { client, run }: { client: Librar
   const how = { signal, ...(key && { idempotencyKey: key }), ...(earlier && { earlier }) };
   try {
     if (does === "resume") {
-      for (const { id, file, error } of await client.generations.resume({ signal })) {
-        print(run, id);
+      for (const { id, file, videoUrl, error } of await client.generations.resume({ signal })) {
+        print(run, [id, videoUrl ?? []].flat().join(" "));
         if (file !== undefined) said.files.push({ id, file });
         if (error) fail(said, error);
       }
