@@ -223,10 +223,9 @@ export type BatchOptions = FollowOptions &
 /**
  * Creates a client of the service, the one that the CLI uses. It sends nothing and costs nothing until a call. Throws `usage` for invalid
  * options. Its calls reject with a `VidgenError`.
- *
- * The second parameter is the machine that a test simulates: no declaration shows it.
  */
 export function createClient(options?: ClientOptions): Client;
+// The second parameter is the machine that a test simulates: no declaration shows it.
 export function createClient(options: ClientOptions = {}, machine: Machine = systemMachine): Client {
   const { env } = process;
   const { hide, redact } = createRedaction();

@@ -89,7 +89,7 @@ test("a holder that was suspended for so long that another may have taken over k
   suspendedMs = 49_000;
   lease.assertFresh();
   suspendedMs = 51_000;
-  expect(lease.assertFresh).toThrow("another may have taken over");
+  expect(lease.assertFresh).toThrow("another process may have taken over");
   await lease.confirm();
   lease.assertFresh();
 });
