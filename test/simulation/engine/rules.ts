@@ -64,6 +64,11 @@ export function createEngineRules(options: RulesOptions) {
     // Without its database it cannot say that it goes on.
     (plan.store === "shared" && plan.diskTroubles.length > 0);
 
+  /** Whether a process could not say that it had not sent the create that it had written down. */
+  const isLeftSubmitting = ({ submitting }: Tracked) =>
+    submitting.some(({ stoppedAt }) => stoppedAt !== undefined) ||
+    (submitting.length > 0 && plan.store === "shared" && plan.diskTroubles.length > 0);
+
   const findMisfortune = (
     job: Job | undefined,
     last: Create | undefined,
@@ -95,8 +100,7 @@ export function createEngineRules(options: RulesOptions) {
     switch (end.error_code) {
       case "unclear":
         if (accepted && !isDisturbed(accepted)) fail(4, `${said}, and its process had the answer with the job`);
-        else if (!unclear && !tracked.submitting.some((process) => process.stoppedAt !== undefined))
-          fail(4, `${said}, and each create was answered`);
+        else if (!unclear && !isLeftSubmitting(tracked)) fail(4, `${said}, and each create was answered`);
         return false;
       case "not_submitted":
       case "auth":

@@ -8,17 +8,17 @@ import type { Upstream } from "./upstream.ts";
 export async function finish(
   submitted: Submitted,
   { file }: { file: string },
-  { upstream, ...options }: { upstream: Upstream } & Pick<RenderOptions, "progress" | "signal">,
+  { upstream, ...options }: { upstream: Upstream } & Pick<RenderOptions, "progress" | "signal" | "confirm">,
 ): Promise<RenderOutcome> {
   if ("finished" in submitted) {
-    await save(submitted, file, upstream, options.signal);
+    await save(submitted, file, { upstream, ...options });
     return { kind: "made", hasThumbnail: false };
   }
   const { job } = submitted;
   const { failure, cost, ...ended } = await follow(job, upstream, options);
   if (failure !== undefined && ended.status === "unclear") return { kind: "unclear", reason: failure };
   if (failure !== undefined) return { kind: "refused", error: failure, cost };
-  await save({ ...ended, job }, file, upstream, options.signal);
+  await save({ ...ended, job }, file, { upstream, ...options });
   const { discard } = upstream;
   return { kind: "made", hasThumbnail: false, cost, discard: discard && ((signal) => discard(job, signal)) };
 }

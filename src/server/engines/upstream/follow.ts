@@ -1,6 +1,6 @@
 import type { RenderOptions } from "../engine.ts";
 import { clean, type Job } from "./reply.ts";
-import { backOffMs, describe, minutes, type Trouble, type Upstream } from "./upstream.ts";
+import { backOffMs, createAbsence, describe, minutes, type Trouble, type Upstream } from "./upstream.ts";
 
 const pollMs = 2_000;
 /** A job without news for so long is asked for less often. */
@@ -39,15 +39,14 @@ export async function follow(
 ): Promise<Ended> {
   const { io, name, patienceMs } = upstream;
   let [answeredAt, newsAt, failures] = [io.now(), io.now(), 0];
-  let missingAt: number | undefined;
+  const absence = createAbsence(io);
   const seen = new Set<string>();
   let best = -1;
   for (;;) {
     const look = await lookOnce(id, upstream, signal);
     if ("trouble" in look) {
       if (look.isFinal) throw new Error(look.trouble);
-      missingAt = look.isMissing ? (missingAt ?? io.now()) : undefined;
-      if (missingAt !== undefined && io.now() - missingAt >= missingMs)
+      if (absence(look.isMissing) >= missingMs)
         throw new Error(`${name} no longer knows this video's job (${look.trouble}); it may have been restarted`);
       if (look.isUnreadable) answeredAt = io.now();
       if (io.now() - answeredAt > patienceMs)
@@ -61,7 +60,8 @@ export async function follow(
     upstream.report(undefined);
     const { error, progress: percent } = look;
     const status = look.status.toLowerCase();
-    [failures, answeredAt, missingAt] = [0, io.now(), undefined];
+    absence(false);
+    [failures, answeredAt] = [0, io.now()];
     // A job that goes back and forth does not go on.
     if ((!seen.has(status) && seen.size < maxStatuses) || (percent ?? -1) > best) {
       seen.add(status);

@@ -3,9 +3,10 @@ import { open, rm } from "node:fs/promises";
 import { faultOfMp4 } from "../../../client/mp4.ts";
 import { VidgenError } from "../../../errors.ts";
 import type { HttpResponse } from "../../../io.ts";
+import type { RenderOptions } from "../engine.ts";
 import { isCompleted, lookOnce, missingMs, missingPollMs } from "./follow.ts";
 import { clean, findAddressIn, type Job, type Reply, wordsOf } from "./reply.ts";
-import { backOffMs, describe, minutes, type Trouble, type Upstream } from "./upstream.ts";
+import { backOffMs, createAbsence, describe, minutes, type Trouble, type Upstream } from "./upstream.ts";
 
 const maxBytes = 2_000_000_000;
 /** A download has failed when this much of it takes longer than `slowMs`. */
@@ -25,6 +26,9 @@ export type Source = ({ job: string } & Pick<Job, "url" | "completedAt" | "expir
  */
 type Failure = { kind: "trouble" | "not ready" | "missing" | "denied" | "fault" | "final"; reason: string };
 
+/** `confirm` throws when another process may be writing the file, because this one was suspended. */
+export type SaveOptions = Pick<RenderOptions, "signal" | "confirm"> & { upstream: Upstream };
+
 /** The video of a job that ended longer ago was there, and is not about to come. */
 const maxLagMs = 3_600_000;
 
@@ -37,12 +41,15 @@ const worryingFailures = 3;
  * file, when that is over; with `output` when no other try helps: the server has removed it after its time, or no longer knows its job; it is no
  * whole .mp4 three times; it is larger than 2 GB; or the rules for addresses that others chose refuse its address.
  */
-export async function save(source: Source, file: string, upstream: Upstream, signal: AbortSignal): Promise<void> {
+export async function save(source: Source, file: string, options: SaveOptions): Promise<void> {
+  const { upstream, signal } = options;
   const { io, name, patienceMs } = upstream;
-  let [absentAt, forgottenAt]: (number | undefined)[] = [];
+  let absentAt: number | undefined;
+  const [absence, forgetting] = [createAbsence(io), createAbsence(io)];
+  let [isForgotten, forgottenMs] = [false, 0];
   let address = addressOf(source, upstream);
   for (let failures = 1, faults = 0; ; failures++) {
-    const failure = await fetchVideo(address, file, { upstream, signal });
+    const failure = await fetchVideo(address, file, options);
     if (!failure) return upstream.report(undefined);
     const { kind, reason } = failure;
     const place = isData(address) ? "" : ` from ${clean(address)}`;
@@ -52,22 +59,22 @@ export async function save(source: Source, file: string, upstream: Upstream, sig
     const absentMs = io.now() - (absentAt ?? io.now());
     const removed = kind === "missing" && "job" in source ? findRemoval(source, io.date()) : undefined;
     // Looks that come rarely, as they do after other trouble, may meet the same wrong replica twice.
-    if (!isAbsent) forgottenAt = undefined;
-    const isForgotten = forgottenAt !== undefined && io.now() - forgottenAt >= missingMs;
-    const isOver = isAbsent && (isForgotten || absentMs >= (removed ? missingMs : patienceMs));
+    if (!isAbsent) [isForgotten, forgottenMs] = [false, forgetting(false)];
+    const isGone = absence(isAbsent) >= missingMs && removed !== undefined;
+    const isOver = isAbsent && (forgottenMs >= missingMs || isGone || absentMs >= patienceMs);
     if (kind === "final" || faults === maxFaults || isOver || removed?.isSure)
       throw new VidgenError(
         "output",
         `${name} generated this video, but it could not be downloaded${place}: ${removed ? `${removed.words} (${reason})` : reason}`,
       );
-    const isSoon = isAbsent && (forgottenAt !== undefined || (kind !== "denied" && absentMs < missingMs));
+    const isSoon = isAbsent && (isForgotten || (kind !== "denied" && absentMs < missingMs));
     if (!isSoon && failures >= worryingFailures)
       upstream.report(`${name} generated a video that cannot be downloaded yet${place}: ${reason}. Retrying.`);
     await io.sleep(isSoon ? missingPollMs : backOffMs(failures - 1), signal);
     if (!("job" in source)) continue;
     const look = await lookOnce(source.job, upstream, signal);
-    const isMissing = "trouble" in look && look.isMissing;
-    forgottenAt = isMissing ? (forgottenAt ?? io.now()) : undefined;
+    isForgotten = "trouble" in look && look.isMissing;
+    forgottenMs = forgetting(isForgotten);
     address = readdress(source, look, upstream);
   }
 }
@@ -94,18 +101,19 @@ function readdress(source: Source & { job: string }, look: Job | Trouble, upstre
   return addressOf("trouble" in look || !isCompleted(look) ? source : { ...source, url: look.url }, upstream);
 }
 
-type FetchOptions = { upstream: Upstream; signal: AbortSignal };
+type FetchOptions = Omit<SaveOptions, "confirm">;
 
 /** Fetches a video once, and leaves no file without it. Rejects only when the signal aborts: then the next process replaces the file. */
 async function fetchVideo(
   address: string,
   file: string,
-  { upstream, signal }: FetchOptions,
+  { upstream, signal, confirm }: SaveOptions,
 ): Promise<Failure | undefined> {
   const limit = upstream.io.limit(slowMs, signal, new Error(`less than 1 MB came within ${slowMs / 1_000} s`));
   let failure: Failure | undefined;
   try {
     const reply = await openVideo(address, { upstream, signal: limit.signal });
+    confirm();
     failure = "kind" in reply ? reply : await write(reply, file, limit.restart);
   } catch (error) {
     const isForbidden = error instanceof Error && "isForbidden" in error;
@@ -114,11 +122,21 @@ async function fetchVideo(
     limit.clear();
   }
   if (!failure) return undefined;
-  // Another process that has taken over the folder may be writing the file.
+  // Another process that has taken over the folder may be writing the file, or have finished it.
   signal.throwIfAborted();
+  if (!isConfirmed(confirm)) return failure;
   // A partial file would keep a full disk full.
   await rm(file, { force: true });
   return failure;
+}
+
+function isConfirmed(confirm: () => void): boolean {
+  try {
+    confirm();
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Writes a reply to a file, each chunk at once, as `Io["fetch"]` wants; calls `onPart` after each megabyte. */

@@ -3,7 +3,7 @@ import { RequestError } from "../../../io.ts";
 import type { RenderOptions, RenderOutcome } from "../engine.ts";
 import { lookOnce, missingMs, missingPollMs } from "./follow.ts";
 import { type Reply, wordsOf } from "./reply.ts";
-import { backOffMs, describe, minutes, type Upstream } from "./upstream.ts";
+import { backOffMs, createAbsence, describe, minutes, type Upstream } from "./upstream.ts";
 
 /** What a create gave: a job, or the address of a video that is finished already. */
 export type Submitted = { job: string } | { finished: string };
@@ -67,7 +67,7 @@ export async function confirm(
 ): Promise<Confirmed> {
   const { io, timeoutMs } = upstream;
   const start = io.now();
-  let missingAt: number | undefined;
+  const absence = createAbsence(io);
   for (let failures = 0; ; failures++) {
     const look = await lookOnce(job, upstream, signal);
     if (!("trouble" in look)) {
@@ -75,8 +75,7 @@ export async function confirm(
       await checkpoint({ state: "submitted", job });
       return { kind: "submitted", submitted: { job } };
     }
-    missingAt = look.isMissing ? (missingAt ?? io.now()) : undefined;
-    if (missingAt !== undefined && io.now() - missingAt >= missingMs) {
+    if (absence(look.isMissing) >= missingMs) {
       await checkpoint(null);
       return { kind: "not taken", reason };
     }

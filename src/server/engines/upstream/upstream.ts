@@ -50,6 +50,20 @@ export function createReport(onNote: (text: string) => void): Upstream["report"]
   };
 }
 
+/** A look that took longer, or was followed by nothing for longer, does not show that a server kept saying the same: this process may have been suspended. */
+const maxGapMs = 5_000;
+
+/** Returns what adds up for how long a server says that it does not know a job, look by look; with a look that says otherwise it begins anew. */
+export function createAbsence({ now }: Pick<Clock, "now">): (isMissing: boolean) => number {
+  let lastAt: number | undefined;
+  let absentMs = 0;
+  return (isMissing) => {
+    absentMs = isMissing && lastAt !== undefined ? absentMs + Math.min(now() - lastAt, maxGapMs) : 0;
+    lastAt = isMissing ? now() : undefined;
+    return absentMs;
+  };
+}
+
 /** Why a request, or the file of its reply, failed: in a few words, or by the code of a connection, such as ECONNREFUSED. */
 export function describe(error: unknown): string {
   const reason = systemReason(error);

@@ -197,6 +197,17 @@ test("a 404 counts only without other trouble in between", async () => {
   expect((await make()).outcome).toBe("made");
 });
 
+test("three 404s with half a minute between them, as while this process is suspended, do not count as 30 s of them", async () => {
+  const { make, clock } = await start({
+    onPoll: async (_call, count) => {
+      if (count < 3 || count > 5) return undefined;
+      if (count === 4) await clock.sleep(29_500);
+      return json(404, { detail: "Video not found" });
+    },
+  });
+  expect((await make()).outcome).toBe("made");
+});
+
 test("a server that is silent for a poll is asked again", async () => {
   const clock = createVirtualClock();
   const fault: Fault = ({ route }) =>

@@ -1,4 +1,6 @@
+import { readFileSync, writeFileSync } from "node:fs";
 import { mkdir, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { unlessAborted } from "../../../../src/client/http.ts";
 import type { Io } from "../../../../src/io.ts";
@@ -336,6 +338,27 @@ async function* abortable(parts: AsyncGenerator<Uint8Array>, signal: AbortSignal
     yield value;
   }
 }
+
+test("a process that was suspended leaves the video of the one that has taken over alone, and goes on when it is sure again", async () => {
+  let isSure = true;
+  const seen: string[] = [];
+  const { make, folder, clock } = await start((_address, count) => {
+    if (count === 1) {
+      isSure = false;
+      writeFileSync(join(folder, "0.mp4"), "of the other process");
+      void clock.sleep(60_000).then(() => {
+        seen.push(readFileSync(join(folder, "0.mp4"), "utf8"));
+        isSure = true;
+      });
+    }
+    return count % 2 === 1 ? json(503, {}) : undefined;
+  });
+  const confirm = () => {
+    if (!isSure) throw new Error("another may have taken over");
+  };
+  expect((await make({ confirm })).video).toEqual(bytes);
+  expect(seen).toEqual(["of the other process"]);
+});
 
 test("a video of more than 2 GB fails at the first byte too many, and nothing more is read", async () => {
   let parts = 0;
