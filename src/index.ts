@@ -146,7 +146,7 @@ export type Client = {
   /**
    * Starts a generation (interface 4.1). It costs credits, so the request is sent once; it is retried only if no byte of it was written,
    * or if the service answered "not now" (429, 421, 425). Rejects with `unknown` if and only if it may have been charged: the error's `attempt`
-   * is the Idempotency-Key that was sent. Otherwise rejects with `usage`, `auth`, `credits`, `rejected` or `network`. If `signal` aborts after
+   * names it in the journal. Otherwise rejects with `usage`, `auth`, `credits`, `rejected` or `network`. If `signal` aborts after
    * the request was sent, the call waits up to 10 s for the id.
    */
   start(request: GenerationRequest, options?: StartOptions): Promise<Started>;
