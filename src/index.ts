@@ -235,7 +235,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   if (baseUrl === "") throw usage("No base URL: pass baseUrl, or set VIDGEN_BASE_URL.");
   const onNote = harmless((text: string) => options.onNote?.(plain(redact(text))));
   // Signals, streams and the exit of the process belong to the program that uses the library.
-  const fetch = options.fetch === undefined ? createFetch(env) : foreignFetch(options.fetch);
+  const fetch = options.fetch === undefined ? createFetch(env) : foreignFetch(options.fetch, machine);
   const io = { ...machine, fetch, unsettled: new Set<string>() };
   const path = findJournal(options.journal, env);
   const opened = path === undefined ? undefined : openJournal(path, io);
@@ -438,6 +438,9 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   };
 }
 
+/** How long a body may take to end once its request was aborted. */
+const lateMs = 1_000;
+
 /** So many generations are resumed at once. */
 const maxResumed = 4;
 
@@ -467,13 +470,16 @@ function findJournal(journal: ClientOptions["journal"], env: NodeJS.ProcessEnv):
 }
 
 /** What the program's own `fetch` rejects with may have been sent, unless it says otherwise. */
-function foreignFetch(fetch: typeof globalThis.fetch): ReturnType<typeof createFetch> {
+function foreignFetch(
+  fetch: typeof globalThis.fetch,
+  { sleep }: Pick<Machine, "sleep">,
+): ReturnType<typeof createFetch> {
   return async (url, { body, headers = {}, method = "GET", signal } = {}) => {
     try {
       const init: RequestInit = { method, headers, signal: signal ?? null, redirect: "manual" };
       if (body !== undefined) init.body = body as string;
       const response = await fetch(url, init);
-      const chunks = response.body && signal ? untilAborted(response.body, signal) : response.body;
+      const chunks = response.body && signal ? untilAborted(response.body, { signal, sleep }) : response.body;
       const { status, headers: told } = response;
       return { status, headers: told, body: chunks, text: async () => (chunks === null ? "" : text(chunks)) };
     } catch (error) {
@@ -484,17 +490,28 @@ function foreignFetch(fetch: typeof globalThis.fetch): ReturnType<typeof createF
 }
 
 /** The chunks of a body, also where its program does not end it when the signal aborts. */
-async function* untilAborted(body: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+async function* untilAborted(
+  body: AsyncIterable<Uint8Array>,
+  { signal, sleep }: { signal: AbortSignal } & Pick<Machine, "sleep">,
+): AsyncGenerator<Uint8Array> {
   const chunks = body[Symbol.asyncIterator]();
   try {
     for (;;) {
-      const { done, value } = await unlessAborted(chunks.next(), signal);
+      const next = chunks.next();
+      // A chunk that has arrived may have the id of what was paid for.
+      const { done, value } = await unlessAborted(next, signal).catch(() => unlessLate(next, { signal, sleep }));
       if (done) return;
       yield value;
     }
   } finally {
     void chunks.return?.().catch(() => {});
   }
+}
+
+/** The chunk, if it comes within a second; else rejects with the signal's reason. */
+function unlessLate<Chunk>(next: Promise<Chunk>, { signal, sleep }: { signal: AbortSignal } & Pick<Machine, "sleep">) {
+  const isLate = sleep(lateMs).then(() => Promise.reject(signal.reason));
+  return Promise.race([next, isLate]);
 }
 
 async function pipeTo(file: string, to: WritableStream<Uint8Array>, signal: AbortSignal): Promise<void> {

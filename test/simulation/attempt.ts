@@ -32,6 +32,8 @@ export type Attempt = {
   /** The service said readably that it does not start it. */
   isRefused: boolean;
   id: string | undefined;
+  /** A line of the journal has its id: before that no other process can know it. */
+  isIdWritten: boolean;
   /** Something was written down about it after its intent. */
   hasOutcome: boolean;
   dismissedAt: number | undefined;
@@ -46,15 +48,11 @@ export type Attempt = {
 
 const hourMs = 3_600_000;
 
-function hasId({ delivered }: Attempt): boolean {
-  return delivered.some(({ behaviour }) => behaviour.hasId);
-}
-
 /** Whether the rules allow another start beside this attempt. */
 export function allows(other: Attempt, mine: Attempt, now: number): boolean {
   if (other.posts.length === 0) return true;
   // A key stands for one start for ever, whatever has become of that.
-  if (mine.isNamed) return other.isRefused || (other.dismissedAt !== undefined && !hasId(other));
+  if (mine.isNamed) return other.isRefused || (other.dismissedAt !== undefined && !other.isIdWritten);
   if (other.dismissedAt !== undefined || other.overFor.has("all")) return true;
   if (mine.kind === "batch") return false;
   const isReuse = mine.earlier === "reuse";

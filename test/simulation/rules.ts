@@ -87,6 +87,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         overFor: new Set(),
         isRefused: false,
         id: undefined,
+        isIdWritten: false,
         hasOutcome: false,
         dismissedAt: undefined,
         unknownSince: undefined,
@@ -99,6 +100,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     if (attempt !== undefined && id !== undefined) {
       const ids = written.get(path) ?? new Set();
       written.set(path, ids.add(String(id).toLowerCase()));
+      if (known) known.isIdWritten = true;
     }
     if (kind === "told") {
       reach("a printed id is written down");
