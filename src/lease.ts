@@ -1,6 +1,6 @@
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { systemCode, VidgenError } from "./errors.ts";
-import { type Disk, type Io, type ProcessId, unknownStart } from "./io.ts";
+import { type Disk, type Io, type Processes, type ProcessId, unknownStart } from "./io.ts";
 
 /** The lease of a thing that one process uses at a time, such as a folder. It ends when the process releases it or exits. */
 export type Lease = {
@@ -19,6 +19,12 @@ export type Acquired = { kind: "acquired"; lease: Lease } | { kind: "held"; hold
 export type HolderIo = Pick<Io, "now" | "disk" | "processes">;
 
 export type LeaseIo = HolderIo & Pick<Io, "date" | "sleep" | "limit" | "uuid">;
+
+/**
+ * The names of the files of leases that a process has released and could not remove, as on a disk with errors: they do not count for it. Without
+ * that it would wait for itself, or take an attempt that it has looked at for one that somebody works on.
+ */
+const released = new WeakMap<Processes, Set<string>>();
 
 const refreshMs = 10_000;
 /** For so long this process must see a lease unchanged before it takes its holder elsewhere for ended. */
@@ -175,7 +181,11 @@ function refreshUntilReleased(file: string, path: string, io: LeaseIo): Lease {
     },
     async release() {
       over.abort();
-      await io.disk.rm(file).catch(() => {});
+      await io.disk.rm(file).catch((error) => {
+        if (systemCode(error) === "ENOENT") return;
+        const names = released.get(io.processes) ?? new Set();
+        released.set(io.processes, names.add(basename(file)));
+      });
       await io.disk.rmdir(path).catch(() => {});
     },
   };
@@ -210,7 +220,7 @@ type Looking = { io: HolderIo; watch: Watch };
 /** The process that a file names; `undefined` when it has ended or the lease is stale. */
 async function findLiving(path: string, name: string, { io, watch }: Looking): Promise<Holder | undefined> {
   const holder = parseName(name);
-  if (!holder) return undefined;
+  if (!holder || released.get(io.processes)?.has(name)) return undefined;
   const self = await io.processes.self();
   if (holder.machine === self.machine && holder.namespace === self.namespace) {
     if ((await io.processes.startOf(holder.pid)) !== holder.start) return undefined;

@@ -3,7 +3,6 @@ import { readFileSync } from "node:fs";
 import process from "node:process";
 import { expect, test } from "vitest";
 import { type Plan, planOf } from "./plan.ts";
-import type { Exception } from "./rules.ts";
 import { explain, search } from "./search.ts";
 import { play } from "./story.ts";
 
@@ -22,58 +21,6 @@ test.each(mended)("the story of $seed breaks no rule", async (plan) => {
   const { broken } = await play(plan);
   expect(broken).toBeUndefined();
 });
-
-/** A command whose lock cannot be removed, once, after it has written its intent down. */
-const ownLock: Plan = {
-  seed: "own lock",
-  computers: [{ aheadMs: 0 }],
-  hasStartTimes: true,
-  hasOwnJournals: false,
-  instant: 0,
-  troubles: [],
-  acts: [
-    {
-      what: "command",
-      name: "A",
-      command: {
-        type: "generate",
-        prompt: "a fox",
-        place: "/work/",
-        earlier: "resume",
-        noWait: false,
-        overwrite: false,
-        timeoutMs: 900_000,
-      },
-      computer: 0,
-      namespace: "1",
-      key: 0,
-      callMs: 1,
-      starts: [],
-      mishaps: [
-        {
-          on: "intent",
-          nth: 1,
-          isAfter: true,
-          what: "disk",
-          ms: 0,
-          fault: { does: "removes nothing (EPERM)", where: "at locks and leases" },
-        },
-      ],
-      gapMs: 0,
-      waits: true,
-    },
-  ],
-};
-
-/** Each is a defect that is known, and that the stories pass over. A test that fails here is good news: remove the exception from `rules.ts`. */
-test.each([["a command waits for a lock of its own that could not be removed", ownLock]] as [Exception, Plan][])(
-  "it is still so that %s",
-  async (name, plan) => {
-    const { broken, exceptions } = await play(plan);
-    expect(broken).toBeUndefined();
-    expect([...exceptions]).toEqual([name]);
-  },
-);
 
 test("20 seconds of stories, from a new seed each time, break no rule", { timeout: 120_000 }, async () => {
   const seed = randomBytes(4).toString("hex");

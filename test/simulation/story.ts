@@ -6,7 +6,7 @@ import { type CallKind, type Computer, createProcess, kindOfWrite } from "./mach
 import { type Command, leaveAtOnce, type Run, type, work } from "./people.ts";
 import type { Act, Plan } from "./plan.ts";
 import type { Probe } from "./probes.ts";
-import { Broken, createRules, type Exception } from "./rules.ts";
+import { Broken, createRules } from "./rules.ts";
 import { createSchedule } from "./schedule.ts";
 import { createService, keys } from "./service.ts";
 import { idOfVideo } from "./video.ts";
@@ -16,8 +16,6 @@ import { clockWords, commandWords, lineWords, mishapWords, short, whereWords } f
 export type Played = {
   /** What was broken, if so. */
   broken: { rule: number; message: string } | undefined;
-  /** What the client is known to do wrong, and did. */
-  exceptions: ReadonlySet<Exception>;
   /** What happened, a line each, for people; empty unless it was asked for. */
   lines: string[];
   steps: number;
@@ -77,7 +75,6 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
     }),
   );
   const probes = new Set<Probe>();
-  const exceptions = new Set<Exception>();
   const reach = (probe: Probe) => void probes.add(probe);
   const rules = createRules({ now: schedule.now, contentOf: disk.content, files: disk.files, reach });
   let broken: Played["broken"];
@@ -86,7 +83,6 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
       if (!broken) work();
     } catch (error) {
       if (!(error instanceof Broken)) throw error;
-      if (error.exception) return void exceptions.add(error.exception);
       broken = { rule: error.rule, message: error.message };
       tell(() => `BROKEN: ${error.message}`);
     }
@@ -253,7 +249,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
     broken = { rule: 5, message: `${waiting.join(", ")} never ends` };
   }
   for (const { process } of runs) process.end(true);
-  return { broken, exceptions, lines, steps: schedule.taken(), probes };
+  return { broken, lines, steps: schedule.taken(), probes };
 }
 
 /** The rare state that a failure of the disk is; `kind` is that of the line that was to be written. */
