@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { exits } from "../../src/errors.ts";
 import type { Answer, Generated } from "./answers.ts";
 import { type Attempt, allows, isAgain, isNear, isSame, kindOf, nameOf } from "./attempt.ts";
@@ -80,6 +81,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         overFor: new Set(),
         id: undefined,
         hasOutcome: false,
+        isUnwritten: false,
         dismissedAt: undefined,
         unknownSince: undefined,
         isAddressTold: false,
@@ -118,10 +120,10 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   }
 
   /** Whether the process of an attempt is about to tell its outcome; another one on the same machine can know that. */
-  function isWaitedFor({ hasOutcome, run }: Attempt, other: Process): boolean {
+  function isWaitedFor({ hasOutcome, isUnwritten, run }: Attempt, other: Process): boolean {
     const isLive = run.process !== other && run.process.endedAt === undefined;
     // One elsewhere may have taken over the lease of a process that was frozen.
-    return !hasOutcome && isLive && [...runs.keys()].every((each) => isNear(each, other));
+    return !hasOutcome && !isUnwritten && isLive && [...runs.keys()].every((each) => isNear(each, other));
   }
 
   function onLost(id: string): void {
@@ -149,6 +151,11 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       // A line that is torn may have the id in it, and still says nothing.
       const lines = contentOf(journal)?.toString("utf8").split("\n") ?? [];
       return lines.some((line) => line.includes(id) && line.endsWith("}"));
+    },
+    /** The disk has failed at the journal, or at its folder, as a process was to use it. */
+    onUnwritten(process: Process): void {
+      for (const each of attempts.values())
+        if (each.run.process === process && !each.hasOutcome) each.isUnwritten = true;
     },
     onUnremoved: (process: Process) => void unremoved.add(process),
     onRun: (run: Run) => void runs.set(run.process, run),
@@ -266,12 +273,16 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
           if (other === run && now() - (completedAt.get(id) ?? 0) < downloadMs)
             throw new Broken(5, `${process.name} gives the video of ${id} up after less than 5 minutes`);
       if (command.type === "generate" && text.includes("already exists") && command.place !== undefined) {
-        const own = idOfVideo(contentOf(command.place) ?? Buffer.alloc(0));
-        // Where no line about that could be written, nobody can tell whose video it is.
-        const isWritten = known
+        const bytes = contentOf(command.place) ?? Buffer.alloc(0);
+        const own = idOfVideo(bytes);
+        // The last line about its content tells: where the disk has refused all of them, or another version was saved elsewhere since, nobody knows it.
+        const last = known
           .split("\n")
-          .some((line) => /"kind":"(downloaded|saved)"/.test(line) && line.includes(own ?? "") && line.endsWith("}"));
-        if (own !== undefined && text.includes(`\n${own}`) && isWritten)
+          .findLast(
+            (line) => /"kind":"(downloaded|saved)"/.test(line) && line.includes(own ?? "") && line.endsWith("}"),
+          );
+        const isKnown = last?.includes(createHash("sha256").update(bytes).digest("hex"));
+        if (own !== undefined && text.includes(`\n${own}`) && isKnown)
           throw new Broken(3, `${process.name} says that ${command.place} exists, which is its own video`);
       }
       if (command.type === "batch" && said.code === 0) checkBatch(run, command);

@@ -118,6 +118,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
       tell(() => `${writer.name} gets ${change.code} as it is to ${change.call} ${change.path}`);
       const probe = probeOfFailure(change, kindOfWrite(change.bytes));
       if (probe) reach(probe);
+      if (run && journals.some((path) => path.startsWith(change.path))) rules.onUnwritten(run.process);
       if (run && probe === "a lock or a lease cannot be removed") rules.onUnremoved(run.process);
       return;
     }
