@@ -48,6 +48,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   const completedAt = new Map<string, number>();
   /** The processes that could not remove a lock or a lease of theirs. */
   const unremoved = new Set<Process>();
+  let isBlind = false;
   let intents = 0;
 
   const byId = (id: string) => [...attempts.values()].filter((each) => each.id === id.toLowerCase());
@@ -155,8 +156,13 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     /** The disk has failed at the journal, or at its folder, as a process was to use it. */
     onUnwritten(process: Process): void {
       for (const each of attempts.values())
-        if (each.run.process === process && !each.hasOutcome) each.isUnwritten = true;
+        if (each.run.process === process && !each.hasOutcome) {
+          each.isUnwritten = true;
+          isBlind ||= each.delivered.some(({ isForeign }) => isForeign);
+        }
     },
+    /** Without the journal nobody can tell that an answer is that to another request: from then on no rule holds. */
+    isBlind: () => isBlind,
     onUnremoved: (process: Process) => void unremoved.add(process),
     onRun: (run: Run) => void runs.set(run.process, run),
     onLine,

@@ -80,7 +80,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
   let broken: Played["broken"];
   const check = (work: () => void) => {
     try {
-      if (!broken) work();
+      if (!broken && !rules.isBlind()) work();
     } catch (error) {
       if (!(error instanceof Broken)) throw error;
       broken = { rule: error.rule, message: error.message };
