@@ -214,6 +214,19 @@ test.each([
   leaseOf(await acquireLease(path, worldOf(container({ 8: "b" }).as(8))));
 });
 
+test("a lease whose file cannot be removed is free for the process that has released it", async () => {
+  const path = makePath();
+  const machine = container({ 7: "a", 8: "b" });
+  const [seven, eight] = [worldOf(machine.as(7)), worldOf(machine.as(8))];
+  const rm = () => Promise.reject(Object.assign(new Error("EPERM: not permitted"), { code: "EPERM" }));
+  const lease = leaseOf(await acquireLease(path, { ...seven, disk: { ...seven.disk, rm } }));
+  await lease.release();
+  const again = leaseOf(await acquireLease(path, seven));
+  expect(await acquireLease(path, eight)).toMatchObject({ kind: "held" });
+  await again.release();
+  leaseOf(await acquireLease(path, eight));
+});
+
 test("what a killed process held is free at once", async () => {
   const path = makePath();
 

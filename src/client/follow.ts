@@ -96,7 +96,7 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
   const wasReached = () => options.isNew || isSeen || refusals > 0;
   let isSeen = false;
   let refusals = 0;
-  let refusedSince: number | undefined;
+  let missingSince: number | undefined;
   let completedSince: number | undefined;
   const isBelieved = ({ code }: VidgenError, forMs: number) => {
     if (code === "not_found" && options.isKnown) return forMs >= toleranceMs;
@@ -122,13 +122,14 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
       }
       if (result.kind === "refused") {
         refusals++;
-        refusedSince ??= clock.now();
-        if (isBelieved(result.error, askedAt - refusedSince)) throw result.error;
+        // Another refusal, such as that of the key, tells nothing about the generation.
+        missingSince = result.error.code === "not_found" ? (missingSince ?? clock.now()) : undefined;
+        if (isBelieved(result.error, askedAt - (missingSince ?? askedAt))) throw result.error;
         return undefined;
       }
       isSeen = true;
       refusals = 0;
-      refusedSince = undefined;
+      missingSince = undefined;
       const { generation } = result;
       if (generation.status === "failed") throw failedError(id, generation);
       if (generation.status === "completed") {

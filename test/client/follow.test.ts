@@ -1,8 +1,12 @@
 import { expect, test } from "vitest";
-import { failedError, localPace, readVideoUrl, remotePace } from "../../src/client/follow.ts";
+import type { Api } from "../../src/client/api.ts";
+import { failedError, follow, localPace, readVideoUrl, remotePace } from "../../src/client/follow.ts";
 import type { Generation } from "../../src/client/schema.ts";
+import { createVirtualClock } from "../clock.ts";
 
 const minutes = Array.from({ length: 1_200 }, (_, i) => i * 100);
+
+const json = (status: number, value: object) => ({ status, text: JSON.stringify(value), json: value });
 
 function generation(fields: Record<string, unknown>): Generation {
   return { id: "1b4e28ba", status: "completed", ...fields } as Generation;
@@ -64,6 +68,23 @@ test.each([
   undefined,
 ])("%j is no address of a video", (url) => {
   expect(readVideoUrl(generation({ video_url: url }))).toBe(undefined);
+});
+
+test("a generation is lost once the service has not known it for a minute: another refusal before that does not count", async () => {
+  const clock = createVirtualClock();
+  let missingSince: number | undefined;
+  const replies = [json(200, { id: "1b4e28ba", status: "processing" }), json(403, { error: "no" })];
+  const status = async () => {
+    const reply = replies.shift() ?? json(404, { error: "no such generation" });
+    if (reply.status === 404) missingSince ??= clock.now();
+    return reply;
+  };
+  const api = { baseUrl: "https://api.video.example", status } as unknown as Api;
+  const { signal } = new AbortController();
+  const how = { timeoutMs: 900_000, intervalMs: () => 5_000, isNew: false, isKnown: true, signal, onNote() {} };
+  const following = follow(api, "1b4e28ba", how, { ...clock, random: () => 0.5 });
+  await expect(following).rejects.toMatchObject({ code: "not_found" });
+  expect(clock.now() - (missingSince ?? 0)).toBeGreaterThanOrEqual(60_000);
 });
 
 test.each([

@@ -36,6 +36,8 @@ export type Attempt = {
   isIdWritten: boolean;
   /** Something was written down about it after its intent. */
   hasOutcome: boolean;
+  /** The disk has failed at the journal since its intent: its outcome may be nowhere, however long its process lives. */
+  isUnwritten: boolean;
   dismissedAt: number | undefined;
   /** Since when the service has said, in its own JSON and to the same key, that it does not know it. */
   unknownSince: number | undefined;

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { exits } from "../../src/errors.ts";
 import type { Answer, Generated } from "./answers.ts";
 import { type Attempt, allows, isAgain, isNear, isSame, kindOf, nameOf } from "./attempt.ts";
@@ -51,6 +52,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   let disturbedAt = Number.NEGATIVE_INFINITY;
   /** The processes that could not remove a lock or a lease of theirs. */
   const unremoved = new Set<Process>();
+  let isBlind = false;
 
   const byId = (id: string) => attempts.filter((each) => each.id === id.toLowerCase());
   const byName = (name: string) => attempts.find((each) => each.attempt === name);
@@ -89,6 +91,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         id: undefined,
         isIdWritten: false,
         hasOutcome: false,
+        isUnwritten: false,
         dismissedAt: undefined,
         unknownSince: undefined,
         isAddressTold: false,
@@ -129,10 +132,10 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   }
 
   /** Whether the process of an attempt is about to tell its outcome; another one on the same machine can know that. */
-  function isWaitedFor({ hasOutcome, run }: Attempt, other: Process): boolean {
+  function isWaitedFor({ hasOutcome, isUnwritten, run }: Attempt, other: Process): boolean {
     const isLive = run.process !== other && run.process.endedAt === undefined;
     // One elsewhere may have taken over the lease of a process that was frozen.
-    return !hasOutcome && isLive && [...runs.keys()].every((each) => isNear(each, other));
+    return !hasOutcome && !isUnwritten && isLive && [...runs.keys()].every((each) => isNear(each, other));
   }
 
   function onLost(id: string): void {
@@ -161,6 +164,16 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       const lines = contentOf(journal)?.toString("utf8").split("\n") ?? [];
       return lines.some((line) => line.includes(id) && line.endsWith("}"));
     },
+    /** The disk has failed at the journal, or at its folder, as a process was to use it. */
+    onUnwritten(process: Process): void {
+      for (const each of attempts)
+        if (each.run.process === process && !each.hasOutcome) {
+          each.isUnwritten = true;
+          isBlind ||= each.delivered.some(({ isForeign }) => isForeign);
+        }
+    },
+    /** Without the journal nobody can tell that an answer is that to another request: from then on no rule holds. */
+    isBlind: () => isBlind,
     onUnremoved: (process: Process) => void unremoved.add(process),
     onRun(run: Run): void {
       runs.set(run.process, run);
@@ -312,12 +325,16 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
             throw new Broken(5, `${process.name} gives the video of ${id} up after less than 5 minutes`);
       // Of its partial file something else may be true by the time that it is printed.
       if (command.type === "generate" && command.place && text.includes(`${command.place} already exists`)) {
-        const own = idOfVideo(contentOf(command.place) ?? Buffer.alloc(0));
-        // Where no line about that could be written, nobody can tell whose video it is.
-        const isWritten = known
+        const bytes = contentOf(command.place) ?? Buffer.alloc(0);
+        const own = idOfVideo(bytes);
+        // The last line about its content tells: where the disk has refused all of them, or another version was saved elsewhere since, nobody knows it.
+        const last = known
           .split("\n")
-          .some((line) => /"kind":"(downloaded|saved)"/.test(line) && line.includes(own ?? "") && line.endsWith("}"));
-        if (own !== undefined && text.includes(own) && isWritten)
+          .findLast(
+            (line) => /"kind":"(downloaded|delivered)"/.test(line) && line.includes(own ?? "") && line.endsWith("}"),
+          );
+        const isKnown = last?.includes(createHash("sha256").update(bytes).digest("hex"));
+        if (own !== undefined && text.includes(own) && isKnown)
           throw new Broken(3, `${process.name} says that ${command.place} exists, which is its own video`);
       }
       if (command.type === "batch" && said.code === 0) checkBatch(run, command);
@@ -334,10 +351,9 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         if (bytes && found !== id.toLowerCase())
           throw new Broken(3, `${process.name} says that ${file} is the video of ${id}, and it is that of ${found}`);
       }
-      // The last rule, because the first that does not hold is the only one that is told.
-      const { pid } = process.id;
-      const isAlone = [...runs.keys()].filter(({ id }) => id.pid === pid).length === 1;
-      if (unremoved.has(process) && isAlone && text.includes(`process ${pid} to release the lock`))
+      // The words name a process by its PID alone, which one on another machine may have too.
+      const isAlone = [...runs.keys()].every((other) => other === process || other.id.pid !== process.id.pid);
+      if (isAlone && unremoved.has(process) && text.includes(`process ${process.id.pid} to release the lock`))
         throw new Broken(5, `${process.name} waits for itself`);
     },
   };

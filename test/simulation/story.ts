@@ -83,7 +83,7 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
   let broken: Played["broken"];
   const check = (work: () => void) => {
     try {
-      if (!broken) work();
+      if (!broken && !rules.isBlind()) work();
     } catch (error) {
       if (!(error instanceof Broken)) throw error;
       broken = { rule: error.rule, message: error.message };
@@ -122,6 +122,7 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
       tell(() => `${writer.name} gets ${change.code} as it is to ${change.call} ${change.path}`);
       const probe = probeOfFailure(change, kindOfWrite(change.bytes));
       if (probe) reach(probe);
+      if (run && journals.some((path) => path.startsWith(change.path))) rules.onUnwritten(run.process);
       if (run && probe === "a lock or a lease cannot be removed") rules.onUnremoved(run.process);
       return;
     }
