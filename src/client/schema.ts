@@ -1,6 +1,5 @@
 import * as z from "zod/mini";
 import { usage } from "../errors.ts";
-import { shorten } from "./credentials.ts";
 import { isSameId, isUsableId } from "./id.ts";
 import { isRecord } from "./json.ts";
 
@@ -106,7 +105,10 @@ const maxErrorText = 2_000;
 
 /** The first readable text of an error reply, in any of the shapes that services use; `undefined` when there is none. */
 export function errorText(json: unknown): string | undefined {
-  if (typeof json === "string") return shorten(json.replace(/\s+/g, " ").trim(), maxErrorText) || undefined;
+  if (typeof json === "string") {
+    const text = json.replace(/\s+/g, " ").trim();
+    return (text.length > maxErrorText ? `${text.slice(0, maxErrorText)}…` : text) || undefined;
+  }
   if (Array.isArray(json)) return errorText(json[0]);
   if (!isRecord(json)) return undefined;
   for (const field of ["error", "message", "detail", "msg", "title", "code", "errors"]) {
