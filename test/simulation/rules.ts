@@ -48,6 +48,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   const completedAt = new Map<string, number>();
   /** The processes that could not remove a lock or a lease of theirs. */
   const unremoved = new Set<Process>();
+  /** The processes that the disk has failed at their journal. */
+  const failed = new Set<Process>();
   let isBlind = false;
   let intents = 0;
 
@@ -155,6 +157,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     },
     /** The disk has failed at the journal, or at its folder, as a process was to use it. */
     onUnwritten(process: Process): void {
+      failed.add(process);
       for (const each of attempts.values())
         if (each.run.process === process && !each.hasOutcome) {
           each.isUnwritten = true;
@@ -368,9 +371,10 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     const saved = new Set([...left.values()].map(idOfVideo));
     const lines = [...written.keys()].flatMap((path) => left.get(path)?.toString("utf8").split("\n") ?? []);
     const whole = lines.filter((line) => line.endsWith("}"));
-    // A power failure may take the last line of a process that was stopped before it could say what it had just written.
-    const isKnown = (id: string, { said }: Run) =>
-      [...whole, ...said.lines].some((text) => text.toLowerCase().includes(id));
+    // A power failure may take the last line of a process that was stopped before it could say what it had just written. Where the disk has refused
+    // to keep that line, its words alone have the id.
+    const isKnown = (id: string, { said, process }: Run) =>
+      [...whole, ...(failed.has(process) ? [] : said.lines)].some((text) => text.toLowerCase().includes(id));
     for (const { id = "", run, isAddressTold } of attempts.values()) {
       const generated = generations.get(id);
       if (generated === undefined || generated.lostAt < now() || generated.ends === "failed" || isAddressTold) continue;
