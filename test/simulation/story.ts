@@ -154,7 +154,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
         instant: plan.instant,
         onMishap(mishap) {
           tell(() => mishapWords(act.name, mishap, last.get(act.name)));
-          if (mishap.what === "edit") change(mishap.edit ?? "", mishap.on === "look" || mishap.on === "name");
+          if (mishap.what === "edit") change(mishap.edit ?? "", ["look", "name", "any"].includes(mishap.on));
         },
         onSecondPress() {
           leaveAtOnce(current);
