@@ -52,6 +52,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   let disturbedAt = Number.NEGATIVE_INFINITY;
   /** The processes that could not remove a lock or a lease of theirs. */
   const unremoved = new Set<Process>();
+  /** The processes that the disk has failed at their journal. */
+  const failed = new Set<Process>();
   let isBlind = false;
 
   const byId = (id: string) => attempts.filter((each) => each.id === id.toLowerCase());
@@ -166,6 +168,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     },
     /** The disk has failed at the journal, or at its folder, as a process was to use it. */
     onUnwritten(process: Process): void {
+      failed.add(process);
       for (const each of attempts)
         if (each.run.process === process && !each.hasOutcome) {
           each.isUnwritten = true;
@@ -489,9 +492,12 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     const saved = new Set([...left.values()].map(idOfVideo));
     const lines = [...written.keys()].flatMap((path) => left.get(path)?.toString("utf8").split("\n") ?? []);
     const whole = lines.filter((line) => line.endsWith("}"));
-    // A power failure may take the last line of a process that was stopped before it could say what it had just written.
-    const isKnown = (id: string, { said }: Run) =>
-      [...whole, said.stdout, said.stderr].some((text) => text.toLowerCase().includes(id));
+    // A power failure may take the last line of a process that was stopped before it could say what it had just written. Where the disk has refused
+    // to keep that line, its words alone have the id.
+    const isKnown = (id: string, { said, process }: Run) =>
+      [...whole, ...(failed.has(process) ? [] : [said.stdout, said.stderr])].some((text) =>
+        text.toLowerCase().includes(id),
+      );
     for (const { id = "", run, isAddressTold } of attempts) {
       const generated = generations.get(id);
       if (generated === undefined || generated.lostAt < now() || generated.ends === "failed" || isAddressTold) continue;

@@ -161,7 +161,7 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
         onMishap(mishap) {
           rules.onDisturbed();
           tell(() => mishapWords(act.name, mishap, last.get(act.name)));
-          if (mishap.what === "edit") change(mishap.edit ?? "", mishap.on === "look" || mishap.on === "name");
+          if (mishap.what === "edit") change(mishap.edit ?? "", ["look", "name", "any"].includes(mishap.on));
         },
         onSecondPress() {
           leaveAtOnce(current);

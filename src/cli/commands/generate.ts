@@ -76,7 +76,7 @@ function declare(program: CommandUnknownOpts) {
     .addOption(openOption())
     .addOption(bellOption())
     .addOption(eventsOption())
-    .option("--dry-run", "print the request and send nothing")
+    .option("--dry-run", "print what would be done, or the request, and send nothing")
     .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))
     .addOption(engineOption())
     .addOption(baseUrlOption());
