@@ -298,8 +298,7 @@ function fold(entry: Entry, line: DatedLine): void {
       entry.content = parseContent(line);
       break;
     case "delivered":
-      // What was started with -o is delivered by a file alone.
-      if (line.file !== undefined || entry.place === undefined) entry.state = nextState(before, line.kind);
+      entry.state = nextState(before, line.kind);
       if (line.file === undefined) break;
       entry.file = line.file;
       entry.size = line.size;
