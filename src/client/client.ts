@@ -411,10 +411,10 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     told: (attempt) => record({ kind: "told", attempt }),
     async delivered(id) {
       const entry = await find(id).catch(() => undefined);
-      // A file alone delivers what was started with an output path.
-      if (entry?.place !== undefined || entry?.state === "delivered") return;
+      // A file alone delivers what was started with an output path; of what cannot be read nobody knows that.
+      if (entry === undefined || entry.place !== undefined || entry.state === "delivered") return;
       await record({ kind: "delivered", id });
-      if (entry) await clearLease(entry.attempt, journal);
+      await clearLease(entry.attempt, journal);
     },
     status: look,
     async cancel(id, { signal }) {
