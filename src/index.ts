@@ -213,7 +213,7 @@ export type BatchRow = {
 export type BatchOptions = FollowOptions &
   Pick<PlanOptions, "retryFailed" | "retryUnknown"> &
   Pick<RunOptions, "maxCredits" | "keepCredits" | "failFast"> & {
-    /** The file in which results are written, and from which a later run goes on. */
+    /** The file in which results are written, and from which a later run resumes. */
     results: string;
     /** How many generations run at once; 4 by default. */
     jobs?: number;

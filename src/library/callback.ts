@@ -4,10 +4,10 @@ import { asGeneration } from "../client/schema.ts";
 import { usage, VidgenError } from "../errors.ts";
 import { type Generation, toGeneration } from "./results.ts";
 
-/** A callback whose signature is good; `webhookId` is the same each time that it is sent. */
+/** A callback with a valid signature; `webhookId` stays the same when the service sends it again. */
 export type CallbackEvent = Generation & { webhookId: string };
 
-/** A request as a server has it: the web's own, or one of Node whose body was read. */
+/** A request that a server received: a web `Request`, or the headers and the body of a Node request. */
 export type CallbackRequest =
   | Request
   | { headers: Readonly<Record<string, string | string[] | undefined>>; body: string | Uint8Array };

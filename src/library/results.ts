@@ -3,7 +3,7 @@ import type { Entry } from "../client/history.ts";
 import type { statuses } from "../client/ledger/attempt.ts";
 import { errorText, type Generation as WireGeneration } from "../client/schema.ts";
 
-/** A generation as the service told it; `raw` has each field as it came. */
+/** A generation as the service reported it; `raw` has each field unchanged. */
 export type Generation = {
   id: string;
   /** "processing", "completed", "failed", or another word of the service, which still runs. */

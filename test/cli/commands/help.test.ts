@@ -40,7 +40,7 @@ test("with --json a topic that is data is given as data, and any other as its pa
     { name: "VIDGEN_BASE_URL", flag: "--base-url", meaning: expect.stringContaining("https") },
   ]);
   expect(await json("output")).toMatchObject({
-    stdout: { wait: "as `generate`" },
+    stdout: { wait: "the URL; with `-o` the file" },
     places: { "-": "the video itself on stdout" },
     error: { message: "what happened, and whether it may have been charged" },
     events: { saved: "id, file: saved by this run" },
