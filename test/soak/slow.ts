@@ -19,9 +19,9 @@ type Kind = {
 
 type Target = Announced & { id: string; random: Random };
 
-const headersMs = 12_000;
+const headersMs = 15_000;
 /** A body that keeps coming may be a slow upload. */
-const bodiesMs = 302_000;
+const bodiesMs = 305_000;
 const unreadMs = 32_000;
 const mostMs = 250;
 
