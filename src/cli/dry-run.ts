@@ -29,7 +29,8 @@ export async function printDryRun(request: StartRequest, options: DryRunOptions,
   if (baseUrl === undefined) output.note("No base URL is set; without --dry-run this would fail.");
   const choice = baseUrl === undefined ? undefined : await chooseStart(request, { ...options, baseUrl }, context);
   if (choice !== undefined && choice.kind !== "new") return await printChoice(choice, options, context);
-  if (choice?.dismissed.length) output.note(`Would dismiss ${choice.dismissed.length} earlier, unfinished attempt(s).`);
+  for (const { attempt } of choice?.dismissed ?? [])
+    output.note(`Would dismiss attempt ${attempt}, which was or may have been charged.`);
   const { startInit } = await import("../client/api.ts");
   const { method, headers, body } = startInit(request, io.uuid());
   const url = `${local ? "{local service}" : (baseUrl ?? "{base_url}")}/api/generate`;
@@ -74,7 +75,7 @@ async function printChoice(
   }
   if (choice.kind === "wait")
     return await output.result(
-      `Would wait for another process, which is starting the same (attempt ${choice.entry.attempt}).`,
+      `Would wait: another process is starting the same request (attempt ${choice.entry.attempt}).`,
       {
         wait: { attempt: choice.entry.attempt },
       },

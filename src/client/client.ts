@@ -13,7 +13,7 @@ import { type Completed, cancelledReason, failedError, follow, readCost, readTim
 import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "./history.ts";
 import { hasInfo, writeInfo } from "./info.ts";
 import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
-import { nextState } from "./ledger/attempt.ts";
+import { type Event, nextState } from "./ledger/attempt.ts";
 import type { Earlier } from "./ledger/policy.ts";
 import { poll, pollUntilAnswered } from "./poll.ts";
 import { isComparable, readBalance } from "./price.ts";
@@ -230,7 +230,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       return { kind: "accepted", started: { generation, remaining_credits: undefined } };
     }
     if ("error" in answer && answer.error.code === "not_found") return refused;
-    const reason = `${refused.error.message} Whether there is one could not be asked.`;
+    const reason = `it was refused, and the service did not say whether generation ${id} exists`;
     await record({ kind: "unclear", id, reason });
     io.unsettled.add(attempt);
     return unknownOutcome(reason, attempt, { id });
@@ -254,8 +254,8 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     return { ...how, ...known, journal, claims, onNote };
   };
 
-  /** Whether the error is that of a name whose start is unclear, and the service tells by the name what has become of it. */
-  async function isSettled(error: unknown, { idempotencyKey, signal }: BeginOptions): Promise<boolean> {
+  /** Whether a start with a caller's key failed because an earlier one is unclear, and the service keeps that key: then it is safe to send again. */
+  async function canSendAgain(error: unknown, { idempotencyKey, signal }: BeginOptions): Promise<boolean> {
     if (idempotencyKey === undefined || asVidgenError(error).code !== "unknown") return false;
     const oldest = (await attemptsOf(idempotencyKey)).at(-1);
     return oldest !== undefined && keepsKey(oldest.at, signal);
@@ -307,14 +307,14 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       await recordFound(id, entry);
       return generation;
     }
-    if (entry === undefined || entry.status === status || entry.status === "completed") return generation;
-    // The journal does not have its end yet.
-    const line: JournalLine =
+    if (entry === undefined) return generation;
+    const line: JournalLine & { kind: Event } =
       status === "completed"
         ? { kind: status, id, cost: readCost(generation) }
         : failureLine(id, failedError(id, generation));
-    // That it is unclear, the journal may have from an earlier look.
-    if (line.kind !== "unclear" || entry.status !== "unknown") await journal.append(line).catch(() => {});
+    // The journal may have its end from an earlier look.
+    if (nextState(entry.state, line.kind) === entry.state) return generation;
+    await journal.append(line).catch(() => {});
     fresh.delete(id);
     return generation;
   }
@@ -402,7 +402,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     async begin(request, how) {
       const options = { ...forBegin(request, how), earlier: how.earlier };
       const begun = await begin(request, options, io).catch(async (error) => {
-        if (!(await isSettled(error, how))) throw error;
+        if (!(await canSendAgain(error, how))) throw error;
         return begin(request, { ...options, keepsKeys: true }, io);
       });
       return begun.kind === "resumed" ? begun : ready(request, begun);
@@ -453,7 +453,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
 }
 
 /** The line about the end of a generation that has failed. */
-function failureLine(id: string, error: VidgenError): JournalLine {
+function failureLine(id: string, error: VidgenError): JournalLine & { kind: "failed" | "unclear" } {
   const { ended, code, message: reason } = error;
   if (ended === "unknown") return { kind: "unclear", id, reason };
   return { kind: "failed", id, reason, code: code === "failed" ? undefined : code };

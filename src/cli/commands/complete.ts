@@ -2,6 +2,7 @@ import { readdir } from "node:fs/promises";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { shorten } from "../../client/credentials.ts";
 import type { Entry } from "../../client/history.ts";
+import { stopsOthers } from "../../client/ledger/attempt.ts";
 import type { Io } from "../../io.ts";
 import type { Suggestion } from "../command.ts";
 import type { Candidates, JournalNames } from "../completion/candidates.ts";
@@ -35,7 +36,7 @@ const nameOf: Record<JournalNames, (entry: Entry) => string | undefined> = {
   "open ids": ({ id, status, file }) =>
     status === "processing" || (status === "completed" && file === undefined) ? id : undefined,
   "saved ids": ({ id, file }) => (file === undefined || file === "-" ? undefined : id),
-  "unclear attempts": ({ attempt, status }) => (["unknown", "starting", "lost"].includes(status) ? attempt : undefined),
+  "unclear attempts": ({ attempt, state, dismissed }) => (stopsOthers(state) && !dismissed ? attempt : undefined),
 };
 
 /** The newest names in the journal, each with its status, model and prompt. Those that a shell would have to quote are left out. */

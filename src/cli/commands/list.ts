@@ -1,6 +1,7 @@
 import { isAbsolute, relative } from "node:path";
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { isUnclear, listAttempts } from "../../client/attempts.ts";
+import { dismiss } from "../../client/begin.ts";
 import { datedEntries, type Entry } from "../../client/history.ts";
 import { isUuid } from "../../client/id.ts";
 import type { Journal } from "../../client/journal.ts";
@@ -195,7 +196,7 @@ export async function dismissAttempt(typed: string, journal: Journal, { io, outp
     const entry = await findEntry(typed, journal);
     if (!(await isOver(entry)))
       throw usage(`${typed} is ${entry.status}: only an attempt with the status unknown or lost can be dismissed.`);
-    await journal.append({ kind: "dismissed", attempt: entry.attempt });
+    await dismiss(entry.attempt, journal);
     return entry.attempt;
   });
   output.note(`Dismissed ${attempt}: the same request can be started again.`);

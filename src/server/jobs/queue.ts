@@ -118,7 +118,7 @@ export function createQueue(options: QueueOptions): Queue {
       if (made.kind === "not taken") return store.release(id);
       const isEnded = await endGeneration(id, made, own);
       wanted?.delete(id);
-      // Until then, a process that takes over would look for it there.
+      // Deleted upstream only after the end is stored.
       if (isEnded && made.kind === "made") await made.discard?.(signal);
     };
     const leave = async (error: unknown) => {
