@@ -71,6 +71,8 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
     concurrency: 100,
     async render({ file, thumbnail, request }, { progress, checkpoint, signal }) {
       await checkpoint({ state: "rendering", tries: 1 });
+      // A listener that is added after the abort is never called, and the service would wait for this render.
+      signal.throwIfAborted();
       await new Promise<void>((complete, reject) => {
         const fail = (reason: string) => reject(new Error(reason));
         signal.addEventListener("abort", () => reject(signal.reason));
