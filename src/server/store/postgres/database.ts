@@ -140,11 +140,19 @@ export async function openDatabase(
   const session: Database["session"] = async (work) => {
     // Without a limit for replies, the system finds out that the database has gone without a word.
     const client = new pg.Client({ ...config, query_timeout: 0, keepAliveInitialDelayMillis: keepAliveMs });
-    client.on("error", () => {});
+    // After a break between two statements, the next one says only that the connection is of no use.
+    let broken: Error | undefined;
+    client.on("error", (error) => {
+      broken ??= error;
+    });
     try {
       await client.connect().catch((error) => Promise.reject(describe(error)));
       await runOn(client, setNoLimits, []);
-      return await work((text, ...values) => runOn(client, text, values));
+      return await work((text, ...values) =>
+        runOn(client, text, values).catch((error) => {
+          throw broken === undefined ? error : describeError(broken);
+        }),
+      );
     } finally {
       await client.end().catch(() => {});
     }

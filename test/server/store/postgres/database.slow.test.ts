@@ -69,6 +69,19 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
     expect(troubles).toEqual([]);
   });
 
+  test("a session that breaks between two statements says why", async () => {
+    const { database, cut } = await openWithTroubles();
+    const broken = database.session(async (sql) => {
+      await sql("SELECT 1");
+      expect(await cut("idle")).toHaveLength(1);
+      await sql("SELECT 2");
+    });
+    await expect(broken).rejects.toMatchObject({
+      isUnavailable: true,
+      message: expect.stringContaining("terminating"),
+    });
+  });
+
   test("what the database refuses is no outage, and undoes the transaction alone", async () => {
     const { database, troubles } = await openWithTroubles();
     await database.query("CREATE TABLE words (word text UNIQUE)");
