@@ -320,9 +320,9 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       }
       const { to } = output;
       // The same as for standard output: a temporary file.
-      const target = await client.claim("-", { id, signal });
+      const { target } = await client.claim(id, "-", { signal });
       try {
-        const done = await client.download(id, target, options);
+        const done = await client.download(id, target ?? "-", options);
         const bytes = to === "bytes" ? await readFile(done.file) : undefined;
         if (to !== "bytes") await pipeTo(done.file, to, signal);
         await opened
@@ -330,7 +330,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
           .catch((error) => onNote(asVidgenError(error).message));
         return { ...toCompleted(done), ...(bytes && { bytes: new Uint8Array(bytes) }) };
       } finally {
-        await target.release();
+        await target?.release();
       }
     });
   }
@@ -351,7 +351,8 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
         const { videoUrl } = await followToEnd(id, how);
         return { id, attempt, file: undefined, videoUrl, error: undefined };
       }
-      const target = await client.claim(path, { id, resume: true, signal: how.signal });
+      const { target, file: saved } = await client.claim(id, path, how);
+      if (saved !== undefined) return { id, attempt, file: saved, videoUrl: undefined, error: undefined };
       const { file, videoUrl } = await client.download(id, target, how).finally(target.release);
       return { id, attempt, file, videoUrl, error: undefined };
     } catch (error) {

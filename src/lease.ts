@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { systemCode, VidgenError } from "./errors.ts";
 import { type Disk, type Io, type ProcessId, unknownStart } from "./io.ts";
 
@@ -16,7 +16,10 @@ export type Lease = {
 /** `isSure` is false for a process elsewhere that this one has not seen to refresh its lease: it may have ended. */
 export type Holder = ProcessId & { isSure: boolean };
 
-export type Acquired = { kind: "acquired"; lease: Lease } | { kind: "held"; holder: Holder };
+/** `from` tells which process had the lease and ended without a release: one elsewhere, suspended, may still write for some seconds. */
+export type Acquired =
+  | { kind: "acquired"; lease: Lease; from: "nobody" | "here" | "elsewhere" }
+  | { kind: "held"; holder: Holder };
 
 export type HolderIo = Pick<Io, "now" | "disk" | "processes">;
 
@@ -50,8 +53,15 @@ export async function tryLease(path: string, io: LeaseIo, watch: Watch): Promise
       stale === undefined
         ? await createLease(path, name, io)
         : await replaceHolder(path, { from: stale, to: name }, io);
-    if (isOurs) return { kind: "acquired", lease: refreshUntilReleased(name, path, io) };
+    if (!isOurs) continue;
+    return { kind: "acquired", lease: refreshUntilReleased(name, path, io), from: await originOf(stale, io) };
   }
+}
+
+async function originOf(stale: string | undefined, io: HolderIo): Promise<"nobody" | "here" | "elsewhere"> {
+  if (stale === undefined) return "nobody";
+  const before = parseName(stale);
+  return (await isHere(before, io)) && before?.start !== unknownStart ? "here" : "elsewhere";
 }
 
 /** How often a lease that may be stale is looked at. */
@@ -132,7 +142,8 @@ function rememberReleased(name: string, { processes }: Pick<HolderIo, "processes
 /** Renames a new lease to `path`; false when there is one already. */
 async function createLease(path: string, name: string, io: LeaseIo): Promise<boolean> {
   const { disk } = io;
-  const fresh = `${path}.${io.uuid()}`;
+  // Short: the name of a lease may be as long as a name can be.
+  const fresh = join(dirname(path), `.${io.uuid()}`);
   await disk.mkdir(fresh, { recursive: true, mode: 0o700 });
   try {
     await (await disk.open(join(fresh, name), "wx", 0o600)).close();
@@ -237,8 +248,7 @@ type Looking = { io: HolderIo; watch: Watch };
 async function findLiving(path: string, name: string, { io, watch }: Looking): Promise<Holder | undefined> {
   const holder = parseName(name);
   if (!holder || released.get(io.processes)?.has(name)) return undefined;
-  const self = await io.processes.self();
-  if (holder.machine === self.machine && holder.namespace === self.namespace) {
+  if (await isHere(holder, io)) {
     if ((await io.processes.startOf(holder.pid)) !== holder.start) return undefined;
     // Without its start time, a process of that PID may be another one, which does not refresh the lease.
     if (holder.start !== unknownStart) return { ...holder, isSure: true };
@@ -253,6 +263,12 @@ async function findLiving(path: string, name: string, { io, watch }: Looking): P
   // Kept when it is stale: a look that forgot it would watch it for another minute.
   watch.set(file, seen);
   return seen.unchangedMs < staleMs ? { ...holder, isSure: seen.isAlive } : undefined;
+}
+
+/** Whether this process can ask its system about the other one. */
+async function isHere(holder: ProcessId | undefined, { processes }: Pick<HolderIo, "processes">): Promise<boolean> {
+  const { machine, namespace } = await processes.self();
+  return holder?.machine === machine && holder.namespace === namespace;
 }
 
 type Seen = Watch extends Map<string, infer Value> ? Value : never;

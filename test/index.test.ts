@@ -575,13 +575,21 @@ test("what a crash has left is resumed where its start said, whatever the folder
   const journal = join(folder, "journal.jsonl");
   const at = new Date().toISOString();
   const ids = Array.from({ length: 6 }, (_, i) => `1b4e28ba-2fa1-41d2-883f-00000000000${i}`);
+  const attemptOf = (i: number) => `0000000${i}-0000-4000-8000-000000000000`;
   const lines = ids.flatMap((id, i) => [
-    { kind: "intent", attempt: `a${i}`, base_url: baseUrl, request, place: `${i}.mp4`, path: join(folder, `${i}.mp4`) },
-    { kind: "accepted", attempt: `a${i}`, id },
-    { kind: "part", file: join(folder, `${i}.mp4.part`), id, holder: `a${i}` },
+    {
+      kind: "intent",
+      attempt: attemptOf(i),
+      base_url: baseUrl,
+      request,
+      place: `${i}.mp4`,
+      path: join(folder, `${i}.mp4`),
+    },
+    { kind: "accepted", attempt: attemptOf(i), id },
+    { kind: "part", file: join(folder, `${i}.mp4.0000000${i}.part`), attempt: attemptOf(i) },
   ]);
   writeFileSync(journal, lines.map((line) => `${JSON.stringify({ at, ...line })}\n`).join(""));
-  for (const i of ids.keys()) writeFileSync(join(folder, `${i}.mp4.part`), "");
+  for (const i of ids.keys()) writeFileSync(join(folder, `${i}.mp4.0000000${i}.part`), "");
   const resumed = await createClient({ baseUrl, apiKey, journal }).generations.resume();
   expect(resumed.map(({ file, error }) => [file, error])).toEqual(
     ids.map((_, i) => [join(folder, `${5 - i}.mp4`), undefined]),

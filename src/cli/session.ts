@@ -1,9 +1,9 @@
-import type { Claim } from "../client/claims.ts";
 import { type Client, createServiceClient } from "../client/client.ts";
 import { createEventListeners, type GenerationEvent } from "../client/events.ts";
 import type { Completed } from "../client/follow.ts";
 import { type Entry, typicalMs } from "../client/history.ts";
 import type { Journal } from "../client/journal.ts";
+import type { Claimed, Target } from "../client/target.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { type Local, localBaseUrl } from "./local.ts";
@@ -40,8 +40,8 @@ export type Session = {
   engine: readonly string[];
   /** Follows a generation to its end, saves its video, and reports what happens. */
   collect(id: string, options: CollectOptions): Promise<Collected>;
-  /** The saved file, when the journal says that the video was saved at `outputPath`; else `undefined`. */
-  findAlreadySaved(id: string, outputPath: string | undefined): Promise<string | undefined>;
+  /** Claims the place for the video of a generation, or finds it saved there; `first` is the first number for `{n}`. */
+  claim(id: string, outputPath: string, options: { first: number; timeoutMs: number }): Promise<Claimed>;
   /** Writes down that the video was streamed to stdout. */
   recordStreamed(id: string): Promise<void>;
   /** Writes down that the URL of a video was printed, once it was: rejects with `output` when stdout cannot be written. */
@@ -57,7 +57,7 @@ type CollectOptions = {
   /** Between two polls; by default it depends on the service. */
   intervalMs: number | undefined;
   /** Where the video is saved; without a target it is not downloaded. */
-  target: Claim | undefined;
+  target: Target | undefined;
   /** Told what happens: events, and what is of interest to a person alone. */
   reporter: { tell(event: GenerationEvent): void; show(event: ProgressEvent): void };
 };
@@ -100,12 +100,11 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
     engine: local?.engine ?? [],
     isInProcess: () => local?.isInProcess() ?? false,
     explainNotFound,
-    async findAlreadySaved(id, outputPath) {
-      if (outputPath === undefined || options.overwrite) return undefined;
-      const file = await client.findSaved(id, outputPath).catch(() => undefined);
-      if (file === undefined) return undefined;
-      if (options.writeInfoJson) await client.addInfo(id, file, io);
-      return file;
+    async claim(id, outputPath, how) {
+      const { overwrite, writeInfoJson } = options;
+      const claimed = await client.claim(id, outputPath, { ...how, overwrite, signal: io.signal });
+      if (claimed.file !== undefined && writeInfoJson) await client.addInfo(id, claimed.file, io);
+      return claimed;
     },
     recordStreamed: (id) =>
       journal.append({ kind: "delivered", id, file: "-" }).catch((error) => output.note(asVidgenError(error).message)),

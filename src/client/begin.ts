@@ -1,13 +1,13 @@
 import { resolve } from "node:path";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import type { Claim, ClaimOptions, Claims } from "./claims.ts";
-import type { JournalLine } from "./history.ts";
+import { isExistsError } from "./files.ts";
+import type { Entry, JournalLine } from "./history.ts";
 import type { FileIdentity } from "./identity.ts";
 import type { Hold, Journal } from "./journal.ts";
 import { type Choice, choose, type Earlier, refusalError, type StartedEntry } from "./ledger/policy.ts";
 import type { StartRequest } from "./schema.ts";
-import { isExistsError } from "./target.ts";
+import type { Claimed, ClaimOptions, Target, Targets } from "./target.ts";
 
 export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   /** Where the video is to be saved, as it was typed. */
@@ -34,7 +34,7 @@ type Begun = {
   key: string;
   /** When it was started; ISO 8601, UTC. */
   at: string;
-  target: Claim | undefined;
+  target: Target | undefined;
   /** Ends the claim of the place, and of the attempt. */
   release(): Promise<void>;
 };
@@ -65,7 +65,7 @@ type BeginDependencies = {
   recordedPath: string | undefined;
   isPreview: boolean | undefined;
   journal: Omit<Journal, "path">;
-  claims: Claims;
+  targets: Targets;
   /** Whether the service has said that it knows the key of an unclear start. */
   keepsKeys?: boolean | undefined;
   onNote(text: string): void;
@@ -82,10 +82,10 @@ const waitingNote =
   "Another process has started the same request or is saving to the same file. Waiting for it; nothing is sent meanwhile.";
 
 /**
- * Begins a start: chooses between an earlier attempt and a new one, takes its lease, claims the place, and writes down the intent. All of that
- * is under the journal's lock, so that two processes never choose the same. Sends nothing. Throws `unknown` when an earlier attempt may have
- * been charged, `not_found` when the service has lost the generation of one, `pending` when another process is still starting the same,
- * `output` when the place or the journal cannot be written, or the signal's reason.
+ * Begins a start: chooses between an earlier attempt and a new one, takes its lease, and claims the place. Choosing, and writing down the
+ * intent of a new one, are under the journal's lock, so that two processes never choose the same. Sends nothing. Throws `unknown` when an
+ * earlier attempt may have been charged, `not_found` when the service has lost the generation of one, `pending` when another process is still
+ * starting the same or saving to the same file, `output` when the place or the journal cannot be written, or the signal's reason.
  */
 export async function begin(
   request: StartRequest,
@@ -95,15 +95,18 @@ export async function begin(
   const { idempotencyKey: key } = options;
   if (key !== undefined && !/^[\w.:~+/=@-]{1,255}$/.test(key))
     throw usage("The idempotency key must be 1 to 255 letters, digits or _.:~+/=@-.");
-  return underLock(options, io, async (confirm) => {
+  const begun = await underLock(options, io, async (confirm) => {
     const { baseUrl: service, record, recordedPath: outputPath, earlier, mcp, isPreview, keepsKeys } = options;
     const wanted = { service, request: record, outputPath, earlier, key, mcp, isPreview, keepsKeys, now: io.date() };
     const choice = await choose(wanted, options.journal);
     if (choice.kind === "wait") return undefined;
     if (choice.kind === "refuse") throw refusalError(choice);
-    if (choice.kind === "resume") return resumeAttempt(request, choice, { ...options, confirm });
-    return startAnew(request, choice, { ...options, confirm }, io);
+    if (choice.kind === "new") return startAnew(request, choice, { ...options, confirm }, io);
+    const { entry, isJoined } = choice;
+    // Where a live process has its lease, this one follows the generation beside that.
+    return { kind: "resumed" as const, entry, hold: isJoined ? undefined : await options.journal.hold(entry.attempt) };
   });
+  return begun.kind === "new" ? begun : resumeAttempt(begun, options, io);
 }
 
 /** Begins a start whatever was started before. Throws as `begin` does. */
@@ -116,18 +119,29 @@ export function beginNew(request: StartRequest, options: Options, io: BeginIo): 
 type Locked = { confirm(): Promise<void> };
 
 /** Runs `work` under the journal's lock, again and again while it returns `undefined`: then it waits for another process. */
-async function underLock<Result>(
-  { journal, outputPath, signal, onNote, timeoutMs = longestWaitMs }: Options,
+function underLock<Result>(
+  options: Options,
   io: BeginIo,
   work: (confirm: Locked["confirm"]) => Promise<Result | undefined>,
 ): Promise<Result> {
-  if (outputPath === "") throw usage("The output path is empty.");
+  const { journal, signal } = options;
+  const unsent = "Another process is still starting the same request. Nothing was sent.";
+  return lookUntil(() => journal.lock(({ confirm }) => work(confirm), signal), { ...options, message: unsent }, io);
+}
+
+type Waiting = Pick<BeginOptions, "timeoutMs" | "signal"> & { onNote(text: string): void; message: string };
+
+/** Looks every 250 ms until a look returns something. Throws `pending` with the message at the end of the time, at most 15 minutes. */
+async function lookUntil<Result>(
+  look: () => Promise<Result | undefined>,
+  { timeoutMs = longestWaitMs, signal, onNote, message }: Waiting,
+  io: BeginIo,
+): Promise<Result> {
   const end = io.now() + Math.min(timeoutMs, longestWaitMs);
   for (let looks = 1; ; looks++) {
-    const begun = await journal.lock(({ confirm }) => work(confirm), signal);
-    if (begun) return begun;
-    if (io.now() >= end)
-      throw new VidgenError("pending", "Another process is still starting the same request. Nothing was sent.");
+    const found = await look();
+    if (found !== undefined) return found;
+    if (io.now() >= end) throw new VidgenError("pending", message);
     if (looks === 2) onNote(waitingNote);
     await io.sleep(pollMs, signal);
   }
@@ -150,7 +164,8 @@ async function withHold<Result>(
 
 /**
  * Writes the intent of a new attempt. The lock is confirmed after that: a process that was suspended meanwhile, so that another one has the
- * lock, ends here, and whoever has the lock sees the intent in the journal. Nothing is sent unless both have happened.
+ * lock, ends here, and whoever has the lock sees the intent in the journal. Then the partial file is made: each one belongs to an attempt that
+ * the journal knows. Nothing is sent unless all of that has happened. `undefined` while another process has the place.
  */
 async function startAnew(
   request: StartRequest,
@@ -158,11 +173,11 @@ async function startAnew(
   options: Options & Locked,
   io: BeginIo,
 ): Promise<NewAttempt | undefined> {
-  const { journal, claims, outputPath, idempotencyKey, overwrite, batch } = options;
+  const { journal, targets, outputPath, idempotencyKey, overwrite, batch } = options;
   const [attempt, at] = [io.uuid(), io.date().toISOString()];
   return withHold(await journal.hold(attempt), async (hold) => {
-    const claiming = { overwrite, id: undefined, entry: undefined, words: request, resume: true, hold };
-    const target = outputPath === undefined ? undefined : await claims.claim(outputPath, claiming);
+    const claiming = { overwrite, attempt, words: request };
+    const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claiming);
     if (outputPath !== undefined && !target) return undefined;
     const intent: JournalLine = {
       kind: "intent",
@@ -180,14 +195,18 @@ async function startAnew(
       mcp: options.mcp,
       is_preview: options.isPreview,
     };
+    const prepare = async () => {
+      await options.confirm();
+      await target?.open();
+    };
     try {
       await journal.append(intent);
-      await options.confirm().catch(async (error) => {
+      await prepare().catch(async (error) => {
         const { message: reason, code } = asVidgenError(error);
         await journal.append({ kind: "unsent", attempt, reason, code });
         throw error;
       });
-      for (const entry of dismissed) await dismiss(entry.attempt, journal);
+      for (const entry of dismissed) await dismiss(entry, options);
     } catch (error) {
       await target?.release();
       throw error;
@@ -203,63 +222,80 @@ function absolutePath(outputPath: string | undefined): string | undefined {
   return resolve(outputPath) + (outputPath.endsWith("/") ? "/" : "");
 }
 
-/** Writes down that no later start looks at an attempt, and removes the lease that its process has left. */
-export async function dismiss(attempt: string, journal: Pick<Journal, "append" | "hold">): Promise<void> {
-  await journal.append({ kind: "dismissed", attempt });
-  await clearLease(attempt, journal);
+type Left = { journal: Pick<Journal, "append" | "hold">; targets: Pick<Targets, "clear"> };
+
+/** Writes down that no later start looks at an attempt, and removes what its process has left. */
+export async function dismiss(entry: Pick<Entry, "attempt" | "parts">, left: Left): Promise<void> {
+  await left.journal.append({ kind: "dismissed", attempt: entry.attempt });
+  await clear(entry, left);
 }
 
-/** Removes the lease that a dead process has left of an attempt. Never rejects. */
-export async function clearLease(attempt: string, { hold }: Pick<Journal, "hold">): Promise<void> {
-  await hold(attempt).then(
+/** Removes the lease and the partial files that dead processes have left of an attempt that has ended. Never rejects. */
+export async function clear(
+  entry: Pick<Entry, "attempt" | "parts">,
+  { journal, targets }: Omit<Left, "journal"> & { journal: Pick<Journal, "hold"> },
+): Promise<void> {
+  await targets.clear(entry);
+  await journal.hold(entry.attempt).then(
     (held) => held?.release(),
     () => {},
   );
 }
 
-/** Resumes an earlier attempt, unless its video is saved already. `undefined` while another process may write the same partial file. */
+/** Resumes an earlier attempt, whose lease is `hold` unless a live process has it. */
 async function resumeAttempt(
-  request: StartRequest,
-  { entry, isJoined }: Choice & { kind: "resume" },
-  options: Options & Locked,
-): Promise<ResumedAttempt | undefined> {
-  const { journal, claims, outputPath, overwrite } = options;
+  { entry, hold }: { entry: StartedEntry; hold: Hold | undefined },
+  options: Options,
+  io: BeginIo,
+): Promise<ResumedAttempt> {
+  const { outputPath, overwrite } = options;
   const { attempt, at, id } = entry;
-  const begun = { kind: "resumed" as const, attempt, key: entry.key ?? attempt, at, earlier: entry };
-  // Where a live process has its lease, this one follows the generation beside that.
-  const free = isJoined ? undefined : await journal.hold(attempt);
-  return withHold(free ?? (await journal.hold()), async (hold) => {
-    const claiming = { overwrite, id, entry, words: request, resume: true, hold };
-    const claimed = outputPath === undefined ? undefined : claims.claim(outputPath, claiming);
-    const target = await claimed?.catch(async (error) => {
-      const saved = await findSaved(entry, options, error);
-      // With the id, a program can resume the generation that was paid for.
-      if (saved === undefined) throw asVidgenError(error).with({ id });
-      return saved;
-    });
-    if (typeof target === "string") return { ...begun, file: target, target: undefined, release: hold.release };
-    if (outputPath !== undefined && !target) return undefined;
-    await options.confirm().catch(async (error) => {
-      await target?.release();
-      throw error;
-    });
-    return { ...begun, file: undefined, target, release: releaseBoth(target, hold) };
-  });
+  try {
+    const claimed =
+      outputPath === undefined
+        ? { target: undefined, file: undefined }
+        : await claimOrFind(outputPath, { overwrite, id, entry }, options, io);
+    const { target, file } = claimed;
+    const release = releaseBoth(target, hold);
+    return { kind: "resumed", attempt, key: entry.key ?? attempt, at, earlier: entry, target, file, release };
+  } catch (error) {
+    await hold?.release();
+    // With the id, a program can resume the generation that was paid for.
+    throw asVidgenError(error).with({ id });
+  }
 }
+
+type Claiming = Pick<Options, "targets" | "journal" | "timeoutMs" | "signal" | "onNote">;
 
 /**
- * The video of an attempt, where its place could not be claimed because that exists. Looked for only then, and in the journal as it is by now:
- * another process may save it at any time.
+ * Claims the place for the video of a generation that exists, waiting for a process that has it; or finds that video there. Throws as
+ * `Targets.claim` does, `pending` when the other process still has the place, or the signal's reason.
  */
-async function findSaved({ attempt, id }: StartedEntry, { journal, claims, outputPath }: Options, error: unknown) {
-  if (outputPath === undefined || !isExistsError(error)) return undefined;
-  const entry = (await journal.entriesOf(id)).find((each) => each.attempt === attempt);
-  return entry && claims.findSaved({ ...entry, id }, outputPath);
+export async function claimOrFind(
+  outputPath: string,
+  claiming: ClaimOptions & { entry: Entry | undefined },
+  options: Claiming,
+  io: BeginIo,
+): Promise<Claimed> {
+  const { targets, journal } = options;
+  const message = `Another process is still saving to ${outputPath}.`;
+  try {
+    return { target: await lookUntil(() => targets.claim(outputPath, claiming), { ...options, message }, io) };
+  } catch (error) {
+    const { entry } = claiming;
+    if (!isExistsError(error) || entry?.id === undefined) throw error;
+    // In the journal as it is by now: another process may save it at any time.
+    const known = (await journal.entriesOf(entry.id)).find(({ attempt }) => attempt === entry.attempt);
+    const file = known && (await targets.findSaved({ ...known, id: entry.id }, outputPath));
+    if (file === undefined) throw error;
+    await clear(known ?? entry, options);
+    return { file };
+  }
 }
 
-function releaseBoth(target: Claim | undefined, hold: Hold): () => Promise<void> {
+function releaseBoth(target: Target | undefined, hold: Hold | undefined): () => Promise<void> {
   return async () => {
     await target?.release();
-    await hold.release();
+    await hold?.release();
   };
 }

@@ -3,12 +3,20 @@ import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io, Machine } from "../io.ts";
 import type { Accounts } from "./accounts.ts";
 import { createApi } from "./api.ts";
-import { type BeginOptions, begin, beginNew, clearLease, type NewAttempt, type ResumedAttempt } from "./begin.ts";
+import {
+  type BeginOptions,
+  begin,
+  beginNew,
+  claimOrFind,
+  clear,
+  type NewAttempt,
+  type ResumedAttempt,
+} from "./begin.ts";
 import { type Cancelled, cancel } from "./cancel.ts";
-import { type Claim, type ClaimOptions, createClaims } from "./claims.ts";
 import type { Content } from "./content.ts";
 import { checkApiKey, checkBaseUrl, createRedaction, redactValue } from "./credentials.ts";
 import { findDoubts } from "./fields.ts";
+import { existsError } from "./files.ts";
 import { type Completed, cancelledReason, failedError, follow, readCost, readTimes } from "./follow.ts";
 import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "./history.ts";
 import { hasInfo, writeInfo } from "./info.ts";
@@ -18,10 +26,10 @@ import type { Earlier } from "./ledger/policy.ts";
 import { poll, pollUntilAnswered } from "./poll.ts";
 import { isComparable, readBalance } from "./price.ts";
 import { backoffMs } from "./retry.ts";
-import { save, wordsOf } from "./save.ts";
+import { save } from "./save.ts";
 import type { Generation, Started, StartRequest } from "./schema.ts";
 import { type End, type StartOptions, start, unknownOutcome } from "./start.ts";
-import type { Version } from "./version.ts";
+import { type Claimed, type ClaimOptions, createTargets, type Target } from "./target.ts";
 
 /** What a client may use of the outside world. */
 export type ClientIo = Machine & Pick<Io, "fetch" | "unsettled">;
@@ -81,6 +89,8 @@ export type ClientDownloadOptions = ClientFollowOptions & {
   onProgress?: ((received: number, total: number | undefined) => void) | undefined;
 };
 
+export type ClientClaimOptions = Omit<ClaimOptions, "id"> & Pick<BeginOptions, "timeoutMs" | "signal">;
+
 /** A video that was saved: where, and what it is known by. */
 export type Downloaded = Completed & { file: string; content: Content };
 
@@ -114,16 +124,19 @@ export type Client = {
   accounts(options: { signal: AbortSignal }): Promise<Accounts>;
   /** Follows a generation until it has completed. Rejects as `follow` does. */
   follow(id: string, options: ClientFollowOptions): Promise<Completed>;
-  /** Claims the place for a video before anything is paid: a file, a folder or a template. Rejects with `output` where it cannot be written. */
-  claim(outputPath: string, options?: ClaimOptions): Promise<Claim>;
-  /** Follows a generation and saves its video. The caller releases a target that it passes. Rejects as `follow` does, and with `output`. */
-  download(id: string, output: string | Claim, options: ClientDownloadOptions): Promise<Downloaded>;
+  /**
+   * Claims the place for the video of a generation, a file, a folder or a template, or finds it saved there. Waits for a process that has the
+   * place. Rejects with `output`, with `pending` when the other process still has it, or with the signal's reason.
+   */
+  claim(id: string, outputPath: string, options: ClientClaimOptions): Promise<Claimed>;
+  /** Where the video of a generation is saved already, if `outputPath` would save it there. */
+  findSaved(id: string, outputPath: string): Promise<string | undefined>;
+  /** Follows a generation and saves its video. The caller releases a target that it passes. Rejects as `follow` and `claim` do. */
+  download(id: string, output: string | Target, options: ClientDownloadOptions): Promise<Downloaded>;
   /** What the journal knows of this service, newest first; `goOn` as in `Journal.entries`. */
   entries: Journal["entries"];
   /** The credits that the account has now, where the journal knows them well enough to compare them with those after a start. Never rejects. */
   balance(): Promise<number | undefined>;
-  /** Where the video of a generation is saved already, if `outputPath` would save it there. */
-  findSaved(id: string, outputPath: string): Promise<string | undefined>;
   /** Writes the info file beside a video that is saved already, unless it is there. Rejects with `output` or the signal's reason. */
   addInfo(id: string, file: string, options: { signal: AbortSignal }): Promise<void>;
 };
@@ -158,7 +171,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
   const { onNote = () => {}, isPreview = () => undefined } = options;
   /** The generations that this client has started and not followed to an end yet: a part of the service may not know them. */
   const fresh = new Map<string, Entry>();
-  const claims = createClaims(journal, io);
+  const targets = createTargets(options.journal && journal, io);
   /** The doubts that were told: the same request may be started a thousand times. */
   const doubted = new Map<string, true>();
 
@@ -251,7 +264,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     const record = redactValue(recordOf(request), redact);
     const recordedPath = how.outputPath === undefined ? undefined : redact(how.outputPath);
     const known = { baseUrl: service, account, record, recordedPath, isPreview: isPreview(request.model) };
-    return { ...how, ...known, journal, claims, onNote };
+    return { ...how, ...known, journal, targets, onNote };
   };
 
   /** Whether a start with a caller's key failed because an earlier one is unclear, and the service keeps that key: then it is safe to send again. */
@@ -336,7 +349,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       .catch(async (thrown) => {
         const error = explainKey(asVidgenError(thrown));
         if (error.ended) await record(failureLine(id, error));
-        if (error.ended && entry) await clearLease(entry.attempt, journal);
+        if (error.ended && entry) await clear(entry, { journal, targets });
         throw await explainNotFound(explainUnclear(error, entry), id, entry);
       })
       // From here on the journal has it.
@@ -347,31 +360,23 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     return completed;
   }
 
-  async function claim(outputPath: string, how: ClaimOptions = {}): Promise<Claim> {
+  async function claim(id: string, outputPath: string, how: ClientClaimOptions): Promise<Claimed> {
     // A video that was paid for can be claimed even where the journal cannot be read or written.
-    const entry = how.id === undefined ? undefined : await find(how.id).catch(() => undefined);
-    return claims.claimUnderLock(outputPath, { ...how, entry });
+    const entry = await find(id).catch(() => undefined);
+    return claimOrFind(outputPath, { ...how, id, entry }, { ...how, journal, targets, onNote }, io);
   }
 
-  async function followAndSave(id: string, target: Claim, how: ClientDownloadOptions): Promise<Downloaded> {
+  async function followAndSave(id: string, target: Target, how: ClientDownloadOptions): Promise<Downloaded> {
     const { timeoutMs, intervalMs } = readTimes(how, baseUrl);
     const start = io.now();
-    const { hold, version } = target;
-    const signal = hold ? AbortSignal.any([how.signal, hold.lost]) : how.signal;
+    const signal = AbortSignal.any([how.signal, target.lost]);
     const entry = await find(id).catch(() => undefined);
-    await target.settle({ id, ...wordsOf(entry) });
     const completed = await followAndRecord(id, { ...how, signal });
     const freshUrl = async (signal: AbortSignal) =>
       (await follow(api, id, { timeoutMs, intervalMs, isNew: false, isKnown: true, signal, onNote }, io)).videoUrl;
-    const onVersion = async (version: Version) => {
-      // Without a lease no later process could tell whether this one still writes the file.
-      if (!hold) return;
-      const [file, { ino: inode }] = [target.partPath(), await target.part.stat()];
-      await record({ kind: "part", id, file, holder: hold.name, inode, ...version });
-    };
     const onWhole = (content: Content) => record({ kind: "downloaded", id, ...content });
     const leftMs = Math.max(timeoutMs - (io.now() - start), downloadMs);
-    const options = { target, entry, version, timeoutMs: leftMs, signal, onVersion, onWhole, freshUrl };
+    const options = { target, entry, timeoutMs: leftMs, signal, onWhole, freshUrl };
     const { file, content } = await save(
       completed,
       { ...options, onProgress: how.onProgress ?? (() => {}), onNote },
@@ -380,7 +385,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     const downloaded = { ...completed, file, content };
     if (target.outputPath === "-") return downloaded;
     await record({ kind: "delivered", id, file: resolve(file), ...content });
-    if (entry) await clearLease(entry.attempt, journal);
+    if (entry) await clear(entry, { journal, targets });
     if (how.infoJson) {
       const known = { id, ...(await forInfo(id, entry)), generation: completed.generation };
       await writeInfo(file, known, { overwrite: how.overwrite, redact }, io);
@@ -414,7 +419,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       // A file alone delivers what was started with an output path; of what cannot be read nobody knows that.
       if (entry === undefined || entry.place !== undefined || entry.state === "delivered") return;
       await record({ kind: "delivered", id });
-      await clearLease(entry.attempt, journal);
+      await clear(entry, { journal, targets });
     },
     status: look,
     async cancel(id, { signal }) {
@@ -430,7 +435,8 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     claim,
     async download(id, output, how) {
       if (typeof output !== "string") return followAndSave(id, output, how);
-      const target = await claim(output, { id, overwrite: how.overwrite, signal: how.signal });
+      const { target, file } = await claim(id, output, how);
+      if (target === undefined) throw existsError(file);
       return followAndSave(id, target, how).finally(target.release);
     },
     entries,
@@ -440,7 +446,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     },
     async findSaved(id, outputPath) {
       const entry = await find(id);
-      return entry && claims.findSaved({ ...entry, id }, outputPath);
+      return entry && targets.findSaved({ ...entry, id }, outputPath);
     },
     async addInfo(id, file, { signal }) {
       if (await hasInfo(file, id, io.disk)) return;

@@ -2,10 +2,10 @@ import { createHash, type Hash } from "node:crypto";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Disk, DiskFile, HttpResponse, Io } from "../io.ts";
 import { hashFile } from "./content.ts";
+import { outputError } from "./files.ts";
 import { faultOfMp4 } from "./mp4.ts";
 import { describeFailure } from "./reply.ts";
 import { backoffMs, freeRetryMs, isTransient, type RetryIo, retryAfterMs } from "./retry.ts";
-import { outputError } from "./target.ts";
 import { isSameVersion, rangeHeaders, readVersion, type Version } from "./version.ts";
 
 export type DownloadOptions = {

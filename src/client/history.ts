@@ -66,7 +66,7 @@ export type JournalLine =
   | { kind: "lost"; id: string }
   /** The service says that it is running, which was not known, or had been lost. */
   | { kind: "found"; id: string }
-  /** Whose bytes a partial file holds from here on, and who writes it; the newest line about a file counts. */
+  /** A partial file of its video, and the version that it holds the beginning of; the newest line about a file counts. */
   | PartLine
   /** The video is whole, and its file is about to get its name. */
   | ({ kind: "downloaded"; id: string } & Content)
@@ -74,15 +74,11 @@ export type JournalLine =
   | ({ kind: "delivered"; id: string; file?: string | undefined } & Partial<Content>)
   | UnfinishedLine;
 
-export type PartLine = Version & {
-  kind: "part";
-  file: string;
-  /** Names the lease of the process that writes it: see `Journal.hold`. */
-  holder: string;
-  /** Absent as long as the generation is not started. */
-  id?: string | undefined;
-  inode?: number | undefined;
-};
+/** `inode` is set from the first byte on: another program may put a file of its own there. */
+export type PartLine = Version & { kind: "part"; file: string; inode?: number | undefined } & (
+    | { attempt: string }
+    | { id: string }
+  );
 
 /**
  * A copy of all lines before a byte of the journal that are about unfinished attempts, the oldest first: a start reads no further back than
@@ -107,7 +103,7 @@ const fields: Record<JournalLine["kind"], readonly string[]> = {
   unclear: ["id", "reason"],
   lost: ["id"],
   found: ["id"],
-  part: ["file", "holder"],
+  part: ["file"],
   downloaded: ["id", "sha256"],
   delivered: ["id"],
   unfinished: ["next"],
@@ -131,6 +127,7 @@ function readLine(line: unknown): DatedLine | undefined {
   if (!Object.hasOwn(fields, String(line.kind))) return readNewer(line);
   if (!fields[line.kind as JournalLine["kind"]].every((field) => typeof line[field] === "string"))
     return readNewer(line);
+  if (line.kind === "part" && typeof (line.attempt ?? line.id) !== "string") return undefined;
   if (line.kind === "intent") {
     if (!URL.canParse(String(line.base_url))) return undefined;
     line.request = readRequest(line.request);
@@ -199,6 +196,8 @@ export type Entry = {
   dismissed?: boolean;
   /** Its id was handed to the caller, who does not wait for it. */
   told?: boolean;
+  /** The partial files that its processes have written, as absolute paths. */
+  parts?: string[];
   /** Where it was saved; "-" for standard output. */
   file?: string;
   /** The size of that file, in bytes. */
@@ -215,7 +214,7 @@ export function createGrouping(): (line: DatedLine) => AttemptLines | undefined 
   const ofAttempts = createLater();
   const ofIds = createLater();
   return (line) => {
-    if (line.kind === "unfinished" || line.kind === "part") return undefined;
+    if (line.kind === "unfinished") return undefined;
     if (line.kind === "intent") return [line, ...ofAttempts.take(line.attempt).reverse()];
     if ("attempt" in line) {
       // From here on, lines about this id are about this attempt.
@@ -293,6 +292,9 @@ function fold(entry: Entry, line: DatedLine): void {
       entry.cost ??= line.cost;
       entry.state = nextState(before, line.kind);
       if (entry.state !== before && line.watched) entry.took_ms = Date.parse(line.at) - Date.parse(entry.at);
+      break;
+    case "part":
+      if (!entry.parts?.includes(line.file)) entry.parts = [...(entry.parts ?? []), line.file];
       break;
     case "downloaded":
       entry.content = parseContent(line);

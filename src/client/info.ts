@@ -2,12 +2,12 @@ import { dirname, join } from "node:path";
 import { systemReason, VidgenError } from "../errors.ts";
 import type { Disk, Io } from "../io.ts";
 import { redactValue } from "./credentials.ts";
+import { isExistsError, kindOf, renameNew } from "./files.ts";
 import { readCost } from "./follow.ts";
 import type { Entry } from "./history.ts";
 import { isRecord, parseJson } from "./json.ts";
-import { wordsOf } from "./save.ts";
 import type { Generation } from "./schema.ts";
-import { isExistsError, kindOf, renameNew } from "./target.ts";
+import { wordsOf } from "./target.ts";
 
 /** What is known of a generation whose video is saved. */
 export type InfoSources = {

@@ -136,7 +136,9 @@ const maxIdLength = 64;
 export function fillWords(outputPath: string, { prompt = "", model = "" }: Words, date: string): string {
   const filled = fillNames(outputPath, { prompt, model }, date);
   if (filled.includes("{id}") && isTooLong(filled))
-    throw usage("The file name in -o is too long: more than 255 bytes with {id} and .part.");
+    throw usage(
+      "The file name in -o is too long: more than 255 bytes with {id} and the end of its partial file's name.",
+    );
   return filled;
 }
 
@@ -149,10 +151,10 @@ export function fillNames(outputPath: string, { prompt = "", model = "" }: Words
   return fillIn(outputPath, values);
 }
 
-/** Whether the file's name has no room for `.part`, and for `{id}` where that is still in it. */
+/** Whether the file's name has no room for the end of its partial file's name, and for `{id}` where that is still in it. */
 export function isTooLong(outputPath: string): boolean {
   const longest = basename(fillIn(outputPath, new Map([["id", "x".repeat(maxIdLength)]])));
-  return byteLength(`${longest}.part`) > maxNameBytes;
+  return byteLength(`${longest}.12345678.part`) > maxNameBytes;
 }
 
 /** Fills in `{id}`, without the characters that could make it a path. */

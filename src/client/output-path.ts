@@ -1,101 +1,91 @@
+import { createHash } from "node:crypto";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { systemCode } from "../errors.ts";
+import { basename, dirname, join, resolve } from "node:path";
+import { usage } from "../errors.ts";
 import type { Disk } from "../io.ts";
+import { kindOf, outputError } from "./files.ts";
+import { isUuid } from "./id.ts";
 import { fileName, fillId, fillIn, fillWords, type Naming, type Words } from "./naming.ts";
-import {
-  type ClaimOptions,
-  checkFree,
-  claimPart,
-  isExistsError,
-  kindOf,
-  type Named,
-  outputError,
-  type Target,
-} from "./target.ts";
 
-export type OutputPathOptions = ClaimOptions & {
+/** Where a video goes, as far as that is known before its generation has an id. */
+export type Place = {
+  /** `-o` for the command that resumes this one: with a number for `{n}`. */
+  outputPath: string;
+  folder: string;
+  /** The path of the file, where that does not depend on the id. */
+  file: string | undefined;
+  fileOf(naming: Naming): string;
+  /** For "-": the video is streamed to stdout from a folder that nobody else uses. */
+  isTemporary: boolean;
+};
+
+type PlaceOptions = {
   words: Words;
   /** The day for `{date}`, such as "2026-01-31". */
   date: string;
-  /** The first number to try for `{n}`. */
-  first: number;
+  /** The number for `{n}`. */
+  n: number;
+  /** A name that no other place has. */
+  unique: string;
 };
 
 /**
- * Fills in the names in braces and claims the place: `{n}` becomes the first number whose file does not exist. Throws as `claimTarget`
- * does.
+ * The place that `-o` names: a file, a folder (one that exists, or a name that ends in a slash), or "-". Fills in the names in braces, and
+ * makes the folders whose names come from them, or end in a slash. `undefined` where something has the name with this number already. Throws
+ * `usage` and `output`.
  */
-export async function claimOutputPath(outputPath: string, options: OutputPathOptions, disk: Disk): Promise<Target> {
-  for (let n = options.first; ; n++) {
-    const numbered = fillIn(outputPath, new Map([["n", String(n)]]));
-    const filled = fillWords(numbered, options.words, options.date);
-    const isNumbered = numbered !== outputPath;
-    try {
-      if (isNumbered && (await kindOf(filled, disk)) !== "none") continue;
-      // A folder that is missing is a typing error, unless its name comes from the template.
-      if (dirname(numbered) !== dirname(filled)) await disk.mkdir(dirname(filled), { recursive: true });
-      return { ...(await claimTarget(filled, options, disk)), outputPath: numbered };
-    } catch (error) {
-      // Another process may be saving under this number.
-      if (!isNumbered || !isExistsError(error)) throw outputError(error, filled);
+export async function findPlace(
+  outputPath: string,
+  { words, date, n, unique }: PlaceOptions,
+  disk: Disk,
+): Promise<Place | undefined> {
+  if (outputPath === "") throw usage("The output path is empty.");
+  const numbered = fillIn(outputPath, new Map([["n", String(n)]]));
+  const filled = fillWords(numbered, words, date);
+  const known = { outputPath: numbered, isTemporary: false };
+  try {
+    if (outputPath === "-") {
+      const folder = join(tmpdir(), `vidgen-${unique}`);
+      const file = join(folder, "video.mp4");
+      await disk.mkdir(folder, { mode: 0o700 });
+      return { outputPath, folder, file, fileOf: () => file, isTemporary: true };
     }
+    if (numbered !== outputPath && (await kindOf(filled, disk)) !== "none") return undefined;
+    // A folder that is missing is a typing error, unless its name comes from the template.
+    if (dirname(numbered) !== dirname(filled)) await disk.mkdir(dirname(filled), { recursive: true });
+    if (filled.includes("{id}"))
+      return { ...known, folder: dirname(filled), file: undefined, fileOf: ({ id }) => fillId(filled, id) };
+    if (/[/\\]$/.test(filled)) await disk.mkdir(filled, { recursive: true });
+    if (await isFolder(filled, disk))
+      return { ...known, folder: filled, file: undefined, fileOf: (naming) => join(filled, fileName(naming)) };
+    return { ...known, folder: dirname(filled), file: filled, fileOf: () => filled };
+  } catch (error) {
+    throw outputError(error, filled);
   }
 }
 
 /**
- * Claims a file, a folder (one that exists, or a name that ends in a slash), or for "-" a temporary file, which the caller streams to
- * stdout. Only `{id}` is filled in. Throws `output` when the file cannot be written, or exists and `overwrite` is not set.
+ * The partial file of an attempt at a place, as an absolute path: a later process of the attempt finds it, and no other attempt has it. `owner`
+ * is the attempt, or the id of a generation that was started elsewhere.
  */
-export async function claimTarget(output: string, options: ClaimOptions, disk: Disk): Promise<Target> {
-  try {
-    if (output === "-") return await claimTemporary(options.unique, disk);
-    if (output.includes("{id}"))
-      return await claimLater(dirname(output), { output, nameOf: ({ id }) => fillId(output, id) }, options, disk);
-    if (/[/\\]$/.test(output)) await disk.mkdir(output, { recursive: true });
-    const nameOf = (naming: Naming) => join(output, fileName(naming));
-    if ((await kindOf(output, disk)) === "folder") return await claimLater(output, { output, nameOf }, options, disk);
-    return await claimFile(output, { output, nameOf: () => output }, options, disk);
-  } catch (error) {
-    throw outputError(error, output);
-  }
+export function partOf({ folder, file }: Pick<Place, "folder" | "file">, owner: string): string {
+  const short = isUuid(owner) ? owner.toLowerCase() : createHash("sha256").update(owner).digest("hex");
+  const begin = file === undefined ? ".vidgen-" : `${basename(file)}.`;
+  return resolve(folder, `${begin}${short.slice(0, 8)}.part`);
 }
 
-/** Claims a file that is named after its generation. Until that has an id, the `.part` has a temporary name. */
-async function claimLater(folder: string, named: Named, options: ClaimOptions, disk: Disk): Promise<Target> {
-  if (options.naming) return claimFile(named.nameOf(options.naming), named, options, disk);
-  return claimPart(join(folder, `.vidgen-${options.unique}.part`), named, options, disk);
+const ofFile = /^(.+)\.[0-9a-f]{8}\.part$/;
+
+/** The lease that decides who writes a partial file: one for all those of a file, where its name does not depend on the id. */
+export function leaseOfPart(part: string): string {
+  const [, file] = ofFile.exec(basename(part)) ?? [];
+  const name = file === undefined ? basename(part, ".part") : `.${file}`;
+  return join(dirname(part), `${name}.lock`);
 }
 
-async function claimFile(path: string, named: Named, options: ClaimOptions, disk: Disk): Promise<Target> {
-  await checkFree(path, options.overwrite, disk);
-  await disk.access(dirname(path), disk.constants.W_OK).catch((error) => {
-    throw withFolderHint(error, path);
-  });
-  const target = await claimPart(`${path}.part`, named, options, disk);
-  try {
-    // The process that wrote an earlier `.part` may have finished the video since the first check.
-    await checkFree(path, options.overwrite, disk);
-    return target;
-  } catch (error) {
-    await target.release();
-    throw error;
-  }
-}
-
-async function claimTemporary(unique: string, disk: Disk): Promise<Target> {
-  const folder = join(tmpdir(), `vidgen-${unique}`);
-  await disk.mkdir(folder, { mode: 0o700 });
-  const named = { output: "-", nameOf: () => join(folder, "video.mp4") };
-  const options = { overwrite: true, unique, own: async () => ({}) };
-  const target = await claimPart(join(folder, "video.part"), named, options, disk);
-  return {
-    ...target,
-    async release() {
-      await target.release();
-      await disk.rm(folder, { recursive: true, force: true });
-    },
-  };
+/** Whether a name is that of a partial file of this file. */
+export function isPartOf(name: string, file: string): boolean {
+  return ofFile.exec(name)?.[1] === basename(file);
 }
 
 /** Whether `output` names a folder: one that exists, or a name that ends in a slash. */
@@ -103,18 +93,7 @@ export async function isFolder(output: string, disk: Disk): Promise<boolean> {
   return /[/\\]$/.test(output) || (await kindOf(output, disk)) === "folder";
 }
 
-/** Adds a hint for a file whose folder does not exist. */
-function withFolderHint(error: unknown, path: string): unknown {
-  const folder = dirname(path);
-  if (systemCode(error) !== "ENOENT" || folder === ".") return error;
-  // The command is left out when a shell would not read the name literally.
-  const command = /^[\w./][\w@%+=:,./-]*$/.test(folder) ? ` (mkdir -p ${folder})` : "";
-  return outputError(error, path).with({
-    hint: `Create it first${command}, or end -o with / to have it created.`,
-  });
-}
-
-/** Where `output` saves the video of a generation; only `{id}` is filled in. */
+/** Where `output` saves the video of a generation; only `{id}` is filled in. Changes nothing. */
 export async function findOutputPath(output: string, naming: Naming, disk: Disk): Promise<string> {
   const byId = fillId(output, naming.id);
   return (await isFolder(byId, disk)) ? join(byId, fileName(naming)) : byId;

@@ -1,13 +1,12 @@
 import { VidgenError } from "../errors.ts";
 import { type Content, readContent } from "./content.ts";
 import { type DownloadIo, type DownloadOptions, download } from "./download.ts";
+import { outputError } from "./files.ts";
 import type { Completed } from "./follow.ts";
 import type { Entry } from "./history.ts";
-import type { Words } from "./naming.ts";
-import { outputError, type Target } from "./target.ts";
-import { type Version, validatorOf } from "./version.ts";
+import { type Target, wordsOf } from "./target.ts";
 
-type SaveOptions = DownloadOptions & {
+type SaveOptions = Omit<DownloadOptions, "version" | "onVersion"> & {
   target: Target;
   /** What the journal knows of the generation. */
   entry: Entry | undefined;
@@ -34,18 +33,14 @@ export async function save({ generation, videoUrl }: Completed, options: SaveOpt
   };
   try {
     const naming = { id, ...wordsOf(entry, generation) };
-    const keepIfResumable = (version: Version = {}) => {
-      if (validatorOf(version) !== undefined) target.keep();
-    };
-    keepIfResumable(options.version);
-    const onVersion = async (found: Version) => {
-      await options.onVersion(found);
-      keepIfResumable(found);
-    };
-    await target.settle(naming);
-    const how = { ...options, signal: limit.signal, onVersion, freshUrl };
-    const sha256 = await download(videoUrl, target.part, how, io);
-    const content = await readContent(target.part, sha256);
+    const { file, version, begin: onVersion } = await target.open();
+    const sha256 = await download(
+      videoUrl,
+      file,
+      { ...options, version, onVersion, signal: limit.signal, freshUrl },
+      io,
+    );
+    const content = await readContent(file, sha256);
     await options.onWhole(content);
     return { file: await target.commit(naming, content), content };
   } catch (error) {
@@ -57,10 +52,4 @@ export async function save({ generation, videoUrl }: Completed, options: SaveOpt
   } finally {
     limit.clear();
   }
-}
-
-/** The prompt and the model that a file is named after: from the journal, else as the service reports them. */
-export function wordsOf(entry: Entry | undefined, generation?: Completed["generation"]): Words {
-  const prompt = entry?.request.prompt ?? generation?.prompt ?? undefined;
-  return { prompt, model: entry?.request.model ?? generation?.model ?? undefined };
 }

@@ -4,6 +4,7 @@ import * as z from "zod";
 import type { Session } from "../cli/session.ts";
 import { failedError, readVideoUrl } from "../client/follow.ts";
 import { errorText, type Generation } from "../client/schema.ts";
+import type { Target } from "../client/target.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { hintOf } from "./errors.ts";
@@ -136,8 +137,6 @@ function saveTool(options: ToolOptions, io: Io): Tool {
       const outputPath = await options.folder.outputPath(path);
       const { session } = await find(id, options, io);
       const { client } = session;
-      const saved = await client.findSaved(id, outputPath).catch(() => undefined);
-      if (saved !== undefined) return await describe(id, saved, "It was already saved there.");
       const overdue = new VidgenError("pending", "Still running.", { id });
       const limit = io.limit(maxWaitSeconds * 1000, call.signal, overdue);
       const begin = io.now();
@@ -146,9 +145,11 @@ function saveTool(options: ToolOptions, io: Io): Tool {
         status = seen;
         call.onProgress((io.now() - begin) / 1000, seen);
       };
-      // Claimed so that the next call goes on with a download that this one does not finish.
-      const target = await client.claim(outputPath, { id, resume: true, signal: limit.signal });
+      let target: Target | undefined;
       try {
+        const claimed = await client.claim(id, outputPath, { signal: limit.signal });
+        if (claimed.file !== undefined) return await describe(id, claimed.file, "It was already saved there.");
+        target = claimed.target;
         const { file } = await client.download(id, target, { signal: limit.signal, onState });
         return await describe(id, file, "The video is saved.");
       } catch (error) {
@@ -160,7 +161,7 @@ function saveTool(options: ToolOptions, io: Io): Tool {
         return { id, status, file: null, bytes: null, note: `${what}: call save_video again.` };
       } finally {
         limit.clear();
-        await target.release();
+        await target?.release();
       }
     },
   });

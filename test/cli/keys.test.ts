@@ -40,7 +40,7 @@ function check(argv: readonly string[], { stdout, stderr }: Pick<Run, "stdout" |
 }
 
 /** Videos, which the service makes of the prompt, and what a person has written. */
-const isLeftOut = (name: string) => /\.mp4(\.part)?$|\.csv$|^config\.json$|^journal\.jsonl$/.test(name);
+const isLeftOut = (name: string) => /\.mp4(\.\w+\.part)?$|\.csv$|^config\.json$|^journal\.jsonl$/.test(name);
 
 /** Fails where the key of the service was written. */
 function checkFiles(world: World): number {

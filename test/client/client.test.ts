@@ -1,14 +1,14 @@
 import { createHash } from "node:crypto";
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { BeginOptions } from "../../src/client/begin.ts";
 import { createServiceClient } from "../../src/client/client.ts";
 import { type Journal, openJournal } from "../../src/client/journal.ts";
 import { VidgenError } from "../../src/errors.ts";
 import { type FetchInit, type Machine, systemMachine } from "../../src/io.ts";
 import { createVirtualClock } from "../clock.ts";
-import { makeFolder } from "../folder.ts";
+import { findPart, makeFolder } from "../folder.ts";
 import { tinyMp4 } from "../mp4.ts";
 
 const baseUrl = "https://api.video.example";
@@ -117,9 +117,10 @@ test("a start is in the journal before it is sent, and what came of it after tha
     return accepted(...call);
   });
   const { attempt } = await client.start({ outputPath: place });
-  expect(seen).toEqual(["part", "intent"]);
-  expect(lines().slice(1)).toMatchObject([
+  expect(seen).toEqual(["intent", "part"]);
+  expect(lines()).toMatchObject([
     { kind: "intent", attempt, base_url: baseUrl, request, place },
+    { kind: "part", attempt },
     { kind: "accepted", attempt, id },
   ]);
   expect(await client.entries()).toMatchObject([{ id, attempt, status: "processing" }]);
@@ -149,8 +150,8 @@ test("a video is saved under its words, and the next process finds it there", as
   expect(lines().map(({ kind }) => kind)).toEqual([
     "intent",
     "accepted",
-    "part",
     "completed",
+    "part",
     "part",
     "downloaded",
     "delivered",
@@ -176,55 +177,58 @@ test("another service's generations are not its own", async () => {
   expect(await open().entries()).toEqual([]);
 });
 
-test("two claims of one client never share a file, though both may resume what an earlier process has left", async () => {
-  const { open, place } = createWorld();
-  const client = open();
-  const target = await client.claim(place, { resume: true });
-  await expect(client.claim(place, { resume: true })).rejects.toMatchObject({ code: "output", message: /part exists/ });
-  await target.release();
-});
-
-test("a place that could not be claimed can be claimed later by the same client", async () => {
-  const { open, place } = createWorld();
-  // Another program saves its file there between the two checks.
-  let lines = 0;
-  const append = async () => {
-    if (lines++ === 0) writeFileSync(place, "a diary");
+describe("the place of another process", () => {
+  const claimAt = async (client: ReturnType<ReturnType<typeof createWorld>["open"]>, place: string) => {
+    const { target } = await client.claim(id, place, { signal, timeoutMs: 1_000 });
+    await target?.open();
+    return target;
   };
-  const client = open(honest, { append });
-  await expect(client.claim(place)).rejects.toMatchObject({ code: "output", message: /exists/ });
-  rmSync(place);
-  const target = await client.claim(place);
-  await expect(client.claim(place)).rejects.toMatchObject({ code: "output", message: /part exists/ });
-  await target.release();
-  await (await client.claim(place)).release();
-});
 
-test.each([
-  ["taken over from a process that is gone", { pid: 2, running: [2] }, true, "taken"],
-  ["left to a process that runs", { pid: 2, running: [1, 2] }, true, "refused"],
-  ["left alone without being asked to resume", { pid: 2, running: [2] }, false, "refused"],
-])("a .part is %s", async (_, process, resume, outcome) => {
-  const { open, place, folder } = createWorld();
-  await open().claim(place, { resume: true });
-  const claiming = open(honest, process).claim(place, { resume });
-  const claimed = await claiming.then(
-    (next) => next.release().then(() => "taken"),
-    () => "refused",
-  );
-  expect([claimed, readdirSync(folder).includes("fox.mp4.part")]).toEqual([outcome, outcome === "refused"]);
-});
-
-test("a .part that was empty when its process ended, and holds something now, is another program's", async () => {
-  const { open, place, folder } = createWorld();
-  await open().claim(place, { resume: true });
-  writeFileSync(`${place}.part`, "a diary");
-  const claiming = open(honest, { pid: 2, running: [2] }).claim(place, { resume: true });
-  await expect(claiming).rejects.toMatchObject({
-    code: "output",
-    hint: expect.stringContaining("move that .part file"),
+  test("is waited for while that runs, also by the same client, and free once it is released", async () => {
+    const { open, place } = createWorld();
+    const client = open();
+    const target = await claimAt(client, place);
+    const still = { code: "pending", message: `Another process is still saving to ${place}.` };
+    await expect(claimAt(client, place)).rejects.toMatchObject(still);
+    await expect(claimAt(open(honest, { pid: 2, running: [1, 2] }), place)).rejects.toMatchObject(still);
+    await target?.release();
+    await (await claimAt(client, place))?.release();
   });
-  expect(readFileSync(join(folder, "fox.mp4.part"), "utf8")).toBe("a diary");
+
+  test("is taken over when that is gone, with what it has left", async () => {
+    const { open, place, folder } = createWorld();
+    await claimAt(open(), place);
+    const next = await claimAt(open(honest, { pid: 2, running: [2] }), place);
+    expect(findPart(folder)).toContain("fox.mp4.");
+    await next?.release();
+    expect(readdirSync(folder).filter((name) => name.includes("fox"))).toEqual([]);
+  });
+
+  test("holds what another program has put there: that is left alone", async () => {
+    const { open, place, folder } = createWorld();
+    await claimAt(open(), place);
+    const part = findPart(folder);
+    writeFileSync(part, "a diary");
+    await expect(claimAt(open(honest, { pid: 2, running: [2] }), place)).rejects.toMatchObject({
+      code: "output",
+      hint: expect.stringContaining("move that .part file"),
+    });
+    expect(readFileSync(part, "utf8")).toBe("a diary");
+  });
+});
+
+test("a place where a file appears between the two looks is left as it was", async () => {
+  const { open, place } = createWorld();
+  const access: typeof systemMachine.disk.access = async (...args) => {
+    writeFileSync(place, "a diary");
+    await systemMachine.disk.access(...args);
+  };
+  const client = open(honest, { machine: { disk: { ...systemMachine.disk, access } } });
+  await expect(client.claim(id, place, { signal })).rejects.toMatchObject({ code: "output", message: /exists/ });
+  expect(readFileSync(place, "utf8")).toBe("a diary");
+  rmSync(place);
+  const { target } = await open().claim(id, place, { signal });
+  await target?.release();
 });
 
 test("a download resumes what an earlier process has left, on condition that it is the same video", async () => {
@@ -237,9 +241,9 @@ test("a download resumes what an earlier process has left, on condition that it 
   };
   const first = open(cut);
   await first.start();
-  const target = await first.claim(place, { id, resume: true });
-  await expect(first.download(id, target, { signal })).rejects.toMatchObject({ code: "output" });
-  await target.release();
+  const { target } = await first.claim(id, place, { signal });
+  await expect(first.download(id, target ?? "", { signal })).rejects.toMatchObject({ code: "output" });
+  await target?.release();
   const asked: unknown[] = [];
   const second = open(
     (url, init) => {
@@ -251,19 +255,10 @@ test("a download resumes what an earlier process has left, on condition that it 
     },
     { pid: 2, running: [2] },
   );
-  const resumed = await second.claim(place, { id, resume: true });
-  const { file } = await second.download(id, resumed, { signal });
+  const { target: resumed } = await second.claim(id, place, { signal });
+  const { file } = await second.download(id, resumed ?? "", { signal });
   expect(asked).toEqual([["bytes=20-", '"one"']]);
   expect(new Uint8Array(readFileSync(file))).toEqual(video);
-});
-
-test("a partial file without a lease is nobody's: the journal has no line about its holder", async () => {
-  const { open, journal, place } = createWorld();
-  const client = open();
-  await client.start();
-  writeFileSync(`${journal}.leases`, "not a folder");
-  expect((await client.download(id, place, { signal })).file).toBe(place);
-  expect(readFileSync(journal, "utf8")).not.toContain('"kind":"part"');
 });
 
 test("a video that was paid for is saved even where the journal can no longer be read or written", async () => {
@@ -272,8 +267,7 @@ test("a video that was paid for is saved even where the journal can no longer be
   await client.start();
   rmSync(journal);
   mkdirSync(journal);
-  const target = await client.claim(place);
-  expect((await client.download(id, target, { signal })).file).toBe(place);
+  expect((await client.download(id, place, { signal })).file).toBe(place);
 });
 
 test("what a client does follows from the service's answers, its clock, its random numbers and its UUIDs", async () => {

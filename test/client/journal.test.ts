@@ -364,13 +364,13 @@ test("looking and writing are one step: what two do under the lock never overlap
 test("lines about the attempts of an earlier journal, which cannot be written, go to the new one", async () => {
   const earlier = newJournal();
   for (const attempt of ["a", "b"]) await earlier.append(intent(attempt));
-  await earlier.append({ kind: "part", file: "/fox.mp4.part", holder: "x" });
+  await earlier.append({ kind: "part", file: "/fox.mp4.part", attempt: "a" });
   const hold = await earlier.hold("b");
   const journal = newJournal(now, earlier.path);
   await journal.append(accepted("a"));
   await journal.append({ kind: "dismissed", attempt: "b" });
   expect((await journal.entries()).map(({ status }) => status)).toEqual(["dismissed", "processing"]);
-  expect(await journal.findLast(isPart)).toMatchObject({ holder: "x" });
+  expect(await journal.findLast(isPart)).toMatchObject({ attempt: "a" });
   expect(await journal.leaseOf("b")).toBe("alive");
   await hold?.release();
 });

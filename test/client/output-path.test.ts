@@ -1,10 +1,10 @@
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { readContent } from "../../src/client/content.ts";
 import { checkTemplate } from "../../src/client/naming.ts";
-import { claimOutputPath } from "../../src/client/output-path.ts";
+import { createTargets } from "../../src/client/target.ts";
 import { systemMachine } from "../../src/io.ts";
 import { makeFolder } from "../folder.ts";
 
@@ -12,23 +12,18 @@ const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
 
 const sha256OfNothing = createHash("sha256").digest("hex");
 
-/** Leaves alone what exists, as a client without a journal does. */
-const own = async (_: string, { exists }: { exists: boolean }) => (exists ? undefined : {});
-
 type Scene = { id?: string; prompt?: string; model?: string; first?: number };
 
 /** Claims a place before the id is known, then saves there. Returns the file's path inside the folder. */
 async function save(folder: string, template: string, scene: Scene = {}): Promise<string> {
   const { prompt = "A red fox", model = "wan-2.5", first = 1 } = scene;
-  const options = { overwrite: false, unique: `u${Math.random()}`, date: "2026-01-31", first, own };
-  const target = await claimOutputPath(
-    join(folder, template),
-    { ...options, words: { prompt, model } },
-    systemMachine.disk,
-  );
-  const naming = { id: scene.id ?? id, prompt, model };
-  await target.settle(naming);
-  const path = await target.commit(naming, await readContent(target.part, sha256OfNothing));
+  const words = { prompt, model };
+  const io = { ...systemMachine, date: () => new Date("2026-01-31T12:00:00Z") };
+  const claiming = { attempt: randomUUID(), first, words };
+  const target = await createTargets(undefined, io).claim(join(folder, template), claiming);
+  if (target === undefined) throw new Error("held");
+  const { file } = await target.open();
+  const path = await target.commit({ id: scene.id ?? id, ...words }, await readContent(file, sha256OfNothing));
   await target.release();
   return relative(folder, path);
 }
@@ -54,8 +49,12 @@ test.each([
 
 test("{n} is the first number that is free, one whose video is on its way included", async () => {
   const folder = makeFolder();
-  for (const name of ["fox-1.mp4", "fox-2.mp4.part"]) await writeFile(join(folder, name), "precious");
+  await writeFile(join(folder, "fox-1.mp4"), "precious");
   await mkdir(join(folder, "fox-3.mp4"));
+  const other = await createTargets(undefined, systemMachine).claim(join(folder, "fox-2.mp4"), {
+    attempt: randomUUID(),
+  });
+  onTestFinished(() => other?.release());
   expect(await save(folder, "fox-{n}.mp4")).toBe("fox-4.mp4");
   expect(await save(folder, "fox-{n}.mp4")).toBe("fox-5.mp4");
   expect(await save(folder, "fox-{n}.mp4", { first: 9 })).toBe("fox-9.mp4");

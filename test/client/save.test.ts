@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { findPart } from "../folder.ts";
 import { tinyMp4 } from "../mp4.ts";
 import { createWorld, mediaUrl, type World } from "../vidgen.ts";
 
@@ -45,13 +46,13 @@ function partLines(world: World) {
 describe("what a partial file holds", () => {
   test("is written down each time a body begins, also when nothing tells its version", async () => {
     const total = video.length;
-    const { world, id, ranges, file, save } = await completed(
+    const { world, ranges, file, save } = await completed(
       cut({ ETag: '"one"' }),
       cut({}),
       cut({}, () => world.press("Ctrl-C")),
     );
     expect(await save()).toMatchObject({ code: 130 });
-    const part = { id, file: `${file}.part`, total };
+    const part = { file: partLines(world)[0]?.file, total };
     // The first line is the claim's: the file is empty, and holds no version yet.
     expect(partLines(world).slice(1)).toMatchObject([{ ...part, etag: '"one"' }, part, part]);
     expect(partLines(world).map(({ etag }) => etag)).toEqual([undefined, '"one"', undefined, undefined]);
@@ -87,7 +88,7 @@ describe.each([
       writeFileSync(`${file}.other`, diary);
       // The video is all there when the other file takes its place.
       const pull = (stream: ReadableStreamDefaultController) => {
-        renameSync(`${file}.other`, `${file}.part`);
+        renameSync(`${file}.other`, findPart(world.folder));
         stream.close();
       };
       const start = (stream: ReadableStreamDefaultController) => stream.enqueue(Uint8Array.from(video));
@@ -96,14 +97,15 @@ describe.each([
     const save = () => world.vidgen("wait", id, "-o", file, ...flags);
     const run = await save();
     expect(run).toMatchObject({ code: 9, stdout: "" });
-    expect(run.stderr).toContain(`another program has replaced ${file}.part`);
+    const part = findPart(world.folder);
+    expect(run.stderr).toContain(`another program has replaced ${part}`);
     expect(run.stderr).toContain(`vidgen wait ${id} -o ${file}`);
-    expect(readdirSync(world.folder)).toEqual(["fox.mp4.part"]);
-    expect(readFileSync(`${file}.part`, "utf8")).toBe(diary);
+    expect(readdirSync(world.folder)).toEqual([basename(part)]);
+    expect(readFileSync(part, "utf8")).toBe(diary);
     // Nor does the next process take it for what this one has left.
     expect(await world.reboot().vidgen("wait", id, "-o", file, ...flags)).toMatchObject({ code: 9 });
-    expect(readFileSync(`${file}.part`, "utf8")).toBe(diary);
-    rmSync(`${file}.part`);
+    expect(readFileSync(part, "utf8")).toBe(diary);
+    rmSync(part);
     world.faults.length = 0;
     expect(await save()).toMatchObject({ code: 0, stdout: `${file}\n` });
   });
@@ -112,7 +114,7 @@ describe.each([
     const { world, file, save } = await completed(() => new Response(Uint8Array.from(video)));
     const { disk } = world.io;
     const late = (call: typeof disk.link) => async (from: string, to: string) => {
-      if (from === `${file}.part`) {
+      if (from.endsWith(".part")) {
         writeFileSync(`${file}.other`, diary);
         renameSync(`${file}.other`, from);
       }
@@ -126,12 +128,12 @@ describe.each([
     const run = await save(...flags);
     expect(run).toMatchObject({ code: 9, stdout: "" });
     expect(run.stderr).toContain(`another program has replaced ${file}`);
-    expect(readFileSync(flags.length > 0 ? file : `${file}.part`, "utf8")).toBe(diary);
+    expect(readFileSync(flags.length > 0 ? file : findPart(world.folder), "utf8")).toBe(diary);
   });
 });
 
 test("the folder is on the disk too before the video counts as saved", async () => {
-  const { world, file, save } = await completed(() => new Response(Uint8Array.from(video)));
+  const { world, save } = await completed(() => new Response(Uint8Array.from(video)));
   const { disk } = world.io;
   const seen: string[] = [];
   const link: typeof disk.link = async (from, to) => {
@@ -140,11 +142,9 @@ test("the folder is on the disk too before the video counts as saved", async () 
   };
   const open: typeof disk.open = async (path, flags, mode) => {
     const opened = await disk.open(path, flags, mode);
-    const name = new Map([
-      [`${file}.part`, "file"],
-      [world.folder, "folder"],
-    ]).get(path);
-    if (name === undefined) return opened;
+    const isPart = path.endsWith(".part");
+    if (!isPart && path !== world.folder) return opened;
+    const name = isPart ? "file" : "folder";
     const { sync } = opened;
     return Object.assign(opened, {
       sync() {

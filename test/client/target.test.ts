@@ -1,35 +1,44 @@
-import { existsSync } from "node:fs";
 import { mkdir, open, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
 import { hashFile, readContent } from "../../src/client/content.ts";
+import { outputError } from "../../src/client/files.ts";
 import { fileName, type Naming } from "../../src/client/naming.ts";
-import { claimTarget } from "../../src/client/output-path.ts";
-import { outputError, type Target } from "../../src/client/target.ts";
-import { systemMachine } from "../../src/io.ts";
+import { createTargets, type Target } from "../../src/client/target.ts";
+import { type DiskFile, systemMachine } from "../../src/io.ts";
 import { makeFolder } from "../folder.ts";
 
 const naming = { id: "1b4e28ba-2fa1-41d2-883f-0016d3cca427", prompt: "A red fox runs", model: "wan-2.5" };
 const itsName = "a-red-fox-runs-wan-2.5-1b4e28ba.mp4";
 
-/** Leaves alone what exists, as a client without a journal does. */
-const own = async (_: string, { exists }: { exists: boolean }) => (exists ? undefined : {});
+const attempt = "5ad3e1c0-0000-4000-8000-000000000000";
 
-function claim(output: string, overwrite = false) {
-  return claimTarget(output, { overwrite, unique: "attempt-1", own }, systemMachine.disk);
+async function claim(output: string, { overwrite = false, attempt: owner = attempt, disk = systemMachine.disk } = {}) {
+  const target = await createTargets(undefined, { ...systemMachine, disk }).claim(output, {
+    overwrite,
+    attempt: owner,
+  });
+  if (target === undefined) throw new Error("held");
+  const { file: part } = await target.open();
+  return { ...target, part };
 }
 
 /** Saves what was written so far. */
-async function commit(target: Target, named: Naming) {
+async function commit(target: Target & { part: DiskFile }, named: Naming) {
   const sha256 = (await hashFile(target.part)).digest("hex");
   return target.commit(named, await readContent(target.part, sha256));
+}
+
+/** The names in a folder, without the lease of a place that is still claimed. */
+async function namesIn(folder: string) {
+  return (await readdir(folder)).filter((name) => !name.endsWith(".lock"));
 }
 
 test("a file is saved under its name, and nothing else is left", async () => {
   const folder = makeFolder();
   const target = await claim(join(folder, "fox.mp4"));
-  expect(await readdir(folder)).toEqual(["fox.mp4.part"]);
+  expect(await namesIn(folder)).toEqual(["fox.mp4.5ad3e1c0.part"]);
   await target.part.write("a fox");
   expect(await commit(target, naming)).toBe(join(folder, "fox.mp4"));
   await target.release();
@@ -50,6 +59,7 @@ test.each([
   const target = await claim(join(folder, output));
   await target.part.write("a fox");
   const path = await commit(target, naming);
+  await target.release();
   expect(basename(path)).toBe(itsName);
   expect(await readdir(join(folder, inside))).toEqual([itsName]);
   expect(await readFile(path, "utf8")).toBe("a fox");
@@ -57,11 +67,9 @@ test.each([
 
 test("two videos fit into one folder at the same time", async () => {
   const folder = makeFolder();
-  const targets = [
-    await claimTarget(folder, { overwrite: false, unique: "attempt-1", own }, systemMachine.disk),
-    await claimTarget(folder, { overwrite: false, unique: "attempt-2", own }, systemMachine.disk),
-  ];
+  const targets = [await claim(folder), await claim(folder, { attempt: naming.id })];
   for (const [i, target] of targets.entries()) await commit(target, { ...naming, id: `id${i}` });
+  for (const target of targets) await target.release();
   expect(await readdir(folder)).toHaveLength(2);
 });
 
@@ -98,10 +106,11 @@ test("a file that exists is refused, and is not touched", async () => {
 test("--overwrite keeps the old file until the new one is whole", async () => {
   const folder = makeFolder();
   await writeFile(join(folder, "fox.mp4"), "old");
-  const target = await claim(join(folder, "fox.mp4"), true);
+  const target = await claim(join(folder, "fox.mp4"), { overwrite: true });
   await target.part.write("new");
   expect(await readFile(join(folder, "fox.mp4"), "utf8")).toBe("old");
   await commit(target, naming);
+  await target.release();
   expect(await readFile(join(folder, "fox.mp4"), "utf8")).toBe("new");
   expect(await readdir(folder)).toEqual(["fox.mp4"]);
 });
@@ -126,43 +135,46 @@ test("a link that leads nowhere is not written over", async () => {
   await expect(claim(join(folder, "fox.mp4"))).rejects.toMatchObject({ exit: 9, message: /exists/ });
 });
 
-test("a second vidgen that saves to the same file is told so", async () => {
-  const folder = makeFolder();
-  const first = await claim(join(folder, "fox.mp4"));
-  await expect(claim(join(folder, "fox.mp4"))).rejects.toMatchObject({
-    exit: 9,
-    message: `Cannot save ${join(folder, "fox.mp4")}: fox.mp4.part already exists.`,
-    hint: expect.stringContaining("Another vidgen"),
-  });
-  await first.release();
+test("a place that a live process has is not claimed, whatever the attempt, and is free once that releases it", async () => {
+  const output = join(makeFolder(), "fox.mp4");
+  const { claim } = createTargets(undefined, systemMachine);
+  const first = await claim(output, { attempt });
+  for (const other of [attempt, naming.id]) expect(await claim(output, { attempt: other })).toBe(undefined);
+  await first?.release();
+  await (await claim(output, { attempt: naming.id }))?.release();
 });
 
-test("a .part is written down before it comes into being, and before it gets its lasting name", async () => {
+test("a file called .part, or that of another attempt, is left alone", async () => {
   const folder = makeFolder();
-  const seen: unknown[] = [];
-  const own = async (file: string, found: object) => {
-    seen.push([basename(file), existsSync(file), found]);
-    return {};
-  };
-  const target = await claimTarget(folder, { overwrite: false, unique: "attempt-1", own }, systemMachine.disk);
-  await target.settle(naming);
+  const theirs = ["fox.mp4.part", "fox.mp4.12345678.part", ".vidgen-12345678.part"];
+  for (const name of theirs) await writeFile(join(folder, name), "half a fox");
+  const target = await claim(join(folder, "fox.mp4"));
+  await commit(target, naming);
   await target.release();
-  expect(seen).toEqual([
-    [".vidgen-attempt-1.part", false, { exists: false, id: undefined }],
-    [`${itsName}.part`, false, { exists: false, id: naming.id }],
-  ]);
+  expect((await readdir(folder)).sort()).toEqual([...theirs, "fox.mp4"].sort());
 });
 
-test("a .part of another is left to it: a video that was paid for keeps the temporary name until it is whole", async () => {
+test("what a killed process has left of a file is removed by the next one that claims it", async () => {
   const folder = makeFolder();
-  const theirs = join(folder, `${itsName}.part`);
-  await writeFile(theirs, "half a fox");
-  const target = await claim(folder);
+  const output = join(folder, "fox.mp4");
+  await writeFile(join(folder, "fox.mp4.12345678.part"), "half a fox");
+  const { machine, namespace } = await systemMachine.processes.self();
+  await mkdir(join(folder, ".fox.mp4.lock"));
+  await writeFile(join(folder, ".fox.mp4.lock", [machine, namespace, 1, "long ago", "token"].join("_")), "");
+  const target = await claim(output);
+  expect(await namesIn(folder)).toEqual(["fox.mp4.5ad3e1c0.part"]);
+  await target.release();
+  expect(await readdir(folder)).toEqual([]);
+});
+
+test("a video that another process has saved there meanwhile is the same one: that is no error", async () => {
+  const folder = makeFolder();
+  const target = await claim(join(folder, "fox.mp4"));
   await target.part.write("a fox");
-  await target.settle(naming);
-  expect(basename(target.partPath())).toBe(".vidgen-attempt-1.part");
-  expect(await readFile(await commit(target, naming), "utf8")).toBe("a fox");
-  expect(await readFile(theirs, "utf8")).toBe("half a fox");
+  await writeFile(join(folder, "fox.mp4"), "a fox");
+  expect(await commit(target, naming)).toBe(join(folder, "fox.mp4"));
+  await target.release();
+  expect(await readdir(folder)).toEqual(["fox.mp4"]);
 });
 
 test.each([
@@ -195,7 +207,7 @@ test.each([
   ["/dev/null", false],
   ["/dev/null", true],
 ])("%s with overwrite %s is refused", async (output, overwrite) => {
-  await expect(claim(output, overwrite)).rejects.toMatchObject({
+  await expect(claim(output, { overwrite })).rejects.toMatchObject({
     exit: 9,
     message: "/dev/null is neither a file nor a folder.",
   });
@@ -204,7 +216,7 @@ test.each([
 test("a link to a device is refused even with --overwrite", async () => {
   const folder = makeFolder();
   await symlink("/dev/null", join(folder, "fox.mp4"));
-  await expect(claim(join(folder, "fox.mp4"), true)).rejects.toMatchObject({ exit: 9 });
+  await expect(claim(join(folder, "fox.mp4"), { overwrite: true })).rejects.toMatchObject({ exit: 9 });
   expect(await readdir(folder)).toEqual(["fox.mp4"]);
 });
 
@@ -227,7 +239,7 @@ test("a video that cannot be synced is reported, and the file of that name is no
   const content = await readContent(target.part, "");
   await target.part.close();
   await expect(target.commit(naming, content)).rejects.toMatchObject({ exit: 9 });
-  expect(await readdir(folder)).toEqual(["fox.mp4.part"]);
+  expect(await namesIn(folder)).toEqual(["fox.mp4.5ad3e1c0.part"]);
 });
 
 test.each([
@@ -288,7 +300,7 @@ test("a video is saved, and its folder is synced, also where its .part cannot be
   };
   const disk = { ...systemMachine.disk, open: watch, rm: refuse };
   const output = join(folder, "fox.mp4");
-  const target = await claimTarget(output, { overwrite: false, unique: "attempt-1", own }, disk);
+  const target = await claim(output, { disk });
   await target.part.write("a fox");
   expect(await commit(target, naming)).toBe(output);
   expect(opened.at(-1)).toBe(folder);
@@ -298,9 +310,9 @@ test("a .part that cannot be removed is left there: that is no reason to fail", 
   const folder = makeFolder();
   const refuse = () => Promise.reject(Object.assign(new Error("EPERM: not permitted"), { code: "EPERM" }));
   const disk = { ...systemMachine.disk, rm: refuse };
-  const target = await claimTarget(join(folder, "fox.mp4"), { overwrite: false, unique: "attempt-1", own }, disk);
+  const target = await claim(join(folder, "fox.mp4"), { disk });
   await target.release();
-  expect(await readdir(folder)).toEqual(["fox.mp4.part"]);
+  expect(await namesIn(folder)).toEqual(["fox.mp4.5ad3e1c0.part"]);
   await expect(target.part.stat()).rejects.toThrow("file closed");
 });
 

@@ -7,6 +7,7 @@ import { isUuid } from "../../client/id.ts";
 import type { Journal } from "../../client/journal.ts";
 import { statuses } from "../../client/ledger/attempt.ts";
 import { models } from "../../client/models.ts";
+import { createTargets } from "../../client/target.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { localOption, readTime, withDetails, withSuggestions } from "../command.ts";
@@ -196,7 +197,7 @@ export async function dismissAttempt(typed: string, journal: Journal, { io, outp
     const entry = await findEntry(typed, journal);
     if (!(await isOver(entry)))
       throw usage(`${typed} is ${entry.status}: only an attempt with the status unknown or lost can be dismissed.`);
-    await dismiss(entry.attempt, journal);
+    await dismiss(entry, { journal, targets: createTargets(journal, io) });
     return entry.attempt;
   });
   output.note(`Dismissed ${attempt}: the same request can be started again.`);

@@ -192,24 +192,25 @@ type Collecting = Waiting & {
 
 /** Waits for a video and saves it with `-o`, or finds the one that is saved already, and shows it. */
 async function collectOne(id: string, collecting: Collecting): Promise<Result> {
-  const { session, options, io, output, defer, index, show, explainWith, reporter } = collecting;
-  const saved = await session.findAlreadySaved(id, options.output);
-  if (saved !== undefined) {
-    const result = savedResult(id, saved);
+  const { session, options, output, defer, index, show, explainWith, reporter } = collecting;
+  const { output: outputPath } = options;
+  const times = readTimes(options);
+  const claim = { first: index + 1, timeoutMs: times.timeoutMs };
+  const { target, file } = outputPath === undefined ? {} : await session.claim(id, outputPath, claim);
+  if (file !== undefined) {
+    const result = savedResult(id, file);
     await show(result);
     reporter.ended(id, result);
     return result;
   }
-  const claim = { overwrite: options.overwrite, id, first: index + 1, resume: true, signal: io.signal };
-  const target = options.output === undefined ? undefined : await session.client.claim(options.output, claim);
   defer(async () => target?.release());
   try {
-    const collected = await session.collect(id, { ...readTimes(options), target, reporter });
+    const collected = await session.collect(id, { ...times, target, reporter });
     const result = collectedResult(collected, session.isInProcess(), output);
     await show(result);
     reporter.ended(id, result);
     return result;
   } catch (error) {
-    throw explainWith?.(error, target?.outputPath ?? options.output) ?? error;
+    throw explainWith?.(error, target?.outputPath ?? outputPath) ?? error;
   }
 }

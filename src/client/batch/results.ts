@@ -5,10 +5,10 @@ import type { Client } from "../client.ts";
 import { type Content, parseContent } from "../content.ts";
 import { redactValue } from "../credentials.ts";
 import type { EndStatus } from "../events.ts";
+import { kindOf } from "../files.ts";
 import { type FileIdentity, findRealPath } from "../identity.ts";
 import { isRecord, parseJson } from "../json.ts";
 import { appendLine, openLines, readLines } from "../lines.ts";
-import { kindOf } from "../target.ts";
 
 /** Which rows a results file is about: of which file, which part of it, and the base URL of the service that makes them. */
 export type ResultsSource = {

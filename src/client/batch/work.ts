@@ -1,7 +1,6 @@
 import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Label } from "../api.ts";
-import type { Claim } from "../claims.ts";
 import type { Client, ClientDownloadOptions, ReadyStart } from "../client.ts";
 import type { Content } from "../content.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../events.ts";
@@ -9,6 +8,7 @@ import { readCost } from "../follow.ts";
 import { recordOf } from "../history.ts";
 import type { Journal } from "../journal.ts";
 import { kindOfRequest } from "../price.ts";
+import type { Target } from "../target.ts";
 import { type Costs, costOfLine } from "./costs.ts";
 import type { PlannedRow } from "./plan.ts";
 import type { ResultLine, ResultsFile } from "./results.ts";
@@ -35,7 +35,7 @@ type RowEnd = Ended & {
 export type Running = {
   row: PlannedRow;
   line: RowLine & { id: string };
-  target?: Claim | undefined;
+  target?: Target | undefined;
   begun?: ReadyStart;
 };
 
@@ -162,12 +162,16 @@ export function createWork(
         onEvent({ event: "progress", ...nameOf(row), id, received, total: total ?? null });
       const how = { ...options, onState, onProgress };
       let claim = target;
+      let saved: string | undefined;
       try {
         const words = { prompt: row.record.prompt, model: row.record.model };
-        if (!begun && row.outputPath !== undefined)
-          claim = await client.claim(row.outputPath, { id, words, overwrite, resume: true, signal });
+        if (!begun && row.outputPath !== undefined) {
+          const claiming = { attempt: line.attempt, words, overwrite, signal };
+          ({ target: claim, file: saved } = await client.claim(id, row.outputPath, claiming));
+        }
         if (!begun)
           onEvent({ event: "started", ...nameOf(row), id, attempt: line.attempt, model: line.model, resumed: true });
+        if (saved !== undefined) return await end(row, line, { status: "completed", file: saved });
         const {
           videoUrl,
           generation,

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { findPart } from "../../folder.ts";
 import { tinyMp4 } from "../../mp4.ts";
 import {
   apiKey,
@@ -662,7 +663,7 @@ describe("how it ends", () => {
     expect(await world.vidgen("generate", "a fox", "-o", file)).toMatchObject({ code: 9, stdout: "" });
     expect(readFileSync(file, "utf8")).toBe("precious");
     // Paid for, and whole: the next run has nothing left to fetch but the question whether it has changed.
-    expect(readFileSync(`${file}.part`)).toEqual(video("a fox"));
+    expect(readFileSync(findPart(world.folder))).toEqual(video("a fox"));
   });
 });
 

@@ -203,7 +203,7 @@ test("the journal has the whole story, is for the owner's eyes, and holds no key
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line).kind);
-  expect(kinds).toEqual(["part", "intent", "accepted", "completed", "part", "downloaded", "delivered"]);
+  expect(kinds).toEqual(["intent", "part", "accepted", "completed", "part", "downloaded", "delivered"]);
   expect(statSync(path).mode & 0o777).toBe(0o600);
   expect(text).not.toContain(apiKey);
   expect(text).not.toContain(mediaUrl);

@@ -9,8 +9,9 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { findPart } from "../../folder.ts";
 import { tinyMp4 } from "../../mp4.ts";
 import { apiKey, createWorld, failure, goneReply, isStart, onStart, type World } from "../../vidgen.ts";
 
@@ -607,7 +608,7 @@ test("a lock that a process elsewhere has left is waited for, which is said, and
 test("a process whose lease is gone stops writing: exit 9, with the command to go on", async () => {
   const world = await createWorld();
   world.faults.push((request) => {
-    if (isPoll(request)) rmSync(join(world.home, "journal.jsonl.leases"), { recursive: true, force: true });
+    if (isPoll(request)) rmSync(join(world.folder, ".fox.mp4.lock"), { recursive: true, force: true });
     return undefined;
   });
   const run = await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));
@@ -695,7 +696,7 @@ describe("a partial file", () => {
     const fail = (request: Request) => (request.headers.has("Range") ? new Response("", { status: 500 }) : undefined);
     world.faults.unshift(fail);
     expect(await world.vidgen("wait", first, "-o", file)).toMatchObject({ code: 9 });
-    expect(existsSync(`${file}.part`)).toBe(true);
+    expect(existsSync(findPart(world.folder))).toBe(true);
     world.faults.shift();
     expect(await world.vidgen("wait", second, "-o", file)).toMatchObject({ code: 0 });
     expect(readFileSync(file)).toEqual(Buffer.from(videos[1] ?? []));
@@ -709,8 +710,8 @@ describe("a partial file", () => {
     await kill(world, (request) => request.headers.has("Range"), "generate", "a fox", "-o", file);
     world.faults.pop();
     // It was killed after it had linked the whole video to its name.
-    writeFileSync(`${file}.part`, video);
-    linkSync(`${file}.part`, kept);
+    writeFileSync(findPart(world.folder), video);
+    linkSync(findPart(world.folder), kept);
     expect(await world.vidgen("generate", "an owl", "-o", file)).toMatchObject({ code: 0 });
     const wanted = ["an owl", "a fox"].map((prompt) => Buffer.from(tinyMp4(prompt)));
     expect([file, kept].map((path) => readFileSync(path))).toEqual(wanted);
@@ -724,14 +725,13 @@ describe("a partial file", () => {
     await kill(world, (request) => request.headers.has("Range"), "generate", "a fox", "-o", file);
     const other = tinyMp4("x cat").slice(0, -3);
     writeFileSync(`${file}.other`, other);
-    renameSync(`${file}.other`, `${file}.part`);
-    for (const prompt of ["a fox", "an owl"]) {
-      const refused = await world.vidgen("generate", prompt, "-o", file);
-      expect(refused).toMatchObject({ code: 9, stderr: expect.stringContaining("fox.mp4.part already exists") });
-      expect(refused.stderr).toContain("move that .part file away");
-      expect(readFileSync(`${file}.part`)).toEqual(Buffer.from(other));
-    }
-    renameSync(`${file}.part`, `${file}.other`);
+    const part = findPart(world.folder);
+    renameSync(`${file}.other`, part);
+    const refused = await world.vidgen("generate", "a fox", "-o", file);
+    expect(refused).toMatchObject({ code: 9, stderr: expect.stringContaining(`${basename(part)} already exists`) });
+    expect(refused.stderr).toContain("move that .part file away");
+    expect(readFileSync(part)).toEqual(Buffer.from(other));
+    renameSync(part, `${file}.other`);
     expect(await world.vidgen("generate", "a fox", "-o", file)).toMatchObject({ code: 0 });
     expect([paid(world), readFileSync(file)]).toEqual([1, Buffer.from(video)]);
   });
@@ -742,7 +742,7 @@ describe("a partial file", () => {
     const video = Uint8Array.from(tinyMp4("a fox"));
     world.faults.push((request) => (isDownload(request) ? cut(video, '"one"')(request) : undefined));
     await kill(world, (request) => request.headers.has("Range"), "generate", "a fox", "-o", file);
-    linkSync(`${file}.part`, `${file}.kept`);
+    linkSync(findPart(world.folder), `${file}.kept`);
     const before = readFileSync(`${file}.kept`);
     expect(await world.vidgen("generate", "a fox", "-o", file)).toMatchObject({ code: 0 });
     expect([readFileSync(`${file}.kept`), readFileSync(file)]).toEqual([before, Buffer.from(video)]);

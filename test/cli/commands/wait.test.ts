@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { findPart } from "../../folder.ts";
 import { tinyMp4 } from "../../mp4.ts";
 import { createWorld, failure, goneReply, isStart, mediaUrl, type World } from "../../vidgen.ts";
 
@@ -308,7 +309,7 @@ test("a download that was interrupted is gone on with where it was", async () =>
     );
   });
   expect(await world.vidgen("wait", id, "-o", file)).toMatchObject({ code: 130 });
-  expect(readFileSync(`${file}.part`)).toEqual(Buffer.from(bytes.slice(0, 20)));
+  expect(readFileSync(findPart(world.folder))).toEqual(Buffer.from(bytes.slice(0, 20)));
   const next = await world.reboot();
   expect(await next.vidgen("wait", id, "-o", file)).toMatchObject({ code: 0, stdout: `${file}\n` });
   expect(readFileSync(file)).toEqual(Buffer.from(bytes));
@@ -316,13 +317,23 @@ test("a download that was interrupted is gone on with where it was", async () =>
   expect(readdirSync(world.folder)).toEqual(["fox.mp4"]);
 });
 
-test("a .part that another running process writes is left alone: exit 9", async () => {
+test("a file called .part is somebody else's: it is left alone, and is in nobody's way", async () => {
   const world = await createWorld();
   const file = join(world.folder, "fox.mp4");
   writeFileSync(`${file}.part`, "somebody's");
   const id = await start(world);
-  expect(await world.vidgen("wait", id, "-o", file)).toMatchObject({ code: 9, stdout: "" });
+  expect(await world.vidgen("wait", id, "-o", file)).toMatchObject({ code: 0, stdout: `${file}\n` });
   expect(readFileSync(`${file}.part`, "utf8")).toBe("somebody's");
+});
+
+test("a second wait for one file waits for the first one, and has the same video", async () => {
+  const world = await createWorld();
+  const file = join(world.folder, "fox.mp4");
+  const id = await start(world);
+  const runs = await Promise.all([0, 1].map(() => world.vidgen("wait", id, "-o", file)));
+  expect(runs).toMatchObject([0, 1].map(() => ({ code: 0, stdout: `${file}\n` })));
+  expect(world.requests.filter(({ url }) => url.startsWith(mediaUrl))).toHaveLength(1);
+  expect(readdirSync(world.folder)).toEqual(["fox.mp4"]);
 });
 
 test("a process that was frozen while it saved does not write into the file of the one that has taken over its place", async () => {
