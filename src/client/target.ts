@@ -80,6 +80,23 @@ export function createTargets(journal: Pick<Journal, "append" | "findLast"> | un
   const { disk } = io;
   const watch: Watch = new Map();
 
+  const findLine = async (part: string): Promise<Found | undefined> =>
+    journal?.findLast((line) => isPart(line, part)).catch(() => undefined);
+
+  /** Removes a partial file that a dead process has left, under its lease. Never rejects. */
+  async function removeLeft(part: string): Promise<void> {
+    const found = await disk.lstat(part).catch(() => undefined);
+    const line = found && (await findLine(part));
+    if (found && line && isOurs(found, line)) await disk.rm(part).catch(() => {});
+  }
+
+  /** The same for those of other attempts at a file. */
+  async function removeOthers(file: string, own: string): Promise<void> {
+    const folder = dirname(own);
+    for (const name of await disk.readdir(folder).catch(() => []))
+      if (isPartOf(name, file) && name !== basename(own)) await removeLeft(join(folder, name));
+  }
+
   async function claimPlace(place: Place, claiming: Claiming & { words: Words }): Promise<Target | undefined> {
     const { overwrite = false, id, words, entry, attempt = entry?.attempt } = claiming;
     const { folder } = place;
@@ -95,13 +112,12 @@ export function createTargets(journal: Pick<Journal, "append" | "findLast"> | un
     try {
       // The process that had the place may have saved the video since the first check.
       if (path !== undefined) await checkFree(path, overwrite, disk);
-      if (from !== "nobody" && place.file !== undefined) await removeOthers(place.file, partPath, disk);
+      if (from !== "nobody" && place.file !== undefined) await removeOthers(place.file, partPath);
     } catch (error) {
       await lease.release();
       throw error;
     }
     const owner = attempt === undefined ? { id: id ?? "" } : { attempt };
-    const findLine = async () => journal?.findLast((line) => isPart(line, partPath));
     const record = async (found: Found) => {
       if (place.isTemporary || journal === undefined) return false;
       return journal.append({ kind: "part", file: partPath, ...owner, ...found }).then(
@@ -109,7 +125,7 @@ export function createTargets(journal: Pick<Journal, "append" | "findLast"> | un
         () => false,
       );
     };
-    return createTarget(place, { partPath, lease, from, overwrite, findLine, record }, disk);
+    return createTarget(place, { partPath, lease, from, overwrite, findLine: () => findLine(partPath), record }, disk);
   }
 
   return {
@@ -135,7 +151,10 @@ export function createTargets(journal: Pick<Journal, "append" | "findLast"> | un
       // With `{n}` each download gets a new file.
       if (content === undefined || outputPath === "-" || outputPath.includes("{n}")) return undefined;
       const words = wordsOf(entry);
-      const file = await findOutputPath(fillWords(outputPath, words, dayOf(entry, io)), { id, ...words }, disk);
+      const filled = fillWords(outputPath, words, dayOf(entry, io));
+      const file = await findOutputPath(filled, { id, ...words }, disk).catch((error) => {
+        throw outputError(error, filled);
+      });
       if (!(await hasContent(file, content, disk))) return undefined;
       // A process may have died between the rename of its partial file and this line.
       if (entry.file === undefined) {
@@ -149,7 +168,7 @@ export function createTargets(journal: Pick<Journal, "append" | "findLast"> | un
         const found = await disk.lstat(part).catch(() => undefined);
         const acquired = found && (await tryLease(leaseOfPart(part), io, watch).catch(() => undefined));
         if (acquired?.kind !== "acquired") continue;
-        await disk.rm(part).catch(() => {});
+        await removeLeft(part);
         await acquired.lease.release();
       }
     },
@@ -171,11 +190,11 @@ export function wordsOf(entry: Pick<Entry, "request"> | undefined, generation?: 
   return { prompt, model: entry?.request.model ?? generation?.model ?? undefined };
 }
 
-/** Removes what killed processes of other attempts have left of this file. */
-async function removeOthers(file: string, own: string, disk: Disk): Promise<void> {
-  const folder = dirname(file);
-  for (const name of await disk.readdir(folder).catch(() => []))
-    if (isPartOf(name, file) && name !== basename(own)) await disk.rm(join(folder, name)).catch(() => {});
+type From = (Acquired & { kind: "acquired" })["from"];
+
+/** Whether a process of vidgen has made the file, and not another program. */
+function isOurs({ ino, size }: { ino: number; size: number }, line: Found): boolean {
+  return line.inode === undefined ? size === 0 : line.inode === ino;
 }
 
 /** What the journal has of a partial file; without an inode it is empty. */
@@ -185,9 +204,9 @@ type Held = {
   partPath: string;
   lease: Lease;
   /** Who has left the place without a release. */
-  from: (Acquired & { kind: "acquired" })["from"];
+  from: From;
   overwrite: boolean;
-  /** What the journal has of the partial file; `undefined` when it was never written down. */
+  /** What the journal has of the partial file; `undefined` when it was never written down, or cannot be read. */
   findLine(): Promise<Found | undefined>;
   /** Writes that down; false where it cannot be written. Never rejects. */
   record(found: Found): Promise<boolean>;
@@ -222,22 +241,17 @@ function createTarget(place: Place, held: Held, disk: Disk): Target {
   async function openPart(): Promise<Pick<PartialFile, "file" | "version">> {
     const found = await disk.lstat(partPath).catch(() => undefined);
     if (found) {
-      const line = await findLine().catch(() => undefined);
-      if (!isOurs(found, line)) throw Object.assign(new Error("exists"), { code: "EEXIST", path: partPath });
+      const line = await findLine();
+      if (line === undefined || !isOurs(found, line))
+        throw Object.assign(new Error("exists"), { code: "EEXIST", path: partPath });
       // A file of two names may be a saved video, and a process elsewhere that was suspended may still write for some seconds.
-      const isResumed = found.nlink === 1 && from !== "elsewhere" && line !== undefined;
-      if (isResumed && validatorOf(line) !== undefined) return { file: await disk.open(partPath, "r+"), version: line };
+      const isResumed = found.nlink === 1 && from !== "elsewhere" && validatorOf(line) !== undefined;
+      if (isResumed) return { file: await disk.open(partPath, "r+"), version: line };
       await disk.rm(partPath);
     }
     // Before the file, so that a later process knows whose it is.
     await record({});
     return { file: await disk.open(partPath, "wx+", 0o666), version: undefined };
-  }
-
-  /** Whether an earlier process of the attempt has made the file, and not another program. */
-  function isOurs({ ino, size }: { ino: number; size: number }, line: Found | undefined): boolean {
-    if (line === undefined) return from !== "nobody";
-    return line.inode === undefined ? size === 0 : line.inode === ino;
   }
 
   /** Whether the name of the partial file still stands for this open file. */

@@ -4,6 +4,8 @@ import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
 import { hashFile, readContent } from "../../src/client/content.ts";
 import { outputError } from "../../src/client/files.ts";
+import type { DatedLine, PartLine } from "../../src/client/history.ts";
+import type { Journal } from "../../src/client/journal.ts";
 import { fileName, type Naming } from "../../src/client/naming.ts";
 import { createTargets, type Target } from "../../src/client/target.ts";
 import { type DiskFile, systemMachine } from "../../src/io.ts";
@@ -161,9 +163,17 @@ test("what a killed process has left of a file is removed by the next one that c
   const { machine, namespace } = await systemMachine.processes.self();
   await mkdir(join(folder, ".fox.mp4.lock"));
   await writeFile(join(folder, ".fox.mp4.lock", [machine, namespace, 1, "long ago", "token"].join("_")), "");
-  const target = await claim(output);
-  expect(await namesIn(folder)).toEqual(["fox.mp4.5ad3e1c0.part"]);
-  await target.release();
+  const findLast = async (): Promise<DatedLine & PartLine> => ({
+    kind: "part",
+    at: "2026-06-01T00:00:00.000Z",
+    file: join(folder, "fox.mp4.12345678.part"),
+    inode: (await stat(join(folder, "fox.mp4.12345678.part"))).ino,
+    attempt: "12345678-0000-4000-8000-000000000000",
+  });
+  const journal = { append: async () => {}, findLast } as unknown as Journal;
+  const target = await createTargets(journal, systemMachine).claim(output, { attempt });
+  expect(await namesIn(folder)).toEqual([]);
+  await target?.release();
   expect(await readdir(folder)).toEqual([]);
 });
 

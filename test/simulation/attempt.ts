@@ -32,7 +32,7 @@ export type Attempt = {
   /** The service said readably that it does not start it. */
   isRefused: boolean;
   id: string | undefined;
-  /** A line of the journal has its id: before that no other process can know it. */
+  /** A line of the journal says that it was accepted: before that no other process can know its id, or be sure of it. */
   isIdWritten: boolean;
   /** Something was written down about it after its intent. */
   hasOutcome: boolean;

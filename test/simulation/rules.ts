@@ -105,7 +105,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     if (attempt !== undefined && id !== undefined) {
       const ids = written.get(path) ?? new Set();
       written.set(path, ids.add(String(id).toLowerCase()));
-      if (known) known.isIdWritten = true;
+      if (known && kind === "accepted") known.isIdWritten = true;
     }
     if (kind === "told") {
       reach("a printed id is written down");
