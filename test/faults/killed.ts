@@ -107,9 +107,8 @@ async function kill(
   mkdirSync(videos, { recursive: true });
   const child = start(service, prompt, home, random);
   if (moment === "part") {
-    // At once when its lasting `.part` has come into being: whose it is has to be known by then.
-    const own = `${prompt.replace(" ", "-")}-`;
-    const watcher = watch(videos, (_, name) => name?.startsWith(own) && child.kill("SIGKILL"));
+    // At once when its partial file has come into being: whose it is has to be known by then.
+    const watcher = watch(videos, (_, name) => name?.endsWith(".part") && child.kill("SIGKILL"));
     return child.ended.finally(() => watcher.close());
   }
   if (moment === "any") await pause(random.next() * lifeMs);

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { ugliness } from "./client.ts";
 import { type Goal, portion, tally } from "./goal.ts";
@@ -150,17 +150,21 @@ function judge(steps: Step[], ends: Ended[], round: Round & { before: Buffer | u
   return faults;
 }
 
-/** A partial file begins one video: that of the generation that the journal says. */
+/** Each partial file begins one video: that of the generation that the journal says. */
 function judgePart({ service, home }: Round, ids: string[]): string[] {
-  const path = join(home, `${place}.part`);
-  if (!existsSync(path)) return [];
+  const parts = readdirSync(home).filter((name) => name.startsWith(`${place}.`) && name.endsWith(".part"));
+  return parts.flatMap((name) => judgeOne(join(home, name), { service, home }, ids));
+}
+
+function judgeOne(path: string, { service, home }: Pick<Round, "service" | "home">, ids: string[]): string[] {
   const bytes = readFileSync(path);
-  const line = readJournal(home).findLast(({ kind, file }) => kind === "part" && file === path);
+  const lines = readJournal(home);
+  const line = lines.findLast(({ kind, file }) => kind === "part" && file === path);
+  const id = line?.id ?? lines.find(({ kind, attempt }) => kind === "accepted" && attempt === line?.attempt)?.id;
   const begins = (id: string) =>
     [0, 1, 2].some((version) => service.oracle.video(id, version).subarray(0, bytes.length).equals(bytes));
   if (!ids.some(begins)) return [`a wrong partial file: ${bytes.length} bytes of no one video`];
   // Without an ETag it starts again, whatever is in the file.
-  if (line?.id !== undefined && line.etag !== undefined && !begins(line.id))
-    return [`a wrong partial file: it is not of ${line.id}`];
+  if (id !== undefined && line?.etag !== undefined && !begins(id)) return [`a wrong partial file: it is not of ${id}`];
   return [];
 }
