@@ -124,41 +124,31 @@ function underLock<Result>(
   io: BeginIo,
   work: (confirm: Locked["confirm"]) => Promise<Result | undefined>,
 ): Promise<Result> {
-  const { journal, signal } = options;
-  const unsent = "Another process is still starting the same request. Nothing was sent.";
-  return lookUntil(() => journal.lock(({ confirm }) => work(confirm), signal), { ...options, message: unsent }, io);
+  const { journal, targets, outputPath, record, signal } = options;
+  const message = "Another process is still starting the same request. Nothing was sent.";
+  const look = async (looks: number) => {
+    // Once it waits, it leaves the lock to others until the file may be free.
+    if (looks > 1 && outputPath !== undefined && (await targets.isHeld(outputPath, record))) return undefined;
+    return journal.lock(({ confirm }) => work(confirm), signal);
+  };
+  return lookUntil(look, { ...options, message }, io);
 }
 
 type Waiting = Pick<BeginOptions, "timeoutMs" | "signal"> & { onNote(text: string): void; message: string };
 
 /** Looks every 250 ms until a look returns something. Throws `pending` with the message at the end of the time, at most 15 minutes. */
 async function lookUntil<Result>(
-  look: () => Promise<Result | undefined>,
+  look: (looks: number) => Promise<Result | undefined>,
   { timeoutMs = longestWaitMs, signal, onNote, message }: Waiting,
   io: BeginIo,
 ): Promise<Result> {
   const end = io.now() + Math.min(timeoutMs, longestWaitMs);
   for (let looks = 1; ; looks++) {
-    const found = await look();
+    const found = await look(looks);
     if (found !== undefined) return found;
     if (io.now() >= end) throw new VidgenError("pending", message);
     if (looks === 2) onNote(waitingNote);
     await io.sleep(pollMs, signal);
-  }
-}
-
-/** Runs `work` with a lease, and releases that if it fails or returns `undefined`. */
-async function withHold<Result>(
-  hold: Hold | undefined,
-  work: (hold: Hold) => Promise<Result | undefined>,
-): Promise<Result | undefined> {
-  if (hold === undefined) return undefined;
-  let result: Result | undefined;
-  try {
-    result = await work(hold);
-    return result;
-  } finally {
-    if (result === undefined) await hold.release();
   }
 }
 
@@ -175,45 +165,45 @@ async function startAnew(
 ): Promise<NewAttempt | undefined> {
   const { journal, targets, outputPath, idempotencyKey, overwrite, batch } = options;
   const [attempt, at] = [io.uuid(), io.date().toISOString()];
-  return withHold(await journal.hold(attempt), async (hold) => {
-    const claiming = { overwrite, attempt, words: request };
-    const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claiming);
-    if (outputPath !== undefined && !target) return undefined;
-    const intent: JournalLine = {
-      kind: "intent",
-      attempt,
-      key: idempotencyKey,
-      base_url: options.baseUrl,
-      account: options.account,
-      request: options.record,
-      place: outputPath,
-      path: absolutePath(outputPath),
-      no_wait: options.noWait,
-      batch: batch?.path,
-      row: batch?.row,
-      rows_file: batch?.rowsFile,
-      mcp: options.mcp,
-      is_preview: options.isPreview,
-    };
-    const prepare = async () => {
-      await options.confirm();
-      await target?.open();
-    };
-    try {
-      await journal.append(intent);
-      await prepare().catch(async (error) => {
-        const { message: reason, code } = asVidgenError(error);
-        await journal.append({ kind: "unsent", attempt, reason, code });
-        throw error;
-      });
-      for (const entry of dismissed) await dismiss(entry, options);
-    } catch (error) {
-      await target?.release();
+  const claiming = { overwrite, attempt, words: request };
+  const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claiming);
+  if (outputPath !== undefined && !target) return undefined;
+  const intent: JournalLine = {
+    kind: "intent",
+    attempt,
+    key: idempotencyKey,
+    base_url: options.baseUrl,
+    account: options.account,
+    request: options.record,
+    place: outputPath,
+    path: absolutePath(outputPath),
+    no_wait: options.noWait,
+    batch: batch?.path,
+    row: batch?.row,
+    rows_file: batch?.rowsFile,
+    mcp: options.mcp,
+    is_preview: options.isPreview,
+  };
+  const prepare = async () => {
+    await options.confirm();
+    await target?.open();
+  };
+  let hold: Hold | undefined;
+  try {
+    hold = await journal.hold(attempt);
+    await journal.append(intent);
+    await prepare().catch(async (error) => {
+      const { message: reason, code } = asVidgenError(error);
+      await journal.append({ kind: "unsent", attempt, reason, code });
       throw error;
-    }
-    const [key, isNamed] = [idempotencyKey ?? attempt, idempotencyKey !== undefined];
-    return { kind: "new", attempt, key, isNamed, mayBeCharged, at, target, release: releaseBoth(target, hold) };
-  });
+    });
+    for (const entry of dismissed) await dismiss(entry, options);
+  } catch (error) {
+    await releaseBoth(target, hold)();
+    throw error;
+  }
+  const [key, isNamed] = [idempotencyKey ?? attempt, idempotencyKey !== undefined];
+  return { kind: "new", attempt, key, isNamed, mayBeCharged, at, target, release: releaseBoth(target, hold) };
 }
 
 /** A folder keeps its slash at the end. */

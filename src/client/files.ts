@@ -58,8 +58,7 @@ export function isExistsError(error: unknown): boolean {
 export function outputError(error: unknown, path: string): VidgenError {
   if (error instanceof VidgenError) return error;
   const code = systemCode(error);
-  const hint =
-    code === "EEXIST" ? "Another vidgen process may be saving it. If none is, move that .part file away." : undefined;
+  const hint = code === "EEXIST" ? "Another program may have made it: move that .part file away." : undefined;
   const file = error instanceof Error && "path" in error ? String(error.path) : `${path}.part`;
   const reason = systemReason(error, {
     EEXIST: `${basename(file)} already exists`,

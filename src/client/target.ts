@@ -1,7 +1,7 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { systemCode, VidgenError } from "../errors.ts";
 import type { Disk, DiskFile, Io } from "../io.ts";
-import { type Acquired, type Lease, type LeaseIo, tryLease, type Watch } from "../lease.ts";
+import { type Acquired, type Lease, type LeaseIo, readHolder, tryLease, type Watch } from "../lease.ts";
 import { type Content, hasContent } from "./content.ts";
 import { checkFree, isExistsError, linkNew, outputError } from "./files.ts";
 import type { DatedLine, Entry, PartLine } from "./history.ts";
@@ -67,6 +67,8 @@ export type Targets = {
    * looks tell. Throws `usage`, and `output` where nothing can be written or such a file exists.
    */
   claim(outputPath: string, claiming: Claiming): Promise<Target | undefined>;
+  /** Whether another process has a file, or may have it: cheaper to ask than a claim. Throws as `claim` does. */
+  isHeld(outputPath: string, words: Words): Promise<boolean>;
   /** The video of a generation where `outputPath` would save it; `undefined` unless the file there has the content that the journal knows. */
   findSaved(entry: StartedEntry, outputPath: string): Promise<string | undefined>;
   /** Removes the partial files of an attempt that nobody writes any more. Never rejects. */
@@ -145,6 +147,13 @@ export function createTargets(journal: Pick<Journal, "append" | "findLast"> | un
           if (!isNumbered || !isExistsError(error)) throw outputError(error, place.file ?? outputPath);
         }
       }
+    },
+    async isHeld(outputPath, words) {
+      // With `{n}` another number is free, and "-" is nobody else's.
+      if (outputPath === "-" || outputPath.includes("{n}")) return false;
+      const place = await findPlace(outputPath, { words, date: dayOf(undefined, io), n: 1, unique: "" }, disk);
+      if (place?.file === undefined) return false;
+      return (await readHolder(leaseOfPart(partOf(place, "")), io, watch)) !== undefined;
     },
     async findSaved({ id, ...entry }, outputPath) {
       const { content } = entry;

@@ -109,8 +109,9 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     }
     if (kind === "told") {
       reach("a printed id is written down");
+      const { command, said } = process ? runOf(process) : {};
       // A call of the library hands it over when it resolves, which comes next.
-      if (known && process && runOf(process).command.type === "library") known.isTold = true;
+      if (known && (command?.type === "library" || said?.stdout.includes(known.id ?? " "))) known.isTold = true;
     }
     if (known && kind === "unknown") onUnknown(known);
     if (known && kind === "dismissed") onDismissed(known, process);
