@@ -1,15 +1,13 @@
 import { type Client, createServiceClient } from "../client/client.ts";
-import { createEventListeners, type GenerationEvent } from "../client/events.ts";
-import type { Completed } from "../client/follow.ts";
 import { type Entry, typicalMs } from "../client/history.ts";
 import type { Journal } from "../client/journal.ts";
-import type { Claimed, Target } from "../client/target.ts";
+import type { Ended, RunEvent } from "../client/run.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { type Local, localBaseUrl } from "./local.ts";
 import { listHint } from "./resume.ts";
 import type { Output } from "./terminal/output.ts";
-import type { ProgressEvent } from "./terminal/progress.ts";
+import type { Reporter } from "./terminal/reporter.ts";
 import { traceFetch } from "./terminal/trace.ts";
 
 export type SessionOptions = {
@@ -38,32 +36,15 @@ export type Session = {
   isLocal: boolean;
   /** The engines that were named for it: they may cost money elsewhere. */
   engine: readonly string[];
-  /** Follows a generation to its end, saves its video, and reports what happens. */
-  collect(id: string, options: CollectOptions): Promise<Collected>;
-  /** Claims the place for the video of a generation, or finds it saved there; `first` is the first number for `{n}`. */
-  claim(id: string, outputPath: string, options: { first: number; timeoutMs: number }): Promise<Claimed>;
-  /** Writes down that the video was streamed to stdout. */
-  recordStreamed(id: string): Promise<void>;
-  /** Writes down that the URL of a video was printed, once it was: rejects with `output` when stdout cannot be written. */
-  recordPrinted(id: string): Promise<void>;
+  /**
+   * Shows what happens to a generation until it has ended, and returns that end. Its result is handed over once the caller takes the next event.
+   */
+  watch(id: string, events: AsyncGenerator<RunEvent, undefined>, reporter: Reporter): Promise<Ended>;
   /** Adds to a `not_found` error the service at which this machine started that id; returns any other error unchanged. */
   explainNotFound(error: unknown, id: string): Promise<unknown>;
   /** Closes the local service if it runs in this process; with `isDone` only once its callbacks are sent. */
   close(isDone: boolean): Promise<void>;
 };
-
-type CollectOptions = {
-  timeoutMs: number;
-  /** Between two polls; by default it depends on the service. */
-  intervalMs: number | undefined;
-  /** Where the video is saved; without a target it is not downloaded. */
-  target: Target | undefined;
-  /** Told what happens: events, and what is of interest to a person alone. */
-  reporter: { tell(event: GenerationEvent): void; show(event: ProgressEvent): void };
-};
-
-/** A generation that has completed, and the file it was saved to. */
-export type Collected = Completed & { file: string | undefined };
 
 export function createSession(service: ServiceAccess, options: SessionOptions & { journal: Journal }, io: Io): Session {
   const { baseUrl, apiKey, keyHint, local } = service;
@@ -93,6 +74,21 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
     return error.with({ hint });
   };
 
+  /** How long its model typically takes. A video that was paid for is saved even where the journal cannot be read. */
+  const findTypical = async (id: string) => {
+    recent ??= client.entries(() => false).catch(() => []);
+    const entries = await recent;
+    const model = entries.find((entry) => entry.id === id)?.request.model;
+    return { model, typicalMs: model === undefined ? undefined : typicalMs(entries, model) };
+  };
+
+  /** Adds the info file that `--write-info-json` wants beside a video that was saved before, and to an error where else it was started. */
+  const explain = async (ended: Ended, id: string): Promise<Ended> => {
+    const { file, generation, error } = ended;
+    if (file !== undefined && generation === undefined && options.writeInfoJson) await client.addInfo(id, file, io);
+    return error === undefined ? ended : { ...ended, error: asVidgenError(await explainNotFound(error, id)) };
+  };
+
   return {
     client,
     journal,
@@ -100,42 +96,19 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
     engine: local?.engine ?? [],
     isInProcess: () => local?.isInProcess() ?? false,
     explainNotFound,
-    async claim(id, outputPath, how) {
-      const { overwrite, writeInfoJson } = options;
-      const claimed = await client.claim(id, outputPath, { ...how, overwrite, signal: io.signal });
-      if (claimed.file !== undefined && writeInfoJson) await client.addInfo(id, claimed.file, io);
-      return claimed;
-    },
-    recordStreamed: (id) =>
-      journal.append({ kind: "delivered", id, file: "-" }).catch((error) => output.note(asVidgenError(error).message)),
-    async recordPrinted(id) {
-      await output.printed();
-      await client.delivered(id);
-    },
-    async collect(id, { target, reporter: { tell, show }, ...times }) {
-      // A video that was paid for is saved even where the journal cannot be read.
-      recent ??= client.entries(() => false).catch(() => []);
-      const entries = await recent;
-      const model = entries.find((entry) => entry.id === id)?.request.model;
-      show({ event: "following", id, model, typicalMs: model === undefined ? undefined : typicalMs(entries, model) });
-      const listeners = createEventListeners(id, tell);
-      const how = {
-        ...times,
-        overwrite: options.overwrite,
-        infoJson: options.writeInfoJson,
-        signal: io.signal,
-        onState(status: string, percent?: number) {
-          show({ event: "percent", id, percent });
-          listeners.onState(status);
-        },
-        onTrouble: (reason: string) => show({ event: "trouble", id, reason }),
-        onProgress: listeners.onProgress,
-      };
+    async watch(id, events, { show, tell }) {
       try {
-        if (target) return await client.download(id, target, how);
-        return { ...(await client.follow(id, how)), file: undefined };
-      } catch (error) {
-        throw await explainNotFound(error, id);
+        for (;;) {
+          const { value: event } = await events.next();
+          if (event === undefined) throw new Error("a generation is followed to its end");
+          if (event.event === "ended") return await explain(event, id);
+          if (event.event === "following") show({ ...event, ...(await findTypical(id)) });
+          if (event.event === "trouble") show(event);
+          if (event.event === "progress") tell({ ...event, total: event.total ?? null });
+          if (event.event !== "state") continue;
+          show({ event: "percent", id, percent: event.percent });
+          tell({ event: "state", id, status: event.status });
+        }
       } finally {
         show({ event: "left", id });
       }

@@ -111,6 +111,10 @@ export type Client = {
   beginNew(request: StartRequest, options: BeginOptions): Promise<ReadyStart>;
   /** Writes down that the caller of a start, who does not wait for the generation, has its id. Never rejects. */
   told(attempt: string): Promise<void>;
+  /** Writes down that an attempt whose intent is written is not sent. Never rejects. */
+  unsent(attempt: string): Promise<void>;
+  /** Writes down that a video was streamed to its caller. Never rejects. */
+  streamed(id: string): Promise<void>;
   /** Writes down that the URL of a generation was handed to the caller, where it was started without an output path. Never rejects. */
   delivered(id: string): Promise<void>;
   /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `pollUntilAnswered` does. */
@@ -414,6 +418,9 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     },
     beginNew: async (request, how) => ready(request, await beginNew(request, forBegin(request, how), io)),
     told: (attempt) => record({ kind: "told", attempt }),
+    unsent: (attempt) =>
+      record({ kind: "unsent", attempt, reason: "It was stopped before the request.", code: "interrupted" }),
+    streamed: (id) => record({ kind: "delivered", id, file: "-" }),
     async delivered(id) {
       const entry = await find(id).catch(() => undefined);
       // A file alone delivers what was started with an output path; of what cannot be read nobody knows that.

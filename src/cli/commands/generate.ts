@@ -1,11 +1,11 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { ReadyStart } from "../../client/client.ts";
 import { shorten } from "../../client/credentials.ts";
 import type { Earlier } from "../../client/ledger/policy.ts";
 import { defaultModel, guessModel } from "../../client/models.ts";
 import type { RequestInput } from "../../client/request.ts";
+import { type RunEvent, type RunOptions, run } from "../../client/run.ts";
 import type { Started, StartRequest } from "../../client/schema.ts";
-import { beforePaying, usage } from "../../errors.ts";
+import { beforePaying, usage, type VidgenError } from "../../errors.ts";
 import {
   baseUrlOption,
   bellOption,
@@ -37,11 +37,10 @@ import { createReporter, type Reporter } from "../terminal/reporter.ts";
 import {
   checkInfoPath,
   checkOutputPath,
-  collectedResult,
   earlierDocument,
   noteOutputPath,
   printResult,
-  savedResult,
+  resultOf,
 } from "../terminal/result.ts";
 
 export function addGenerate(program: CommandUnknownOpts, context: Context): void {
@@ -96,7 +95,7 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Starts a generation, waits for it, and saves it with `-o`. Prints the address, the saved file, or with `--no-wait` the id. */
 async function generate(typed: string | undefined, given: Options, context: GenerateContext): Promise<void> {
-  const { io, output, reporter } = context;
+  const { io, output, reporter, defer } = context;
   const stop = (error: unknown) => {
     throw beforePaying(error);
   };
@@ -105,25 +104,29 @@ async function generate(typed: string | undefined, given: Options, context: Gene
     .catch(stop);
   const ready = await prepare(typed, options, context).catch(stop);
   if (!ready) return;
-  const { session, target, outputPath, times } = ready;
+  const { session } = ready;
   const startedAt = io.now();
-  const started = await ready.startOrResume();
-  const { id, document, credits } = started;
+  const events = run(ready.request, ready.how, session.client);
+  defer(async () => void (await events.return(undefined)));
+  const started = await start(events, ready, context);
+  const { id, document, credits, isResumed } = started;
+  let { outputPath } = ready.how;
   try {
-    if (!options.wait) return await printId(session, started, context);
-    const follow = () => session.collect(id, { ...times, target, reporter });
-    const collected = await ringAfter(options.bell ?? false, follow, io);
+    if (!options.wait) return await printId(session, { id, document, events }, context);
+    const ended = await ringAfter(options.bell ?? false, () => session.watch(id, events, reporter), io);
+    outputPath = ended.outputPath;
+    if (ended.error) throw ended.error;
     const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);
-    const tookMs = ready.isResumed ? undefined : io.now() - startedAt;
+    const tookMs = isResumed ? undefined : io.now() - startedAt;
     const print = { outputPath, extra: document, open: options.open ?? false, tookMs, credits, saveCommand, output };
-    const result = collectedResult(collected, session.isInProcess(), output);
+    const result = resultOf(ended, id, session.isInProcess(), output);
     await printResult(result, print, io);
     reporter.ended(id, result);
-    if (outputPath === undefined) await session.recordPrinted(id);
+    await output.printed();
+    await events.next();
   } catch (error) {
     throw reporter.stopped(id, withResumeHint(error, id, { ...options, outputPath }, io));
   }
-  if (outputPath === "-") await session.recordStreamed(id);
 }
 
 type GenerateContext = Context & { command: ReturnType<typeof declare>; reporter: Reporter };
@@ -141,43 +144,17 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const { input, outputPath } = await resolveInput(typed, { ...options, given }, context);
   checkInfoPath(outputPath, options);
   const request = buildRequest({ ...input, images: await readImages(input.images, { onNote: output.note }) });
-  const how = howEarlier(options);
+  const earlier = howEarlier(options);
   if (options.dryRun) {
     const { printDryRun } = await import("../dry-run.ts");
-    return await printDryRun(request, { ...options, outputPath, earlier: how }, context);
+    return await printDryRun(request, { ...options, outputPath, earlier }, context);
   }
   const services = await openServices({ ...options, isStarting: true, output }, io);
   defer(services.close);
   const session = await services.open();
-  const begin = {
-    outputPath,
-    overwrite,
-    earlier: how,
-    noWait: !options.wait,
-    timeoutMs: times.timeoutMs,
-    signal: io.signal,
-  };
-  const begun = await session.client.begin(request, begin);
-  defer(begun.release);
-  const ready = { session, request, target: begun.target, outputPath: begun.target?.outputPath ?? outputPath, times };
-  if (begun.kind === "new") {
-    return { ...ready, isResumed: false, startOrResume: () => startOnce({ session, begun, request }, context) };
-  }
-  const { earlier, file } = begun;
-  const { id, attempt } = earlier;
-  const document = earlierDocument(earlier);
-  reporter.tell({ event: "started", id, attempt, model: earlier.request.model, resumed: true });
-  const outcome = how === "reuse" ? "nothing is charged" : "--again starts a new one";
-  if (file === undefined) {
-    output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
-    const resumed: StartResult = { id, attempt, document };
-    return { ...ready, isResumed: true, startOrResume: async () => resumed };
-  }
-  if (options.writeInfoJson) await session.client.addInfo(id, file, io);
-  const result = savedResult(id, file);
-  await printResult(result, { outputPath, extra: document, open, output }, io);
-  reporter.ended(id, result);
-  return undefined;
+  const saving = { outputPath, overwrite, infoJson: options.writeInfoJson };
+  const how: RunOptions = { ...saving, ...times, earlier, noWait: !options.wait, signal: io.signal, leave: io.leave };
+  return { session, request, how };
 }
 
 function howEarlier({ again, reuse }: Options): Earlier {
@@ -243,33 +220,47 @@ async function confirmModel(model: string, { dryRun, engine }: Options, context:
   return isMeant ? guess : model;
 }
 
-/** Sends the request, and prints the id as soon as it is known. */
-async function startOnce(
-  { session, begun, request }: { session: Session; begun: ReadyStart; request: StartRequest },
-  { io, output, reporter }: GenerateContext,
-): Promise<StartResult> {
+type Events = AsyncGenerator<RunEvent, undefined>;
+type Ready = { session: Session; request: StartRequest; how: RunOptions };
+
+/** Sends the request, or finds the generation that is resumed, and prints the id as soon as it is known. */
+async function start(events: Events, ready: Ready, context: GenerateContext): Promise<StartResult> {
+  const { session, request } = ready;
+  const { io, output, reporter } = context;
+  const { value: first } = await events.next();
+  if (first?.event === "resumed") return tellResumed(first, ready, context);
   // Read before the request, so that nothing stands between the answer and the id.
   const before = session.isLocal ? undefined : await session.client.balance();
-  const end = await begun.sendUntilKnown(io).finally(showStart(output, io));
-  if (end.kind !== "accepted")
-    throw reporter.notStarted(end.kind, session.isLocal ? explainLocalCredits(end.error) : end.error);
-  const { generation, credits_charged, remaining_credits } = end.started;
+  const { value: second } = await events.next().finally(showStart(output, io));
+  if (second?.event !== "accepted") throw notStarted(second, session, reporter);
+  const { id, attempt, started } = second;
+  const { generation, credits_charged, remaining_credits } = started;
   const fell = before === undefined || remaining_credits === undefined ? undefined : before - remaining_credits;
   const credits = session.isLocal ? undefined : credits_charged;
-  reporter.tell({
-    event: "started",
-    id: generation.id,
-    attempt: begun.attempt,
-    model: request.model,
-    resumed: false,
-    remaining_credits,
-    credits,
-    balance_fell: credits_charged === undefined ? fell : undefined,
-  });
-  const cost = session.isLocal ? localCost(session) : remoteCost(end.started, fell);
-  output.note(`Started ${generation.id} (${request.model}${cost}).`);
-  const document = { ...generation, credits_charged, remaining_credits };
-  return { id: generation.id, attempt: begun.attempt, document, credits };
+  const balance_fell = credits_charged === undefined ? fell : undefined;
+  const told = { id, attempt, model: request.model, resumed: false, remaining_credits, credits, balance_fell };
+  reporter.tell({ event: "started", ...told });
+  const cost = session.isLocal ? localCost(session) : remoteCost(started, fell);
+  output.note(`Started ${id} (${request.model}${cost}).`);
+  return { id, document: { ...generation, credits_charged, remaining_credits }, credits, isResumed: false };
+}
+
+function notStarted(event: RunEvent | undefined, session: Session, reporter: Reporter): VidgenError {
+  const ended = event?.event === "ended" ? event : undefined;
+  if (ended?.error === undefined) throw new Error("a start ends with an id or an error");
+  const { status, error } = ended;
+  return reporter.notStarted(status, session.isLocal ? explainLocalCredits(error) : error);
+}
+
+function tellResumed(
+  { id, attempt, earlier, isSaved }: RunEvent & { event: "resumed" },
+  { how }: Ready,
+  { io, output, reporter }: GenerateContext,
+): StartResult {
+  reporter.tell({ event: "started", id, attempt, model: earlier.request.model, resumed: true });
+  const outcome = how.earlier === "reuse" ? "nothing is charged" : "--again starts a new one";
+  if (!isSaved) output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
+  return { id, document: earlierDocument(earlier), isResumed: true };
 }
 
 /** The price is what the service states alone: the balance falls also by what others spend. */
@@ -287,17 +278,17 @@ function localCost({ engine }: Session): string {
 /** `--no-wait`. A Ctrl-C that came while the request was out takes effect here, once the id is printed. */
 async function printId(
   session: Session,
-  { id, attempt, document }: StartResult,
+  { id, document, events }: Pick<StartResult, "id" | "document"> & { events: Events },
   { io, output }: Context,
 ): Promise<void> {
   await output.result(id, document);
   await output.printed();
   // From here on the same line starts a new one: whoever reads stdout has the id.
-  await session.client.told(attempt);
+  await events.next();
   if (session.isInProcess())
     output.note(`It is rendered when you run vidgen wait ${id}, or while vidgen serve is running.`);
   io.signal.throwIfAborted();
 }
 
 /** A generation that was started, now or earlier, the fields that `--json` prints of it, and what it cost where that is known. */
-type StartResult = { id: string; attempt: string; document: object; credits?: number | undefined };
+type StartResult = { id: string; document: object; credits?: number | undefined; isResumed: boolean };

@@ -64,7 +64,10 @@ async function status(typed: string | undefined, given: Options, { io, output, d
     ? describe(generation, { where: file === undefined ? videoUrl : `saved as ${file}`, entry }, io)
     : fields.map(plainLine).join("\t");
   await output.result(text, document);
-  if (videoUrl !== undefined && entry?.state !== "delivered") await session.recordPrinted(id);
+  if (videoUrl !== undefined && entry?.state !== "delivered") {
+    await output.printed();
+    await session.client.delivered(id);
+  }
   if (!isShown && generation.status === "completed" && !(io.stdout.isTTY && file !== undefined))
     output.note(file === undefined ? `Save it with: vidgen wait ${id} -o <file>` : `Already saved: ${file}`);
   if (failure) output.note(errorText(generation.error) ?? "The service gave no reason.");

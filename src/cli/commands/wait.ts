@@ -1,5 +1,6 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { isDistinct } from "../../client/naming.ts";
+import { type CollectOptions, collect } from "../../client/run.ts";
 import { compareSeverity, usage, type VidgenError } from "../../errors.ts";
 import {
   baseUrlOption,
@@ -19,20 +20,11 @@ import type { Context } from "../context.ts";
 import { withEngineFlag } from "../engines.ts";
 import type { Generations, LocatedGeneration } from "../generations.ts";
 import { isOver, resumeHint, waitCommand, withResumeHint } from "../resume.ts";
-import type { Session } from "../session.ts";
 import { findOutputSetting } from "../settings.ts";
 import { errorDocument, type Output } from "../terminal/output.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { createReporter, type Reporter } from "../terminal/reporter.ts";
-import {
-  checkInfoPath,
-  checkOutputPath,
-  collectedResult,
-  noteOutputPath,
-  printResult,
-  type Result,
-  savedResult,
-} from "../terminal/result.ts";
+import { checkInfoPath, checkOutputPath, noteOutputPath, printResult, resultOf } from "../terminal/result.ts";
 
 export function addWait(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((ids, options) => wait(ids, options, context));
@@ -117,33 +109,51 @@ async function waitForOne({ id, open }: LocatedGeneration, waiting: Waiting): Pr
   };
   const session = await open().catch(stop);
   const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);
-  const show = (result: Result) =>
-    printResult(result, { outputPath, open: options.open ?? false, saveCommand, output }, io);
-  const explainWith: Collecting["explainWith"] = (error, outputPath) =>
-    withResumeHint(error, id, { ...options, outputPath }, io);
-  await collectOne(id, { ...waiting, session, index: 0, show, explainWith }).catch(stop);
-  if (outputPath === undefined) await session.recordPrinted(id);
-  if (outputPath === "-") await session.recordStreamed(id);
+  const events = collect(id, collectOptions(waiting, 0), session.client);
+  waiting.defer(async () => void (await events.return(undefined)));
+  const ended = await session.watch(id, events, reporter);
+  const resume = { ...options, outputPath: ended.outputPath ?? outputPath };
+  if (ended.error) stop(withResumeHint(ended.error, id, resume, io));
+  try {
+    const result = resultOf(ended, id, session.isInProcess(), output);
+    await printResult(result, { outputPath, open: options.open ?? false, saveCommand, output }, io);
+    reporter.ended(id, result);
+    await output.printed();
+    await events.next();
+  } catch (error) {
+    stop(withResumeHint(error, id, resume, io));
+  }
+}
+
+function collectOptions({ options, io }: Waiting, index: number): CollectOptions {
+  const { output: outputPath, overwrite, writeInfoJson: infoJson } = options;
+  return { ...readTimes(options), outputPath, overwrite, infoJson, first: index + 1, signal: io.signal };
 }
 
 /** Prints each line when its video is ready; with `--json` one array at the end, in the order of the ids. */
 async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise<void> {
-  const { options, io, output, reporter } = waiting;
+  const { options, io, output, reporter, defer } = waiting;
   const { output: outputPath } = options;
   const { isFolder } = await import("../../client/output-path.ts");
   if (outputPath !== undefined && !isDistinct(outputPath) && !(await isFolder(outputPath, io.disk)))
     throw usage("Several videos need a folder or distinct names: -o folder/ or -o '{slug}-{id}.mp4'");
   if (found.length === 0) output.note("Nothing to wait for.");
-  const show = async (result: Result) => {
-    if (!output.json) await printResult(result, { outputPath, open: false, output }, io);
-  };
   const follow = async ({ id, open }: LocatedGeneration, index: number): Promise<Outcome> => {
     try {
       const session = await open();
-      const { document } = await collectOne(id, { ...waiting, session, index, show });
-      const record = async () => (outputPath === undefined ? session.recordPrinted(id) : undefined);
-      if (!output.json) await record();
-      return { id, document, record };
+      const events = collect(id, collectOptions(waiting, index), session.client);
+      defer(async () => void (await events.return(undefined)));
+      const ended = await session.watch(id, events, reporter);
+      if (ended.error) throw ended.error;
+      const result = resultOf(ended, id, session.isInProcess(), output);
+      const handOver = async () => {
+        await output.printed();
+        await events.next();
+      };
+      if (!output.json) await printResult(result, { outputPath, open: false, output }, io);
+      reporter.ended(id, result);
+      if (!output.json) await handOver();
+      return { id, document: result.document, handOver };
     } catch (thrown) {
       const error = reporter.stopped(id, thrown);
       const status = error.ended ?? reporter.statusOf(id) ?? null;
@@ -155,14 +165,14 @@ async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise
   const documents = outcomes.map(({ document }) => document);
   if (output.json) {
     await output.result("", documents);
-    for (const { record } of outcomes) await record?.();
+    for (const { handOver } of outcomes) await handOver?.();
   }
   const failures = outcomes.flatMap(({ id, error }) => (error === undefined ? [] : { id, error }));
   await failAll(failures, waiting);
 }
 
 /** How one of several ended; `document` is its part of `--json`. */
-type Outcome = { id: string; document: object; error?: VidgenError; record?(): Promise<void> };
+type Outcome = { id: string; document: object; error?: VidgenError; handOver?(): Promise<void> };
 type Failure = { id: string; error: VidgenError };
 
 /** Prints what went wrong, each message once, and throws the worst error, with one command that resumes all. */
@@ -179,38 +189,4 @@ async function failAll(failures: Failure[], { options, io, output }: Waiting): P
   const left = failures.filter(({ error }) => !isOver(error)).map(({ id }) => id);
   const hint = resumeHint(options.all ? "--all" : left, { ...options, outputPath: options.output }, io);
   throw left.length === 0 ? worst : worst.with({ hint });
-}
-
-type Collecting = Waiting & {
-  session: Session;
-  /** Counts for `{n}`. */
-  index: number;
-  show(result: Result): Promise<void>;
-  /** Adds to an error how to resume; `outputPath` has the number that was taken for `{n}`. */
-  explainWith?: (error: unknown, outputPath: string | undefined) => unknown;
-};
-
-/** Waits for a video and saves it with `-o`, or finds the one that is saved already, and shows it. */
-async function collectOne(id: string, collecting: Collecting): Promise<Result> {
-  const { session, options, output, defer, index, show, explainWith, reporter } = collecting;
-  const { output: outputPath } = options;
-  const times = readTimes(options);
-  const claim = { first: index + 1, timeoutMs: times.timeoutMs };
-  const { target, file } = outputPath === undefined ? {} : await session.claim(id, outputPath, claim);
-  if (file !== undefined) {
-    const result = savedResult(id, file);
-    await show(result);
-    reporter.ended(id, result);
-    return result;
-  }
-  defer(async () => target?.release());
-  try {
-    const collected = await session.collect(id, { ...times, target, reporter });
-    const result = collectedResult(collected, session.isInProcess(), output);
-    await show(result);
-    reporter.ended(id, result);
-    return result;
-  } catch (error) {
-    throw explainWith?.(error, target?.outputPath ?? outputPath) ?? error;
-  }
 }

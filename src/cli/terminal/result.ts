@@ -7,9 +7,9 @@ import { readCost } from "../../client/follow.ts";
 import type { StartedEntry } from "../../client/ledger/policy.ts";
 import { readVideoFacts, type VideoFacts } from "../../client/mp4.ts";
 import { checkTemplate, findExtensionNote } from "../../client/naming.ts";
+import type { Ended } from "../../client/run.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import type { Collected } from "../session.ts";
 import { formatPrice, formatTime } from "./format.ts";
 import { openPlace } from "./opener.ts";
 import type { Output } from "./output.ts";
@@ -29,10 +29,16 @@ export type Result = {
   cost?: number | undefined;
 };
 
-/** A generation that has just completed; `--json` leaves out URLs that end with this process. Throws as `checkVideoUrl` when it was not saved. */
-export function collectedResult(collected: Collected, isInProcess: boolean, output: Pick<Output, "redact">): Result {
-  const { generation, videoUrl, file } = collected;
-  if (file === undefined) checkVideoUrl(videoUrl, generation.id, output);
+/**
+ * The result of a run that has ended without an error; `--json` leaves out URLs that end with this process. Throws as `checkVideoUrl` when the
+ * video was not saved.
+ */
+export function resultOf(ended: Ended, id: string, isInProcess: boolean, output: Pick<Output, "redact">): Result {
+  const { generation, videoUrl = "", file } = ended;
+  // An earlier run has saved it: the service was not asked about it.
+  if (generation === undefined)
+    return { document: { id, status: "completed", file }, file, videoUrl, isInProcess: false, isNew: false };
+  if (file === undefined) checkVideoUrl(videoUrl, id, output);
   const urls = isInProcess ? { video_url: null, thumbnail_url: null } : { video_url: videoUrl };
   const document = { ...generation, ...urls, ...(file === undefined ? {} : { file }) };
   return { document, file, videoUrl, isInProcess, isNew: true, cost: readCost(generation) };
@@ -46,11 +52,6 @@ export function checkVideoUrl(videoUrl: string, id: string, { redact }: Pick<Out
     id,
     hint: `\`vidgen wait ${id} -o video.mp4\` saves it at no cost.`,
   });
-}
-
-/** A video that an earlier run has saved: the service is not asked about it. */
-export function savedResult(id: string, file: string): Result {
-  return { document: { id, status: "completed", file }, file, videoUrl: "", isInProcess: false, isNew: false };
 }
 
 type PrintOptions = {
