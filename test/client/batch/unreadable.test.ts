@@ -22,11 +22,12 @@ const swap = (lines: string[], at: number, line: string) => lines.map((each, i) 
 
 test.each<[string, (lines: string[]) => string[], number]>([
   [
-    "a newer version's status",
-    (lines) => [...lines, changed(lines.at(-1), (line) => ({ ...line, status: "paused" }))],
-    8,
+    "a newer version's line about a generation",
+    (lines) => [...lines, changed(lines.at(-1), (line) => ({ ...line, kind: "paused" }))],
+    12,
   ],
-  ["a line of another kind", (lines) => [...lines, '{"at":"2030","note":"hello"}'], 8],
+  ["a line of another kind", (lines) => [...lines, '{"at":"2030","note":"hello"}'], 12],
+  ["a line about a start whose row is gone", (lines) => lines.filter((_, i) => i !== 1), 2],
   [
     "a field of another type",
     (lines) =>
@@ -73,8 +74,9 @@ test.each<[string, (text: string) => string]>([
 test("a line of which a full disk has taken half does not make the lines after it unreadable", async () => {
   const { machine } = await createPaid();
   const { source, attempts } = await readResults(machine.results, systemMachine.disk);
-  const [line] = attempts;
-  if (!source || !line) throw new Error("nothing is written down");
+  const [intent] = attempts[0] ?? [];
+  if (!source || !intent) throw new Error("nothing is written down");
+  const line = { ...intent, attempt: "another" };
   let isFull = true;
   const open: Disk["open"] = async (...args) => {
     const file = await systemMachine.disk.open(...args);
@@ -88,8 +90,10 @@ test("a line of which a full disk has taken half does not make the lines after i
   });
   await expect(append(line)).rejects.toMatchObject({ code: "output" });
   isFull = false;
-  await append({ ...line, error: { code: "output", message: "full" } });
-  expect((await readResults(machine.results, systemMachine.disk)).attempts[0]).toMatchObject({
-    error: { message: "full" },
-  });
+  await append({ ...line, attempt: "a third" });
+  const read = await readResults(machine.results, systemMachine.disk);
+  expect(read.attempts.map(([{ attempt }]) => attempt)).toEqual([
+    ...attempts.map(([{ attempt }]) => attempt),
+    "a third",
+  ]);
 });
