@@ -12,7 +12,7 @@ import { type Costs, createCosts } from "./costs.ts";
 import { checkAlone, holdResults } from "./hold.ts";
 import { createLedger, findUnwritten, mergeAttempts } from "./ledger.ts";
 import { type PlannedRow, type PlanOptions, planRows } from "./plan.ts";
-import { findResults, openResults, type Results, readResults } from "./results.ts";
+import { checkOrphans, findResults, openResults, type Results, readResults } from "./results.ts";
 import { hashRequest, type KeyedRow } from "./row.ts";
 import { findOtherResults, findRowsFile, type RowsFile } from "./rows-file.ts";
 import { type RunEnd, type RunOptions, runRows } from "./run.ts";
@@ -213,17 +213,19 @@ async function findAttempts(
 ): Promise<AttemptLines[]> {
   const { rows, names, others, journaled } = written;
   const keys = new Set(rows.map(({ key }) => key));
-  const found = [own.attempts];
+  const files = [own];
   for (const other of others) {
-    const { source, attempts } = await readResults(other, io.disk);
+    const { source, attempts, ...read } = await readResults(other, io.disk);
     if (source === undefined || source.service === client.redact(client.baseUrl))
-      found.push(attempts.filter(([{ row = "" }]) => keys.has(row)));
+      files.push({ ...read, source, attempts: attempts.filter(([{ row = "" }]) => keys.has(row)) });
     else onNote(`${other} has the results of another service, ${source.service}: they are ignored.`);
   }
-  const known = new Set(found.flat().map(([{ attempt }]) => attempt));
+  checkOrphans(files, journaled);
+  const found = files.flatMap(({ attempts }) => attempts);
+  const known = new Set(found.map(([{ attempt }]) => attempt));
   const isOurs = ([{ attempt, batch = "", row = "" }]: AttemptLines) =>
     known.has(attempt) || names.has(batch) || (others.has(batch) && keys.has(row));
-  return mergeAttempts([...found.flat(), ...journaled.filter(isOurs).reverse()]);
+  return mergeAttempts([...found, ...journaled.filter(isOurs).reverse()]);
 }
 
 /** The row as the results file and the journal know it: without a key in it. */

@@ -35,7 +35,8 @@ export function findUnwritten(
   const written = new Map(own.map((lines) => [lines[0].attempt, new Set(lines.map(nameOf))]));
   return attempts.flatMap((lines) => {
     const [{ attempt, row = "" }] = lines;
-    return rows.has(row) ? lines.filter((line) => !written.get(attempt)?.has(nameOf(line))) : [];
+    const missing = lines.filter((line) => !written.get(attempt)?.has(nameOf(line)));
+    return rows.has(row) ? missing.map((line) => ({ ...line, attempt })) : [];
   });
 }
 
@@ -57,13 +58,17 @@ export function createLedger(
   const byId = new Map(entries.flatMap((entry) => (entry.id === undefined ? [] : [[entry.id, entry]])));
   const failures = new Map<string, VidgenError>();
 
+  function find(line: JournalLine): Entry | undefined {
+    if (line.kind === "part") return undefined;
+    if ("attempt" in line) return byName.get(line.attempt);
+    return "id" in line ? byId.get(line.id) : undefined;
+  }
+
   function take(line: DatedLine): Entry | undefined {
     if (line.kind === "intent") byName.set(line.attempt, foldEntry([line]));
-    const id = "id" in line ? line.id : undefined;
-    const entry = "attempt" in line ? byName.get(line.attempt) : byId.get(id ?? "");
-    if (entry === undefined) return undefined;
-    addLine(entry, line);
-    if (entry.id !== undefined) byId.set(entry.id, entry);
+    const entry = find(line);
+    if (entry) addLine(entry, line);
+    if (entry?.id !== undefined) byId.set(entry.id, entry);
     return entry;
   }
 
@@ -79,11 +84,13 @@ export function createLedger(
     beside: (journal) => ({
       ...journal,
       async append(line) {
-        const dated = { at: io.date().toISOString(), ...line };
+        // By its attempt, each line tells of a row, even where one before it could not be written.
+        const known = find(line);
+        const dated = { at: io.date().toISOString(), ...line, ...(known && { attempt: known.attempt }) };
         const failure = await journal.append(dated).then(() => undefined, asVidgenError);
         // Without it nothing is sent, and it is not in the results file alone.
         if (failure && line.kind === "intent") throw failure;
-        const entry = line.kind === "part" ? undefined : take(dated);
+        const entry = take(dated);
         if (entry) await results?.append(dated).catch((error) => leaveOut(line, entry, asVidgenError(error), journal));
         if (failure) throw failure;
       },

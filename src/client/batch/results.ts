@@ -17,6 +17,8 @@ export type Results = {
   names: ReadonlySet<string>;
   /** The oldest first. */
   attempts: AttemptLines[];
+  /** Which lines are about attempts whose row is not in the file: somebody has removed the line with it. */
+  orphans: { path: string; number: number; attempt: string }[];
 };
 
 export type ResultsFile = {
@@ -50,23 +52,26 @@ type ResultsIo = Pick<Io, "date" | "disk"> & Pick<Client, "redact">;
 /** `redact` keeps the key out of the lines: a path, or the service's own words in an error, may hold it. */
 export function openResults(path: string, source: RunLine, io: ResultsIo): ResultsFile {
   let isTorn = false;
-  const write = async (line: DatedLine) => {
+  const beginning = () => ({ at: io.date().toISOString(), ...source });
+  const hidden = (line: DatedLine) => redactValue(line, io.redact);
+  const write = async (line: DatedLine, first?: DatedLine) => {
     try {
-      await appendLine(path, redactValue(line, io.redact), io.disk);
+      await appendLine(path, hidden(line), io.disk, first && hidden(first));
       isTorn = false;
     } catch (cause) {
       isTorn = true;
       throw resultsError(path, cause);
     }
   };
-  const begin = () => write({ at: io.date().toISOString(), ...source });
+  const begin = () => write(beginning());
   return {
     path,
     begin,
     async append(line) {
       // On a full disk half of the last line may be written: readers accept that where a run begins, and nowhere else.
       if (isTorn) await begin();
-      await write(withoutPlace(line, path));
+      // Somebody may have deleted the file meanwhile.
+      await write(withoutPlace(line, path), beginning());
     },
   };
 }
@@ -95,7 +100,7 @@ export function resultsError(path: string, cause: unknown): VidgenError {
  */
 export async function readResults(path: string, disk: Disk, { mustExist = false } = {}): Promise<Results> {
   const lines: DatedLine[] = [];
-  const started = new Set<string>();
+  const charged: Results["orphans"] = [];
   const names = new Set<string>();
   let source: RunLine | undefined;
   let number = 0;
@@ -118,9 +123,10 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
           "If this is the batch file, it has no results yet.",
         );
       else if (tornNumber !== undefined) throw unreadableError(path, tornNumber);
-      else if (line === undefined || isOrphan(line, started)) throw unreadableError(path, number);
       else {
-        if (line.kind === "intent") started.add(line.attempt);
+        const attempt = line && attemptOf(line);
+        if (line === undefined || attempt === undefined) throw unreadableError(path, number);
+        if (mayBeCharged(line)) charged.push({ path, number, attempt });
         const isFile = line.kind === "delivered" && line.file !== undefined;
         lines.push(isFile ? { ...line, file: resolve(dirname(path), line.file ?? "") } : line);
       }
@@ -133,14 +139,31 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
   } finally {
     await file?.close();
   }
-  return { source, names, attempts: groupLines(lines.reverse()).reverse() };
+  const attempts = groupLines(lines.reverse()).reverse();
+  const known = new Set(attempts.map(nameOf));
+  return { source, names, attempts, orphans: charged.filter(({ attempt }) => !known.has(attempt)) };
 }
 
-/** Whether a line tells of a start whose row is not known, because the line with it is gone. */
-function isOrphan(line: DatedLine, started: ReadonlySet<string>): boolean {
-  // Those say nothing of a charge.
-  const isFree = line.kind === "intent" || line.kind === "unsent" || line.kind === "dismissed";
-  return "attempt" in line && !isFree && !started.has(line.attempt);
+/** Here each line has it, as in no other journal: those about an id too. */
+function attemptOf(line: DatedLine): string | undefined {
+  return "attempt" in line ? line.attempt : undefined;
+}
+
+function mayBeCharged({ kind }: DatedLine): boolean {
+  return kind !== "intent" && kind !== "unsent" && kind !== "dismissed";
+}
+
+/** Throws `usage` for a line about an attempt whose row neither these files nor the journal tell. */
+export function checkOrphans(files: readonly Results[], journaled: readonly AttemptLines[]): void {
+  const orphans = files.flatMap((file) => file.orphans);
+  if (orphans.length === 0) return;
+  const known = new Set([...files.flatMap((file) => file.attempts), ...journaled].map(nameOf));
+  const orphan = orphans.find(({ attempt }) => !known.has(attempt));
+  if (orphan) throw unreadableError(orphan.path, orphan.number);
+}
+
+function nameOf([{ attempt }]: AttemptLines): string {
+  return attempt;
 }
 
 function unreadableError(path: string, number: number): VidgenError {

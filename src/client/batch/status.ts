@@ -1,10 +1,10 @@
 import type { ErrorCode } from "../../errors.ts";
 import { type HolderIo, readHolder } from "../../lease.ts";
 import { isGeneral } from "../events.ts";
-import { type AttemptLines, type Entry, foldEntry, type RunLine } from "../history.ts";
+import { type Entry, foldEntry, type RunLine } from "../history.ts";
 import { type State, type Status, statusOf, stopsOthers } from "../ledger/attempt.ts";
 import { mergeAttempts } from "./ledger.ts";
-import { findResults, lockOf, readResults } from "./results.ts";
+import { checkOrphans, findResults, lockOf, type Results, readResults } from "./results.ts";
 
 /** How many rows are where. */
 export type RowCounts = {
@@ -37,33 +37,27 @@ export type OpenRow = {
   attempt: string;
   started_at: string;
   model: string;
-  account: string | null;
-  is_preview: boolean | null;
   id: string | null;
   status: Status;
   file: string | null;
   error: { code: ErrorCode; message: string } | null;
   credits: number | null;
-  balance_fell: number | null;
-  remaining_credits: number | null;
   cost: number | null;
 };
 
 /** Reads what the runs of a batch, or of its shards, have written down. Throws `usage` and `output` as `readResults` does. */
 export async function readStatus(paths: readonly string[], io: HolderIo): Promise<BatchStatus> {
-  const attempts: AttemptLines[] = [];
+  const read: Results[] = [];
   const live = new Set<string>();
-  const sources: RunLine[] = [];
   for (const path of paths) {
     const results = await readResults(path, io.disk, { mustExist: true });
-    if (results.source) sources.push(results.source);
     const isLive = (await readHolder(lockOf(await findResults(path, io.disk)), io)) !== undefined;
-    for (const lines of results.attempts) {
-      attempts.push(lines);
-      if (isLive) live.add(lines[0].attempt);
-    }
+    for (const [{ attempt }] of isLive ? results.attempts : []) live.add(attempt);
+    read.push(results);
   }
-  const entries = mergeAttempts(attempts).map(foldEntry);
+  checkOrphans(read, []);
+  const sources = read.flatMap(({ source }) => source ?? []);
+  const entries = mergeAttempts(read.flatMap(({ attempts }) => attempts)).map(foldEntry);
   for (const entry of entries) {
     // While the batch runs, a start that is out is on its way.
     if (entry.state === "sending" && live.has(entry.attempt)) entry.state = "running";
@@ -139,15 +133,11 @@ function describeRow(entry: Entry): OpenRow {
     attempt,
     started_at: at,
     model: request.model,
-    account: entry.account ?? null,
-    is_preview: entry.is_preview ?? null,
     id: entry.id ?? null,
     status: statusOf(state),
     file: entry.file ?? null,
     error: isOver ? error : null,
     credits: entry.credits ?? null,
-    balance_fell: entry.balance_fell ?? null,
-    remaining_credits: entry.remaining_credits ?? null,
     cost: entry.cost ?? null,
   };
 }

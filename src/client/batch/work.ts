@@ -4,7 +4,7 @@ import type { Claim } from "../claims.ts";
 import type { Client, ClientDownloadOptions, ReadyStart } from "../client.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../events.ts";
 import { recordOf } from "../history.ts";
-import type { State } from "../ledger/attempt.ts";
+import { type State, statusOf } from "../ledger/attempt.ts";
 import { type Costs, costOf } from "./costs.ts";
 import type { Ledger } from "./ledger.ts";
 import type { PlannedRow } from "./plan.ts";
@@ -116,10 +116,9 @@ export function createWork(
       const how = { ...options, onState, onProgress };
       let claim = target;
       try {
-        const { prompt, model } = record;
         if (!begun && outputPath !== undefined)
-          claim = await client.claim(outputPath, { id, words: { prompt, model }, overwrite, resume: true, signal });
-        if (!begun) onEvent({ event: "started", ...nameOf(row), id, attempt, model, resumed: true });
+          claim = await client.claim(outputPath, { id, overwrite, resume: true, signal });
+        if (!begun) onEvent({ event: "started", ...nameOf(row), id, attempt, model: record.model, resumed: true });
         const { videoUrl: video_url, file = null } = claim
           ? await client.download(id, claim, how)
           : { file: undefined, ...(await client.follow(id, how)) };
@@ -131,7 +130,7 @@ export function createWork(
       } catch (thrown) {
         const error = asVidgenError(thrown).with({ id });
         const { entry } = ledger.find(attempt);
-        const status = (!signal.aborted && entry && ends[entry.state]) || "processing";
+        const status = signal.aborted || !entry ? "processing" : endOf(entry.state);
         if (status === "failed") costs.failed(record);
         return tellEnd(row, { attempt, status, error });
       } finally {
@@ -142,14 +141,11 @@ export function createWork(
   };
 }
 
-/** How a row has ended whose generation could not be collected; where its state is not here, it still runs. */
-const ends: { readonly [state in State]?: EndStatus } = {
-  ready: "completed",
-  delivered: "completed",
-  failed: "failed",
-  unknown: "unknown",
-  lost: "lost",
-};
+/** How far a generation is that could not be collected. */
+function endOf(state: State): EndStatus {
+  const status = statusOf(state);
+  return status === "starting" || status === "dismissed" ? "processing" : status;
+}
 
 function nameOf({ key, line }: PlannedRow) {
   return { row: key, line };
