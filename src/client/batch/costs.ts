@@ -2,7 +2,7 @@ import { VidgenError } from "../../errors.ts";
 import { type Entry, isPaidBy } from "../history.ts";
 import { stopsOthers } from "../ledger/attempt.ts";
 import { findFalls, isComparable, kindOfRequest, median, readBalance, readPrices } from "../price.ts";
-import type { StartRequest } from "../schema.ts";
+import type { Started, StartRequest } from "../schema.ts";
 
 /** What the service says that a start cost. Where it does not, by how much the balance fell: somebody else may have spent too, or bought. */
 type Cost = Pick<Entry, "credits" | "balance_fell">;
@@ -13,8 +13,8 @@ type Cost = Pick<Entry, "credits" | "balance_fell">;
  */
 export type Costs = {
   /** Takes an accepted start. */
-  started(request: StartRequest, told: Cost & Pick<Entry, "remaining_credits">): void;
-  /** What the account had after the start before, where that is known well enough to be compared with what it has after the next one. */
+  started(request: StartRequest, told: Omit<Started, "generation">): void;
+  /** What the account had after the start before, where that can be compared with what it has after the next one: for `send`. */
   balance(): number | undefined;
   /** Takes a start that may have been charged. */
   unknown(request: StartRequest): void;
@@ -124,15 +124,15 @@ export function createCosts(
     .map(({ request }) => kindOfRequest(request));
   let before = balance && isComparable(balance, now) ? balance.credits : undefined;
   return {
-    started(request, { remaining_credits: left, ...cost }) {
+    started(request, { credits_charged: credits, balance_fell, remaining_credits: left }) {
       const kind = kindOfRequest(request);
-      if (cost.credits === undefined && (left === undefined || (cost.balance_fell ?? 1) <= 0)) open.add(kind);
+      if (credits === undefined && (left === undefined || (balance_fell ?? 1) <= 0)) open.add(kind);
       before = left ?? before;
       remaining = left ?? remaining;
       if (left === undefined) since.push(kind);
       else since = [];
       accepted++;
-      count(kind, cost);
+      count(kind, { credits, balance_fell });
       bill.started(kind);
     },
     balance: () => before,

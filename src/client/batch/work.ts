@@ -96,8 +96,8 @@ export function createWork(
       if (sent.kind === "accepted") {
         const { generation, remaining_credits, credits_charged: credits, balance_fell } = sent.started;
         const { id } = generation;
+        costs.started(record, sent.started);
         const told = { remaining_credits, credits, balance_fell };
-        costs.started(record, told);
         onEvent({ event: "started", ...nameOf(row), id, attempt, model: record.model, resumed: false, ...told });
         return { kind: "running", running: { row, id, attempt, target: begun.target, begun } };
       }
