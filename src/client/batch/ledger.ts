@@ -46,6 +46,8 @@ export type Ledger = {
   beside(journal: Omit<Journal, "path">): Omit<Journal, "path">;
   /** An attempt of the batch, as its lines until now tell of it, and why some of them are not in the results file, if so. */
   find(attempt: string): { entry: Entry | undefined; failure: VidgenError | undefined };
+  /** Nothing more happens to the attempt in this run: a long batch keeps no memory of it. */
+  forget(attempt: string): void;
 };
 
 /** Without a results file it only reads. */
@@ -100,5 +102,10 @@ export function createLedger(
       },
     }),
     find: (attempt) => ({ entry: byName.get(attempt), failure: failures.get(attempt) }),
+    forget(attempt) {
+      byId.delete(byName.get(attempt)?.id ?? "");
+      byName.delete(attempt);
+      failures.delete(attempt);
+    },
   };
 }

@@ -64,6 +64,7 @@ export function createWork(
     const error = ended.error ?? failure;
     const told = { credits, cost, error: error ? errorFieldsOf(error) : null };
     onEvent({ event: "ended", ...nameOf(row), id, status, file, video_url, ...told });
+    ledger.forget(attempt);
     return { status, error };
   }
 

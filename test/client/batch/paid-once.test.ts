@@ -176,9 +176,27 @@ test("a dry run leaves the results file alone, also where it finds a saved video
   const machine = createMachine(service);
   const shots = machine.rows("a fox");
   await machine.run(shots, { disk: createFull("delivered") });
+  expect(await machine.status()).toMatchObject({ running: 1, done: 0, open: [{ status: "completed" }] });
   const text = readFileSync(machine.results, "utf8");
   machine.rewriteJournal([]);
   const { plan } = await machine.open(shots, { isDryRun: true });
   expect(plan).toMatchObject({ done: 1, to_start: 0 });
   expect(readFileSync(machine.results, "utf8")).toBe(text);
+});
+
+test("a completed row that is saved nowhere is done once its address was told, or at once where it was to be saved", async () => {
+  const service = createService();
+  const machine = createMachine(service);
+  const untold = [machine.row("a fox", { outputPath: undefined })];
+  const disk = createFull("delivered");
+  await machine.run(untold, { disk });
+  const { batch, events } = await machine.run(untold);
+  expect(batch.plan).toMatchObject({ running: 1, to_start: 0 });
+  expect(events.at(-1)).toMatchObject({ status: "completed", video_url: expect.any(String) });
+  expect((await machine.run(untold)).batch.plan).toMatchObject({ done: 1 });
+  const unsaved = [machine.row("a bear", { line: 2 })];
+  await machine.run(unsaved, { disk });
+  const [bear] = unsaved.map((row) => ({ ...row, outputPath: undefined }));
+  expect((await machine.run(bear ? [bear] : [])).batch.plan).toMatchObject({ done: 1, to_start: 0 });
+  expect(service.starts).toBe(2);
 });
