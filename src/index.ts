@@ -391,7 +391,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       try {
         const keyed = keyRows(await Promise.all(rows.map((row, index) => asRow(row, { index, onNote }))));
         const source = { file: "", total: keyed.length, shard: null };
-        const batch = await openBatch(keyed, { ...how, source, onNote }, { client, journal: opened, io });
+        const batch = await openBatch(keyed, { ...how, source, onNote }, { client, io });
         try {
           const events = iterateBatch(batch, { ...how, jobs, signal: stop.signal, leave, onNote }, io.date);
           for await (const event of events) yield toBatchEvent(event);

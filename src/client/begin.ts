@@ -19,13 +19,24 @@ export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   idempotencyKey?: string | undefined;
   /** The caller does not wait for the generation, so a later run does not resume it. */
   noWait?: boolean | undefined;
-  /** The results file of the batch, and the row, that it is started for; and the file that has the row, where there is one. */
-  batch?: { path: string; row: string; rowsFile?: FileIdentity | undefined } | undefined;
+  /** The row of a batch that it is started for. */
+  batch?: BatchRow | undefined;
   /** It is started for an AI agent. */
   mcp?: boolean | undefined;
   /** How long to wait for another process that starts the same, in milliseconds; at most, and by default, 15 minutes. */
   timeoutMs?: number | undefined;
   signal: AbortSignal;
+};
+
+export type BatchRow = {
+  /** The results file. */
+  path: string;
+  row: string;
+  line: number;
+  /** The file that has the row on that line, where there is one. */
+  rowsFile?: FileIdentity | undefined;
+  /** Earlier attempts at the row that may have been charged: they are passed over. */
+  dismissed: Entry[];
 };
 
 type Begun = {
@@ -109,9 +120,9 @@ export async function begin(
   return begun.kind === "new" ? begun : resumeAttempt(begun, options, io);
 }
 
-/** Begins a start whatever was started before. Throws as `begin` does. */
+/** Begins a start whatever was started before, as a batch does. Throws as `begin` does. */
 export function beginNew(request: StartRequest, options: Options, io: BeginIo): Promise<NewAttempt> {
-  const choice = { dismissed: [], mayBeCharged: false };
+  const choice = { dismissed: options.batch?.dismissed ?? [], mayBeCharged: false };
   return underLock(options, io, (confirm) => startAnew(request, choice, { ...options, confirm }, io));
 }
 
@@ -180,6 +191,7 @@ async function startAnew(
     no_wait: options.noWait,
     batch: batch?.path,
     row: batch?.row,
+    line: batch?.line,
     rows_file: batch?.rowsFile,
     mcp: options.mcp,
     is_preview: options.isPreview,

@@ -58,7 +58,7 @@ export type ReadyStart = NewAttempt & {
   sendUntilKnown(options: SendOptions): Promise<End>;
 };
 
-export type SendOptions = Pick<StartOptions, "signal" | "retriesNotNow" | "label"> &
+export type SendOptions = Pick<StartOptions, "signal" | "retriesNotNow" | "label" | "balance"> &
   Partial<Pick<StartOptions, "leave">> & {
     /** Whether a note says what is probably wrong in the request; a batch has told it in its plan. */
     tellsDoubts?: boolean;
@@ -139,6 +139,10 @@ export type Client = {
   download(id: string, output: string | Target, options: ClientDownloadOptions): Promise<Downloaded>;
   /** What the journal knows of this service, newest first; `goOn` as in `Journal.entries`. */
   entries: Journal["entries"];
+  /** The same, all of them, as their lines. */
+  attempts: Journal["attempts"];
+  /** The same client with another journal, made of its own. */
+  withJournal(change: (journal: Omit<Journal, "path">) => Omit<Journal, "path">): Client;
   /** The credits that the account has now, where the journal knows them well enough to compare them with those after a start. Never rejects. */
   balance(): Promise<number | undefined>;
   /** Writes the info file beside a video that is saved already, unless it is there. Rejects with `output` or the signal's reason. */
@@ -447,6 +451,8 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       return followAndSave(id, target, how).finally(target.release);
     },
     entries,
+    attempts: async () => (await journal.attempts()).filter(([intent]) => intent.base_url === service),
+    withJournal: (change) => createServiceClient({ ...options, journal: change(options.journal ?? noJournal) }, io),
     async balance() {
       const balance = readBalance(await entries(() => false).catch(() => []), account);
       return balance && isComparable(balance, io.date()) ? balance.credits : undefined;

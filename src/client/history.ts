@@ -7,8 +7,9 @@ import { nextState, type State, type Status, statusOf, stopsOthers } from "./led
 import type { StartRequest } from "./schema.ts";
 import type { Version } from "./version.ts";
 
-/** What the journal holds, one JSON object a line. It never holds an API key. `attempt` is a UUID. */
+/** What the journal holds, and a batch's results file, one JSON object a line. It never holds an API key. `attempt` is a UUID. */
 export type JournalLine =
+  | RunLine
   /** Before the request that costs money. `place` is `-o` as it was typed, and `path` the absolute path for it. */
   | {
       kind: "intent";
@@ -27,6 +28,8 @@ export type JournalLine =
       /** The results file of the batch that it is started for, and its row there. */
       batch?: string | undefined;
       row?: string | undefined;
+      /** Where the row was in its file. */
+      line?: number | undefined;
       /** The file that has the row. */
       rows_file?: FileIdentity | undefined;
       /** An AI agent has started it, through `vidgen mcp`. */
@@ -34,12 +37,13 @@ export type JournalLine =
       /** Whether its video is a preview; absent where the service does not tell, and in lines of earlier versions. */
       is_preview?: boolean | undefined;
     }
-  /** `credits` is what the service has stated that it cost. */
+  /** `credits` is what the service has stated that it cost; where it has not, the balance may have fallen, also by what others spent. */
   | {
       kind: "accepted";
       attempt: string;
       id: string;
       credits?: number | undefined;
+      balance_fell?: number | undefined;
       remaining_credits?: number | undefined;
     }
   /** `id` is set when the answer named a generation without accepting the start. */
@@ -74,6 +78,24 @@ export type JournalLine =
   | ({ kind: "delivered"; id: string; file?: string | undefined } & Partial<Content>)
   | UnfinishedLine;
 
+/** A run of a batch begins: only in its results file, which says by this line which rows it is about. */
+export type RunLine = {
+  kind: "batch";
+  /** The rows file as a path relative to the results file; "" or "-" where there is none. */
+  file: string;
+  rows: number;
+  total: number;
+  /** Which part of the rows file, such as "2/8". */
+  shard: string | null;
+  /** The base URL of the service that makes them. */
+  service: string;
+  /** Of the rows file; see `FileIdentity`. */
+  inode?: number | undefined;
+  born?: number | undefined;
+  /** The path by which the run knew the results file. */
+  results: string;
+};
+
 /** `inode` is set from the first byte on: another program may put a file of its own there. */
 export type PartLine = Version & { kind: "part"; file: string; inode?: number | undefined } & (
     | { attempt: string }
@@ -90,6 +112,7 @@ export type DatedLine = JournalLine & { at: string };
 
 /** The fields of each line that must be there, as text. */
 const fields: Record<JournalLine["kind"], readonly string[]> = {
+  batch: ["file", "service", "results"],
   intent: ["attempt", "base_url"],
   accepted: ["attempt", "id"],
   refused: ["attempt", "reason"],
@@ -132,6 +155,10 @@ function readLine(line: unknown): DatedLine | undefined {
     if (!URL.canParse(String(line.base_url))) return undefined;
     line.request = readRequest(line.request);
   }
+  if (line.kind === "batch") {
+    if (![line.rows, line.total].every(Number.isSafeInteger)) return undefined;
+    if (line.shard !== null && typeof line.shard !== "string") return undefined;
+  }
   if (line.kind === "unfinished") {
     if (!Number.isSafeInteger(line.end) || !Array.isArray(line.lines)) return undefined;
     line.lines = line.lines.map(readLine);
@@ -166,6 +193,8 @@ export type Entry = {
   cost?: number | undefined;
   /** What it cost in credits, where the service has stated it. */
   credits?: number | undefined;
+  /** Where it has not: by how much less was left than before, as far as that is known. Others may have spent too. */
+  balance_fell?: number | undefined;
   base_url: string;
   /** The account that pays; absent in lines of earlier versions. */
   account?: string | undefined;
@@ -176,6 +205,7 @@ export type Entry = {
   /** The results file of the batch that it belongs to, and its row there. */
   batch?: string | undefined;
   row?: string | undefined;
+  line?: number | undefined;
   rows_file?: FileIdentity | undefined;
   /** An AI agent has started it. */
   mcp?: boolean | undefined;
@@ -214,7 +244,7 @@ export function createGrouping(): (line: DatedLine) => AttemptLines | undefined 
   const ofAttempts = createLater();
   const ofIds = createLater();
   return (line) => {
-    if (line.kind === "unfinished") return undefined;
+    if (line.kind === "unfinished" || line.kind === "batch") return undefined;
     if (line.kind === "intent") return [line, ...ofAttempts.take(line.attempt).reverse()];
     if ("attempt" in line) {
       // From here on, lines about this id are about this attempt.
@@ -224,6 +254,17 @@ export function createGrouping(): (line: DatedLine) => AttemptLines | undefined 
     } else ofIds.add(line.id, line);
     return undefined;
   };
+}
+
+/** The attempts that all of these lines are about, the newest first, as the lines are. */
+export function groupLines(lines: Iterable<DatedLine>): AttemptLines[] {
+  const group = createGrouping();
+  const attempts: AttemptLines[] = [];
+  for (const line of lines) {
+    const found = group(line);
+    if (found) attempts.push(found);
+  }
+  return attempts;
 }
 
 export type AttemptLines = [intent: DatedLine & { kind: "intent" }, ...later: DatedLine[]];
@@ -248,9 +289,14 @@ function createLater() {
 /** An attempt from its lines, the oldest first. */
 export function foldEntry([{ kind: _, ...intent }, ...lines]: AttemptLines): Entry {
   const entry: Entry = { ...intent, state: "sending", status: "starting" };
-  for (const line of lines) fold(entry, line);
-  entry.status = statusOf(entry.state, { isDismissed: entry.dismissed });
+  for (const line of lines) addLine(entry, line);
   return entry;
+}
+
+/** Adds what a later line says. */
+export function addLine(entry: Entry, line: DatedLine): void {
+  fold(entry, line);
+  entry.status = statusOf(entry.state, { isDismissed: entry.dismissed });
 }
 
 function fold(entry: Entry, line: DatedLine): void {
@@ -262,6 +308,7 @@ function fold(entry: Entry, line: DatedLine): void {
     case "accepted":
       entry.state = nextState(before, line.kind);
       entry.credits = line.credits;
+      entry.balance_fell = line.balance_fell;
       entry.remaining_credits = line.remaining_credits;
       break;
     case "refused":

@@ -4,6 +4,7 @@ import type { Disk, DiskFile } from "../io.ts";
 import { type Lease, type LockIo, readHolder, tryLease, type Watch, withLock } from "../lease.ts";
 import { redactValue, shortenAddresses } from "./credentials.ts";
 import {
+  type AttemptLines,
   createGrouping,
   type DatedLine,
   datedEntries,
@@ -28,6 +29,8 @@ export type Journal = {
    * returns whether older ones are wanted too. Lines that a crash has torn are skipped.
    */
   entries(goOn?: (part: Entry[]) => boolean): Promise<Entry[]>;
+  /** The same, all of them, as their lines. */
+  attempts(): Promise<AttemptLines[]>;
   /**
    * The attempts that another start may have to do something about, newest first: those of the last 24 hours, and the unfinished ones before
    * that. Only inside of `lock`: it copies older lines about unfinished attempts to the end, so that the next start reads no further back.
@@ -132,6 +135,17 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
         }
       return entries;
     },
+    async attempts() {
+      const group = createGrouping();
+      const attempts: AttemptLines[] = [];
+      for (const source of sources())
+        for await (const { lines } of source)
+          for (const line of lines) {
+            const found = group(line);
+            if (found) attempts.push(found);
+          }
+      return attempts;
+    },
     entriesOf: (id) =>
       findEntries([id, id.toLowerCase(), id.toUpperCase()], (line) => "id" in line && isSameId(line.id ?? "", id)),
     async candidates(now) {
@@ -176,7 +190,7 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
     async forget({ attempt, id }) {
       const isGone = (line: DatedLine): boolean => {
         if (line.kind === "unfinished") return line.lines.some(isGone);
-        return "attempt" in line ? line.attempt === attempt : line.id !== undefined && line.id === id;
+        return "attempt" in line ? line.attempt === attempt : "id" in line && line.id !== undefined && line.id === id;
       };
       await blank(path, isGone, disk).catch(asOutputError);
     },
@@ -350,6 +364,7 @@ async function blank(path: string, isGone: (line: DatedLine) => boolean, disk: D
 export const noJournal: Omit<Journal, "path"> = {
   append: async () => {},
   entries: async () => [],
+  attempts: async () => [],
   candidates: async () => [],
   unawaitedOf: async () => [],
   entriesOf: async () => [],

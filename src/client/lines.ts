@@ -2,16 +2,16 @@ import { dirname } from "node:path";
 import type { Disk, DiskFile } from "../io.ts";
 
 /**
- * Appends an object as a line of JSON, with one write; resolves when it is on the disk. Several processes may append at once. Rejects with
- * the system's error.
+ * Appends an object as a line of JSON, with one write, and `first` before it in a new file; resolves when it is on the disk. Several processes
+ * may append at once. Rejects with the system's error.
  */
-export async function appendLine(path: string, line: object, disk: Disk): Promise<void> {
-  const text = `${JSON.stringify(line)}\n`;
+export async function appendLine(path: string, line: object, disk: Disk, first?: object): Promise<void> {
   await disk.mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const file = await openLines(path, "a+", { disk, mode: 0o600 });
   try {
     const { size } = await file.stat();
-    const bytes = Buffer.from((await endsTorn(file, size)) ? `\n${text}` : text);
+    const texts = (size === 0 && first ? [first, line] : [line]).map((each) => `${JSON.stringify(each)}\n`);
+    const bytes = Buffer.from([(await endsTorn(file, size)) ? "\n" : "", ...texts].join(""));
     const { bytesWritten } = await file.write(bytes);
     await file.datasync();
     if (size === 0) await syncFolder(dirname(path), disk);

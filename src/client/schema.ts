@@ -56,6 +56,8 @@ export type Started = {
   generation: Generation;
   /** What it cost, where the service states that, as `vidgen serve` does; the interface has no such field. */
   credits_charged?: number | undefined;
+  /** Where it does not: by how much less is left than before, where that is known. Others may have spent too. */
+  balance_fell?: number | undefined;
   remaining_credits: number | undefined;
 };
 

@@ -27,6 +27,8 @@ export type StartOptions = {
   mayBeCharged?: boolean | undefined;
   /** Whether "not now" answers are retried; without, such an answer ends the start as refused. */
   retriesNotNow?: boolean | undefined;
+  /** What the account had before, where that is known: by how much it fell is written down where the service states no cost. */
+  balance?: number | undefined;
   /** What it belongs to, for a service that shows that. */
   label?: Label | undefined;
   onNote(text: string): void;
@@ -67,7 +69,8 @@ export async function start(api: Api, request: StartRequest, options: StartOptio
   const { attempt, journal } = options;
   const end = await startUntilKnown(api, request, options, io)
     .then((end) => unlessForeign(end, options))
-    .then((end) => unlessCharged(end, options));
+    .then((end) => unlessCharged(end, options))
+    .then((end) => withFall(end, options));
   // The outcome is reported even where the journal can no longer be written.
   await journal.append(outcomeLine(end, attempt)).catch((error) => options.onNote(asVidgenError(error).message));
   // A process that ends after an unknown outcome, however it ends, ends with exit 6.
@@ -89,13 +92,20 @@ function unlessCharged(end: End, { attempt, mayBeCharged }: StartOptions): End {
   return unknownOutcome(`it was sent again with the same key: ${end.error.message}`, attempt);
 }
 
+function withFall(end: End, { balance }: StartOptions): End {
+  if (end.kind !== "accepted" || balance === undefined) return end;
+  const { credits_charged, remaining_credits: left } = end.started;
+  if (credits_charged !== undefined || left === undefined) return end;
+  return { ...end, started: { ...end.started, balance_fell: balance - left } };
+}
+
 function outcomeLine(end: End, attempt: string): JournalLine {
   if (end.kind !== "accepted") {
     const { message: reason, code, id } = end.error;
     return { kind: end.kind, attempt, id, reason, code };
   }
-  const { generation, credits_charged: credits, remaining_credits } = end.started;
-  return { kind: "accepted", attempt, id: generation.id, credits, remaining_credits };
+  const { generation, credits_charged: credits, balance_fell, remaining_credits } = end.started;
+  return { kind: "accepted", attempt, id: generation.id, credits, balance_fell, remaining_credits };
 }
 
 async function startUntilKnown(api: Api, request: StartRequest, options: StartOptions, io: StartIo): Promise<End> {

@@ -79,7 +79,7 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
         await services.journal.append({ kind: "unsent", attempt, reason: stop.message, code: stop.code });
         throw beforePaying(stop);
       }
-      const end = await begun.sendUntilKnown({ signal: ending, leave: io.leave });
+      const end = await begun.sendUntilKnown({ signal: ending, leave: io.leave, balance: costs.balance() });
       if (end.kind === "unknown") costs.unknown(request);
       if (end.kind !== "accepted") throw session.isLocal ? explainLocalCredits(end.error) : asVidgenError(end.error);
       const { generation, remaining_credits } = end.started;

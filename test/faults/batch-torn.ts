@@ -15,9 +15,9 @@ type Death = { fault?: Fault; isIt?(event: Event): boolean };
 const isEnd = (event: Event) => event.event === "ended" && event.line === 2;
 
 const deaths: Record<string, Death> = {
-  starting: { fault: (_, accept) => accept() && new Promise(() => {}) },
-  processing: { isIt: (event) => event.event === "started" && event.line === 2 },
-  completed: { isIt: isEnd },
+  intent: { fault: (_, accept) => accept() && new Promise(() => {}) },
+  accepted: { isIt: (event) => event.event === "started" && event.line === 2 },
+  delivered: { isIt: isEnd },
   refused: { fault: () => Response.json({ error: "no bears" }, { status: 400 }), isIt: isEnd },
   unknown: { fault: (_, accept) => accept() && new Response("oops", { status: 502 }), isIt: isEnd },
 };
@@ -64,14 +64,14 @@ export const batchTorn: Goal = {
       const ends: string[] = [];
       const faults: string[] = [];
       let plans = 0;
-      for (const [status, death] of Object.entries(deaths)) {
+      for (const [kind, death] of Object.entries(deaths)) {
         const service = createService({ renderMs: () => 20_000 });
         const machine = createMachine(service, { parent: folder });
-        const { restore, before, record } = await die(machine, service, { status, death });
+        const { restore, before, record } = await die(machine, service, { kind, death });
         for (const { name, isAlone, stops, broken } of breaks) {
           const reset = () => {
             restore();
-            if (isAlone) leaveAlone(machine, service, status);
+            if (isAlone) leaveAlone(machine, service, kind);
           };
           const seen = new Set<string>();
           reset();
@@ -79,13 +79,13 @@ export const batchTorn: Goal = {
             writeFileSync(machine.results, Buffer.concat([before, Buffer.from(broken(record, at))]));
             const plan = await planOf(machine);
             plans++;
-            if ((plan === stopped) !== stops(record, at)) faults.push(`${status}, ${name}, at byte ${at}: ${plan}`);
+            if ((plan === stopped) !== stops(record, at)) faults.push(`${kind}, ${name}, at byte ${at}: ${plan}`);
             if (plan === stopped) continue;
             if (seen.has(plan) && at % 50 > 0) continue;
             seen.add(plan);
             const { end, fault } = await goOn(machine, service);
             ends.push(end);
-            if (fault !== undefined) faults.push(`${status}, ${name}, at byte ${at}: ${fault}`);
+            if (fault !== undefined) faults.push(`${kind}, ${name}, at byte ${at}: ${fault}`);
             reset();
           }
         }
@@ -111,7 +111,7 @@ async function planOf(machine: Machine): Promise<string> {
 async function die(
   machine: Machine,
   service: Service,
-  { status, death: { fault, isIt } }: { status: string; death: Death },
+  { kind, death: { fault, isIt } }: { kind: string; death: Death },
 ) {
   const copy = `${machine.folder}-copy`;
   let generations: Service["generations"] = [];
@@ -136,7 +136,7 @@ async function die(
   const text = readFileSync(`${copy}/shots.csv.results.jsonl`);
   const start = text.lastIndexOf(0x0a, text.length - 2) + 1;
   const record = text.subarray(start);
-  if (!record.includes(`"status":"${status}"`)) throw new Error(`the last record is not ${status}: ${record}`);
+  if (!record.includes(`"kind":"${kind}"`)) throw new Error(`the last record is not ${kind}: ${record}`);
   const restore = () => {
     rmSync(machine.folder, { recursive: true });
     cpSync(copy, machine.folder, { recursive: true });
@@ -146,10 +146,10 @@ async function die(
 }
 
 /** Another machine has the results file alone. A row is sent after its first record is whole on the disk: where that is not, nothing was charged. */
-function leaveAlone({ folder, results }: Machine, service: Service, status: string): void {
+function leaveAlone({ folder, results }: Machine, service: Service, kind: string): void {
   for (const name of readdirSync(folder))
     if (join(folder, name) !== results) rmSync(join(folder, name), { recursive: true });
-  if (status === "starting") service.generations.splice(1);
+  if (kind === "intent") service.generations.splice(1);
 }
 
 /** What has become of the rows, and what is wrong with that. */

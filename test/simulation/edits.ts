@@ -60,7 +60,7 @@ const editsOfLines = {
   },
   "a newer version rewrites the results files": (scene) => {
     for (const path of namesOf(scene.disk, ".results.jsonl"))
-      rewrite(path, scene, (text) => text.replaceAll(/"status":"\w+"/g, '"status":"paused"'));
+      rewrite(path, scene, (text) => text.replaceAll(/"kind":"(?!batch)\w+"/g, '"kind":"paused"'));
   },
 } satisfies Record<string, Edit>;
 

@@ -125,7 +125,7 @@ async function batch(file: string, given: Options, context: BatchContext): Promi
   const opened = await openBatch(
     own,
     { ...pickPlanning(options), results, source, onNote: output.note },
-    { client: session.client, journal: session.journal, io },
+    { client: session.client, io },
   );
   defer(opened.close);
   const text = describePlan(opened, { results, isLocal: session.isLocal, budget: limits });

@@ -3,8 +3,8 @@ import type { Batch } from "../../client/batch/batch.ts";
 import type { Budget, Costs } from "../../client/batch/costs.ts";
 import type { BatchCounts } from "../../client/batch/counts.ts";
 import type { PlannedRow } from "../../client/batch/plan.ts";
-import type { ResultLine } from "../../client/batch/results.ts";
 import type { RunEnd } from "../../client/batch/run.ts";
+import type { Entry } from "../../client/history.ts";
 import { asVidgenError, compareSeverity, type ErrorCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { flagWords } from "../command.ts";
@@ -64,12 +64,12 @@ function describeLimit(rows: readonly PlannedRow[], costs: Costs, budget: Budget
 
 const maxShown = 10;
 
-function describeUnclear({ line, status, attempt, id, started_at }: ResultLine): string {
-  const at = `${started_at.slice(0, 16)}Z`;
-  if (status === "lost")
-    return `  line ${line} was charged, and the service no longer knows it: generation ${id}, ${at}`;
-  const named = id === null ? "" : `; \`vidgen wait ${id}\` fetches it`;
-  return `  line ${line} may have been charged: attempt ${attempt}, ${at}${named}`;
+function describeUnclear({ line, state, attempt, id, at }: Entry): string {
+  const time = `${at.slice(0, 16)}Z`;
+  if (state === "lost")
+    return `  line ${line} was charged, and the service no longer knows it: generation ${id}, ${time}`;
+  const named = id === undefined ? "" : `; \`vidgen wait ${id}\` fetches it`;
+  return `  line ${line} may have been charged: attempt ${attempt}, ${time}${named}`;
 }
 
 function formatCost(credits: number | null, unknown: string): string {
@@ -141,7 +141,7 @@ function codeOf(rows: readonly PlannedRow[], { stopped, failures }: RunEnd, { si
   const before = rows.flatMap(({ state }) => {
     if (state.kind === "unknown") return "unknown";
     if (state.kind === "lost") return "not_found";
-    return state.kind === "failed" ? codeOfRow(state.attempt.error?.code) : [];
+    return state.kind === "failed" ? codeOfRow(state.attempt.code ?? "failed") : [];
   });
   const codes = [...before, ...ofRun, ...(stopped ? [codeOfRow(stopped.code)] : [])];
   const [worst] = codes.map((code) => ({ code })).sort(compareSeverity);

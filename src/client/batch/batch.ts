@@ -2,27 +2,28 @@ import { basename, dirname, relative } from "node:path";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, Machine } from "../../io.ts";
 import type { Client } from "../client.ts";
+import { redactValue } from "../credentials.ts";
 import { createEventFilter, type GenerationEvent } from "../events.ts";
 import { findDoubts } from "../fields.ts";
-import type { Entry } from "../history.ts";
-import type { Journal } from "../journal.ts";
+import { type AttemptLines, type Entry, foldEntry, type RunLine } from "../history.ts";
 import { isOtherMaking } from "../ledger/policy.ts";
 import { checkOutputs } from "./collisions.ts";
 import { type Costs, createCosts } from "./costs.ts";
 import { checkAlone, holdResults } from "./hold.ts";
-import { findUnwritten, mergeAttempts, type PlannedRow, type PlanOptions, planRows } from "./plan.ts";
-import { findResults, openResults, type ResultLine, type Results, type ResultsSource, readResults } from "./results.ts";
-import type { KeyedRow } from "./row.ts";
+import { createLedger, findUnwritten, mergeAttempts } from "./ledger.ts";
+import { type PlannedRow, type PlanOptions, planRows } from "./plan.ts";
+import { checkOrphans, findResults, openResults, type Results, readResults } from "./results.ts";
+import { hashRequest, type KeyedRow } from "./row.ts";
 import { findOtherResults, findRowsFile, type RowsFile } from "./rows-file.ts";
 import { type RunEnd, type RunOptions, runRows } from "./run.ts";
 import { kindOfRow } from "./status.ts";
-import { createWork, type Running, type WorkOptions } from "./work.ts";
+import { createWork, type WorkOptions } from "./work.ts";
 
 export type BatchOptions = PlanOptions & {
   /** The path of the results file. */
   results: string;
   /** `file` is the rows file as it was typed; "" or "-" where there is none. */
-  source: Pick<ResultsSource, "file" | "total" | "shard">;
+  source: Pick<RunLine, "file" | "total" | "shard">;
   overwrite?: boolean | undefined;
   /** Only plans: takes no lease, and leaves the results file alone. */
   isDryRun?: boolean | undefined;
@@ -75,10 +76,10 @@ type BatchDependencies = {
     | "download"
     | "follow"
     | "findSaved"
-    | "entries"
+    | "attempts"
+    | "withJournal"
     | "addInfo"
   >;
-  journal: Pick<Journal, "append"> | undefined;
   io: Machine;
 };
 
@@ -92,38 +93,44 @@ export async function openBatch(
   options: BatchOptions,
   known: BatchDependencies,
 ): Promise<Batch> {
-  const { client, journal, io } = known;
+  const { client, io } = known;
   const path = await findResults(options.results, io.disk);
   const holding = { io, onNote: options.onNote };
   const lease = options.isDryRun ? undefined : await holdResults(path, holding);
   try {
-    const named = rows.map((row) => renameRow(row, client.redact(row.key)));
+    const named = rows.map((row) => redactRow(row, client.redact));
     const own = await readResults(path, io.disk);
     checkService(own.source, path, client.redact(client.baseUrl));
     const rowsFile = await findRowsFile(options.source.file, io.disk);
     const source = describeSource(path, { rows: named, rowsFile, ...options.source, client });
     const results = openResults(path, source, { ...io, redact: client.redact });
     if (lease) await results.begin();
-    const entries = await client.entries();
+    const journaled = await client.attempts();
+    const entries = journaled.map(foldEntry);
     const others = rowsFile ? await findOtherResults(path, rowsFile, entries, io.disk) : new Set<string>();
     const names = new Set([path, ...own.names]);
     const elsewhere = [...names, ...others].filter((name) => name !== path);
     if (lease) await checkAlone(elsewhere, options.source.shard, holding);
-    const attempts = await findAttempts(own, { rows: named, names, others, entries }, options, known);
-    checkMaking(attempts.open, path, client);
-    const planned = await checkOutputs(await planRows(named, attempts.open, options, io.disk), options, known);
+    const lines = await findAttempts(own, { rows: named, names, others, journaled }, options, known);
+    const attempts = lines.map(foldEntry);
+    const ledger = createLedger(attempts, lease && results, io);
+    const writing = client.withJournal(ledger.beside);
+    const open = attempts.filter(({ status }) => status !== "dismissed");
+    checkMaking(open, path, client);
+    const planned = await checkOutputs(await planRows(named, open, options, io.disk), options, { client: writing, io });
+    const unwritten = findUnwritten(lines, own.attempts, new Set(named.map(({ key }) => key)));
     if (lease) await createFolders(planned, io.disk);
-    noteOrphans(planned, attempts.open, options.onNote);
+    noteOrphans(planned, open, options.onNote);
     noteOtherAccounts(planned, client.account, options.onNote);
     noteDoubts(planned, options.onNote);
-    const costs = createCosts(attempts.all, entries, { account: client.account, now: io.date() });
+    const costs = createCosts(attempts, entries, { account: client.account, now: io.date() });
     return {
       plan: sumUp(planned, costs),
       rows: planned,
       costs,
       async run(how) {
         if (!(how.jobs >= 1)) throw usage("jobs must be at least 1.");
-        for (const line of findUnwritten(planned, attempts.open, own.attempts)) await results.append(line);
+        for (const line of unwritten) await results.append(line);
         const isNews = createEventFilter(io.now);
         let listenerError: VidgenError | undefined;
         const onEvent = (event: GenerationEvent) => {
@@ -138,15 +145,15 @@ export async function openBatch(
         const confirm = async () => lease?.confirm();
         const label = { name: labelOf(source, client.redact), size: options.source.total };
         const work = createWork(
-          { client, journal, costs, results, rowsFile, label, confirm, io },
+          { client: writing, costs, ledger, results: path, rowsFile, label, confirm },
           { ...how, signal, overwrite: options.overwrite, onEvent },
         );
         const toStart = planned.filter(({ state }) => state.kind === "new");
-        const running = planned.flatMap((row): Running[] =>
-          row.state.kind === "running" ? [{ row, line: row.state.attempt }] : [],
+        const running = planned.flatMap((row) =>
+          row.state.kind === "running" ? [{ row, id: row.state.attempt.id, attempt: row.state.attempt.attempt }] : [],
         );
         const faultOf = () => listenerError;
-        const failures = how.infoJson ? await addInfos(planned, client, signal) : [];
+        const failures = how.infoJson ? await addInfos(planned, writing, signal) : [];
         const end = await runRows({ running, toStart }, { ...how, signal }, { work, costs, io, faultOf });
         return { ...end, failures: [...failures, ...end.failures] };
       },
@@ -164,8 +171,9 @@ type Sourced = Pick<BatchOptions["source"], "file" | "total" | "shard"> & {
   client: Pick<Client, "baseUrl" | "redact">;
 };
 
-function describeSource(path: string, { rows, rowsFile, file, total, shard, client }: Sourced): ResultsSource {
+function describeSource(path: string, { rows, rowsFile, file, total, shard, client }: Sourced): RunLine {
   return {
+    kind: "batch",
     file: rowsFile === undefined ? file : relative(dirname(path), rowsFile.identity.path),
     rows: rows.length,
     total,
@@ -181,7 +189,7 @@ function describeSource(path: string, { rows, rowsFile, file, total, shard, clie
 const labelCharacters = 200;
 
 /** How the service shows the batch: the name of its rows file, or of its results file where it has none. */
-function labelOf({ file, results = "" }: ResultsSource, redact: Client["redact"]): string {
+function labelOf({ file, results }: RunLine, redact: Client["redact"]): string {
   const name = redact(basename(file === "" || file === "-" ? results : file));
   return [...name.replace(/[\p{Cc}\p{Surrogate}]/gu, " ")].slice(0, labelCharacters).join("").trim() || "batch";
 }
@@ -192,7 +200,8 @@ type Written = {
   names: ReadonlySet<string>;
   /** The other results files of the rows file. */
   others: ReadonlySet<string>;
-  entries: readonly Entry[];
+  /** The attempts in the journal, newest first. */
+  journaled: readonly AttemptLines[];
 };
 
 /** All attempts of this results file, and those of the rows that other results files and the journal have. */
@@ -201,27 +210,31 @@ async function findAttempts(
   written: Written,
   { onNote }: BatchOptions,
   { client, io }: BatchDependencies,
-) {
-  const { rows, names, others, entries } = written;
+): Promise<AttemptLines[]> {
+  const { rows, names, others, journaled } = written;
   const keys = new Set(rows.map(({ key }) => key));
-  const lines = [own.attempts];
+  const files = [own];
   for (const other of others) {
-    const { source, attempts } = await readResults(other, io.disk);
+    const { source, attempts, ...read } = await readResults(other, io.disk);
     if (source === undefined || source.service === client.redact(client.baseUrl))
-      lines.push(attempts.filter(({ row }) => keys.has(row)));
+      files.push({ ...read, source, attempts: attempts.filter(([{ row = "" }]) => keys.has(row)) });
     else onNote(`${other} has the results of another service, ${source.service}: they are ignored.`);
   }
-  const isOurs = ({ batch = "", row = "" }: Entry) => names.has(batch) || (others.has(batch) && keys.has(row));
-  return mergeAttempts(lines.flat(), entries, isOurs);
+  checkOrphans(files, journaled);
+  const found = files.flatMap(({ attempts }) => attempts);
+  const known = new Set(found.map(([{ attempt }]) => attempt));
+  const isOurs = ([{ attempt, batch = "", row = "" }]: AttemptLines) =>
+    known.has(attempt) || names.has(batch) || (others.has(batch) && keys.has(row));
+  return mergeAttempts([...found, ...journaled.filter(isOurs).reverse()]);
 }
 
-/** The row under the name that the results file has for it, which holds no key. */
-function renameRow(row: KeyedRow, key: string): KeyedRow {
-  return key === row.key ? row : { ...row, key };
+/** The row as the results file and the journal know it: without a key in it. */
+function redactRow(row: KeyedRow, redact: Client["redact"]): KeyedRow {
+  return { ...row, key: redact(row.key), hash: hashRequest(redactValue(row.record, redact)) };
 }
 
 /** Throws `usage` for the results of another service, such as the local one: its videos are not this one's, and it does not know their ids. */
-function checkService(source: ResultsSource | undefined, path: string, baseUrl: string): void {
+function checkService(source: RunLine | undefined, path: string, baseUrl: string): void {
   if (source === undefined || source.service === baseUrl) return;
   throw usage(
     `${path} has the results of another service, ${source.service}. Nothing was sent.`,
@@ -230,9 +243,9 @@ function checkService(source: ResultsSource | undefined, path: string, baseUrl: 
 }
 
 /** Throws `usage` where rows have previews and would get real videos now, or the other way round. */
-function checkMaking(attempts: readonly ResultLine[], path: string, { isPreview }: Pick<Client, "isPreview">): void {
+function checkMaking(attempts: readonly Entry[], path: string, { isPreview }: Pick<Client, "isPreview">): void {
   const other = attempts.find(
-    ({ model, is_preview, id }) => id !== null && isOtherMaking(is_preview, isPreview(model)),
+    ({ request, is_preview, id }) => id !== undefined && isOtherMaking(is_preview, isPreview(request.model)),
   );
   if (!other) return;
   const [has, asked] = other.is_preview ? ["previews", "real videos"] : ["real videos", "previews"];
@@ -251,7 +264,7 @@ async function addInfos(
   const failures: RunEnd["failures"] = [];
   for (const row of rows) {
     const { state } = row;
-    if (state.kind !== "done" || state.file === null || signal.aborted) continue;
+    if (state.kind !== "done" || state.file === undefined || signal.aborted) continue;
     await client.addInfo(state.id, state.file, { signal }).catch((error) => {
       failures.push({ row, ended: { status: "completed", error: asVidgenError(error) } });
     });
@@ -260,9 +273,9 @@ async function addInfos(
 }
 
 /** Tells of generations that were paid for, are not saved, and belong to no row any more: the user has changed or removed it. */
-function noteOrphans(rows: PlannedRow[], attempts: readonly ResultLine[], onNote: BatchOptions["onNote"]): void {
+function noteOrphans(rows: PlannedRow[], attempts: readonly Entry[], onNote: BatchOptions["onNote"]): void {
   const keys = new Set(rows.map(({ key }) => key));
-  const orphans = attempts.filter((attempt) => !keys.has(attempt.row) && kindOfRow(attempt) === "running");
+  const orphans = attempts.filter((each) => !keys.has(each.row ?? "") && kindOfRow(each) === "running");
   if (orphans.length === 0) return;
   const ids = orphans.slice(0, 3).map(({ id }) => id);
   const count = orphans.length === 1 ? "1 generation" : `${orphans.length} generations`;
@@ -327,7 +340,7 @@ function sumUp(rows: PlannedRow[], costs: Costs): Plan {
     const isOnePrice = sum !== null && prices.every((price) => price === prices[0]);
     return { model, to_start, credits_each: isOnePrice ? (prices[0] ?? null) : null, credits: sum };
   });
-  const refused = rows.filter(({ state }) => state.kind === "failed" && state.attempt.status === "refused").length;
+  const refused = rows.filter(({ state }) => state.kind === "failed" && state.attempt.state === "refused").length;
   const isKnown = models.every(({ credits }) => credits !== null);
   const credits = isKnown ? models.reduce((sum, { credits }) => sum + (credits ?? 0), 0) : null;
   return {

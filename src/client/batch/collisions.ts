@@ -51,8 +51,8 @@ async function findOutput(
 ): Promise<string | undefined> {
   const words = { prompt: record.prompt, model: record.model };
   if (state.kind === "running") {
-    const { id, started_at } = state.attempt;
-    return findOutputPath(fillWords(outputPath, words, started_at.slice(0, 10)), { id, ...words }, disk);
+    const { id, at } = state.attempt;
+    return findOutputPath(fillWords(outputPath, words, at.slice(0, 10)), { id, ...words }, disk);
   }
   if (/\{(id|n)\}/.test(outputPath)) return undefined;
   const filled = fillWords(outputPath, words, today);

@@ -1,20 +1,21 @@
 import { VidgenError } from "../../errors.ts";
 import { type Entry, isPaidBy } from "../history.ts";
+import { stopsOthers } from "../ledger/attempt.ts";
 import { findFalls, isComparable, kindOfRequest, median, readBalance, readPrices } from "../price.ts";
 import type { Started, StartRequest } from "../schema.ts";
-import type { ResultLine } from "./results.ts";
-import { isUnclear } from "./status.ts";
 
 /** What the service says that a start cost. Where it does not, by how much the balance fell: somebody else may have spent too, or bought. */
-export type Cost = { credits?: number | undefined; balance_fell?: number | undefined };
+type Cost = Pick<Entry, "credits" | "balance_fell">;
 
 /**
  * What generations cost, by the kind of request (see `price.ts`): in credits as the service states it at a start, in USD as it states it at
  * the end. Where it never states credits, each fall of the balance counts as spent.
  */
 export type Costs = {
-  /** Takes an accepted start, and returns what is known of its cost; nothing where nothing is. */
-  started(request: StartRequest, told: Pick<Started, "credits_charged" | "remaining_credits">): Cost;
+  /** Takes an accepted start. */
+  started(request: StartRequest, told: Omit<Started, "generation">): void;
+  /** What the account had after the start before, where that can be compared with what it has after the next one: for `send`. */
+  balance(): number | undefined;
   /** Takes a start that may have been charged. */
   unknown(request: StartRequest): void;
   /** Takes a completed generation, with what it cost in USD where that is known. */
@@ -67,7 +68,7 @@ type Unstated = {
  * account tells nothing.
  */
 export function createCosts(
-  earlier: readonly ResultLine[],
+  earlier: readonly Entry[],
   entries: readonly Entry[],
   { account, now }: { account: string; now: Date },
 ): Costs {
@@ -102,41 +103,39 @@ export function createCosts(
     const price = prices.get(kind);
     return price === undefined ? fell + unseen * (bound(kind) ?? 0) : count * price;
   };
-  const paid = earlier.filter((line) => line.id !== null || isUnclear(line));
-  for (const line of paid) {
-    count(kindOfLine(line), { credits: line.credits ?? undefined, balance_fell: line.balance_fell ?? undefined });
-    if (line.id !== null) accepted++;
+  const paid = earlier.filter(mayBePaid);
+  for (const entry of paid) {
+    count(kindOfRequest(entry.request), entry);
+    if (entry.id !== undefined) accepted++;
   }
-  for (const { credits, balance_fell, ...line } of paid) {
-    const kind = kindOfLine(line);
-    if (credits === null && (balance_fell ?? 1) <= 0 && bound(kind) === undefined) open.add(kind);
+  for (const { credits, balance_fell = 1, request } of paid) {
+    const kind = kindOfRequest(request);
+    if (credits === undefined && balance_fell <= 0 && bound(kind) === undefined) open.add(kind);
   }
   /** What is left on the account, and when the service told so. */
   let balance = readBalance(entries, account);
-  for (const { remaining_credits, started_at, ...line } of earlier)
-    if (remaining_credits !== null && isPaidBy(account, line) && started_at >= (balance?.at ?? ""))
-      balance = { credits: remaining_credits, at: started_at };
+  for (const { remaining_credits, at, ...entry } of earlier)
+    if (remaining_credits !== undefined && isPaidBy(account, entry) && at >= (balance?.at ?? ""))
+      balance = { credits: remaining_credits, at };
   let remaining = balance?.credits;
   /** The kinds of the rows that may have been charged since the balance was told. */
   let since = paid
-    .filter(({ started_at, remaining_credits }) => remaining_credits === null && started_at >= (balance?.at ?? ""))
-    .map(kindOfLine);
+    .filter(({ at, remaining_credits }) => remaining_credits === undefined && at >= (balance?.at ?? ""))
+    .map(({ request }) => kindOfRequest(request));
   let before = balance && isComparable(balance, now) ? balance.credits : undefined;
   return {
-    started(request, { credits_charged, remaining_credits: left }) {
+    started(request, { credits_charged: credits, balance_fell, remaining_credits: left }) {
       const kind = kindOfRequest(request);
-      const fell = before === undefined || left === undefined ? undefined : before - left;
-      const cost = credits_charged === undefined ? { balance_fell: fell } : { credits: credits_charged };
-      if (credits_charged === undefined && (left === undefined || (fell !== undefined && fell <= 0))) open.add(kind);
+      if (credits === undefined && (left === undefined || (balance_fell ?? 1) <= 0)) open.add(kind);
       before = left ?? before;
       remaining = left ?? remaining;
       if (left === undefined) since.push(kind);
       else since = [];
       accepted++;
-      count(kind, cost);
+      count(kind, { credits, balance_fell });
       bill.started(kind);
-      return cost;
     },
+    balance: () => before,
     unknown(request) {
       const kind = kindOfRequest(request);
       since.push(kind);
@@ -162,13 +161,12 @@ export function createCosts(
   };
 }
 
-/** The kind of request of a row's attempt; a line of an earlier version does not tell, and its hash stands for a kind of its own. */
-function kindOfLine({ price_kind, request }: Pick<ResultLine, "price_kind" | "request">): string {
-  return price_kind ?? request;
+function mayBePaid({ id, state }: Entry): boolean {
+  return id !== undefined || stopsOthers(state);
 }
 
 /** What a batch costs in USD, which is stated when a generation has completed: until then the highest price of its kind counts. */
-function createBill(earlier: readonly ResultLine[]) {
+function createBill(earlier: readonly Entry[]) {
   const highest = new Map<string, number>();
   /** How many generations of each kind were started, and have not ended as far as is known. */
   const running = new Map<string, number>();
@@ -190,18 +188,17 @@ function createBill(earlier: readonly ResultLine[]) {
       isStated ? [...running].reduce((sum, [kind, count]) => sum + count * (highest.get(kind) ?? 0), spent) : undefined,
     price: (kind: string) => highest.get(kind),
   };
-  for (const line of earlier) {
-    if (line.id === null && !isUnclear(line)) continue;
-    const kind = kindOfLine(line);
+  for (const entry of earlier.filter(mayBePaid)) {
+    const kind = kindOfRequest(entry.request);
     bill.started(kind);
-    if (line.status === "completed") bill.completed(kind, costOfLine(line));
-    if (line.status === "failed") bill.failed(kind);
+    if (entry.state === "ready" || entry.state === "delivered") bill.completed(kind, costOf(entry));
+    if (entry.state === "failed") bill.failed(kind);
   }
   return bill;
 }
 
 /** What a completed generation has cost in USD: a preview nothing. */
-export function costOfLine({ cost, is_preview }: Pick<ResultLine, "cost" | "is_preview">): number | undefined {
+export function costOf({ cost, is_preview }: Entry): number | undefined {
   return cost ?? (is_preview === true ? 0 : undefined);
 }
 

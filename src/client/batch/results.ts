@@ -1,79 +1,30 @@
 import { dirname, relative, resolve } from "node:path";
-import { type ErrorCode, systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
+import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, Io } from "../../io.ts";
 import type { Client } from "../client.ts";
-import { type Content, parseContent } from "../content.ts";
 import { redactValue } from "../credentials.ts";
-import type { EndStatus } from "../events.ts";
 import { kindOf } from "../files.ts";
+import { type AttemptLines, type DatedLine, groupLines, parseLine, type RunLine } from "../history.ts";
 import { type FileIdentity, findRealPath } from "../identity.ts";
-import { isRecord, parseJson } from "../json.ts";
+import { parseJson } from "../json.ts";
 import { appendLine, openLines, readLines } from "../lines.ts";
 
-/** Which rows a results file is about: of which file, which part of it, and the base URL of the service that makes them. */
-export type ResultsSource = {
-  /** The rows file as a path relative to the results file; "" or "-" where there is none. Earlier versions wrote it as it was typed. */
-  file: string;
-  rows: number;
-  total: number;
-  shard: string | null;
-  service: string;
-  /** Of the rows file; see `FileIdentity`. */
-  inode?: number | undefined;
-  born?: number | undefined;
-  /** The path by which the run knew the results file. */
-  results?: string | undefined;
-};
-
-/** A line about a row; the newest one about an attempt counts. Times are ISO 8601, UTC. */
-export type ResultLine = {
-  at: string;
-  row: string;
-  /** Where the row was in the file. */
-  line: number;
-  /** As `hashRequest` gives it. */
-  request: string;
-  model: string;
-  /** The kind of request that its price belongs to, as `kindOfRequest` gives it; absent in lines of earlier versions. */
-  price_kind?: string | undefined;
-  attempt: string;
-  /** The account that pays, as `accountOf` gives it; absent in lines of earlier versions. */
-  account?: string | undefined;
-  /** Whether its video is a preview, where that is known. */
-  is_preview?: boolean | null | undefined;
-  /** For a refused or unknown start, a generation that the answer named all the same. */
-  id: string | null;
-  /** `starting` before the request is sent. */
-  status: EndStatus | "starting";
-  /** An absolute path; in the file itself it is relative to the results file. */
-  file: string | null;
-  /** What the file is known by; absent in lines of earlier versions. */
-  content?: Content | null | undefined;
-  error: { code: ErrorCode; message: string } | null;
-  /** What the service has stated that it cost. */
-  credits: number | null;
-  /** Where it has not: by how much less was left after its start than before. Others may have spent too. Absent in lines of earlier versions. */
-  balance_fell?: number | null | undefined;
-  /** What it cost in USD, where the service has told it; absent in lines of earlier versions. */
-  cost?: number | null | undefined;
-  remaining_credits: number | null;
-  started_at: string;
-  ended_at: string | null;
-};
-
-/** What a results file says: the newest line of each attempt, in the order in which they were started. */
+/** What a results file says. It is a journal: it has the same lines, each run of the batch begins with one of its own, and paths are relative to it. */
 export type Results = {
   /** Of the last run. */
-  source: ResultsSource | undefined;
+  source: RunLine | undefined;
   /** Every path by which a run has known the file: it may have been renamed, or be a hard link. */
-  names: string[];
-  attempts: ResultLine[];
+  names: ReadonlySet<string>;
+  /** The oldest first. */
+  attempts: AttemptLines[];
+  /** Which lines are about attempts whose row is not in the file: somebody has removed the line with it. */
+  orphans: { path: string; number: number; attempt: string }[];
 };
 
 export type ResultsFile = {
   path: string;
   /** Resolves when the line is on the disk. Throws `output`. */
-  append(line: Omit<ResultLine, "at">): Promise<void>;
+  append(line: DatedLine): Promise<void>;
   /** Writes down that a run begins. Throws `output`. */
   begin(): Promise<void>;
 };
@@ -99,27 +50,38 @@ export async function findResults(results: string, disk: Disk): Promise<string> 
 type ResultsIo = Pick<Io, "date" | "disk"> & Pick<Client, "redact">;
 
 /** `redact` keeps the key out of the lines: a path, or the service's own words in an error, may hold it. */
-export function openResults(path: string, source: ResultsSource, io: ResultsIo): ResultsFile {
+export function openResults(path: string, source: RunLine, io: ResultsIo): ResultsFile {
   let isTorn = false;
-  const write = async (line: object) => {
+  const beginning = () => ({ at: io.date().toISOString(), ...source });
+  const hidden = (line: DatedLine) => redactValue(line, io.redact);
+  const write = async (line: DatedLine, first?: DatedLine) => {
     try {
-      await appendLine(path, redactValue({ at: io.date().toISOString(), ...line }, io.redact), io.disk);
+      await appendLine(path, hidden(line), io.disk, first && hidden(first));
       isTorn = false;
     } catch (cause) {
       isTorn = true;
       throw resultsError(path, cause);
     }
   };
-  const begin = () => write({ batch: source });
+  const begin = () => write(beginning());
   return {
     path,
     begin,
     async append(line) {
       // On a full disk half of the last line may be written: readers accept that where a run begins, and nowhere else.
       if (isTorn) await begin();
-      await write({ ...line, file: line.file === null ? null : relative(dirname(path), resolve(line.file)) });
+      // Somebody may have deleted the file meanwhile.
+      await write(withoutPlace(line, path), beginning());
     },
   };
+}
+
+/** A line without what holds on this machine alone: the file may be moved, together with the videos. */
+function withoutPlace(line: DatedLine, path: string): DatedLine {
+  if (line.kind === "intent") return { ...line, path: undefined, batch: undefined, rows_file: undefined };
+  return line.kind === "delivered" && line.file !== undefined
+    ? { ...line, file: relative(dirname(path), resolve(line.file)) }
+    : line;
 }
 
 /** The error for a file or folder that another start depends on: a row that it tells of could be paid for twice. */
@@ -137,14 +99,12 @@ export function resultsError(path: string, cause: unknown): VidgenError {
  * be paid for twice. Only the last line of a run may be torn, by a crash.
  */
 export async function readResults(path: string, disk: Disk, { mustExist = false } = {}): Promise<Results> {
-  const attempts = new Map<string, ResultLine>();
+  const lines: DatedLine[] = [];
+  const charged: Results["orphans"] = [];
   const names = new Set<string>();
-  let source: ResultsSource | undefined;
+  let source: RunLine | undefined;
   let number = 0;
   let tornNumber: number | undefined;
-  const checkTorn = () => {
-    if (tornNumber !== undefined) throw unreadableError(path, tornNumber);
-  };
   let file: DiskFile | undefined;
   try {
     file = await openLines(path, "r", { disk });
@@ -152,24 +112,24 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
       number++;
       if (text.trim() === "") continue;
       const line = parseLine(text);
-      if (isResultLine(line)) {
-        checkTorn();
-        const before = attempts.get(line.attempt);
-        const { credits, balance_fell } = before ?? line;
-        const told = { credits: line.credits ?? credits, balance_fell: line.balance_fell ?? balance_fell };
-        const content = parseContent(line.content) ?? null;
-        attempts.set(line.attempt, { ...line, ...told, file: findFile(line, path), content });
-      } else if (isRecord(line) && isSource(line.batch)) {
+      if (line?.kind === "batch") {
         tornNumber = undefined;
-        source = line.batch;
-        if (source.results !== undefined) names.add(source.results);
+        source = line;
+        names.add(line.results);
       } else if (line === undefined && isTorn(text)) tornNumber ??= number;
-      else if (source === undefined && attempts.size === 0)
+      else if (source === undefined)
         throw usage(
           `${path} is not a results file of \`vidgen batch\`.`,
           "If this is the batch file, it has no results yet.",
         );
-      else throw unreadableError(path, number);
+      else if (tornNumber !== undefined) throw unreadableError(path, tornNumber);
+      else {
+        const attempt = line && attemptOf(line);
+        if (line === undefined || attempt === undefined) throw unreadableError(path, number);
+        if (mayBeCharged(line)) charged.push({ path, number, attempt });
+        const isFile = line.kind === "delivered" && line.file !== undefined;
+        lines.push(isFile ? { ...line, file: resolve(dirname(path), line.file ?? "") } : line);
+      }
     }
   } catch (error) {
     if (error instanceof VidgenError) throw error;
@@ -179,7 +139,31 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
   } finally {
     await file?.close();
   }
-  return { source, names: [...names], attempts: [...attempts.values()] };
+  const attempts = groupLines(lines.reverse()).reverse();
+  const known = new Set(attempts.map(nameOf));
+  return { source, names, attempts, orphans: charged.filter(({ attempt }) => !known.has(attempt)) };
+}
+
+/** Here each line has it, as in no other journal: those about an id too. */
+function attemptOf(line: DatedLine): string | undefined {
+  return "attempt" in line ? line.attempt : undefined;
+}
+
+function mayBeCharged({ kind }: DatedLine): boolean {
+  return kind !== "intent" && kind !== "unsent" && kind !== "dismissed";
+}
+
+/** Throws `usage` for a line about an attempt whose row neither these files nor the journal tell. */
+export function checkOrphans(files: readonly Results[], journaled: readonly AttemptLines[]): void {
+  const orphans = files.flatMap((file) => file.orphans);
+  if (orphans.length === 0) return;
+  const known = new Set([...files.flatMap((file) => file.attempts), ...journaled].map(nameOf));
+  const orphan = orphans.find(({ attempt }) => !known.has(attempt));
+  if (orphan) throw unreadableError(orphan.path, orphan.number);
+}
+
+function nameOf([{ attempt }]: AttemptLines): string {
+  return attempt;
 }
 
 function unreadableError(path: string, number: number): VidgenError {
@@ -199,10 +183,9 @@ export async function readRowsFile(path: string, disk: Disk): Promise<FileIdenti
     const { buffer, bytesRead } = await file.read(Buffer.alloc(headBytes), 0, headBytes, 0);
     for (const text of buffer.toString("utf8", 0, bytesRead).split("\n")) {
       const line = parseLine(text);
-      if (!isRecord(line) || !isSource(line.batch)) continue;
-      const { file, inode, born } = line.batch;
-      const named = inode === undefined ? resolve(file) : resolve(dirname(path), file);
-      return { path: await findRealPath(named, disk), inode, born };
+      if (line?.kind !== "batch") continue;
+      const { file, inode, born } = line;
+      return { path: await findRealPath(resolve(dirname(path), file), disk), inode, born };
     }
   } catch {
   } finally {
@@ -214,59 +197,10 @@ export async function readRowsFile(path: string, disk: Disk): Promise<FileIdenti
 /** How each line begins. */
 const lineStart = '{"at":';
 
-/** Some editors put a byte order mark at the beginning of a file. */
-function parseLine(text: string): unknown {
-  return parseJson(text.startsWith("\ufeff") ? text.slice(1) : text);
-}
-
 /** Whether a crash may have left this of one line. A power failure may leave zeros, too. */
 function isTorn(text: string): boolean {
+  if (parseJson(text.replace(/^\ufeff/, "")) !== undefined) return false;
   const begin = text.replace(/^\ufeff/, "").replace(/[\0\r]+$/, "");
   // In the text of a field each quote has a backslash before it, so that a second beginning is that of another line.
   return lineStart.startsWith(begin) || begin.lastIndexOf(lineStart) === 0;
-}
-
-/** Earlier versions, which did not write the account, wrote a path as it was typed. */
-function findFile({ file, account }: ResultLine, path: string): string | null {
-  if (file === null) return null;
-  return account === undefined ? resolve(file) : resolve(dirname(path), file);
-}
-
-const statuses = ["starting", "processing", "completed", "failed", "lost", "refused", "unsent", "unknown"];
-
-function isResultLine(line: unknown): line is ResultLine {
-  if (!isRecord(line)) return false;
-  const {
-    row,
-    attempt,
-    request,
-    model,
-    price_kind = "",
-    account = "",
-    id,
-    file,
-    error,
-    credits,
-    remaining_credits,
-    started_at,
-  } = line;
-  const { balance_fell = null, cost = null, is_preview = null } = line;
-  const isText = [line.at, row, attempt, request, model, price_kind, account, started_at].every(
-    (value) => typeof value === "string",
-  );
-  const isRead = [id, file].every((value) => value === null || typeof value === "string");
-  const isNumber = [credits, remaining_credits, balance_fell, cost].every(
-    (value) => value === null || typeof value === "number",
-  );
-  const isFlag = is_preview === null || typeof is_preview === "boolean";
-  const isError = error === null || (isRecord(error) && typeof error.message === "string");
-  return isText && isRead && isNumber && isFlag && isError && statuses.includes(String(line.status));
-}
-
-function isSource(value: unknown): value is ResultsSource {
-  if (!isRecord(value)) return false;
-  const { file, rows, total, shard, service, results = "" } = value;
-  const isNumber = typeof rows === "number" && typeof total === "number";
-  const isText = [file, service, results].every((text) => typeof text === "string");
-  return isNumber && isText && (shard === null || typeof shard === "string");
 }

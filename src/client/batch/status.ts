@@ -1,6 +1,10 @@
+import type { ErrorCode } from "../../errors.ts";
 import { type HolderIo, readHolder } from "../../lease.ts";
 import { isGeneral } from "../events.ts";
-import { findResults, lockOf, type ResultLine, type ResultsSource, readResults } from "./results.ts";
+import { type Entry, foldEntry, type RunLine } from "../history.ts";
+import { type State, type Status, statusOf, stopsOthers } from "../ledger/attempt.ts";
+import { mergeAttempts } from "./ledger.ts";
+import { checkOrphans, findResults, lockOf, type Results, readResults } from "./results.ts";
 
 /** How many rows are where. */
 export type RowCounts = {
@@ -19,67 +23,69 @@ export type BatchStatus = RowCounts & {
   /** As far as the files say how many there are. */
   rows: number;
   /** The rows that are not done, each at the attempt that tells how it stands. */
-  open: ResultLine[];
+  open: OpenRow[];
   /** `null` where there are none, and for files of different numbers of shards: then the rows tell what is missing. */
   shards: { of: number; missing: number[]; double: number[] } | null;
   /** Rows that were paid for more than once. */
   double_rows: string[];
 };
 
+/** A row by the attempt that tells how it stands, in the words of `--json`. */
+export type OpenRow = {
+  row: string;
+  line: number;
+  attempt: string;
+  started_at: string;
+  model: string;
+  id: string | null;
+  status: Status;
+  file: string | null;
+  error: { code: ErrorCode; message: string } | null;
+  credits: number | null;
+  cost: number | null;
+};
+
 /** Reads what the runs of a batch, or of its shards, have written down. Throws `usage` and `output` as `readResults` does. */
 export async function readStatus(paths: readonly string[], io: HolderIo): Promise<BatchStatus> {
-  const attempts: ResultLine[] = [];
-  const sources: ResultsSource[] = [];
+  const read: Results[] = [];
+  const live = new Set<string>();
   for (const path of paths) {
     const results = await readResults(path, io.disk, { mustExist: true });
-    if (results.source) sources.push(results.source);
     const isLive = (await readHolder(lockOf(await findResults(path, io.disk)), io)) !== undefined;
+    for (const [{ attempt }] of isLive ? results.attempts : []) live.add(attempt);
+    read.push(results);
+  }
+  checkOrphans(read, []);
+  const sources = read.flatMap(({ source }) => source ?? []);
+  const entries = mergeAttempts(read.flatMap(({ attempts }) => attempts)).map(foldEntry);
+  for (const entry of entries) {
     // While the batch runs, a start that is out is on its way.
-    for (const attempt of results.attempts)
-      attempts.push(isLive && attempt.status === "starting" ? { ...attempt, status: "processing" } : attempt);
+    if (entry.state === "sending" && live.has(entry.attempt)) entry.state = "running";
   }
   const counts: RowCounts = { done: 0, running: 0, failed: 0, unknown: 0, lost: 0, missing: 0 };
-  const open: ResultLine[] = [];
+  const open: OpenRow[] = [];
   const double_rows: string[] = [];
-  const byRow = groupByRow(mergeLines(attempts));
+  const byRow = groupByRow(entries.filter(({ status }) => status !== "dismissed"));
   for (const [row, known] of byRow) {
     const attempt = findDeciding(known);
     if (attempt === undefined) continue;
     if (known.filter(isPaid).length > 1) double_rows.push(row);
     const kind = kindOfRow(attempt);
     counts[kind]++;
-    if (kind !== "done") open.push(attempt);
+    if (kind !== "done") open.push(describeRow(attempt));
   }
   const rows = Math.max(byRow.size, ...sources.map(({ total }) => total));
   counts.missing += rows - byRow.size;
   return { rows, ...counts, open, shards: findShards(sources), double_rows };
 }
 
-/** From what is least known of an attempt to what is most. */
-const ranks = ["starting", "unknown", "unsent", "refused", "processing", "lost", "failed", "completed"] as const;
-
-/** How much a status tells of an attempt, compared with the others. */
-export function rankOf(status: ResultLine["status"]): number {
-  return ranks.indexOf(status);
-}
-
-/** One line for each attempt, the one that tells most, in the order in which they were started: several files may have lines about one. */
-export function mergeLines(lines: readonly ResultLine[]): ResultLine[] {
-  const merged = new Map<string, ResultLine>();
-  const weightOf = ({ status, error }: ResultLine) => rankOf(status) + (error === null ? 0.5 : 0);
-  for (const line of lines) {
-    const known = merged.get(line.attempt);
-    if (known === undefined || weightOf(line) > weightOf(known)) merged.set(line.attempt, line);
-  }
-  return [...merged.values()].sort((a, b) => a.started_at.localeCompare(b.started_at));
-}
-
-export function groupByRow(attempts: readonly ResultLine[]): Map<string, ResultLine[]> {
-  const byRow = new Map<string, ResultLine[]>();
+export function groupByRow(attempts: readonly Entry[]): Map<string, Entry[]> {
+  const byRow = new Map<string, Entry[]>();
   for (const attempt of attempts) {
-    const known = byRow.get(attempt.row);
+    const { row = "" } = attempt;
+    const known = byRow.get(row);
     if (known) known.push(attempt);
-    else byRow.set(attempt.row, [attempt]);
+    else byRow.set(row, [attempt]);
   }
   return byRow;
 }
@@ -88,44 +94,55 @@ export function groupByRow(attempts: readonly ResultLine[]): Map<string, ResultL
  * The attempt that tells how a row stands: one that was paid for, else one that may have been or is lost, else the last. Not the last in any
  * case: the clocks of two machines, or one that is set back, may put a refused attempt after one that was paid for.
  */
-export function findDeciding(attempts: readonly ResultLine[]): ResultLine | undefined {
-  return attempts.findLast(isPaid) ?? attempts.findLast(isUnclear) ?? attempts.at(-1);
+export function findDeciding(attempts: readonly Entry[]): Entry | undefined {
+  return attempts.findLast(isPaid) ?? attempts.findLast(({ state }) => stopsOthers(state)) ?? attempts.at(-1);
 }
 
 /** Whether an attempt has a generation whose video is there, or is to come. */
-function isPaid(attempt: ResultLine): boolean {
+function isPaid(attempt: Entry): boolean {
   return ["done", "running"].includes(kindOfRow(attempt));
 }
 
-/** Whether an attempt may have been charged, or was, with nothing to follow: its row is started again only on purpose. */
-export function isUnclear(attempt: ResultLine): boolean {
-  return ["unknown", "lost"].includes(kindOfRow(attempt));
+/** How a row stands by the state of its deciding attempt. */
+const kinds: Readonly<Record<State, keyof RowCounts>> = {
+  sending: "unknown",
+  unsent: "missing",
+  refused: "failed",
+  unknown: "unknown",
+  running: "running",
+  ready: "running",
+  delivered: "done",
+  failed: "failed",
+  lost: "lost",
+};
+
+/** The same, but one that was not charged, for a reason that is not the row's own, is missing: the next run starts it. */
+export function kindOfRow({ state, id, code }: Entry): keyof RowCounts {
+  // Refused with an id it may have been charged all the same. A failure has a code where nothing was charged.
+  const isFree = state === "refused" ? id === undefined && isGeneral(code) : state === "failed" && code !== undefined;
+  return isFree ? "missing" : kinds[state];
 }
 
-/** How a row stands by its deciding attempt. One that was not charged is missing: the next run starts it. */
-export function kindOfRow({ status, error, id }: ResultLine): keyof RowCounts {
-  switch (status) {
-    case "completed":
-      return error === null ? "done" : "running";
-    case "processing":
-      return "running";
-    case "starting":
-    case "unknown":
-      return "unknown";
-    case "lost":
-      return status;
-    case "failed":
-      // Without credits or a key at the engine's provider, or without the engine, nothing was submitted.
-      return ["credits", "auth", "network"].includes(error?.code ?? "") ? "missing" : status;
-    case "refused":
-      // Refused with an id it may have been charged all the same.
-      return id === null && isGeneral(error?.code) ? "missing" : "failed";
-    case "unsent":
-      return "missing";
-  }
+function describeRow(entry: Entry): OpenRow {
+  const { row = "", line = 0, attempt, at, request, state, code, reason } = entry;
+  const isOver = state === "refused" || state === "unsent" || state === "unknown" || state === "failed";
+  const error = { code: code ?? (state === "failed" ? state : "unknown"), message: reason ?? "" };
+  return {
+    row,
+    line,
+    attempt,
+    started_at: at,
+    model: request.model,
+    id: entry.id ?? null,
+    status: statusOf(state),
+    file: entry.file ?? null,
+    error: isOver ? error : null,
+    credits: entry.credits ?? null,
+    cost: entry.cost ?? null,
+  };
 }
 
-function findShards(sources: readonly ResultsSource[]): BatchStatus["shards"] {
+function findShards(sources: readonly RunLine[]): BatchStatus["shards"] {
   const given = sources.flatMap(({ shard }) => (shard === null ? [] : [shard.split("/").map(Number)]));
   const of = given[0]?.[1];
   if (of === undefined || given.some(([, count]) => count !== of)) return null;

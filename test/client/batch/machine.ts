@@ -175,7 +175,7 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
       const client = createServiceClient({ baseUrl, apiKey, journal, onNote }, io);
       const source = { file: machine.rowsFile, total: rows.length, shard: null };
       const how = { results: machine.results, source, onNote, ...options };
-      return { ...(await openBatch(keyRows(rows), how, { client, journal, io })), notes };
+      return { ...(await openBatch(keyRows(rows), how, { client, io })), notes };
     },
     async run(rows: Row[], options: Options = {}): Promise<Ran> {
       const batch = await machine.open(rows, options);

@@ -1,6 +1,7 @@
-import { existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { expect, test } from "vitest";
+import { type Disk, systemMachine } from "../../../src/io.ts";
 import { createMachine, createService } from "./machine.ts";
 
 test.each([
@@ -105,4 +106,97 @@ test("a row is done while its file is that video: copied or touched it is, anoth
     hint: expect.stringContaining("already exists"),
   });
   expect(service.starts).toBe(1);
+});
+
+test("what another command has found out after the batch counts, and so do both files in any order", async () => {
+  const service = createService();
+  const machine = createMachine(service);
+  const shots = machine.rows("a fox");
+  void machine.run(shots);
+  await service.clock.sleep(10_000);
+  machine.kill();
+  const generations = service.generations.splice(0);
+  expect((await machine.run(shots)).statuses).toEqual({ 1: "lost" });
+  service.generations.push(...generations);
+  // As `vidgen status` writes it.
+  appendFileSync(machine.journal, `${JSON.stringify({ at: service.clock.date(), kind: "found", id: "gen-1" })}\n`);
+  const { batch, statuses } = await machine.run(shots);
+  expect(batch.plan).toMatchObject({ lost: 0, running: 1, to_start: 0 });
+  expect(statuses).toEqual({ 1: "completed" });
+  machine.rewriteJournal([]);
+  expect((await machine.run(shots)).batch.plan).toMatchObject({ done: 1 });
+  expect(service.starts).toBe(1);
+});
+
+/** A disk that is full whenever a line of this kind is to be written; to a file of this name alone, or to any. */
+function createFull(kind: string, name = ""): Disk {
+  const open: Disk["open"] = async (path, ...args) => {
+    const file = await systemMachine.disk.open(path, ...args);
+    const write = (bytes: Uint8Array, ...more: number[]) => {
+      const isFull = path.endsWith(name) && Buffer.from(bytes).includes(`"kind":"${kind}"`);
+      if (isFull) throw Object.assign(new Error("no space left"), { code: "ENOSPC" });
+      return file.write(bytes, ...more);
+    };
+    return Object.assign(Object.create(file), { write });
+  };
+  return { ...systemMachine.disk, open };
+}
+
+test.each(["intent", "accepted", "completed", "delivered"])(
+  'no row is paid twice after a disk was full while "%s" was to be written, with either file alone',
+  async (kind) => {
+    for (const isAlone of [true, false]) {
+      const service = createService();
+      const machine = createMachine(service);
+      const shots = machine.rows("a fox");
+      const { end } = await machine.run(shots, { disk: createFull(kind) });
+      expect(end.failures).toMatchObject([{ ended: { error: { code: "output" } } }]);
+      if (isAlone) machine.rewriteJournal([]);
+      else rmSync(machine.results);
+      await machine.run(shots);
+      expect((await machine.run(shots)).batch.plan).toMatchObject(kind === "intent" ? { unknown: 0 } : { done: 1 });
+      expect(service.starts).toBe(1);
+    }
+  },
+);
+
+test("a row whose start cannot be written to the results file is not sent, and the next run starts it", async () => {
+  const service = createService();
+  const machine = createMachine(service);
+  const shots = machine.rows("a fox");
+  const { end, statuses } = await machine.run(shots, { disk: createFull("intent", "results.jsonl") });
+  expect(end.failures).toMatchObject([{ ended: { error: { message: /^Cannot write .*results.jsonl/ } } }]);
+  expect([statuses, service.starts]).toEqual([{ 1: "unsent" }, 0]);
+  expect((await machine.run(shots)).statuses).toEqual({ 1: "completed" });
+  expect(service.starts).toBe(1);
+});
+
+test("a dry run leaves the results file alone, also where it finds a saved video that is not in there", async () => {
+  const service = createService();
+  const machine = createMachine(service);
+  const shots = machine.rows("a fox");
+  await machine.run(shots, { disk: createFull("delivered") });
+  expect(await machine.status()).toMatchObject({ running: 1, done: 0, open: [{ status: "completed" }] });
+  const text = readFileSync(machine.results, "utf8");
+  machine.rewriteJournal([]);
+  const { plan } = await machine.open(shots, { isDryRun: true });
+  expect(plan).toMatchObject({ done: 1, to_start: 0 });
+  expect(readFileSync(machine.results, "utf8")).toBe(text);
+});
+
+test("a completed row that is saved nowhere is done once its address was told, or at once where it was to be saved", async () => {
+  const service = createService();
+  const machine = createMachine(service);
+  const untold = [machine.row("a fox", { outputPath: undefined })];
+  const disk = createFull("delivered");
+  await machine.run(untold, { disk });
+  const { batch, events } = await machine.run(untold);
+  expect(batch.plan).toMatchObject({ running: 1, to_start: 0 });
+  expect(events.at(-1)).toMatchObject({ status: "completed", video_url: expect.any(String) });
+  expect((await machine.run(untold)).batch.plan).toMatchObject({ done: 1 });
+  const unsaved = [machine.row("a bear", { line: 2 })];
+  await machine.run(unsaved, { disk });
+  const [bear] = unsaved.map((row) => ({ ...row, outputPath: undefined }));
+  expect((await machine.run(bear ? [bear] : [])).batch.plan).toMatchObject({ done: 1, to_start: 0 });
+  expect(service.starts).toBe(2);
 });

@@ -235,22 +235,3 @@ test("the status of shards of two numbers counts each row once", async () => {
   const status = await readStatus(files, systemMachine);
   expect(status).toMatchObject({ rows: 12, done: 12, missing: 0, shards: null, double_rows: [] });
 });
-
-test("a results file of an earlier version is read: its paths are as they were typed, and it names no account", async () => {
-  const shots = createShots();
-  const { machine, service } = shots;
-  await shots.run({ shard: "1/2" });
-  machine.rewriteJournal([]);
-  const results = shots.results({ shard: "1/2" });
-  const older = readFileSync(results, "utf8").replace(/"file":"(shots[^"]*)"|"file":"([^"]+)"/g, (_, rows, video) => {
-    // The rows file as it was typed in its own folder.
-    if (rows) return `"file":${JSON.stringify(machine.rowsFile)}`;
-    return `"file":${JSON.stringify(join(machine.folder, video))}`;
-  });
-  const fields = /"(account|content|balance_fell|inode|born|results)":(\{[^}]*\}|"[^"]*"|[^,}]*),?/g;
-  writeFileSync(results, older.replace(fields, "").replaceAll(",}", "}"));
-  const { batch } = await shots.run({ shard: null });
-  expect(batch.plan).toMatchObject({ to_start: 12 - batch.plan.done });
-  expect(batch.plan.done).toBeGreaterThan(0);
-  expect(service.starts).toBe(12);
-});

@@ -26,7 +26,7 @@ test.each(journals)("unknown with an id: the id is kept, nothing is followed or 
   expect(first.statuses).toEqual({ 1: "unknown" });
   expect(second.batch.plan).toMatchObject({ unknown: 1, running: 0, to_start: 0 });
   expect(status).toMatchObject({ unknown: 1, open: [{ id: "gen-7", status: "unknown" }] });
-  expect(machine.lines().at(-2)).toMatchObject({ status: "unknown", id: "gen-7" });
+  expect(machine.lines().at(-2)).toMatchObject({ kind: "unknown", id: "gen-7" });
   expect([service.starts, service.polls]).toEqual([1, 0]);
 });
 

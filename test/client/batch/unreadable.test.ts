@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { openResults, readResults } from "../../../src/client/batch/results.ts";
 import { type Disk, systemMachine } from "../../../src/io.ts";
@@ -16,27 +16,10 @@ async function createPaid() {
   return { service, machine, shots, lines: readFileSync(machine.results, "utf8").trimEnd().split("\n") };
 }
 
-const changed = (line = "{}", change: (line: Line) => Line = (each) => each) =>
-  JSON.stringify(change(JSON.parse(line)));
 const swap = (lines: string[], at: number, line: string) => lines.map((each, i) => (i === at ? line : each));
 
 test.each<[string, (lines: string[]) => string[], number]>([
-  [
-    "a newer version's status",
-    (lines) => [...lines, changed(lines.at(-1), (line) => ({ ...line, status: "paused" }))],
-    8,
-  ],
-  ["a line of another kind", (lines) => [...lines, '{"at":"2030","note":"hello"}'], 8],
-  [
-    "a field of another type",
-    (lines) =>
-      swap(
-        lines,
-        3,
-        changed(lines[3], (line) => ({ ...line, id: 7 })),
-      ),
-    4,
-  ],
+  ["a line of another kind", (lines) => [...lines, '{"at":"2030","note":"hello"}'], 12],
   ["a cut line in the middle", (lines) => swap(lines, 3, lines[3]?.slice(0, 40) ?? ""), 4],
   ["the end of a line", (lines) => swap(lines, 6, lines[6]?.slice(9) ?? ""), 7],
   ["conflict marks", ([first = "", ...lines]) => [first, "<<<<<<< HEAD", ...lines, "=======", ">>>>>>> main"], 2],
@@ -70,11 +53,57 @@ test.each<[string, (text: string) => string]>([
   expect(service.starts).toBe(2);
 });
 
+test.each<[string, (lines: Line[]) => Line[]]>([
+  ["the start", (lines) => lines.map((line) => (line.kind === "accepted" ? { ...line, kind: "taken" } : line))],
+  ["the end", (lines) => lines.map((line) => (line.kind === "delivered" ? { ...line, kind: "archived" } : line))],
+  ["what came after that", (lines) => [...lines, { ...lines.at(-1), kind: "archived" }]],
+  [
+    "the start, with an id of another type",
+    (lines) => lines.map((line) => (line.kind === "accepted" ? { ...line, id: 7 } : line)),
+  ],
+])("a newer version's line about %s is no reason to pay again", async (_, change) => {
+  const { service, machine, shots, lines } = await createPaid();
+  const changed = change(lines.map((line) => JSON.parse(line)));
+  writeFileSync(machine.results, changed.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  for (let runs = 0; runs < 2; runs++) expect((await machine.run(shots)).batch.plan.to_start).toBe(0);
+  expect(await machine.status()).toMatchObject({ rows: 2, missing: 0, failed: 0, lost: 0 });
+  expect(service.starts).toBe(2);
+});
+
+test("a line about a start whose row is gone stops the run and the status, and nothing is sent", async () => {
+  const { service, machine, shots, lines } = await createPaid();
+  writeFileSync(machine.results, [...lines.filter((_, i) => i !== 1), ""].join("\n"));
+  const says = {
+    code: "usage",
+    message: `Cannot read line 2 of ${machine.results}: without it, a row could be paid for twice. Nothing was sent.`,
+  };
+  await expect(machine.open(shots)).rejects.toMatchObject(says);
+  await expect(machine.status()).rejects.toMatchObject(says);
+  expect(service.starts).toBe(2);
+});
+
+test("the results file is deleted while the batch runs: what the journal knows of its rows is written again, and without that it stops", async () => {
+  const service = createService();
+  const machine = createMachine(service);
+  const shots = machine.rows("a", "b", "c");
+  const running = machine.run(shots, { jobs: 2 });
+  await service.clock.sleep(10_000);
+  rmSync(machine.results);
+  await running;
+  const text = readFileSync(machine.results, "utf8");
+  expect((await machine.run(shots)).batch.plan).toMatchObject({ done: 3 });
+  writeFileSync(machine.results, text);
+  machine.rewriteJournal([]);
+  await expect(machine.run(shots)).rejects.toMatchObject({ message: expect.stringContaining("Cannot read line 2 of") });
+  expect(service.starts).toBe(3);
+});
+
 test("a line of which a full disk has taken half does not make the lines after it unreadable", async () => {
   const { machine } = await createPaid();
   const { source, attempts } = await readResults(machine.results, systemMachine.disk);
-  const [line] = attempts;
-  if (!source || !line) throw new Error("nothing is written down");
+  const [intent] = attempts[0] ?? [];
+  if (!source || !intent) throw new Error("nothing is written down");
+  const line = { ...intent, attempt: "another" };
   let isFull = true;
   const open: Disk["open"] = async (...args) => {
     const file = await systemMachine.disk.open(...args);
@@ -88,8 +117,10 @@ test("a line of which a full disk has taken half does not make the lines after i
   });
   await expect(append(line)).rejects.toMatchObject({ code: "output" });
   isFull = false;
-  await append({ ...line, error: { code: "output", message: "full" } });
-  expect((await readResults(machine.results, systemMachine.disk)).attempts[0]).toMatchObject({
-    error: { message: "full" },
-  });
+  await append({ ...line, attempt: "a third" });
+  const read = await readResults(machine.results, systemMachine.disk);
+  expect(read.attempts.map(([{ attempt }]) => attempt)).toEqual([
+    ...attempts.map(([{ attempt }]) => attempt),
+    "a third",
+  ]);
 });

@@ -1,0 +1,112 @@
+import { asVidgenError, type VidgenError } from "../../errors.ts";
+import type { Io } from "../../io.ts";
+import { type AttemptLines, addLine, type DatedLine, type Entry, foldEntry, type JournalLine } from "../history.ts";
+import type { Journal } from "../journal.ts";
+import type { ResultsFile } from "./results.ts";
+
+/** The lines of each attempt from several files, each line once. The oldest come first, of the lines and of the attempts. */
+export function mergeAttempts(files: readonly AttemptLines[]): AttemptLines[] {
+  const merged = new Map<string, AttemptLines>();
+  for (const lines of files) {
+    const [intent, ...later] = lines;
+    const [first, ...known] = merged.get(intent.attempt) ?? lines;
+    const names = new Set(known.map(nameOf));
+    const others = later.filter((line) => !names.has(nameOf(line)));
+    merged.set(intent.attempt, [first, ...(others.length === 0 ? known : [...known, ...others].sort(byTime))]);
+  }
+  return [...merged.values()].sort(([one], [other]) => byTime(one, other));
+}
+
+/** The same for the copies of a line in two files, and for no other line about the attempt. */
+function nameOf({ kind, at }: DatedLine): string {
+  return `${kind} ${at}`;
+}
+
+function byTime(one: DatedLine, other: DatedLine): number {
+  return one.at.localeCompare(other.at);
+}
+
+/** The lines about these rows that a results file has not: another file has them, or a process was killed between the two. */
+export function findUnwritten(
+  attempts: readonly AttemptLines[],
+  own: readonly AttemptLines[],
+  rows: ReadonlySet<string>,
+): DatedLine[] {
+  const written = new Map(own.map((lines) => [lines[0].attempt, new Set(lines.map(nameOf))]));
+  return attempts.flatMap((lines) => {
+    const [{ attempt, row = "" }] = lines;
+    // Partial files are of use on this machine alone.
+    const missing = lines.filter((line) => line.kind !== "part" && !written.get(attempt)?.has(nameOf(line)));
+    return rows.has(row) ? missing.map((line) => ({ ...line, attempt })) : [];
+  });
+}
+
+/** What is known of the attempts of a batch, while it runs. */
+export type Ledger = {
+  /** A journal for the batch's client: each line about an attempt goes to the results file too, and what that knows of an id counts. */
+  beside(journal: Omit<Journal, "path">): Omit<Journal, "path">;
+  /** An attempt of the batch, as its lines until now tell of it, and why some of them are not in the results file, if so. */
+  find(attempt: string): { entry: Entry | undefined; failure: VidgenError | undefined };
+  /** Nothing more happens to the attempt in this run: a long batch keeps no memory of it. */
+  forget(attempt: string): void;
+};
+
+/** Without a results file it only reads. */
+export function createLedger(
+  entries: readonly Entry[],
+  results: Pick<ResultsFile, "append"> | undefined,
+  io: Pick<Io, "date">,
+): Ledger {
+  const byName = new Map(entries.map((entry) => [entry.attempt, entry]));
+  const byId = new Map(entries.flatMap((entry) => (entry.id === undefined ? [] : [[entry.id, entry]])));
+  const failures = new Map<string, VidgenError>();
+
+  function find(line: JournalLine): Entry | undefined {
+    if (line.kind === "part") return undefined;
+    if ("attempt" in line) return byName.get(line.attempt);
+    return "id" in line ? byId.get(line.id) : undefined;
+  }
+
+  function take(line: DatedLine): Entry | undefined {
+    if (line.kind === "intent") byName.set(line.attempt, foldEntry([line]));
+    const entry = find(line);
+    if (entry) addLine(entry, line);
+    if (entry?.id !== undefined) byId.set(entry.id, entry);
+    return entry;
+  }
+
+  /** What has happened is in the journal; what is to be sent is not sent. */
+  async function leaveOut(line: JournalLine, { attempt }: Entry, error: VidgenError, journal: Pick<Journal, "append">) {
+    failures.set(attempt, error);
+    if (line.kind !== "intent") return;
+    await journal.append({ kind: "unsent", attempt, reason: error.message, code: error.code });
+    throw error;
+  }
+
+  return {
+    beside: (journal) => ({
+      ...journal,
+      async append(line) {
+        // By its attempt, each line tells of a row, even where one before it could not be written.
+        const known = find(line);
+        const dated = { at: io.date().toISOString(), ...line, ...(known && { attempt: known.attempt }) };
+        const failure = await journal.append(dated).then(() => undefined, asVidgenError);
+        // Without it nothing is sent, and it is not in the results file alone.
+        if (failure && line.kind === "intent") throw failure;
+        const entry = take(dated);
+        if (entry) await results?.append(dated).catch((error) => leaveOut(line, entry, asVidgenError(error), journal));
+        if (failure) throw failure;
+      },
+      async entriesOf(id) {
+        const entry = byId.get(id);
+        return entry ? [entry] : journal.entriesOf(id);
+      },
+    }),
+    find: (attempt) => ({ entry: byName.get(attempt), failure: failures.get(attempt) }),
+    forget(attempt) {
+      byId.delete(byName.get(attempt)?.id ?? "");
+      byName.delete(attempt);
+      failures.delete(attempt);
+    },
+  };
+}
