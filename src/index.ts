@@ -8,25 +8,37 @@ import { folders, journalIn } from "./cli/storage.ts";
 import { listAttempts } from "./client/attempts.ts";
 import { openBatch } from "./client/batch/batch.ts";
 import { iterateBatch } from "./client/batch/iterate.ts";
-import type { PlanOptions } from "./client/batch/plan.ts";
 import { keyRows, type Row } from "./client/batch/row.ts";
-import type { RunOptions } from "./client/batch/run.ts";
-import { type ClientDownloadOptions, createServiceClient } from "./client/client.ts";
+import { createServiceClient } from "./client/client.ts";
 import { createRedaction, plain } from "./client/credentials.ts";
 import { type Entry, isOpen, isPaidBy, recordOf } from "./client/history.ts";
 import { createFetch, unlessAborted } from "./client/http.ts";
 import { openJournal } from "./client/journal.ts";
-import type { Earlier } from "./client/ledger/policy.ts";
-import type { Generation as WireGeneration } from "./client/schema.ts";
-import { asVidgenError, VidgenError as InternalError, type LibraryErrorCode, systemReason, usage } from "./errors.ts";
+import { asVidgenError, VidgenError as InternalError, systemReason, usage } from "./errors.ts";
 import { type Machine, RequestError, systemMachine } from "./io.ts";
+import { restateError, type VidgenError } from "./library/errors.ts";
 import { type BatchEvent, toBatchEvent } from "./library/events.ts";
+import {
+  type BatchOptions,
+  type BatchRow,
+  type CallName,
+  type CallOptions,
+  type ClientOptions,
+  checkOptions,
+  type DownloadOptions,
+  type FollowOptions,
+  type GenerateOptions,
+  type ListOptions,
+  type ResumeOptions,
+  type StartOptions,
+} from "./library/options.ts";
 import { type GenerationRequest, readRequest } from "./library/request.ts";
 import {
   type Completed,
   type Downloaded,
+  type Generated,
   type Generation,
-  type Saved,
+  type Resumed,
   type Started,
   type StartRecord,
   toCompleted,
@@ -37,116 +49,46 @@ import {
 } from "./library/results.ts";
 
 export { defaultModel, type KnownModel, type Model, models } from "./client/models.ts";
+export type { Generation as WireGeneration } from "./client/schema.ts";
+export type { LibraryErrorCode as ErrorCode } from "./errors.ts";
 export { type CallbackEvent, type CallbackRequest, verifyCallback } from "./library/callback.ts";
+export { VidgenError } from "./library/errors.ts";
+export type { BatchError, BatchRowEvent, BatchSummary } from "./library/events.ts";
+export type { Saved, StartStatus } from "./library/results.ts";
 export type {
   BatchEvent,
+  BatchOptions,
+  BatchRow,
+  CallOptions,
+  ClientOptions,
   Completed,
   Downloaded,
+  DownloadOptions,
+  FollowOptions,
+  Generated,
+  GenerateOptions,
   Generation,
   GenerationRequest,
-  LibraryErrorCode as ErrorCode,
-  Saved,
+  ListOptions,
+  Resumed,
+  ResumeOptions,
   Started,
+  StartOptions,
   StartRecord,
-  WireGeneration,
 };
 
-/** What every call rejects with: `code` names what happened, and is one of the names of the exit codes. */
-export interface VidgenError extends Error {
-  readonly code: LibraryErrorCode;
-  /** What to do next. */
-  readonly hint: string | undefined;
-  readonly id: string | undefined;
-  readonly httpStatus: number | undefined;
-  /** The service's name of the request that has failed (X-Request-Id). */
-  readonly requestId: string | undefined;
-  /** Those of its reply that help to find out why, by their names in small letters. */
-  readonly headers: Readonly<Record<string, string>> | undefined;
-  /** The start request that may have been charged, by its Idempotency-Key; set for `unknown` alone. */
-  readonly attempt: string | undefined;
-}
-
-/** For `instanceof`; the library makes them. */
-export const VidgenError = InternalError as unknown as {
-  readonly prototype: VidgenError;
-  [Symbol.hasInstance](value: unknown): value is VidgenError;
-};
-
-export type ClientOptions = {
-  /** The service's address; https, except on this machine. VIDGEN_BASE_URL by default. */
-  baseUrl?: string | undefined;
-  /** VIDGEN_API_KEY by default. */
-  apiKey?: string | undefined;
-  /** Called with messages for the user, such as a warning that a model name looks misspelled. */
-  onNote?: ((text: string) => void) | undefined;
-  /**
-   * The path of a journal, a file in which each start is recorded before it is sent; `true` is the CLI's journal. Without a journal nothing is
-   * recorded, and the client does not know what other processes have started.
-   */
-  journal?: string | true | undefined;
-  /**
-   * Sends the requests, instead of vidgen's own fetch. If it rejects a start, the start counts as sent and possibly charged, unless the error
-   * has `sent: false`.
-   */
-  fetch?: typeof globalThis.fetch | undefined;
-};
-
-/** The option of every call: its promise rejects with an error named "AbortError" once `signal` aborts. */
-export type CallOptions = { signal?: AbortSignal | undefined };
-
-export type StartOptions = CallOptions & {
-  /**
-   * A name for this start: up to 255 letters, digits and `_.:~+/=@-`. It is sent as the Idempotency-Key. With a journal, the same name always
-   * means the same start, in any process: nothing is sent again, and the call returns the earlier id.
-   */
-  idempotencyKey?: string | undefined;
-  /**
-   * What to do about an earlier start of the same request in the journal: `resume` resumes an interrupted one, `reuse` returns any that did not
-   * fail (a finished one for 24 hours), and `again` starts a new one.
-   */
-  earlier?: Earlier | undefined;
-};
-
-export type FollowOptions = CallOptions & Pick<ClientDownloadOptions, "timeoutMs" | "intervalMs" | "onState">;
-
-export type DownloadOptions = FollowOptions & Pick<ClientDownloadOptions, "overwrite" | "onProgress">;
-
-export type GenerateOptions = DownloadOptions &
-  StartOptions & {
-    /** Where the video is saved, as in `download`; without it the video is not saved. */
-    output?: string | undefined;
-    /** Called as soon as the id is known. */
-    onStarted?: ((started: Started) => void) | undefined;
-  };
-
-/** What `generate` resolves with; `file` and what follows from it are set with `output`. */
-export type Generated = Started & { videoUrl: string | undefined; cost: number | undefined } & {
-  [name in keyof Saved]: Saved[name] | undefined;
-};
-
-export type ResumeOptions = FollowOptions & Pick<DownloadOptions, "overwrite">;
-
-/** What became of a generation that `resume` went on with: `error` where it failed, or could not be followed or saved. */
-export type Resumed = {
-  id: string;
-  attempt: string;
-  /** Where its video was saved, if its start said where. */
-  file: string | undefined;
-  videoUrl: string | undefined;
-  error: VidgenError | undefined;
-};
-
+/** A client of a service. Its calls reject with a `VidgenError`. */
 export type Client = {
   /**
    * Starts a generation, waits for it and saves its video, like the CLI's `generate`. With a journal, the same call after a crash resumes the
-   * same generation (`earlier` is `resume` by default), which is charged once. Rejects like `start`, `follow` and `download`; the error has the
+   * same generation (`onExisting` is `resume` by default), which is charged once. Rejects like `start`, `follow` and `download`; the error has the
    * `id` if it is known.
    */
   generate(request: GenerationRequest, options?: GenerateOptions): Promise<Generated>;
   /**
    * Starts a generation (interface 4.1). It costs credits, so the request is sent once; it is retried only if no byte of it was written,
-   * or if the service answered "not now" (429, 421, 425). Rejects with `unknown` if and only if it may have been charged: the error's `attempt`
-   * names it in the journal. Otherwise rejects with `usage`, `auth`, `credits`, `rejected` or `network`. If `signal` aborts after
+   * or if the service answered "not now" (429, 421, 425). Rejects with `unknown` if and only if it may have been charged: the error's
+   * `idempotencyKey` names it in the journal. Otherwise rejects with `usage`, `auth`, `credits`, `rejected` or `network`. If `signal` aborts after
    * the request was sent, the call waits up to 10 s for the id.
    */
   start(request: GenerationRequest, options?: StartOptions): Promise<Started>;
@@ -190,7 +132,7 @@ export type Client = {
      * Returns the newest starts, 20 by default. A start is `unknown` if its process was killed before the answer arrived. Costs nothing.
      * Rejects with `usage` without a journal.
      */
-    list(options?: { status?: StartRecord["status"] | undefined; limit?: number | undefined }): Promise<StartRecord[]>;
+    list(options?: ListOptions): Promise<StartRecord[]>;
     /** Returns the start of a generation by its id, or `undefined` if the journal has no such start. Costs nothing. Rejects with `usage` without a journal. */
     get(id: string): Promise<StartRecord | undefined>;
     /**
@@ -202,24 +144,6 @@ export type Client = {
   };
 };
 
-export type BatchRow = {
-  /** The caller's name for the row, by which a later run knows it; without one the request itself and how often it occurred before. */
-  id?: string;
-  request: GenerationRequest;
-  /** Where its video is saved, as in `download`; without it the video is not downloaded. */
-  output?: string;
-};
-
-export type BatchOptions = FollowOptions &
-  Pick<PlanOptions, "retryFailed" | "retryUnknown"> &
-  Pick<RunOptions, "maxCredits" | "keepCredits" | "failFast"> & {
-    /** The file in which results are written, and from which a later run resumes. */
-    results: string;
-    /** How many generations run at once; 4 by default. */
-    jobs?: number;
-    overwrite?: boolean;
-  };
-
 /**
  * Creates a client of the service, the one that the CLI uses. It sends nothing and costs nothing until a call. Throws `usage` for invalid
  * options. Its calls reject with a `VidgenError`.
@@ -229,6 +153,7 @@ export function createClient(options?: ClientOptions): Client;
 export function createClient(options: ClientOptions = {}, machine: Machine = systemMachine): Client {
   const { env } = process;
   const { hide, redact } = createRedaction();
+  checkOptions("createClient", options);
   const apiKey = String(options.apiKey ?? env.VIDGEN_API_KEY ?? "");
   const baseUrl = String(options.baseUrl ?? env.VIDGEN_BASE_URL ?? "");
   hide(apiKey.trim());
@@ -240,46 +165,48 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   const path = findJournal(options.journal, env);
   const opened = path === undefined ? undefined : openJournal(path, io);
   const client = createServiceClient({ baseUrl, apiKey, journal: opened, onNote }, io);
-  const restate = (error: InternalError) => restateError(error, path, redact);
+  const restate: Restate = (error, idempotencyKey) => restateError(error, { journal: path, idempotencyKey, redact });
   const closing = new AbortController();
   const running = new Set<Promise<unknown>>();
-  const withClosing = ({ signal }: CallOptions) => ({
-    signal: AbortSignal.any(signal === undefined ? [closing.signal] : [signal, closing.signal]),
-  });
-  const call = <Result>(how: CallOptions & { id?: string }, work: (signal: AbortSignal) => Promise<Result>) => {
-    const result = run({ ...how, ...withClosing(how) }, restate, work);
+  // Before the options are checked, they may be anything.
+  const withClosing = (how: CallOptions | null | undefined) => {
+    const signal = how?.signal;
+    return { signal: AbortSignal.any(signal === undefined ? [closing.signal] : [signal, closing.signal]) };
+  };
+  const call = <Result>(made: Call, work: (signal: AbortSignal) => Promise<Result>) => {
+    const result = run({ ...made, ...withClosing(made.how) }, restate, work);
     const ended = result.catch(() => {}).finally(() => running.delete(ended));
     running.add(ended);
     return result;
   };
 
-  async function begin(request: GenerationRequest, { earlier, idempotencyKey, ...how }: BeginHow) {
+  async function begin(request: GenerationRequest, { onExisting, idempotencyKey, ...how }: BeginHow) {
     const { output, overwrite, noWait, signal } = how;
     const wire = await readRequest(request, onNote);
     const begun = { outputPath: asPath(output), overwrite, idempotencyKey, noWait, signal };
-    return earlier === undefined && idempotencyKey === undefined
-      ? client.beginNew(wire, begun)
-      : client.begin(wire, { ...begun, earlier: earlier ?? "again" });
+    if (onExisting === undefined && idempotencyKey === undefined) return client.beginNew(wire, begun);
+    const earlier = onExisting === "resume" || onExisting === "reuse" ? onExisting : "again";
+    return client.begin(wire, { ...begun, earlier });
   }
 
   type Begun = Awaited<ReturnType<typeof begin>>;
 
   async function startBegun(begun: Begun, signal: AbortSignal): Promise<Started> {
-    const { attempt } = begun;
+    const { key: idempotencyKey } = begun;
     if (begun.kind === "resumed") {
       const { id, credits, remaining_credits } = begun.earlier;
-      return { id, attempt, isEarlier: true, credits, remainingCredits: remaining_credits };
+      return { id, idempotencyKey, resumed: true, credits, remainingCredits: remaining_credits };
     }
     const { generation, credits_charged: credits, remaining_credits } = await begun.send({ signal });
-    return { id: generation.id, attempt, isEarlier: false, credits, remainingCredits: remaining_credits };
+    return { id: generation.id, idempotencyKey, resumed: false, credits, remainingCredits: remaining_credits };
   }
 
   async function generate(
     request: GenerationRequest,
     how: GenerateOptions & { signal: AbortSignal },
   ): Promise<Generated> {
-    const { signal, earlier = "resume" } = how;
-    const begun = await begin(request, { ...how, earlier, noWait: false, signal });
+    const { signal, onExisting = "resume" } = how;
+    const begun = await begin(request, { ...how, onExisting, noWait: false, signal });
     let id = begun.kind === "resumed" ? begun.earlier.id : undefined;
     try {
       const started = await startBegun(begun, signal);
@@ -312,7 +239,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   }
 
   async function download(id: string, output: string | { to: "bytes" | WritableStream<Uint8Array> }, how = {}) {
-    return call({ ...how, id }, async (signal) => {
+    return call({ name: "download", id, how }, async (signal) => {
       const options = { ...how, ...listeners(how), signal };
       if (typeof output === "string") {
         const done = await client.download(id, asPath(output) ?? "", options);
@@ -344,41 +271,45 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     entry: Entry & { id: string },
     how: ResumeOptions & { signal: AbortSignal },
   ): Promise<Resumed> {
-    const { id, attempt, place } = entry;
+    const { id, place } = entry;
+    const idempotencyKey = entry.key ?? entry.attempt;
     const path = entry.path ?? place;
     try {
       if (path === undefined || path === "-") {
         const { videoUrl } = await followToEnd(id, how);
-        return { id, attempt, file: undefined, videoUrl, error: undefined };
+        return { id, idempotencyKey, file: undefined, videoUrl, error: undefined };
       }
       const { target, file: saved } = await client.claim(id, path, how);
       if (saved !== undefined) return { id, attempt, file: saved, videoUrl: undefined, error: undefined };
       const { file, videoUrl } = await client.download(id, target, how).finally(target.release);
-      return { id, attempt, file, videoUrl, error: undefined };
+      return { id, idempotencyKey, file, videoUrl, error: undefined };
     } catch (error) {
       how.signal.throwIfAborted();
-      const failure = restate(asVidgenError(error).with({ id })) as VidgenError;
-      return { id, attempt, file: undefined, videoUrl: undefined, error: failure };
+      const failure = restate(asVidgenError(error).with({ id }), idempotencyKey);
+      return { id, idempotencyKey, file: undefined, videoUrl: undefined, error: failure };
     }
   }
 
   return {
-    generate: (request, how = {}) => call(how, (signal) => generate(request, { ...how, signal })),
+    generate: (request, how = {}) => call({ name: "generate", how }, (signal) => generate(request, { ...how, signal })),
     start: (request, how = {}) =>
-      call(how, async (signal) => {
-        const noWait = how.earlier === undefined;
+      call({ name: "start", how }, async (signal) => {
+        const noWait = how.onExisting === undefined;
         const begun = await begin(request, { ...how, noWait, signal });
         try {
           const started = await startBegun(begun, signal);
-          if (noWait) await client.told(started.attempt);
+          if (noWait) await client.told(begun.attempt);
           return started;
         } finally {
           await begun.release();
         }
       }),
-    status: (id, how = {}) => call({ ...how, id }, async (signal) => toGeneration(await client.status(id, { signal }))),
+    status: (id, how = {}) =>
+      call({ name: "status", id, how }, async (signal) => toGeneration(await client.status(id, { signal }))),
     follow: (id, how = {}) =>
-      call({ ...how, id }, async (signal) => toCompleted(await followToEnd(id, { ...how, ...listeners(how), signal }))),
+      call({ name: "follow", id, how }, async (signal) =>
+        toCompleted(await followToEnd(id, { ...how, ...listeners(how), signal })),
+      ),
     download: download as Client["download"],
     async *batch(rows, how) {
       const stop = new AbortController();
@@ -387,8 +318,10 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       signal.addEventListener("abort", onAbort, { once: true });
       if (signal.aborted) onAbort();
       const leave = new AbortController().signal;
-      const { jobs = 4 } = how;
       try {
+        checkOptions("batch", how);
+        for (const [index, row] of rows.entries()) checkOptions("row", row, `row ${index + 1}`);
+        const { jobs = 4 } = how;
         const keyed = keyRows(await Promise.all(rows.map((row, index) => asRow(row, { index, onNote }))));
         const source = { file: "", total: keyed.length, shard: null };
         const batch = await openBatch(keyed, { ...how, source, onNote }, { client, io });
@@ -409,9 +342,10 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       await Promise.all(running);
     },
     generations: {
-      list: ({ status, limit = 20 } = {}) =>
-        call({}, async () => {
+      list: (how = {}) =>
+        call({ name: "generations.list", how }, async () => {
           const { leaseOf } = needJournal();
+          const { status, limit = 20 } = how;
           const found = await listAttempts({ status, limit }, { entries: client.entries, leaseOf }, io);
           return found.map(toRecord);
         }),
@@ -421,7 +355,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
           return entry && toRecord(entry);
         }),
       resume: (how = {}) =>
-        call(how, async (signal) => {
+        call({ name: "generations.resume", how }, async (signal) => {
           const { leaseOf } = needJournal();
           const left = (await client.entries()).filter(isLeft).filter((entry) => isPaidBy(client.account, entry));
           const leases = await Promise.all(left.map(({ attempt }) => leaseOf(attempt)));
@@ -444,6 +378,11 @@ const lateMs = 1_000;
 
 /** So many generations are resumed at once. */
 const maxResumed = 4;
+
+/** A call of the client, and what it was called with: its options may be anything until they are checked. */
+type Call = { name?: CallName; id?: string; how?: (StartOptions & ListOptions) | null };
+
+type Restate = (error: InternalError, idempotencyKey?: string) => VidgenError;
 
 type BeginHow = StartOptions & Pick<GenerateOptions, "output" | "overwrite"> & { noWait: boolean; signal: AbortSignal };
 
@@ -533,42 +472,24 @@ async function asRow(
 
 /** Runs one call with a signal whose reason is a `VidgenError`, and rejects with nothing else. */
 async function run<Result>(
-  call: CallOptions & { id?: string },
-  restate: (error: InternalError) => InternalError,
+  call: Call & { signal: AbortSignal },
+  restate: Restate,
   work: (signal: AbortSignal) => Promise<Result>,
 ): Promise<Result> {
   const controller = new AbortController();
   const onAbort = () =>
-    controller.abort(new InternalError("interrupted", "Interrupted.", { cause: call.signal?.reason }));
-  call.signal?.addEventListener("abort", onAbort, { once: true });
+    controller.abort(new InternalError("interrupted", "Interrupted.", { cause: call.signal.reason }));
+  call.signal.addEventListener("abort", onAbort, { once: true });
   try {
-    if (call.signal?.aborted) onAbort();
+    if (call.signal.aborted) onAbort();
+    if (call.name !== undefined) checkOptions(call.name, call.how);
     if ("id" in call && (typeof call.id !== "string" || call.id === "")) throw usage("The id is empty.");
     return await work(controller.signal);
   } catch (thrown) {
-    throw restate(asVidgenError(thrown).with({ id: call.id }));
+    throw restate(asVidgenError(thrown).with({ id: call.id }), call.how?.idempotencyKey);
   } finally {
-    call.signal?.removeEventListener("abort", onAbort);
+    call.signal.removeEventListener("abort", onAbort);
   }
-}
-
-/** A copy without the original's hints, which name commands of the CLI. */
-function restateError(
-  error: InternalError,
-  journal: string | undefined,
-  redact: (text: string) => string,
-): InternalError {
-  const { id, httpStatus, headers, attempt, cause } = error;
-  const message = plain(redact(error.message));
-  if (attempt === undefined) {
-    const restated = new InternalError(error.code, message, { id, httpStatus, headers, cause });
-    // As every other library calls it.
-    if (error.code === "interrupted") restated.name = "AbortError";
-    return restated;
-  }
-  const written = journal === undefined ? "" : `, and is recorded in ${journal}`;
-  const hint = `It was not sent again${written}. Check your account for the generation before you retry.`;
-  return new InternalError("unknown", message, { id, httpStatus, headers, attempt, cause, hint });
 }
 
 /** A listener that throws must not stop a download that was paid for. */

@@ -92,11 +92,13 @@ test("a generation that its service calls unclear rejects with unknown, id and a
     { journal },
   );
   const first = await failureOf(client.generate(request));
-  expect(first).toMatchObject({ code: "unknown", id, attempt: expect.any(String) });
+  expect(first).toMatchObject({ code: "unknown", id, idempotencyKey: expect.any(String) });
   expect(first.message).toContain("may have been charged: it is unclear (HTTP 502).");
-  const { attempt } = first;
-  for (const earlier of ["resume", "reuse"] as const)
-    expect(await failureOf(client.generate(request, { earlier }))).toMatchObject({ code: "unknown", id, attempt });
+  const { idempotencyKey } = first;
+  for (const onExisting of ["resume", "reuse"] as const)
+    expect(await failureOf(client.generate(request, { onExisting }))).toMatchObject({
+      ...{ code: "unknown", id, idempotencyKey },
+    });
   expect(await failureOf(client.follow(id))).toMatchObject({ code: "unknown", id });
   expect(await client.generations.get(id)).toMatchObject({ status: "unknown", id });
   expect(await client.generations.resume()).toEqual([]);
@@ -106,7 +108,7 @@ test("a generation that its service calls unclear rejects with unknown, id and a
 test("start, status, follow, download: from a prompt to a file", async () => {
   const { client, folder, posts, baseUrl, calls } = await createWorld(honest());
   const started = await client.start({ ...request, aspectRatio: "9:16" });
-  expect(started).toMatchObject({ isEarlier: false, credits: 10, remainingCredits: 90 });
+  expect(started).toMatchObject({ resumed: false, credits: 10, remainingCredits: 90 });
   const { id } = started;
   expect((await client.status(id)).status).toBe("processing");
   expect(await client.follow(id)).toMatchObject({
@@ -120,7 +122,10 @@ test("start, status, follow, download: from a prompt to a file", async () => {
   expect(posts()).toEqual([
     expect.objectContaining({
       body: JSON.stringify({ ...request, aspectRatio: "9:16" }),
-      headers: expect.objectContaining({ "idempotency-key": started.attempt, authorization: `Bearer ${apiKey}` }),
+      headers: expect.objectContaining({
+        "idempotency-key": started.idempotencyKey,
+        authorization: `Bearer ${apiKey}`,
+      }),
     }),
   ]);
   expect(calls.filter(({ url }) => url === "/fox.mp4")[0]?.headers.authorization).toBeUndefined();
@@ -134,14 +139,18 @@ const unclear: [string, Answer][] = [
 test.each(unclear)("after %s it may have been charged: sent once, and the attempt is named", async (_, answer) => {
   const { client, posts, folder, baseUrl } = await createWorld(answer);
   const error = await failureOf(client.start(request));
-  expect([error.code, posts().length, posts()[0]?.headers["idempotency-key"]]).toEqual(["unknown", 1, error.attempt]);
+  expect([error.code, posts().length, posts()[0]?.headers["idempotency-key"]]).toEqual([
+    "unknown",
+    1,
+    error.idempotencyKey,
+  ]);
   expect(error.hint).not.toContain("written down");
   const journal = join(folder, "deep/journal.jsonl");
   const written = await failureOf(createClient({ baseUrl, apiKey, journal }).start(request));
   const lines = readFileSync(journal, "utf8").trim().split("\n");
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-    { kind: "intent", attempt: written.attempt, request },
-    { kind: "unknown", attempt: written.attempt },
+    { kind: "intent", attempt: written.idempotencyKey, request },
+    { kind: "unknown", attempt: written.idempotencyKey },
   ]);
   expect(written.hint).toContain(`recorded in ${journal}`);
 });
@@ -151,10 +160,10 @@ test("what is refused or was never sent names no attempt", async () => {
   expect(await failureOf(client.start(request))).toMatchObject({
     code: "credits",
     httpStatus: 402,
-    attempt: undefined,
+    idempotencyKey: undefined,
   });
   const secure = createClient({ baseUrl: baseUrl.replace("http:", "https:"), apiKey });
-  expect(await failureOf(secure.start(request))).toMatchObject({ code: "network", attempt: undefined });
+  expect(await failureOf(secure.start(request))).toMatchObject({ code: "network", idempotencyKey: undefined });
 });
 
 test("without its journal nothing is sent", async () => {
@@ -190,7 +199,10 @@ test("a signal that has aborted sends nothing; one that aborts while the request
   });
   const { signal } = controller;
   expect((await client.start(request, { signal })).id).toMatch(/^1b4e28ba/);
-  expect(await failureOf(client.start(request, { signal }))).toMatchObject({ code: "interrupted", attempt: undefined });
+  expect(await failureOf(client.start(request, { signal }))).toMatchObject({
+    code: "interrupted",
+    idempotencyKey: undefined,
+  });
   for (const call of [client.status("x", { signal }), client.follow("x", { signal })])
     expect((await failureOf(call)).code).toBe("interrupted");
   expect([calls.length, posts().length]).toEqual([1, 1]);
@@ -200,7 +212,7 @@ test("an abort that outlasts the ten seconds for the id leaves it open whether i
   const controller = new AbortController();
   const { client, posts } = await createWorld(() => controller.abort());
   const error = await failureOf(client.start(request, { signal: controller.signal }));
-  expect([error.code, error.attempt]).toEqual(["unknown", posts()[0]?.headers["idempotency-key"]]);
+  expect([error.code, error.idempotencyKey]).toEqual(["unknown", posts()[0]?.headers["idempotency-key"]]);
 });
 
 test("a follow ends when its signal aborts, and when its time is over", async () => {
@@ -326,8 +338,126 @@ test("generate does the whole job; again after a crash it goes on with the same 
   const error = await failureOf(create().generate(request, { output, signal: stop.signal, onStarted }));
   expect(error).toMatchObject({ name: "AbortError", code: "interrupted", id: started[0]?.id });
   const done = await create().generate(request, { output });
-  expect(done).toMatchObject({ id: started[0]?.id, isEarlier: true, file: output, size: video.length });
+  expect(done).toMatchObject({ id: started[0]?.id, resumed: true, file: output, size: video.length });
   expect([readFileSync(output), posts().length]).toEqual([Buffer.from(video), 1]);
+});
+
+/** An option that each call does not have, and the one that was meant. */
+const misspelled: [string, string, (client: Client, name: Record<string, number>) => Promise<unknown>, string][] = [
+  ["generate", "timeout", (client, name) => client.generate(request, name), "timeoutMs"],
+  ["start", "idempotencykey", (client, name) => client.start(request, name), "idempotencyKey"],
+  ["status", "signals", (client, name) => client.status("x", name), "signal"],
+  ["follow", "timeout", (client, name) => client.follow("x", name), "timeoutMs"],
+  ["download", "overwite", (client, name) => client.download("x", "fox.mp4", name), "overwrite"],
+  ["download", "onprogress", (client, name) => client.download("x", { to: "bytes" }, name), "onProgress"],
+  ["generations.list", "limits", (client, name) => client.generations.list(name), "limit"],
+  ["generations.resume", "interval", (client, name) => client.generations.resume(name), "intervalMs"],
+  ["batch", "maxCredit", (client, name) => firstOf(client.batch([{ request }], withResults(name))), "maxCredits"],
+  ["row 1", "outputs", (client, name) => firstOf(client.batch([{ request, ...name }], withResults())), "output"],
+];
+const firstOf = (events: AsyncIterable<unknown>) => events[Symbol.asyncIterator]().next();
+const withResults = (more = {}) => ({ results: join(makeFolder(), "results.jsonl"), ...more });
+
+test.each(misspelled)("%s refuses the option %s, and sends nothing", async (call, name, make, meant) => {
+  const { client, calls, folder } = await createWorld(honest());
+  const withJournal = createClient({ baseUrl: "http://127.0.0.1:1", apiKey, journal: join(folder, "journal.jsonl") });
+  for (const each of [client, withJournal])
+    expect(await failureOf(make(each, { [name]: 1 }))).toMatchObject({
+      code: "usage",
+      message: `${call} has no option "${name}"; did you mean ${meant}?`,
+      hint: expect.stringContaining(meant),
+    });
+  expect([calls, readdirSync(folder)]).toEqual([[], []]);
+});
+
+test("createClient refuses an option that it does not have, and a call one that is like none, and a value that is none", async () => {
+  const typed = { baseUrl: "https://video.example", apikey: "key" };
+  expect(() => createClient(typed)).toThrow('createClient has no option "apikey"; did you mean apiKey?');
+  const { client, calls } = await createWorld(honest());
+  const failures = [
+    await failureOf(client.start(request, { extra: {} } as object)),
+    await failureOf(client.generate(request, { onExisting: "again" as "new" })),
+    await failureOf(client.generations.list({ status: "done" as "completed" })),
+    await failureOf(client.follow("x", 5_000 as unknown as object)),
+    await failureOf(client.follow("x", null as unknown as object)),
+  ];
+  expect(failures.map(({ code, message, hint }) => [code, message, hint])).toEqual([
+    ["usage", 'start has no option "extra".', "Its options are signal, idempotencyKey, onExisting."],
+    ["usage", 'onExisting must be one of resume, reuse, new, not "again".', undefined],
+    ["usage", expect.stringMatching(/^status must be one of starting, .* refused, not "done"\.$/), undefined],
+    ["usage", "The options of follow must be an object.", undefined],
+    ["usage", "The options of follow must be an object.", undefined],
+  ]);
+  expect(calls).toEqual([]);
+});
+
+test("onExisting: a finished generation is reused, a new one is started beside it, an interrupted one is resumed", async () => {
+  let starts = 0;
+  const { client, posts } = await createWorld(
+    ({ method, url, headers }, response) => {
+      if (method === "POST")
+        return send(response, 200, { success: true, data: { id: `x${++starts}`, status: "processing" } });
+      const id = url.split("=")[1];
+      if (id === "x3" && posts().length === 3 && !isFinished) return send(response, 200, { id, status: "processing" });
+      send(response, 200, { id, status: "completed", video_url: `http://${headers.host}/fox.mp4` });
+    },
+    { journal: join(makeFolder(), "journal.jsonl") },
+  );
+  let isFinished = false;
+  const generate = (onExisting?: "resume" | "reuse" | "new") => client.generate(request, { onExisting });
+  const short = ({ id, resumed }: Started) => [id, resumed];
+  expect(short(await generate())).toEqual(["x1", false]);
+  expect(short(await generate("reuse"))).toEqual(["x1", true]);
+  // It is finished: there is nothing to resume.
+  expect(short(await generate("resume"))).toEqual(["x2", false]);
+  expect(await failureOf(client.generate(request, { timeoutMs: 300 }))).toMatchObject({ code: "pending", id: "x3" });
+  isFinished = true;
+  expect(short(await generate("resume"))).toEqual(["x3", true]);
+  expect(short(await generate("new"))).toEqual(["x4", false]);
+  expect(short(await client.start(request, { onExisting: "reuse" }))).toEqual(["x4", true]);
+  expect(short(await client.start(request))).toEqual(["x5", false]);
+  expect(posts()).toHaveLength(5);
+});
+
+test("an error has its hint, in the words of a program", async () => {
+  const { client, folder, baseUrl } = await createWorld(({ method, url, headers, body }, response) => {
+    if (body.includes("lost")) return void response.socket?.resetAndDestroy();
+    if (method === "POST") return send(response, 402, { error: "no credits" });
+    const id = url.split("=")[1] ?? "";
+    if (id === "failed") return send(response, 200, { id, status: "failed", error: "no foxes" });
+    if (id === "unclear") return send(response, 200, { id, status: "failed", error_code: "unclear" });
+    send(response, 200, { id, status: "completed", video_url: `http://${headers.host}/x.mp4` });
+  });
+  writeFileSync(join(folder, "mine.mp4"), "mine");
+  const hintOf = async (call: Promise<unknown>) => (await failureOf(call)).hint;
+  const elements = { ...request, model: "kling-1.6-elements", images: ["https://images.example/fox.png"] };
+  expect({
+    exists: await hintOf(client.download("x", join(folder, "mine.mp4"))),
+    folder: await hintOf(client.download("x", join(folder, "no/fox.mp4"))),
+    failed: await hintOf(client.follow("failed")),
+    unclear: await hintOf(client.follow("unclear")),
+    credits: await hintOf(client.start(request)),
+    images: await hintOf(client.start(elements)),
+    model: await hintOf(client.start({ ...request, model: " " })),
+  }).toEqual({
+    exists: "Pass overwrite: true to replace it, or choose another name for the output.",
+    folder: `Create it first (mkdir -p ${folder}/no), or end the output path with / to have it created.`,
+    failed: "Try another prompt or model; each attempt is charged.",
+    unclear: expect.stringMatching(/; onExisting: "new" starts another one, which is charged too\.$/),
+    credits: expect.stringContaining("Add credits to your account"),
+    images: "Give each in images.",
+    model: "`models` lists them.",
+  });
+  const events: unknown[] = [];
+  const rows = [{ request: { ...request, prompt: "lost" } }, { request, output: join(folder, "fox.mp4") }];
+  for await (const event of client.batch(rows, withResults()))
+    if (event.event === "ended") events.push(event.error?.hint);
+  expect(events).toEqual([
+    expect.stringContaining("`vidgen list --status unknown` shows the attempt"),
+    expect.stringContaining("Add credits to your account"),
+  ]);
+  const unreachable = createClient({ baseUrl: baseUrl.replace("http:", "https:"), apiKey });
+  expect(await hintOf(unreachable.start(request))).toContain("vidgen doctor");
 });
 
 test("an idempotency key is one start for ever, also for another process, and for no other request", async () => {
@@ -337,7 +467,7 @@ test("an idempotency key is one start for ever, also for another process, and fo
   const how = { idempotencyKey: "order-17" };
   const both = await Promise.all([create().start(request, how), create().start(request, how)]);
   expect(both.map(({ id }) => id)).toEqual([both[0]?.id, both[0]?.id]);
-  expect(await create().start(request, how)).toEqual({ ...both[0], isEarlier: true });
+  expect(await create().start(request, how)).toEqual({ ...both[0], ...how, resumed: true });
   expect(posts().map(({ headers }) => headers["idempotency-key"])).toEqual(["order-17"]);
   const other = await failureOf(create().start({ ...request, prompt: "a bear" }, how));
   expect([other.code, other.message]).toEqual(["usage", expect.stringContaining("used for another request")]);
@@ -358,7 +488,9 @@ test("a key whose start is unclear sends nothing again; one that was never sent,
   const start = (url = baseUrl) =>
     failureOf(createClient({ baseUrl: url, apiKey, journal }).start(request, { idempotencyKey: "order-18" }));
   expect((await start()).code).toBe("credits");
-  for (let i = 0; i < 2; i++) expect(await start()).toMatchObject({ code: "unknown", attempt: expect.any(String) });
+  for (let i = 0; i < 2; i++) expect(await start()).toMatchObject({ code: "unknown", idempotencyKey: "order-18" });
+  const records = await createClient({ baseUrl, apiKey, journal }).generations.list();
+  expect(records.map(({ idempotencyKey }) => idempotencyKey)).toEqual(["order-18", "order-18"]);
   expect(posts()).toHaveLength(2);
 });
 
@@ -371,9 +503,9 @@ test("a key used at two services stands for a start at each, though both have on
   const start = (baseUrl: string) =>
     createClient({ baseUrl, apiKey, journal }).start(request, { idempotencyKey: "order-23" });
   expect((await failureOf(start(lost.baseUrl))).code).toBe("unknown");
-  expect(await start(other.baseUrl)).toMatchObject({ isEarlier: false });
+  expect(await start(other.baseUrl)).toMatchObject({ resumed: false });
   expect((await failureOf(start(lost.baseUrl))).code).toBe("unknown");
-  expect(await start(other.baseUrl)).toMatchObject({ isEarlier: true });
+  expect(await start(other.baseUrl)).toMatchObject({ resumed: true });
   expect([lost.posts().length, other.posts().length]).toEqual([1, 1]);
 });
 
@@ -412,7 +544,7 @@ test.each([
   if (code !== undefined) expect((await failureOf(start())).code).toBe(code);
   else expect(await start()).toMatchObject({ id: "1b4e28ba-2fa1-41d2-883f-0016d3cca427" });
   expect(posts()).toHaveLength(code === undefined ? 2 : 1);
-  if (code === undefined) expect((await start()).isEarlier).toBe(true);
+  if (code === undefined) expect((await start()).resumed).toBe(true);
 });
 
 test.each([
@@ -454,7 +586,7 @@ test.each([
   const at = new Date().toISOString();
   writeFileSync(journal, lines.map((line) => `${JSON.stringify({ at, ...line })}\n`).join(""));
   const started = createClient({ baseUrl, apiKey, journal }).start(request, { idempotencyKey: attempt });
-  if (code === undefined) expect(await started).toMatchObject({ id, isEarlier: true });
+  if (code === undefined) expect(await started).toMatchObject({ id, resumed: true });
   else expect((await failureOf(started)).code).toBe(code);
   expect(posts()).toHaveLength(0);
 });
@@ -470,7 +602,7 @@ test("a start that is sent again with its key, and refused, stays unclear", asyn
     (answers.shift() ?? answers[0] ?? ((_, last) => send(last, 402, { error: "no credits" })))(call, response);
   });
   const error = await failureOf(client.start(request, { idempotencyKey: "order-21" }));
-  expect(error).toMatchObject({ code: "unknown", attempt: expect.any(String) });
+  expect(error).toMatchObject({ code: "unknown", idempotencyKey: "order-21" });
   expect(new Set(posts().map(({ headers }) => headers["idempotency-key"]))).toEqual(new Set(["order-21"]));
 });
 
@@ -547,14 +679,14 @@ test("what was left is listed, and gone on with", async () => {
   const { client, folder, baseUrl, posts } = await createWorld(honest());
   expect((await failureOf(client.generations.list())).code).toBe("usage");
   const create = () => createClient({ baseUrl, apiKey, journal: join(folder, "journal.jsonl") });
-  const { id, attempt } = await create().start(request);
+  const { id, idempotencyKey } = await create().start(request);
   expect(await create().generations.list()).toMatchObject([
-    { id, attempt, status: "processing", request, credits: 10 },
+    { id, idempotencyKey, status: "processing", request, credits: 10 },
   ]);
-  expect(await create().generations.get(id)).toMatchObject({ attempt });
+  expect(await create().generations.get(id)).toMatchObject({ idempotencyKey });
   expect(await create().generations.get("another")).toBeUndefined();
   expect(await create().generations.resume()).toEqual([
-    { id, attempt, file: undefined, videoUrl: expect.stringContaining(".mp4"), error: undefined },
+    { id, idempotencyKey, file: undefined, videoUrl: expect.stringContaining(".mp4"), error: undefined },
   ]);
   expect(await create().generations.resume()).toEqual([]);
   expect(posts()).toHaveLength(1);
@@ -649,9 +781,9 @@ test("address, key and journal are those of the environment", async () => {
   for (const [name, value] of Object.entries({ VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: apiKey, VIDGEN_HOME: folder }))
     vi.stubEnv(name, value);
   onTestFinished(() => void vi.unstubAllEnvs());
-  const { attempt } = await createClient({ journal: true }).start(request);
+  const { idempotencyKey } = await createClient({ journal: true }).start(request);
   expect(posts()[0]?.headers.authorization).toBe(`Bearer ${apiKey}`);
-  expect(readFileSync(join(folder, "journal.jsonl"), "utf8")).toContain(attempt);
+  expect(readFileSync(join(folder, "journal.jsonl"), "utf8")).toContain(idempotencyKey);
   vi.unstubAllEnvs();
 });
 

@@ -1,14 +1,28 @@
 import { usage } from "../errors.ts";
 
+/** The ids of the models that the interface lists. */
+export type KnownModel =
+  | "sora-2"
+  | "veo-3.1"
+  | "kling-2.6"
+  | "kling-1.6-elements"
+  | "wan-2.5"
+  | "ray-3"
+  | "seedance"
+  | "minimax";
+
 /** A model of the service (interface section 2.2). */
 export type Model = {
+  /** The name by which a request asks for it. */
   id: string;
+  /** What it is good at. */
   characteristic: string;
   /** How many images it takes, where the interface says so (section 8). */
   images?: { min: number; max: number };
 };
 
-const known = [
+/** The models that the interface lists. */
+export const models: readonly Model[] = [
   { id: "sora-2", characteristic: "flagship, cinematic quality" },
   { id: "veo-3.1", characteristic: "fast variant, native audio" },
   { id: "kling-2.6", characteristic: "high fidelity, audio support" },
@@ -17,12 +31,7 @@ const known = [
   { id: "ray-3", characteristic: "fast creative generation" },
   { id: "seedance", characteristic: "fast and efficient" },
   { id: "minimax", characteristic: "ultra-realistic humans" },
-] as const satisfies readonly Model[];
-
-/** The models that the interface lists. */
-export type KnownModel = (typeof known)[number]["id"];
-
-export const models: readonly Model[] = known;
+] satisfies readonly (Model & { id: KnownModel })[];
 
 /** The longest video of the local service, in seconds; what others take, the interface does not say. */
 export const maxLocalSeconds = 60;

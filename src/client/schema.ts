@@ -19,15 +19,25 @@ export type StartRequest = { prompt: string; model: string; [field: string]: unk
 
 /** A generation as any reply may show it (interface 2.1): the start reply's `data`, the status reply, the callback. */
 export type Generation = {
+  /** Its id, which the service made. */
   id: string;
+  /** "processing", "completed", "failed", or another word of the service. */
   status: string;
+  /** The address of the video, once it is completed. */
   video_url?: string | null | undefined;
+  /** The address of a picture of the video. */
   thumbnail_url?: string | null | undefined;
+  /** When it was started, as the service states it. */
   created_at?: string | null | undefined;
+  /** When it was completed, as the service states it. */
   completed_at?: string | null | undefined;
+  /** The model that makes the video. */
   model?: string | null | undefined;
+  /** What the video is to show. */
   prompt?: string | null | undefined;
+  /** Why it failed: a text, or an object of the service. */
   error?: unknown;
+  /** What else the service has sent. */
   [field: string]: unknown;
 };
 

@@ -5,27 +5,42 @@ import { readSize } from "../server/engines/frame-size.ts";
 
 /** A model of the service as the AI SDK takes it: `experimental_generateVideo({ model: vidgen("veo-3.1"), prompt })`. */
 export type VidgenModel = {
+  /** The version of the SDK's interface for models. */
   readonly specificationVersion: "v4";
+  /** Always "vidgen". */
   readonly provider: string;
+  /** The id of the model at the service. */
   readonly modelId: string;
+  /** Always 1: for more videos, the SDK makes more calls. */
   readonly maxVideosPerCall: number;
+  /** Starts a generation, which is charged. The SDK calls it. */
   doStart(call: VideoCall & { webhookUrl?: string }): Promise<Reply & { operation: string; warnings: Warning[] }>;
+  /** Returns the status of a generation, and its video once it is completed. Costs nothing. The SDK calls it. */
   doStatus(call: StatusCall): Promise<Reply & Status>;
 };
 
+/** The status of a generation in the SDK's words. */
 type Status =
   | { status: "pending" }
   | { status: "completed"; videos: { type: "binary"; data: Uint8Array; mediaType: string }[]; warnings: Warning[] }
   | { status: "error"; error: string };
 
-/** What each reply says besides. */
+/** What each reply has besides. */
 type Reply = {
+  /** The fields of `Started` below `vidgen`, or the generation's `id`, `videoUrl` and `cost`. */
   providerMetadata: Record<string, JsonObject>;
+  /** When it came, and from which model. */
   response: { timestamp: Date; modelId: string; headers: undefined };
 };
 
 /** A thing that the call asks for and the service has no field for. */
-type Warning = { type: "unsupported"; feature: string; details: string };
+type Warning = {
+  type: "unsupported";
+  /** The option of the call. */
+  feature: string;
+  /** What happens instead. */
+  details: string;
+};
 
 /** Returns a model by its id. */
 export type VidgenProvider = (modelId: KnownModel | (string & {})) => VidgenModel;

@@ -4,13 +4,21 @@ import { asGeneration } from "../client/schema.ts";
 import { usage, VidgenError } from "../errors.ts";
 import { type Generation, toGeneration } from "./results.ts";
 
-/** A callback with a valid signature; `webhookId` stays the same when the service sends it again. */
-export type CallbackEvent = Generation & { webhookId: string };
+/** A callback with a valid signature. */
+export type CallbackEvent = Generation & {
+  /** The name of the callback, which stays the same when the service sends it again. */
+  webhookId: string;
+};
 
 /** A request that a server received: a web `Request`, or the headers and the body of a Node request. */
 export type CallbackRequest =
   | Request
-  | { headers: Readonly<Record<string, string | string[] | undefined>>; body: string | Uint8Array };
+  | {
+      /** The headers, by their names in any spelling. */
+      headers: Readonly<Record<string, string | string[] | undefined>>;
+      /** The body as it arrived: the signature is of these bytes, not of parsed JSON. */
+      body: string | Uint8Array;
+    };
 
 /**
  * Reads a callback (interface section 6) and checks it with `secret` as in Standard Webhooks: its signature, and its age of at most 5 minutes.

@@ -1,28 +1,163 @@
 import type { BatchEvent as WireBatchEvent } from "../client/batch/iterate.ts";
 import type { ErrorCode, LibraryErrorCode } from "../errors.ts";
+import { restateHint } from "./errors.ts";
 
-type CamelName<Name> = Name extends `${infer First}_${infer Rest}` ? `${First}${Capitalize<CamelName<Rest>>}` : Name;
+/** What went wrong, as an event of a batch tells it. */
+export type BatchError = {
+  /** What happened: one of the names of the exit codes. */
+  code: LibraryErrorCode;
+  /** What happened, in words. */
+  message: string;
+  /** What to do next. */
+  hint: string | null;
+  /** The id of the generation, if it is known. */
+  id: string | null;
+  /** The HTTP status of the reply that the error is about. */
+  httpStatus: number | null;
+};
+
+/** What happens in a batch. The summary comes last, after the error that stopped the starts, if one did. */
+export type BatchEvent = {
+  /** When it happened; ISO 8601, UTC. */
+  at: string;
+} & (BatchRowEvent | BatchSummary);
+
+/** What happens to a row of a batch, or stops its starts. */
+export type BatchRowEvent = {
+  /** The name of the row: its `id`, else one made of the request. Absent in `error`. */
+  row?: string | undefined;
+  /** The position of the row, from 1. Absent in `error`. */
+  line?: number | undefined;
+} & (
+  | {
+      /** The service accepted the row's start, or an earlier run had started it. */
+      event: "started";
+      /** The id of the generation. */
+      id: string;
+      /** The name of the start, a UUID: it was sent as the Idempotency-Key. */
+      idempotencyKey?: string | undefined;
+      /** The model of the row. */
+      model?: string | undefined;
+      /** Whether an earlier run had started it; then nothing was charged now. */
+      resumed: boolean;
+      /** The credits of the account after the start, if the service states them. */
+      remainingCredits?: number | undefined;
+      /** What the start cost in credits, if that is known. */
+      credits?: number | undefined;
+      /** By how many credits the balance fell, if the cost is not known. Others may have spent too. */
+      balanceFell?: number | undefined;
+    }
+  | {
+      /** The service reports another status than before. */
+      event: "state";
+      /** The id of the generation. */
+      id: string;
+      /** The service's own word. */
+      status: string;
+    }
+  | {
+      /** A part of the video has arrived; reported at most once a second for each generation. */
+      event: "progress";
+      /** The id of the generation. */
+      id: string;
+      /** The bytes so far. */
+      received: number;
+      /** All bytes, if the video's address states them. */
+      total: number | null;
+    }
+  | {
+      /** The video was saved. */
+      event: "saved";
+      /** The id of the generation. */
+      id: string;
+      /** The path of the file. */
+      file: string;
+    }
+  | {
+      /** The row has ended for this run. */
+      event: "ended";
+      /** The id of the generation, if the service sent one. */
+      id: string | null;
+      /**
+       * How it ended: `processing` if it is still running, `lost` if the service no longer knows it, `unsent` if nothing was sent, and `unknown`
+       * if it may have been charged.
+       */
+      status: "completed" | "failed" | "lost" | "refused" | "unsent" | "unknown" | "processing";
+      /** The path of the video, if it was saved. */
+      file: string | null;
+      /** The address of the video. */
+      videoUrl: string | null;
+      /** What it cost in credits, if that is known. */
+      credits?: number | undefined;
+      /** What an engine of `vidgen serve` charged for it, in USD. */
+      cost?: number | undefined;
+      /** Why it is not done. */
+      error: BatchError | null;
+    }
+  | {
+      /** Nothing more is started. */
+      event: "error";
+      /** Why. */
+      error: BatchError;
+    }
+);
+
+/** How the rows of a batch stand at the end of a run. */
+export type BatchSummary = {
+  /** The run is over. */
+  event: "summary";
+  /** The number of rows: the sum of `done` to `toStart`. */
+  total: number;
+  /** Rows that are completed, and saved where that was asked for. */
+  done: number;
+  /** Rows that are still running, or whose video is still to be saved. */
+  running: number;
+  /** Rows whose generation failed. */
+  failed: number;
+  /** Rows that the service refused. */
+  refused: number;
+  /** Rows that were not sent. */
+  unsent: number;
+  /** Rows that may have been charged. */
+  unknown: number;
+  /** Rows that were charged, and whose generation the service no longer knows. */
+  lost: number;
+  /** Rows that were not started. */
+  toStart: number;
+  /** The credits of the account, if the service states them. */
+  remainingCredits: number | null;
+  /** What engines of `vidgen serve` charged for the videos of this run, in USD. */
+  cost: number | null;
+};
+
+/** The names of the library for those of `--events`. */
+type NameOf<Name> = Name extends "attempt"
+  ? "idempotencyKey"
+  : Name extends `${infer First}_${infer Rest}`
+    ? `${First}${Capitalize<NameOf<Rest>>}`
+    : Name;
 
 /** No signal ends a call of the library: its errors have no such codes. */
-type Camel<Value> = Value extends object
-  ? { [Name in keyof Value as CamelName<Name>]: Camel<Value[Name]> }
+type Named<Value> = Value extends object
+  ? { [Name in keyof Value as NameOf<Name>]: Named<Value[Name]> }
   : Value extends ErrorCode
     ? Extract<Value, LibraryErrorCode>
     : Value;
 
-/** What happens in a batch, as `--events` tells it; the summary comes last, after the error that stopped the starts if one did. */
-export type BatchEvent = Camel<WireBatchEvent>;
-
 /** The event with the names of a program's objects. */
 export function toBatchEvent(event: WireBatchEvent): BatchEvent {
-  return camel(event) as BatchEvent;
+  return rename(event) as Named<WireBatchEvent>;
 }
 
-function camel(value: unknown): unknown {
+function rename(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   const named = Object.entries(value).map(([name, each]) => [
-    name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase()),
-    camel(each),
+    nameOf(name),
+    name === "hint" && typeof each === "string" ? restateHint(each) : rename(each),
   ]);
   return Object.fromEntries(named);
+}
+
+function nameOf(name: string): string {
+  return name === "attempt" ? "idempotencyKey" : name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 }

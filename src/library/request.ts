@@ -8,19 +8,21 @@ import { usage, VidgenError } from "../errors.ts";
 
 /** What a video is to show (interface 4.1). */
 export type GenerationRequest = {
+  /** What the video is to show, in words. */
   prompt: string;
+  /** The id of the model that makes it. A model that vidgen does not know is sent as it is. */
   model: KnownModel | (string & {});
-  /** Such as "16:9". */
+  /** The width to the height, such as "16:9". */
   aspectRatio?: string | undefined;
-  /** In seconds. */
+  /** The length in seconds. */
   duration?: number | undefined;
-  /** Such as "720p". */
+  /** The size, such as "720p". */
   resolution?: string | undefined;
-  /** Addresses, paths of PNG, JPEG or WebP files, or the bytes of such a file. */
+  /** The source images: URLs, paths of PNG, JPEG or WebP files, or the bytes of such a file. */
   images?: readonly (string | URL | Uint8Array)[] | undefined;
-  /** The service POSTs the result there. */
+  /** The URL to which the service POSTs the result. */
   callbackUrl?: string | undefined;
-  /** Any other field of the body, by its name there. */
+  /** Any other field of the service, by the service's name. */
   extra?: Readonly<Record<string, unknown>> | undefined;
 };
 
@@ -52,8 +54,16 @@ export async function readRequest(request: GenerationRequest, onNote: (text: str
     images: sources.map(() => ""),
     extra: copyExtra(extra),
   };
-  for (const { field, text } of findFaults(fields)) throw usage(`${field} ${text}.`);
+  for (const { field, text, subject = nameOf(field), hint } of findFaults(fields))
+    throw usage(`${subject} ${text}.`, hint);
   return toRequest({ ...fields, images: await readImages(sources, { onNote }) });
+}
+
+/** What the library calls a field of a fault. */
+function nameOf(field: string): string {
+  return toCamelCase(field)
+    .replace(/^imageUrl$/, "images")
+    .replace(/^set\./, "extra.");
 }
 
 function toCamelCase(name: string): string {

@@ -1,67 +1,134 @@
 import { type Completed as FoundCompleted, readCost } from "../client/follow.ts";
 import type { Entry } from "../client/history.ts";
-import type { statuses } from "../client/ledger/attempt.ts";
 import { errorText, type Generation as WireGeneration } from "../client/schema.ts";
+import type { VidgenError } from "./errors.ts";
 
-/** A generation as the service reported it; `raw` has each field unchanged. */
+/** A generation as the service reported it. */
 export type Generation = {
+  /** Its id, which the service made. */
   id: string;
-  /** "processing", "completed", "failed", or another word of the service, which still runs. */
+  /** "processing", "completed", "failed", or another word of the service, which means that it is still running. */
   status: string;
+  /** The address of its video, once it is completed. */
   videoUrl: string | undefined;
+  /** The address of a picture of its video. */
   thumbnailUrl: string | undefined;
+  /** When it was started, as the service states it. */
   createdAt: string | undefined;
+  /** When it was completed, as the service states it. */
   completedAt: string | undefined;
   /** Why it failed. */
   error: string | undefined;
-  /** What an engine of `vidgen serve` has charged, in USD. */
+  /** What an engine of `vidgen serve` charged for it, in USD. */
   cost: number | undefined;
+  /** The service's own reply, with each field unchanged. */
   raw: WireGeneration;
 };
 
+/** A generation that was started. */
 export type Started = {
+  /** The id of the generation. */
   id: string;
-  /** Its name in the journal, a UUID; the Idempotency-Key where the caller gave none. */
-  attempt: string;
-  /** Whether it was started by an earlier call, and nothing was sent by this one. */
-  isEarlier: boolean;
-  /** What it cost in credits, where the service states that. */
+  /** The name of the start: the caller's, or a UUID that vidgen made. It was sent as the Idempotency-Key. */
+  idempotencyKey: string;
+  /** Whether an earlier call started it; then this one sent nothing, and nothing was charged now. */
+  resumed: boolean;
+  /** What the start cost in credits, if the service states it. */
   credits: number | undefined;
-  /** The credits of the account after the start, where the service tells them. */
+  /** The credits of the account after the start, if the service states them. */
   remainingCredits: number | undefined;
 };
 
-export type Completed = Generation & { status: "completed"; videoUrl: string };
+/** A generation whose video is ready. */
+export type Completed = Generation & {
+  status: "completed";
+  /** The address of its video. */
+  videoUrl: string;
+};
 
 /** A video that was saved. */
 export type Saved = {
+  /** The path of the file. */
   file: string;
-  /** Hexadecimal. */
+  /** The SHA-256 of the file, in hexadecimal digits. */
   sha256: string;
-  /** In bytes. */
+  /** The size of the file in bytes. */
   size: number;
 };
 
+/** A generation whose video was saved. */
 export type Downloaded = Completed & Saved;
 
-/** What the journal knows of a start. */
+/** What `generate` resolves with. */
+export type Generated = Started & {
+  /** The address of the video; `undefined` if an earlier call had saved the video. */
+  videoUrl: string | undefined;
+  /** What an engine of `vidgen serve` charged for it, in USD. */
+  cost: number | undefined;
+  /** The path of the video, with `output`. */
+  file: string | undefined;
+  /** The SHA-256 of that file, in hexadecimal digits. */
+  sha256: string | undefined;
+  /** The size of that file in bytes. */
+  size: number | undefined;
+};
+
+/** What became of a generation that `generations.resume` resumed. */
+export type Resumed = {
+  /** The id of the generation. */
+  id: string;
+  /** The name of its start. */
+  idempotencyKey: string;
+  /** Where its video was saved, if its start said where. */
+  file: string | undefined;
+  /** The address of its video. */
+  videoUrl: string | undefined;
+  /** Why it failed, or could not be followed or saved. */
+  error: VidgenError | undefined;
+};
+
+/** What became of a start. */
+export type StartStatus =
+  /** The request is being sent. */
+  | "starting"
+  /** The service accepted it, and makes the video. */
+  | "processing"
+  /** The video is ready, or was delivered. */
+  | "completed"
+  /** The service says that it failed. */
+  | "failed"
+  /** The service accepted it, and no longer knows it. */
+  | "lost"
+  /** It may have been charged: there was no usable answer. */
+  | "unknown"
+  /** It was unknown or lost, and was closed. */
+  | "dismissed"
+  /** No byte of it was sent: nothing was charged. */
+  | "unsent"
+  /** The service refused it. */
+  | "refused";
+
+/** What the journal has of a start. */
 export type StartRecord = {
-  attempt: string;
-  /** Absent where the service has told none. */
+  /** The name of the start: the caller's, or a UUID that vidgen made. It was sent as the Idempotency-Key. */
+  idempotencyKey: string;
+  /** The id of the generation, if the service sent one. */
   id: string | undefined;
   /** When it was started; ISO 8601, UTC. */
   at: string;
-  status: (typeof statuses)[number];
-  /** Without what may be secret. */
+  /** What became of it. */
+  status: StartStatus;
+  /** What was asked for, with the service's names, and without what may be secret. */
   request: { prompt: string; model: string; readonly [field: string]: unknown };
   /** Where its video was saved. */
   file: string | undefined;
   /** Why it was refused, is unknown, or failed. */
   reason: string | undefined;
-  /** What it cost in credits, where the service has stated that. */
+  /** What it cost in credits, if the service states it. */
   credits: number | undefined;
+  /** The credits of the account after the start, if the service states them. */
   remainingCredits: number | undefined;
-  /** In USD. */
+  /** What an engine of `vidgen serve` charged for it, in USD. */
   cost: number | undefined;
 };
 
@@ -97,17 +164,7 @@ export function toSaved({
   return { file, sha256, size };
 }
 
-export function toRecord({
-  attempt,
-  id,
-  at,
-  status,
-  request,
-  file,
-  reason,
-  credits,
-  remaining_credits,
-  cost,
-}: Entry): StartRecord {
-  return { attempt, id, at, status, request, file, reason, credits, remainingCredits: remaining_credits, cost };
+export function toRecord({ key, attempt, remaining_credits: remainingCredits, ...entry }: Entry): StartRecord {
+  const { id, at, status, request, file, reason, credits, cost } = entry;
+  return { idempotencyKey: key ?? attempt, id, at, status, request, file, reason, credits, remainingCredits, cost };
 }

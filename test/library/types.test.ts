@@ -6,11 +6,14 @@ import {
   type GenerationRequest,
   type KnownModel,
   type Saved,
+  type StartStatus,
   VidgenError,
 } from "vidgen";
 import type { VidgenModel, VidgenProvider } from "vidgen/ai-sdk";
 import { expectTypeOf, test } from "vitest";
+import type { BatchEvent as WireBatchEvent } from "../../src/client/batch/iterate.ts";
 import type { FieldName } from "../../src/client/fields.ts";
+import type { Status } from "../../src/client/ledger/attempt.ts";
 
 // What must not compile: tsc, which `npm test` runs, fails at each of these that does.
 
@@ -54,7 +57,9 @@ test("a call has no misspelled options, and nothing that it cannot do without is
   // @ts-expect-error
   ({ idempotencykey: "order-17" }) satisfies Start;
   // @ts-expect-error
-  ({ earlier: "never" }) satisfies Start;
+  ({ onExisting: "never" }) satisfies Start;
+  // @ts-expect-error
+  ({ timeout: 1 }) satisfies NonNullable<Parameters<Client["follow"]>[1]>;
   // @ts-expect-error
   ({ apikey: "key" }) satisfies ClientOptions;
   // @ts-expect-error
@@ -80,6 +85,16 @@ test("what comes back has no more than it has", () => {
   (event: Extract<BatchEvent, { event: "error" }>) => event.error.code === "hung_up";
   (event: Extract<BatchEvent, { event: "error" }>) => event.error.code === "credits";
   expectTypeOf(createClient).returns.toEqualTypeOf<Client>();
+});
+
+type EventNames<Event extends { event: string }> = { [Name in Event["event"]]: keyof Extract<Event, { event: Name }> };
+
+type LibraryName<Name extends string> = Name extends "attempt" ? "idempotencyKey" : CamelCase<Name>;
+
+test("what is written out for the library is what the client has", () => {
+  type Wire = EventNames<WireBatchEvent>;
+  expectTypeOf<EventNames<BatchEvent>>().toEqualTypeOf<{ [Event in keyof Wire]: LibraryName<Wire[Event]> }>();
+  expectTypeOf<StartStatus>().toEqualTypeOf<Status>();
 });
 
 test("a provider gives models that start and tell, by the name of a model", () => {

@@ -26,7 +26,7 @@ import { createServiceClient } from "../../src/client/client.ts";
 import { openJournal } from "../../src/client/journal.ts";
 import type { Earlier } from "../../src/client/ledger/policy.ts";
 import { asVidgenError, exits, type VidgenError } from "../../src/errors.ts";
-import { type ClientOptions, createClient, type Client as Library } from "../../src/index.ts";
+import { type ClientOptions, createClient, type Client as Library, type StartOptions } from "../../src/index.ts";
 import type { Io, Machine } from "../../src/io.ts";
 import { createStarts } from "../../src/mcp/starts.ts";
 import type { CancelName } from "./answers.ts";
@@ -81,7 +81,7 @@ export type LibraryCall = {
   does: "start" | "generate" | "resume";
   prompt: string;
   key?: string | undefined;
-  earlier?: Earlier | undefined;
+  onExisting?: StartOptions["onExisting"];
   place?: string | undefined;
 };
 
@@ -390,12 +390,12 @@ async function callLibrary(given: LibraryCall, { client, run }: { client: Librar
   const { signal } = process;
   const key = given.key === idKey ? newestId(run) : given.key;
   const call = { ...given, key };
-  const { does, prompt, earlier, place } = call;
+  const { does, prompt, onExisting = does === "generate" ? "resume" : "new", place } = call;
   // With a key it is the key that tells; without, `start` alone looks at nothing.
-  if (does !== "resume") run.earlier = earlier ?? (does === "generate" ? "resume" : "again");
+  if (does !== "resume") run.earlier = onExisting === "new" ? "again" : onExisting;
   if (key !== undefined) run.named.add(key);
   const request = { prompt: prompt.replace(pastedKey, run.key), model };
-  const how = { signal, ...(key && { idempotencyKey: key }), ...(earlier && { earlier }) };
+  const how = { signal, ...(key && { idempotencyKey: key }), ...(call.onExisting && { onExisting }) };
   try {
     if (does === "resume") {
       for (const { id, file, videoUrl, error } of await client.generations.resume({ signal })) {

@@ -351,9 +351,9 @@ function callOf(prompt: string, random: Random): LibraryCall {
   const does = random.pick(["start", "start", "generate", "generate", "generate", "resume"] as const);
   if (does === "resume") return { does, prompt };
   const key = chance(0.6) ? random.pick(idempotencyKeys) : undefined;
-  const earlier = chance(0.25) ? random.pick(["resume", "reuse", "again"] as const) : undefined;
+  const onExisting = chance(0.25) ? random.pick(["resume", "reuse", "new"] as const) : undefined;
   const place = does === "generate" && chance(0.6) ? random.pick([`${work}/a.mp4`, `${work}/l.mp4`]) : undefined;
-  return { does, prompt, key, earlier, place };
+  return { does, prompt, key, onExisting, place };
 }
 
 function timeoutOf(random: Random): number {

@@ -58,9 +58,9 @@ export function commandWords(command: Command): string {
   }
 }
 
-function callWords({ does, prompt, key, earlier, place }: LibraryCall): string {
+function callWords({ does, prompt, key, onExisting, place }: LibraryCall): string {
   if (does === "resume") return "generations.resume()";
-  const how = { ...(key && { key }), ...(earlier && { earlier }), ...(place && { output: place }) };
+  const how = { ...(key && { key }), ...(onExisting && { onExisting }), ...(place && { output: place }) };
   return `${does}("${prompt}"${Object.keys(how).length === 0 ? "" : `, ${JSON.stringify(how)}`})`;
 }
 

@@ -11,23 +11,40 @@ export type VideoFile =
 
 /** What a video model is asked for. What is undefined is left to the model. */
 export type VideoCall = {
+  /** What the video is to show. */
   prompt: string | undefined;
+  /** The number of videos. */
   n: number;
+  /** The width to the height. */
   aspectRatio: `${number}:${number}` | "adaptive" | undefined;
+  /** The width and the height in pixels. */
   resolution: `${number}x${number}` | undefined;
   /** In seconds. */
   duration: number | undefined;
+  /** Frames a second. */
   fps: number | undefined;
+  /** The same seed and the same request make a similar video. */
   seed: number | undefined;
+  /** The source image. */
   image: VideoFile | undefined;
+  /** Images of the first and the last frame. */
   frameImages: { image: VideoFile; frameType: "first_frame" | "last_frame" }[] | undefined;
+  /** Images and videos that it is to resemble. */
   inputReferences: VideoFile[] | undefined;
+  /** Whether it has sound. */
   generateAudio: boolean | undefined;
   /** Further fields of the body, by the name of the provider. */
   providerOptions: Record<string, JsonObject>;
+  /** Ends the call. */
   abortSignal?: AbortSignal;
+  /** Headers of the request. */
   headers?: Record<string, string | undefined>;
 };
 
 /** Asks about a video by what its start returned. */
-export type StatusCall = { operation: Json; abortSignal?: AbortSignal };
+export type StatusCall = {
+  /** What the start returned. */
+  operation: Json;
+  /** Ends the call. */
+  abortSignal?: AbortSignal;
+};
