@@ -11,9 +11,12 @@ import { iterateBatch } from "./client/batch/iterate.ts";
 import { keyRows, type Row } from "./client/batch/row.ts";
 import { createServiceClient } from "./client/client.ts";
 import { createRedaction, plain } from "./client/credentials.ts";
+import { existsError } from "./client/files.ts";
+import { readCost } from "./client/follow.ts";
 import { type Entry, isOpen, isPaidBy, recordOf } from "./client/history.ts";
 import { createFetch, unlessAborted } from "./client/http.ts";
 import { openJournal } from "./client/journal.ts";
+import { collect, type Ended, run } from "./client/run.ts";
 import { asVidgenError, VidgenError as InternalError, systemReason, usage } from "./errors.ts";
 import { type Machine, RequestError, systemMachine } from "./io.ts";
 import { restateError, type VidgenError } from "./library/errors.ts";
@@ -45,8 +48,8 @@ import {
   toGeneration,
   toRecord,
   toSaved,
-  toVideo,
 } from "./library/results.ts";
+import { asCompleted, tell, untilEnded, untilStarted } from "./library/run.ts";
 
 export { defaultModel, type KnownModel, type Model, models } from "./client/models.ts";
 export type { Generation as WireGeneration } from "./client/schema.ts";
@@ -158,7 +161,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   const baseUrl = String(options.baseUrl ?? env.VIDGEN_BASE_URL ?? "");
   hide(apiKey.trim());
   if (baseUrl === "") throw usage("No base URL: pass baseUrl, or set VIDGEN_BASE_URL.");
-  const onNote = harmless((text: string) => options.onNote?.(plain(redact(text))));
+  const onNote = (text: string) => tell(options.onNote, plain(redact(text)));
   // Signals, streams and the exit of the process belong to the program that uses the library.
   const fetch = options.fetch === undefined ? createFetch(env) : foreignFetch(options.fetch, machine);
   const io = { ...machine, fetch, unsettled: new Set<string>() };
@@ -174,91 +177,67 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     return { signal: AbortSignal.any(signal === undefined ? [closing.signal] : [signal, closing.signal]) };
   };
   const call = <Result>(made: Call, work: (signal: AbortSignal) => Promise<Result>) => {
-    const result = run({ ...made, ...withClosing(made.how) }, restate, work);
+    const result = settle({ ...made, ...withClosing(made.how) }, restate, work);
     const ended = result.catch(() => {}).finally(() => running.delete(ended));
     running.add(ended);
     return result;
   };
 
-  async function begin(request: GenerationRequest, { onExisting, idempotencyKey, ...how }: BeginHow) {
-    const { output, overwrite, noWait, signal } = how;
+  async function runOnce(request: GenerationRequest, { onExisting, output, idempotencyKey, ...how }: RunHow) {
     const wire = await readRequest(request, onNote);
-    const begun = { outputPath: asPath(output), overwrite, idempotencyKey, noWait, signal };
-    if (onExisting === undefined && idempotencyKey === undefined) return client.beginNew(wire, begun);
+    const isNew = onExisting === undefined && idempotencyKey === undefined;
     const earlier = onExisting === "resume" || onExisting === "reuse" ? onExisting : "again";
-    return client.begin(wire, { ...begun, earlier });
+    const options = { ...how, outputPath: asPath(output), idempotencyKey };
+    return run(wire, isNew ? options : { ...options, earlier }, client);
   }
 
-  type Begun = Awaited<ReturnType<typeof begin>>;
-
-  async function startBegun(begun: Begun, signal: AbortSignal): Promise<Started> {
-    const { key: idempotencyKey } = begun;
-    if (begun.kind === "resumed") {
-      const { id, credits, remaining_credits } = begun.earlier;
-      return { id, idempotencyKey, resumed: true, credits, remainingCredits: remaining_credits };
-    }
-    const { generation, credits_charged: credits, remaining_credits } = await begun.send({ signal });
-    return { id: generation.id, idempotencyKey, resumed: false, credits, remainingCredits: remaining_credits };
-  }
-
-  async function generate(
-    request: GenerationRequest,
-    how: GenerateOptions & { signal: AbortSignal },
-  ): Promise<Generated> {
-    const { signal, onExisting = "resume" } = how;
-    const begun = await begin(request, { ...how, onExisting, noWait: false, signal });
-    let id = begun.kind === "resumed" ? begun.earlier.id : undefined;
+  async function generate(request: GenerationRequest, how: GenerateOptions & { signal: AbortSignal }) {
+    const events = await runOnce(request, { onExisting: "resume", ...how, noWait: false });
     try {
-      const started = await startBegun(begun, signal);
-      id = started.id;
-      harmless(how.onStarted ?? (() => {}))(started);
-      const following = { ...how, ...listeners(how), signal };
-      const file = begun.kind === "resumed" ? begun.file : undefined;
-      if (file !== undefined) {
-        const { content } = (await client.entries()).find((entry) => entry.id === id) ?? {};
-        return { ...started, ...noVideo, file, sha256: content?.sha256, size: content?.size };
-      }
-      const { target } = begun;
-      if (target) {
-        const done = await client.download(id, target, following);
-        return { ...started, ...toVideo(done), ...toSaved(done) };
-      }
-      return { ...started, ...toVideo(await followToEnd(id, following)), ...noFile };
-    } catch (error) {
-      throw asVidgenError(error).with({ id });
+      const started = await untilStarted(events, how.idempotencyKey);
+      tell(how.onStarted, started);
+      const { id } = started;
+      const { generation, videoUrl, file, content } = await untilEnded(events, how);
+      const saved = content ?? (file === undefined ? undefined : (await findEntry(id))?.content);
+      const cost = generation && readCost(generation);
+      return { ...started, videoUrl, cost, file, sha256: saved?.sha256, size: saved?.size };
     } finally {
-      await begun.release();
+      await events.return(undefined);
     }
   }
 
-  /** The caller gets the URL: with that it is delivered. */
-  async function followToEnd(...call: Parameters<typeof client.follow>) {
-    const completed = await client.follow(...call);
-    await client.delivered(call[0]);
-    return completed;
+  async function start(request: GenerationRequest, how: StartOptions & { signal: AbortSignal }) {
+    const noWait = how.onExisting === undefined;
+    const events = await runOnce(request, { ...how, noWait });
+    try {
+      const started = await untilStarted(events, how.idempotencyKey);
+      if (noWait) await events.next();
+      return started;
+    } finally {
+      await events.return(undefined);
+    }
   }
+
+  const findEntry = async (id: string) => (await client.entries()).find((entry) => entry.id === id);
 
   async function download(id: string, output: string | { to: "bytes" | WritableStream<Uint8Array> }, how = {}) {
     return call({ name: "download", id, how }, async (signal) => {
-      const options = { ...how, ...listeners(how), signal };
       if (typeof output === "string") {
-        const done = await client.download(id, asPath(output) ?? "", options);
-        return { ...toCompleted(done), ...toSaved(done) };
+        const outputPath = asPath(output) ?? "";
+        const { file, content, ...done } = await untilEnded(collect(id, { ...how, outputPath, signal }, client), how);
+        if (file === undefined || content === undefined) throw existsError(file ?? outputPath);
+        return { ...toCompleted(asCompleted(done)), ...toSaved({ file, content }) };
       }
       const { to } = output;
+      let bytes: Uint8Array | undefined;
+      const take = async ({ file = "" }: Ended) => {
+        if (to === "bytes") bytes = new Uint8Array(await readFile(file));
+        else await pipeTo(file, to, signal);
+      };
       // The same as for standard output: a temporary file.
-      const { target } = await client.claim(id, "-", { signal });
-      try {
-        const done = await client.download(id, target ?? "-", options);
-        const bytes = to === "bytes" ? await readFile(done.file) : undefined;
-        if (to !== "bytes") await pipeTo(done.file, to, signal);
-        await opened
-          ?.append({ kind: "delivered", id, file: "-" })
-          .catch((error) => onNote(asVidgenError(error).message));
-        return { ...toCompleted(done), ...(bytes && { bytes: new Uint8Array(bytes) }) };
-      } finally {
-        await target?.release();
-      }
+      const events = collect(id, { ...how, outputPath: "-", signal }, client);
+      const done = await untilEnded(events, { ...how, take });
+      return { ...toCompleted(asCompleted(done)), ...(bytes && { bytes }) };
     });
   }
 
@@ -271,17 +250,11 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     entry: Entry & { id: string },
     how: ResumeOptions & { signal: AbortSignal },
   ): Promise<Resumed> {
-    const { id, place } = entry;
+    const { id, place, path = place } = entry;
     const idempotencyKey = entry.key ?? entry.attempt;
-    const path = entry.path ?? place;
     try {
-      if (path === undefined || path === "-") {
-        const { videoUrl } = await followToEnd(id, how);
-        return { id, idempotencyKey, file: undefined, videoUrl, error: undefined };
-      }
-      const { target, file: saved } = await client.claim(id, path, how);
-      if (saved !== undefined) return { id, attempt, file: saved, videoUrl: undefined, error: undefined };
-      const { file, videoUrl } = await client.download(id, target, how).finally(target.release);
+      const outputPath = path === "-" ? undefined : path;
+      const { file, videoUrl } = await untilEnded(collect(id, { ...how, outputPath }, client), how);
       return { id, idempotencyKey, file, videoUrl, error: undefined };
     } catch (error) {
       how.signal.throwIfAborted();
@@ -292,23 +265,12 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
 
   return {
     generate: (request, how = {}) => call({ name: "generate", how }, (signal) => generate(request, { ...how, signal })),
-    start: (request, how = {}) =>
-      call({ name: "start", how }, async (signal) => {
-        const noWait = how.onExisting === undefined;
-        const begun = await begin(request, { ...how, noWait, signal });
-        try {
-          const started = await startBegun(begun, signal);
-          if (noWait) await client.told(begun.attempt);
-          return started;
-        } finally {
-          await begun.release();
-        }
-      }),
+    start: (request, how = {}) => call({ name: "start", how }, (signal) => start(request, { ...how, signal })),
     status: (id, how = {}) =>
       call({ name: "status", id, how }, async (signal) => toGeneration(await client.status(id, { signal }))),
     follow: (id, how = {}) =>
       call({ name: "follow", id, how }, async (signal) =>
-        toCompleted(await followToEnd(id, { ...how, ...listeners(how), signal })),
+        toCompleted(asCompleted(await untilEnded(collect(id, { ...how, signal }, client), how))),
       ),
     download: download as Client["download"],
     async *batch(rows, how) {
@@ -363,8 +325,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
           const results: Resumed[] = [];
           const next = free.entries();
           const resumeNext = async () => {
-            for (const [index, entry] of next)
-              results[index] = await resumeOne(entry, { ...how, ...listeners(how), signal });
+            for (const [index, entry] of next) results[index] = await resumeOne(entry, { ...how, signal });
           };
           await Promise.all(Array.from({ length: maxResumed }, resumeNext));
           return results;
@@ -384,15 +345,7 @@ type Call = { name?: CallName; id?: string; how?: (StartOptions & ListOptions) |
 
 type Restate = (error: InternalError, idempotencyKey?: string) => VidgenError;
 
-type BeginHow = StartOptions & Pick<GenerateOptions, "output" | "overwrite"> & { noWait: boolean; signal: AbortSignal };
-
-const noFile = { file: undefined, sha256: undefined, size: undefined };
-const noVideo = { videoUrl: undefined, cost: undefined };
-
-/** A listener that throws must not stop a download that was paid for. */
-function listeners({ onState, onProgress }: Pick<DownloadOptions, "onState" | "onProgress">) {
-  return { onState: onState && harmless(onState), onProgress: onProgress && harmless(onProgress) };
-}
+type RunHow = GenerateOptions & { noWait: boolean; signal: AbortSignal };
 
 function isLeft(entry: Entry): entry is Entry & { id: string } {
   return entry.id !== undefined && entry.batch === undefined && entry.mcp !== true && isOpen(entry);
@@ -471,7 +424,7 @@ async function asRow(
 }
 
 /** Runs one call with a signal whose reason is a `VidgenError`, and rejects with nothing else. */
-async function run<Result>(
+async function settle<Result>(
   call: Call & { signal: AbortSignal },
   restate: Restate,
   work: (signal: AbortSignal) => Promise<Result>,
@@ -490,13 +443,4 @@ async function run<Result>(
   } finally {
     call.signal.removeEventListener("abort", onAbort);
   }
-}
-
-/** A listener that throws must not stop a download that was paid for. */
-function harmless<Args extends unknown[]>(tell: (...args: Args) => void): (...args: Args) => void {
-  return (...args) => {
-    try {
-      tell(...args);
-    } catch {}
-  };
 }

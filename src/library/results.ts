@@ -150,10 +150,6 @@ export function toCompleted({ generation, videoUrl }: FoundCompleted): Completed
   return { ...toGeneration(generation), status: "completed", videoUrl };
 }
 
-export function toVideo({ generation, videoUrl }: FoundCompleted): Pick<Completed, "videoUrl" | "cost"> {
-  return { videoUrl, cost: readCost(generation) };
-}
-
 export function toSaved({
   file,
   content: { sha256, size },
