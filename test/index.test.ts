@@ -53,20 +53,21 @@ async function createWorld(answer: Answer, options: Partial<ClientOptions> = {})
 const send = (response: ServerResponse, status: number, body: unknown) =>
   void response.writeHead(status, { "Content-Type": "application/json" }).end(JSON.stringify(body));
 
-/** What the service of the interface does: it accepts, renders for one look, and has the video. */
-function honest(): Answer {
-  let looks = 0;
+/** What the service of the interface does: it accepts, renders for one look, and has the video. The starts get these ids, the last one over and over. */
+function honest(...ids: string[]): Answer {
+  const known = ["1b4e28ba-2fa1-41d2-883f-0016d3cca427", ...ids];
+  let [looks, starts] = [0, 0];
   return ({ method, url, headers }, response) => {
     if (url.endsWith(".mp4")) return void response.writeHead(200, { "Content-Length": video.length }).end(video);
-    const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
     if (method === "POST")
       return send(response, 200, {
         success: true,
-        data: { id, status: "processing" },
+        data: { id: known[starts++] ?? known.at(-1), status: "processing" },
         credits_charged: 10,
         remaining_credits: 90,
       });
-    if (!url.endsWith(id)) return send(response, 404, { error: "not found" });
+    const id = known.find((each) => url.endsWith(each));
+    if (id === undefined) return send(response, 404, { error: "not found" });
     const video_url = `http://${headers.host}/fox.mp4`;
     return send(response, 200, looks++ === 0 ? { id, status: "processing" } : { id, status: "completed", video_url });
   };
@@ -278,7 +279,7 @@ test("it leaves the process alone", () => {
 });
 
 test("batch yields what happens to each row; again with the same results file it starts nothing", async () => {
-  const { client, folder, posts } = await createWorld(honest());
+  const { client, folder, posts } = await createWorld(honest("2c5f39cb-3fb2-42e3-984f-1127e4ddb538"));
   const results = join(folder, "results.jsonl");
   const rows = [
     { request, output: join(folder, "fox.mp4") },

@@ -92,3 +92,13 @@ test.each(journals)(
     expect(service.starts).toBe(1);
   },
 );
+
+test.each(journals)("an id that another row has is not taken for this one's; %s", async (_, isAlone) => {
+  const service = createService();
+  const machine = createMachine(service);
+  const shots = machine.rows("a fox", "a bear");
+  await machine.run(shots.slice(0, 1));
+  if (isAlone) machine.rewriteJournal([]);
+  service.fault = () => Response.json({ data: { id: "gen-1", status: "processing" } });
+  expect((await machine.run(shots)).statuses).toEqual({ 2: "unknown" });
+});
