@@ -4,7 +4,7 @@ import { homedir } from "node:os";
 import { resolve } from "node:path";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
-import { folders, journalIn } from "./cli/storage.ts";
+import { journalIn, storageFolder } from "./cli/storage.ts";
 import { listAttempts } from "./client/attempts.ts";
 import { openBatch } from "./client/batch/batch.ts";
 import { iterateBatch } from "./client/batch/iterate.ts";
@@ -466,7 +466,7 @@ function asPath(path: string | undefined): string | undefined {
 function findJournal(journal: ClientOptions["journal"], env: NodeJS.ProcessEnv): string | undefined {
   if (journal === "") throw usage("The path of the journal is empty.");
   if (journal !== true) return journal === undefined ? undefined : resolve(journal);
-  return journalIn(folders({ env, home: homedir(), platform: process.platform }).state);
+  return journalIn(storageFolder("state", { env, home: homedir(), platform: process.platform }));
 }
 
 /** What the program's own `fetch` rejects with may have been sent, unless it says otherwise. */

@@ -69,18 +69,11 @@ export type JournalIo = LockIo & { signal?: AbortSignal | undefined; onNote?: ((
 
 const chunkBytes = 1_000_000;
 
-/**
- * The journal at a path; the first line creates the file. Several processes may append at once: no line ever moves. `earlier` is the path of
- * a journal that can no longer be written: lines about its attempts go to this one.
- */
-export function openJournal(path: string, io: JournalIo, earlier?: string): Journal {
+/** The journal at a path; the first line creates the file. Several processes may append at once: no line ever moves. */
+export function openJournal(path: string, io: JournalIo): Journal {
   const { disk } = io;
-  const leaseOf = (holder: string, journal = path) => join(`${journal}.leases`, holder);
-  const paths = earlier === undefined ? [path] : [path, earlier];
-  const sources = (words?: readonly string[]) => [
-    linesBackwards(path, disk, { words }),
-    ...(earlier === undefined ? [] : [readableLines(earlier, disk, words)]),
-  ];
+  const leaseOf = (name: string) => join(`${path}.leases`, name);
+  const read = (words?: readonly string[]) => linesBackwards(path, disk, { words });
   const inTurn = createTurns();
   const watch: Watch = new Map();
   const asOutputError = (error: unknown) => {
@@ -93,18 +86,16 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
   /** The entries of the attempts that one line is wanted of. Each such line has one of `words` in it. */
   const findEntries = async (words: string[], isWanted: (line: AttemptLine) => boolean) => {
     // A batch asks at each start, and the answer is nearly always no.
-    const isNamed = await Promise.all(paths.map((each) => holdsAny(each, words, disk)));
-    if (!isNamed.includes(true)) return [];
+    if (!(await holdsAny(path, words, disk))) return [];
     const attempts = new Set<string>();
     const ids = new Set<string>();
     const collect = async (words: string[], isWanted: (line: AttemptLine) => boolean) => {
-      for (const source of sources(words))
-        for await (const { lines } of source)
-          for (const line of lines) {
-            if (!("attempt" in line) || !isWanted(line)) continue;
-            attempts.add(line.attempt);
-            if ("id" in line && line.id !== undefined) ids.add(line.id);
-          }
+      for await (const { lines } of read(words))
+        for (const line of lines) {
+          if (!("attempt" in line) || !isWanted(line)) continue;
+          attempts.add(line.attempt);
+          if ("id" in line && line.id !== undefined) ids.add(line.id);
+        }
     };
     await collect(words, isWanted);
     if (attempts.size === 0) return [];
@@ -112,8 +103,8 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
     if (ids.size === 0) await collect([...attempts], ({ attempt }) => attempts.has(attempt));
     const fold = createFolding();
     const entries: Entry[] = [];
-    for (const source of sources([...words, ...attempts, ...ids]))
-      for await (const { lines } of source) entries.push(...lines.flatMap((line) => fold(line) ?? []));
+    for await (const { lines } of read([...words, ...attempts, ...ids]))
+      entries.push(...lines.flatMap((line) => fold(line) ?? []));
     return entries.filter(({ attempt }) => attempts.has(attempt));
   };
   return {
@@ -124,12 +115,11 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
     async entries(goOn = () => true) {
       const fold = createFolding();
       const entries: Entry[] = [];
-      for (const source of sources())
-        for await (const { lines } of source) {
-          const part = lines.flatMap((line) => fold(line) ?? []);
-          entries.push(...part);
-          if (part.length > 0 && !goOn(part)) break;
-        }
+      for await (const { lines } of read()) {
+        const part = lines.flatMap((line) => fold(line) ?? []);
+        entries.push(...part);
+        if (part.length > 0 && !goOn(part)) break;
+      }
       return entries;
     },
     entriesOf: (id) =>
@@ -138,7 +128,7 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
       const { entries, unfinished } = await readCandidates(path, { now, disk });
       // Without this line the next start reads further back: no harm is done.
       if (unfinished) await appendLine(path, { at: io.date().toISOString(), ...unfinished }, disk).catch(() => {});
-      return earlier === undefined ? entries : [...entries, ...(await readEntries(readableLines(earlier, disk)))];
+      return entries;
     },
     unawaitedOf: (prompt) =>
       findEntries(
@@ -147,11 +137,10 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
       ),
     attemptsOf: (key) => findEntries([key], (line) => line.kind === "intent" && (line.key ?? line.attempt) === key),
     async findLast(isWanted) {
-      for (const source of sources())
-        for await (const { lines } of source) {
-          const found = lines.find(isWanted);
-          if (found) return found;
-        }
+      for await (const { lines } of read()) {
+        const found = lines.find(isWanted);
+        if (found) return found;
+      }
       return undefined;
     },
     lock: (work, signal = io.signal) =>
@@ -167,11 +156,9 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
       return { ...acquired.lease, name, release };
     },
     async leaseOf(name) {
-      for (const each of paths) {
-        const holder = await readHolder(leaseOf(name, each), io, watch).catch(asOutputError);
-        if (holder) return holder.isSure ? "alive" : "unsure";
-      }
-      return "dead";
+      const holder = await readHolder(leaseOf(name), io, watch).catch(asOutputError);
+      if (holder === undefined) return "dead";
+      return holder.isSure ? "alive" : "unsure";
     },
     async forget({ attempt, id }) {
       const isGone = (line: DatedLine): boolean => {
@@ -190,13 +177,6 @@ function createFolding(): (line: DatedLine) => Entry | undefined {
     const lines = group(line);
     return lines && foldEntry(lines);
   };
-}
-
-async function readEntries(parts: AsyncIterable<Part>): Promise<Entry[]> {
-  const fold = createFolding();
-  const entries: Entry[] = [];
-  for await (const { lines } of parts) entries.push(...lines.flatMap((line) => fold(line) ?? []));
-  return entries;
 }
 
 /** The lines about unfinished attempts are copied once this many bytes were read for them. */
@@ -323,13 +303,6 @@ async function holdsAny(path: string, words: readonly string[], disk: Disk): Pro
   } finally {
     await file.close();
   }
-}
-
-/** The same as far as the file can be read. */
-async function* readableLines(path: string, disk: Disk, words?: readonly string[]): AsyncGenerator<Part> {
-  try {
-    yield* linesBackwards(path, disk, { words });
-  } catch {}
 }
 
 /** Overwrites lines in place: other processes may append meanwhile, so nothing may move. */

@@ -254,7 +254,7 @@ async function printKey(name: string, { database, ...options }: Options, { io, o
       return makeSharedKey(database, account, io).catch((error) => {
         throw databaseError(error);
       });
-    const { folder } = await findServiceFolder(io);
+    const folder = findServiceFolder(io);
     return makeKey(folder, account, io).catch((error) => {
       throw folderError(error, folder);
     });
@@ -268,7 +268,7 @@ async function printKey(name: string, { database, ...options }: Options, { io, o
 async function printLink({ database, publicUrl, ...options }: Options, { io, output }: Context): Promise<void> {
   const { makeLink, makeSharedLink } = await import("../../server/page/link.ts");
   const make = async () => {
-    if (database === undefined) return makeLink((await findServiceFolder(io)).folder, io);
+    if (database === undefined) return makeLink(findServiceFolder(io), io);
     const { publicUrls, host, ports } = readAddresses({ ...options, publicUrl });
     return makeSharedLink(database, publicUrls.api ?? `http://${host}:${ports.api}`, io).catch((error) => {
       throw databaseError(error);
@@ -289,7 +289,7 @@ async function revoke(text: string, { database }: Options, { io, output }: Conte
       return revokeSharedKeys(database, text, io).catch((error) => {
         throw databaseError(error);
       });
-    const { folder } = await findServiceFolder(io);
+    const folder = findServiceFolder(io);
     return revokeKeys(folder, text, io).catch((error) => {
       throw folderError(error, folder);
     });
@@ -311,7 +311,7 @@ async function backup(file: string, { database }: Options, { io, output }: Conte
   if (database !== undefined)
     throw usage("--backup copies only the embedded database. Use pg_dump to copy a PostgreSQL database.");
   const { saveBackup } = await import("../../server/backup.ts");
-  const { folder } = await findServiceFolder(io);
+  const folder = findServiceFolder(io);
   const { size } = await saveBackup(folder, file, io).catch((error) => {
     if (systemCode(error) === "EEXIST")
       throw new VidgenError("output", `${file} already exists.`, { hint: "Choose another name: nothing was copied." });
