@@ -11,7 +11,7 @@ const account = z.looseObject({ account: z.string(), credits: z.number(), keys: 
 const madeKey = z.looseObject({
   account: z.string(),
   api_key: z.string(),
-  webhook_secret: z.nullable(z.string()),
+  webhook_secret: z.string(),
   credits: z.number(),
 });
 

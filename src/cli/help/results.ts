@@ -112,7 +112,7 @@ const engine = object({ engine: text, models: z.array(text), kind: textOrNull, e
 const limits = { max_running: whole.nullable(), max_per_hour: whole.nullable() };
 const accounts = z.array(object({ account: text, credits: whole, keys: whole, ...limits }));
 const settings = z.array(object({ setting: text, value: textOrNull, source: textOrNull }));
-const madeKey = { account: text, api_key: text, webhook_secret: textOrNull, credits: whole };
+const madeKey = { account: text, api_key: text, webhook_secret: text, credits: whole };
 const check = object({ name: text, state: z.enum(["pass", "warn", "fail"]), says: text, fix: textOrNull });
 
 /** Each line of `listen`: the first one, and then one a callback. */
@@ -194,6 +194,7 @@ export const results: Readonly<Record<string, z.ZodType>> = {
       engines: z.array(engine),
     }),
     object({ page_url: text }),
+    object({ api_key: text }),
   ]),
   config: settings,
   "config list": settings,
