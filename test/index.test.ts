@@ -17,6 +17,7 @@ import {
   verifyCallback,
 } from "vidgen";
 import { expect, expectTypeOf, onTestFinished, test, vi } from "vitest";
+import { accountOf } from "../src/client/history.ts";
 import { makeFolder } from "./folder.ts";
 import { tinyMp4 } from "./mp4.ts";
 
@@ -428,7 +429,7 @@ test.each([
     const journal = join(folder, "journal.jsonl");
     const [attempt, at] = ["order-23", new Date(Date.now() + 2 * 3_600_000).toISOString()];
     const lines = [
-      { at, kind: "intent", attempt, base_url: baseUrl, request },
+      { at, kind: "intent", attempt, base_url: baseUrl, account: accountOf(baseUrl, apiKey), request },
       { at, kind: "unknown", attempt, reason: "x" },
     ];
     writeFileSync(journal, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
@@ -446,7 +447,7 @@ test.each([
   const journal = join(folder, "journal.jsonl");
   const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
   const attempt = "order-22";
-  const intent = { kind: "intent", attempt, base_url: baseUrl, request };
+  const intent = { kind: "intent", attempt, base_url: baseUrl, account: accountOf(baseUrl, apiKey), request };
   const lines = kinds.flatMap((kind) => {
     const line = { kind, attempt, id: kind === "accepted" ? id : undefined, reason: "x" };
     return kind === "dismissed" ? [line] : [intent, line];
@@ -576,7 +577,15 @@ test("what a crash has left is resumed where its start said, whatever the folder
   const at = new Date().toISOString();
   const ids = Array.from({ length: 6 }, (_, i) => `1b4e28ba-2fa1-41d2-883f-00000000000${i}`);
   const lines = ids.flatMap((id, i) => [
-    { kind: "intent", attempt: `a${i}`, base_url: baseUrl, request, place: `${i}.mp4`, path: join(folder, `${i}.mp4`) },
+    {
+      kind: "intent",
+      attempt: `a${i}`,
+      base_url: baseUrl,
+      account: accountOf(baseUrl, apiKey),
+      request,
+      place: `${i}.mp4`,
+      path: join(folder, `${i}.mp4`),
+    },
     { kind: "accepted", attempt: `a${i}`, id },
     { kind: "part", file: join(folder, `${i}.mp4.part`), id, holder: `a${i}` },
   ]);

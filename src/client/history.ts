@@ -17,7 +17,7 @@ export type JournalLine =
       key?: string | undefined;
       base_url: string;
       /** The account that pays, as `accountOf` gives it. */
-      account?: string | undefined;
+      account: string;
       /** As `recordOf` gives it. */
       request: StartRequest;
       place?: string | undefined;
@@ -31,7 +31,7 @@ export type JournalLine =
       rows_file?: FileIdentity | undefined;
       /** An AI agent has started it, through `vidgen mcp`. */
       mcp?: boolean | undefined;
-      /** Whether its video is a preview; absent where the service does not tell, and in lines of earlier versions. */
+      /** Whether its video is a preview; absent where the service does not tell. */
       is_preview?: boolean | undefined;
     }
   /** `credits` is what the service has stated that it cost. */
@@ -94,7 +94,7 @@ export type DatedLine = JournalLine & { at: string };
 
 /** The fields of each line that must be there, as text. */
 const fields: Record<JournalLine["kind"], readonly string[]> = {
-  intent: ["attempt", "base_url"],
+  intent: ["attempt", "base_url", "account"],
   accepted: ["attempt", "id"],
   refused: ["attempt", "reason"],
   unsent: ["attempt", "reason"],
@@ -170,8 +170,8 @@ export type Entry = {
   /** What it cost in credits, where the service has stated it. */
   credits?: number | undefined;
   base_url: string;
-  /** The account that pays; absent in lines of earlier versions. */
-  account?: string | undefined;
+  /** The account that pays. */
+  account: string;
   request: StartRequest;
   place?: string | undefined;
   path?: string | undefined;
@@ -201,9 +201,7 @@ export type Entry = {
   told?: boolean;
   /** Where it was saved; "-" for standard output. */
   file?: string;
-  /** The size of that file, in bytes. */
-  size?: number | undefined;
-  /** What a file that holds its video is known by; absent when an earlier version has saved it. */
+  /** What a file that holds its video is known by. */
   content?: Content | undefined;
 };
 
@@ -301,7 +299,6 @@ function fold(entry: Entry, line: DatedLine): void {
       entry.state = nextState(before, line.kind);
       if (line.file === undefined) break;
       entry.file = line.file;
-      entry.size = line.size;
       entry.content = parseContent(line) ?? entry.content;
       break;
   }
@@ -376,9 +373,9 @@ export function accountOf(baseUrl: string, apiKey: string): string {
     .slice(0, 12);
 }
 
-/** Whether an account pays for an attempt; yes where an earlier version has written nothing about that. */
+/** Whether an account pays for an attempt. */
 export function isPaidBy(account: string, each: { account?: string | undefined }): boolean {
-  return each.account === undefined || each.account === account;
+  return each.account === account;
 }
 
 /** A median of fewer says little. */

@@ -21,6 +21,7 @@ const intent = (attempt: string): JournalLine => ({
   kind: "intent",
   attempt,
   base_url: baseUrl,
+  account: "0123456789ab",
   request: { prompt: attempt, model: "wan-2.5" },
 });
 const accepted = (attempt: string): JournalLine => ({
@@ -86,6 +87,14 @@ test("a line that a crash has torn hides neither those before nor those after it
   await journal.append(intent("b"));
   appendFileSync(journal.path, "\u0000\u0000 not JSON\n[1]\nnull\n{}\n");
   expect((await journal.entries()).map(({ attempt }) => attempt)).toEqual(["b", "a"]);
+});
+
+test("an intent without the account that pays is not read, and neither are lines about it", async () => {
+  const journal = newJournal();
+  await journal.append(intent("a"));
+  appendFileSync(journal.path, `${JSON.stringify({ at: now, ...intent("b"), account: undefined })}\n`);
+  await journal.append(accepted("b"));
+  expect((await journal.entries()).map(({ attempt }) => attempt)).toEqual(["a"]);
 });
 
 test("a byte order mark, as some editors write it, hides no attempt", async () => {

@@ -82,6 +82,7 @@ async function list(words: string[], options: Options, { io, output }: Context):
     ...omit(entry, ["place", "path", "told", "state"]),
     credits: isLocal(entry) && entry.credits !== undefined ? 0 : entry.credits,
     sha256: content?.sha256,
+    size: content?.size,
     model: request.model,
     prompt: request.prompt,
     error: reason,
