@@ -288,8 +288,8 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       const following = { ...how, ...listeners(how), signal };
       const file = begun.kind === "resumed" ? begun.file : undefined;
       if (file !== undefined) {
-        const { content } = (await client.entries()).find((entry) => entry.id === id) ?? {};
-        return { ...started, ...noVideo, file, sha256: content?.sha256, size: content?.size };
+        const [entry] = await client.entriesOf(id);
+        return { ...started, ...noVideo, file, sha256: entry?.content?.sha256, size: entry?.content?.size };
       }
       const { target } = begun;
       if (target) {
@@ -416,7 +416,8 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
         }),
       get: (id) =>
         call({ id }, async () => {
-          const [entry] = (await needJournal().entriesOf(id)).filter(({ base_url }) => base_url === client.baseUrl);
+          needJournal();
+          const [entry] = await client.entriesOf(id);
           return entry && toRecord(entry);
         }),
       resume: (how = {}) =>

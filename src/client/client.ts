@@ -120,6 +120,8 @@ export type Client = {
   download(id: string, output: string | Claim, options: ClientDownloadOptions): Promise<Downloaded>;
   /** What the journal knows of this service, newest first; `goOn` as in `Journal.entries`. */
   entries: Journal["entries"];
+  /** The same about one generation. */
+  entriesOf: Journal["entriesOf"];
   /** The credits that the account has now, where the journal knows them well enough to compare them with those after a start. Never rejects. */
   balance(): Promise<number | undefined>;
   /** Where the video of a generation is saved already, if `outputPath` would save it there. */
@@ -434,6 +436,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       return followAndSave(id, target, how).finally(target.release);
     },
     entries,
+    entriesOf,
     async balance() {
       const balance = readBalance(await entries(() => false).catch(() => []), account);
       return balance && isComparable(balance, io.date()) ? balance.credits : undefined;
