@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { createApi } from "../client/api.ts";
 import { isRecord } from "../client/json.ts";
 import { describeReply, type Reply } from "../client/reply.ts";
@@ -16,7 +15,7 @@ export type KeyCheck = {
 };
 
 /** Without a key the service is tried alone, which then says "denied". */
-type TryOptions = { baseUrl: string; apiKey?: string; limitMs: number };
+type TryOptions = { baseUrl: string; apiKey: string | undefined; limitMs: number };
 
 /**
  * Checks a key with one free request: the status of a made-up id (interface 4.2). A service that answers "not found" has accepted the key, and
@@ -25,10 +24,7 @@ type TryOptions = { baseUrl: string; apiKey?: string; limitMs: number };
 export async function tryKey({ baseUrl, apiKey, limitMs }: TryOptions, io: Io): Promise<KeyCheck> {
   const limit = io.limit(limitMs, io.signal, new Error(`no response within ${limitMs / 1000} s`));
   try {
-    const reply = await createApi({ baseUrl, ...(apiKey === undefined ? {} : { apiKey }), fetch: io.fetch }).status(
-      randomUUID(),
-      limit.signal,
-    );
+    const reply = await createApi({ baseUrl, apiKey, fetch: io.fetch }).probe(limit.signal);
     const balance = reply.headers?.["remaining-credits"];
     const credits = balance !== undefined && /^\d{1,15}$/.test(balance) ? { credits: Number(balance) } : {};
     return { verdict: judge(reply), said: describeReply(reply), httpStatus: reply.status, ...credits };

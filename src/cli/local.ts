@@ -137,16 +137,9 @@ const answerLimitMs = 1_000;
 async function answers({ baseUrl, apiKey }: Pick<Connection, "baseUrl" | "apiKey">, io: Io): Promise<boolean> {
   const { isRunning } = await import("../server/announcement.ts");
   if (!(await isRunning(findServiceFolder(io), io))) return false;
-  const limit = io.limit(answerLimitMs, io.signal, new Error("no response"));
-  try {
-    const url = `${baseUrl}/api/generation-status?id=00000000-0000-0000-0000-000000000000`;
-    const reply = await io.fetch(url, { headers: { Authorization: `Bearer ${apiKey}` }, signal: limit.signal });
-    return reply.status === 404 && (await reply.text()).includes('"code":"not_found"');
-  } catch {
-    return false;
-  } finally {
-    limit.clear();
-  }
+  const { tryKey } = await import("./key-check.ts");
+  const check = await tryKey({ baseUrl, apiKey, limitMs: answerLimitMs }, io).catch(() => undefined);
+  return check?.verdict === "accepted";
 }
 
 /** A model that an engine has, and the names of those of the interface that it stands for. What is null is not told. */

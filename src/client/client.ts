@@ -133,9 +133,6 @@ export type Client = {
 /** For this long after a generation has completed its video may be downloaded, however little of the time to wait is left. */
 const downloadMs = 5 * 60_000;
 
-/** No generation has this id. */
-const noGeneration = "00000000-0000-4000-8000-000000000000";
-
 /** A key counts as known for so much less than the service says: their clocks may differ, and the request takes time. */
 const keyMarginSeconds = 3_600;
 
@@ -170,7 +167,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
    */
   async function keepsKey(at: string, signal: AbortSignal): Promise<boolean> {
     const limit = io.limit(lookMs, signal, new Error("no answer"));
-    const asked = api.status(noGeneration, limit.signal).finally(limit.clear);
+    const asked = api.probe(limit.signal).finally(limit.clear);
     const reply = await asked.catch(() => undefined);
     const seconds = Number(reply?.headers?.["idempotency-key-lifetime"] ?? 0);
     const age = (io.date().getTime() - Date.parse(at)) / 1_000;
