@@ -1,4 +1,5 @@
 import { createApi } from "../client/api.ts";
+import { askOnce } from "../client/ask.ts";
 import { isRecord } from "../client/json.ts";
 import { describeReply, type Reply } from "../client/reply.ts";
 import { isTransient } from "../client/retry.ts";
@@ -22,17 +23,13 @@ type TryOptions = { baseUrl: string; apiKey: string | undefined; limitMs: number
  * `vidgen serve` tells its balance with that. Rejects as `fetch` does, and when there is no reply within `limitMs`.
  */
 export async function tryKey({ baseUrl, apiKey, limitMs }: TryOptions, io: Io): Promise<KeyCheck> {
-  const limit = io.limit(limitMs, io.signal, new Error(`no response within ${limitMs / 1000} s`));
-  try {
-    const reply = await createApi({ baseUrl, apiKey, fetch: io.fetch }).probe(limit.signal);
-    const balance = reply.headers?.["remaining-credits"];
-    const credits = balance !== undefined && /^\d{1,15}$/.test(balance) ? { credits: Number(balance) } : {};
-    return { verdict: judge(reply), said: describeReply(reply), httpStatus: reply.status, ...credits };
-  } catch (error) {
-    throw io.signal.aborted ? io.signal.reason : error;
-  } finally {
-    limit.clear();
-  }
+  const { probe } = createApi({ baseUrl, apiKey, fetch: io.fetch });
+  const asked = await askOnce(probe, { baseUrl, limitMs, signal: io.signal }, io);
+  if (asked.reply === undefined) throw asked.cause;
+  const { reply } = asked;
+  const balance = reply.headers?.["remaining-credits"];
+  const credits = balance !== undefined && /^\d{1,15}$/.test(balance) ? { credits: Number(balance) } : {};
+  return { verdict: judge(reply), said: describeReply(reply), httpStatus: reply.status, ...credits };
 }
 
 function judge({ status, json }: Reply): KeyCheck["verdict"] {

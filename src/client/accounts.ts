@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { doctorHint, VidgenError } from "../errors.ts";
 import type { Api } from "./api.ts";
-import { type AskOptions, askPatiently } from "./ask.ts";
+import { askPatiently } from "./ask.ts";
 import { type Reply, refusal } from "./reply.ts";
 import type { RetryIo } from "./retry.ts";
 
@@ -55,12 +55,12 @@ type Asking<Result> = {
 };
 
 /** Returns the accounts of the service at `api`. */
-export function createAccounts(api: Api, options: Pick<AskOptions, "signal">, clock: RetryIo): Accounts {
+export function createAccounts(api: Api, options: { signal: AbortSignal }, clock: RetryIo): Accounts {
   const ask = async <Result>(path: string, { body, schema, key, patienceMs, doubt }: Asking<Result>) => {
     const send = (signal: AbortSignal) => api.accounts(path, { body, key, signal });
-    const how = { ...options, baseUrl: api.baseUrl, ...(patienceMs !== undefined && { patienceMs }) };
-    const { reply, failure } = await askPatiently(send, how, clock);
-    if (failure !== undefined) throw noAnswer(failure, reply, doubt);
+    const asked = await askPatiently(send, { ...options, baseUrl: api.baseUrl, patienceMs }, clock);
+    if (asked.kind === "trouble") throw noAnswer(asked.reason, asked.reply, doubt);
+    const { reply } = asked;
     if (reply.status >= 300) throw refused(reply);
     const read = schema.safeParse(reply.json);
     if (!read.success) throw notServed(reply);
