@@ -4,7 +4,7 @@ import { homedir } from "node:os";
 import { resolve } from "node:path";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
-import { folders, journalIn } from "./cli/storage.ts";
+import { journalIn, storageFolder } from "./cli/storage.ts";
 import { listAttempts } from "./client/attempts.ts";
 import { openBatch } from "./client/batch/batch.ts";
 import { iterateBatch } from "./client/batch/iterate.ts";
@@ -198,7 +198,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       tell(how.onStarted, started);
       const { id } = started;
       const { generation, videoUrl, file, content } = await untilEnded(events, how);
-      const saved = content ?? (file === undefined ? undefined : (await findEntry(id))?.content);
+      const saved = content ?? (file === undefined ? undefined : (await client.entriesOf(id))[0]?.content);
       const cost = generation && readCost(generation);
       return { ...started, videoUrl, cost, file, sha256: saved?.sha256, size: saved?.size };
     } finally {
@@ -217,8 +217,6 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       await events.return(undefined);
     }
   }
-
-  const findEntry = async (id: string) => (await client.entries()).find((entry) => entry.id === id);
 
   async function download(id: string, output: string | { to: "bytes" | WritableStream<Uint8Array> }, how = {}) {
     return call({ name: "download", id, how }, async (signal) => {
@@ -313,7 +311,8 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
         }),
       get: (id) =>
         call({ id }, async () => {
-          const [entry] = (await needJournal().entriesOf(id)).filter(({ base_url }) => base_url === client.baseUrl);
+          needJournal();
+          const [entry] = await client.entriesOf(id);
           return entry && toRecord(entry);
         }),
       resume: (how = {}) =>
@@ -359,7 +358,7 @@ function asPath(path: string | undefined): string | undefined {
 function findJournal(journal: ClientOptions["journal"], env: NodeJS.ProcessEnv): string | undefined {
   if (journal === "") throw usage("The path of the journal is empty.");
   if (journal !== true) return journal === undefined ? undefined : resolve(journal);
-  return journalIn(folders({ env, home: homedir(), platform: process.platform }).state);
+  return journalIn(storageFolder("state", { env, home: homedir(), platform: process.platform }));
 }
 
 /** What the program's own `fetch` rejects with may have been sent, unless it says otherwise. */

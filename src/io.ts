@@ -104,8 +104,6 @@ export type Io = {
   /** Such as "20.18.1". */
   nodeVersion: string;
   pid: number;
-  /** The user id; `undefined` on Windows. */
-  uid: number | undefined;
   /** The home folder, or "" where there is none. */
   home: string;
   /**

@@ -17,6 +17,7 @@ import {
   verifyCallback,
 } from "vidgen";
 import { expect, expectTypeOf, onTestFinished, test, vi } from "vitest";
+import { accountOf } from "../src/client/history.ts";
 import { makeFolder } from "./folder.ts";
 import { tinyMp4 } from "./mp4.ts";
 
@@ -561,7 +562,7 @@ test.each([
     const journal = join(folder, "journal.jsonl");
     const [attempt, at] = ["order-23", new Date(Date.now() + 2 * 3_600_000).toISOString()];
     const lines = [
-      { at, kind: "intent", attempt, base_url: baseUrl, request },
+      { at, kind: "intent", attempt, base_url: baseUrl, account: accountOf(baseUrl, apiKey), request },
       { at, kind: "unknown", attempt, reason: "x" },
     ];
     writeFileSync(journal, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
@@ -579,7 +580,7 @@ test.each([
   const journal = join(folder, "journal.jsonl");
   const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
   const attempt = "order-22";
-  const intent = { kind: "intent", attempt, base_url: baseUrl, request };
+  const intent = { kind: "intent", attempt, base_url: baseUrl, account: accountOf(baseUrl, apiKey), request };
   const lines = kinds.flatMap((kind) => {
     const line = { kind, attempt, id: kind === "accepted" ? id : undefined, reason: "x" };
     return kind === "dismissed" ? [line] : [intent, line];
@@ -714,6 +715,7 @@ test("what a crash has left is resumed where its start said, whatever the folder
       kind: "intent",
       attempt: attemptOf(i),
       base_url: baseUrl,
+      account: accountOf(baseUrl, apiKey),
       request,
       place: `${i}.mp4`,
       path: join(folder, `${i}.mp4`),

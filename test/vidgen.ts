@@ -1,7 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import process from "node:process";
 import { PassThrough, Readable, Writable } from "node:stream";
 import { stripVTControlCharacters } from "node:util";
 import { onTestFinished } from "vitest";
@@ -174,7 +173,6 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
       self: async () => ({ machine: "boot", namespace: "1", pid, start: String(pid) }),
       startOf: async (other) => (other === pid ? String(other) : undefined),
     },
-    uid: process.getuid?.(),
     home: folder,
     fetch,
     launch: async (...launched) => void world.launched.push(launched),

@@ -51,8 +51,7 @@ async function chooseStart(
   const { findJournal } = await import("./services.ts");
   const { recordOf } = await import("../client/history.ts");
   const { choose } = await import("../client/ledger/policy.ts");
-  const { journal, note } = await findJournal(local, { ...io, onNote: output.note });
-  if (note !== undefined) output.note(note);
+  const journal = findJournal({ ...io, onNote: output.note });
   const isPreview = local ? engine.every((spec) => /(^|=)preview$/.test(spec)) : undefined;
   // The journal never holds a key, not even one that stands in a prompt.
   const { redact } = output;

@@ -43,22 +43,12 @@ export function readEngineSettings(
     engines: engine,
     readKey(name: string) {
       const text = env[name];
-      return text ? readEngineKey(name, text) : undefined;
+      return text ? checkApiKey(text, name) : undefined;
     },
     keepUpstream: keepUpstream ?? Boolean(env.VIDGEN_KEEP_UPSTREAM),
     timeoutMs: readTime(engineTimeout, "--engine-timeout"),
     jobs: jobs === undefined ? undefined : readNumber(jobs, "--jobs", { least: leastJobs, most: 1_000 }),
   };
-}
-
-/** Throws `usage` for several keys, as an earlier version took them in one variable, and for what no header can hold. */
-function readEngineKey(name: string, text: string): string {
-  if (/^https?:/.test(text))
-    throw usage(
-      `${name} must contain one key and nothing else.`,
-      "Set VIDGEN_ENGINE_KEY_<HOST> for the key of one server.",
-    );
-  return checkApiKey(text, name);
 }
 
 /** The prices of `--credits-per`, by model. Throws `usage` for what is no price, and for a model that no engine serves. */

@@ -1,5 +1,5 @@
-import { randomUUID } from "node:crypto";
 import { createApi } from "../client/api.ts";
+import { askOnce } from "../client/ask.ts";
 import { isRecord } from "../client/json.ts";
 import { describeReply, type Reply } from "../client/reply.ts";
 import { isTransient } from "../client/retry.ts";
@@ -16,27 +16,20 @@ export type KeyCheck = {
 };
 
 /** Without a key the service is tried alone, which then says "denied". */
-type TryOptions = { baseUrl: string; apiKey?: string; limitMs: number };
+type TryOptions = { baseUrl: string; apiKey: string | undefined; limitMs: number };
 
 /**
  * Checks a key with one free request: the status of a made-up id (interface 4.2). A service that answers "not found" has accepted the key, and
  * `vidgen serve` tells its balance with that. Rejects as `fetch` does, and when there is no reply within `limitMs`.
  */
 export async function tryKey({ baseUrl, apiKey, limitMs }: TryOptions, io: Io): Promise<KeyCheck> {
-  const limit = io.limit(limitMs, io.signal, new Error(`no response within ${limitMs / 1000} s`));
-  try {
-    const reply = await createApi({ baseUrl, ...(apiKey === undefined ? {} : { apiKey }), fetch: io.fetch }).status(
-      randomUUID(),
-      limit.signal,
-    );
-    const balance = reply.headers?.["remaining-credits"];
-    const credits = balance !== undefined && /^\d{1,15}$/.test(balance) ? { credits: Number(balance) } : {};
-    return { verdict: judge(reply), said: describeReply(reply), httpStatus: reply.status, ...credits };
-  } catch (error) {
-    throw io.signal.aborted ? io.signal.reason : error;
-  } finally {
-    limit.clear();
-  }
+  const { probe } = createApi({ baseUrl, apiKey, fetch: io.fetch });
+  const asked = await askOnce(probe, { baseUrl, limitMs, signal: io.signal }, io);
+  if (asked.reply === undefined) throw asked.cause;
+  const { reply } = asked;
+  const balance = reply.headers?.["remaining-credits"];
+  const credits = balance !== undefined && /^\d{1,15}$/.test(balance) ? { credits: Number(balance) } : {};
+  return { verdict: judge(reply), said: describeReply(reply), httpStatus: reply.status, ...credits };
 }
 
 function judge({ status, json }: Reply): KeyCheck["verdict"] {

@@ -4,7 +4,7 @@ import { systemReason, usage, VidgenError } from "../errors.ts";
 import type { FetchInit, Io } from "../io.ts";
 import type { Announcement } from "../server/announcement.ts";
 import type { PlannedEngine } from "../server/engines/engines.ts";
-import { findStorage } from "./storage.ts";
+import { hasFolder, storageFolder } from "./storage.ts";
 
 /** The local service as `--local` reaches it. */
 export type Local = {
@@ -41,10 +41,9 @@ export type LocalOptions = {
   onNote(text: string): void;
 };
 
-/** The folder of the service's state, and a note for the user when the folder may not last. */
-export async function findServiceFolder(io: Io): Promise<{ folder: string; note: string | undefined }> {
-  const { folder, note } = await findStorage("data", io);
-  return { folder: join(folder, "service"), note };
+/** The folder of the service's state. Throws `output` without a home folder. */
+export function findServiceFolder(io: Io): string {
+  return join(storageFolder("data", io), "service");
 }
 
 /** How the journal names the local service, whichever process runs it. */
@@ -114,7 +113,7 @@ async function connect(options: LocalOptions, io: Io): Promise<Connection> {
 /** The local service when another process runs it on this machine and it answers. */
 export async function findRunning(io: Io): Promise<Connection | undefined> {
   const { readAnnouncement } = await import("../server/announcement.ts");
-  const announcement = await readAnnouncement((await findServiceFolder(io)).folder);
+  const announcement = await readAnnouncement(findServiceFolder(io));
   const { base_url, media_url, api_key: apiKey, has_real_models: hasRealModels = false } = announcement ?? {};
   if (base_url === undefined || media_url === undefined || apiKey === undefined) return undefined;
   const urls = { baseUrl: base_url, mediaUrl: media_url };
@@ -127,8 +126,9 @@ export async function findRunning(io: Io): Promise<Connection | undefined> {
 
 /** The secret that signs the local service's callbacks; `undefined` until it has run on this machine. Throws `output` when it cannot be read. */
 export async function findLocalSecret(io: Io): Promise<string | undefined> {
+  if (!hasFolder("data", io)) return undefined;
   const { readAnnouncement } = await import("../server/announcement.ts");
-  return (await readAnnouncement((await findServiceFolder(io)).folder))?.webhook_secret;
+  return (await readAnnouncement(findServiceFolder(io)))?.webhook_secret;
 }
 
 const answerLimitMs = 1_000;
@@ -136,17 +136,10 @@ const answerLimitMs = 1_000;
 /** Whether the service runs and answers. The key is sent to its port only while its process runs. */
 async function answers({ baseUrl, apiKey }: Pick<Connection, "baseUrl" | "apiKey">, io: Io): Promise<boolean> {
   const { isRunning } = await import("../server/announcement.ts");
-  if (!(await isRunning((await findServiceFolder(io)).folder, io))) return false;
-  const limit = io.limit(answerLimitMs, io.signal, new Error("no response"));
-  try {
-    const url = `${baseUrl}/api/generation-status?id=00000000-0000-0000-0000-000000000000`;
-    const reply = await io.fetch(url, { headers: { Authorization: `Bearer ${apiKey}` }, signal: limit.signal });
-    return reply.status === 404 && (await reply.text()).includes('"code":"not_found"');
-  } catch {
-    return false;
-  } finally {
-    limit.clear();
-  }
+  if (!(await isRunning(findServiceFolder(io), io))) return false;
+  const { tryKey } = await import("./key-check.ts");
+  const check = await tryKey({ baseUrl, apiKey, limitMs: answerLimitMs }, io).catch(() => undefined);
+  return check?.verdict === "accepted";
 }
 
 /** A model that an engine has, and the names of those of the interface that it stands for. What is null is not told. */
@@ -248,7 +241,7 @@ async function runHere({ engine, isStarting, onNote }: LocalOptions, io: Io): Pr
   }
   const { openService } = await import("../server/serve.ts");
   const { deliveryLine } = await import("../server/callbacks/delivery.ts");
-  const { folder } = await findServiceFolder(io);
+  const folder = findServiceFolder(io);
   const service = await openService(
     {
       folder,

@@ -1,13 +1,12 @@
-import { isAbsolute } from "node:path";
 import { accountOf } from "../client/history.ts";
 import { type Journal, type JournalIo, openJournal } from "../client/journal.ts";
 import { type Price, readPrices } from "../client/price.ts";
-import { asVidgenError, usage, VidgenError } from "../errors.ts";
+import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { findServiceFolder, localBaseUrl, openLocal } from "./local.ts";
+import { localBaseUrl, openLocal } from "./local.ts";
 import { createSession, type ServiceAccess, type Session, type SessionOptions } from "./session.ts";
 import { findEngineSetting, resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
-import { findStorage, journalIn } from "./storage.ts";
+import { journalIn, storageFolder } from "./storage.ts";
 
 /** Which service a command speaks to, and with which key. Each is opened when it is first needed. */
 export type Services = {
@@ -26,8 +25,7 @@ export type Services = {
 export async function openServices(options: SessionOptions, io: Io): Promise<Services> {
   const { local = false, baseUrl: typed, output } = options;
   if (local && typed !== undefined) throw usage("--local and --base-url cannot be combined.");
-  const { journal, note } = await findJournal(local, { ...io, onNote: output.note });
-  if (note !== undefined) output.note(note);
+  const journal = findJournal({ ...io, onNote: output.note });
   const shared = { ...options, journal };
   /** By the name of the service and its key; a login may have changed the key. */
   const opened = new Map<string, Promise<Session>>();
@@ -84,24 +82,19 @@ export async function findPrices(
   { baseUrl, apiKey }: Pick<ServiceAccess, "baseUrl" | "apiKey">,
   io: Io,
 ): Promise<Map<string, Price>> {
-  const { journal } = await findJournal(false, { ...io, onNote: () => {} });
+  const journal = findJournal({ ...io, onNote: () => {} });
   const entries = await journal.entries(() => false).catch(() => []);
   const own = entries.filter(({ base_url }) => base_url === baseUrl);
   return readPrices(own, accountOf(baseUrl, apiKey));
 }
 
-/** The user's journal. `note` is set when the journal, or with `isLocal` the local service's state, is not in its usual folder. */
-export async function findJournal(
-  isLocal: boolean,
-  io: Io & Pick<JournalIo, "onNote">,
-): Promise<{ journal: Journal; note: string | undefined }> {
-  const storage = await findStorage("state", io).catch(asVidgenError);
-  if (storage instanceof VidgenError) return { journal: unwritableJournal(storage), note: storage.message };
-  // The usual journal may hold entries from a time when it could be written.
-  const { usual = "" } = storage;
-  const journal = openJournal(journalIn(storage.folder), io, isAbsolute(usual) ? journalIn(usual) : undefined);
-  const note = storage.note ?? (isLocal ? (await findServiceFolder(io)).note : undefined);
-  return { journal, note };
+/** The user's journal. Without a home folder it is one that cannot be written. */
+export function findJournal(io: Io & Pick<JournalIo, "onNote">): Journal {
+  try {
+    return openJournal(journalIn(storageFolder("state", io)), io);
+  } catch (error) {
+    return unwritableJournal(asVidgenError(error));
+  }
 }
 
 /** Replaces a journal that cannot be written: polls and downloads work without one; a start, which costs money, fails. */

@@ -1,10 +1,10 @@
 import { readFileSync, statSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
-import { dirname, isAbsolute, join } from "node:path";
+import { dirname, join } from "node:path";
 import { checkApiKey, checkBaseUrl } from "../client/credentials.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { folders } from "./storage.ts";
+import { folders, hasFolder } from "./storage.ts";
 
 type PlaceIo = Pick<Io, "env" | "home" | "platform">;
 
@@ -137,11 +137,6 @@ export function configPath(io: PlaceIo): string {
   return join(folders(io).config, "config.json");
 }
 
-/** Whether settings can be saved at all: without a home folder and VIDGEN_HOME they cannot. */
-export function hasConfig(io: PlaceIo): boolean {
-  return Boolean(io.env.VIDGEN_HOME) || isAbsolute(configPath(io));
-}
-
 /**
  * Saves a base URL and the key for its origin. Removes a saved engine, because a base URL and an engine cannot both be saved. Returns the
  * file's path and the removed engine; throws `output` when the file cannot be written.
@@ -183,8 +178,7 @@ export async function removeLogin(baseUrl: string, io: SettingsIo): Promise<bool
 /** Reads the saved file, empty when there is none. Throws `usage` for a corrupt file. The file is left as it is, also its mode. */
 export async function readSaved(io: SettingsIo): Promise<Saved> {
   const path = configPath(io);
-  // Without a home folder the path is relative, and anybody may have put a file in the current folder.
-  if (!hasConfig(io)) return {};
+  if (!hasFolder("config", io)) return {};
   try {
     const { readChunks } = await import("../client/input.ts");
     const chunks: Buffer[] = [];
@@ -227,7 +221,7 @@ export function findKeys(io: PlaceIo): string[] {
   const keys: unknown[] = [io.env.VIDGEN_API_KEY, ...engineKeyNames(io.env).map((name) => io.env[name])];
   try {
     const path = configPath(io);
-    if (hasConfig(io) && statSync(path).isFile())
+    if (hasFolder("config", io) && statSync(path).isFile())
       keys.push(...Object.values(JSON.parse(readFileSync(path, "utf8")).keys));
   } catch {}
   return keys.flatMap((key) => (typeof key === "string" ? key.trim() : []));
@@ -235,7 +229,7 @@ export function findKeys(io: PlaceIo): string[] {
 
 async function writeSaved(saved: Saved, io: SettingsIo): Promise<string> {
   const path = configPath(io);
-  if (!hasConfig(io))
+  if (!hasFolder("config", io))
     throw new VidgenError("output", "There is no home folder to save the settings in.", { hint: configHint });
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });

@@ -25,7 +25,6 @@ export function systemIo(): Io {
     platform: process.platform,
     nodeVersion: process.versions.node,
     pid: process.pid,
-    uid: process.getuid?.(),
     home: findHome(),
     fetch: createFetch(process.env, { nodeVersion: process.versions.node }),
     ...systemMachine,

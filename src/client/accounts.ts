@@ -1,19 +1,24 @@
 import * as z from "zod/mini";
 import { doctorHint, VidgenError } from "../errors.ts";
 import type { Api } from "./api.ts";
-import { type AskOptions, askPatiently } from "./ask.ts";
+import { askPatiently } from "./ask.ts";
 import { type Reply, refusal } from "./reply.ts";
 import type { RetryIo } from "./retry.ts";
 
-const limit = z.nullable(z.number());
-const limits = { max_running: limit, max_per_hour: limit };
-const account = z.looseObject({ account: z.string(), credits: z.number(), keys: z.number(), ...limits });
-const madeKey = z.looseObject({
-  account: z.string(),
-  api_key: z.string(),
-  webhook_secret: z.nullable(z.string()),
-  credits: z.number(),
-});
+const whole = z.int().check(z.nonnegative());
+const limits = { max_running: z.nullable(whole), max_per_hour: z.nullable(whole) };
+const account = z.looseObject({ account: z.string(), credits: whole, keys: whole, ...limits });
+const madeKey = z.looseObject({ account: z.string(), api_key: z.string(), webhook_secret: z.string(), credits: whole });
+
+/** The replies of the service, by the command that prints them. */
+export const accountReplies = {
+  list: z.looseObject({ accounts: z.array(account) }),
+  create: madeKey,
+  credits: z.looseObject({ account: z.string(), amount: z.int(), credits: whole, replayed: z.boolean() }),
+  limit: z.looseObject({ account: z.string(), ...limits }),
+  rotate: z.extend(madeKey, { revoked: whole }),
+  revoke: z.looseObject({ revoked: whole }),
+};
 
 /** An account in its owner's list; a limit that is `null` is none. */
 export type Account = z.infer<typeof account>;
@@ -50,23 +55,23 @@ type Asking<Result> = {
 };
 
 /** Returns the accounts of the service at `api`. */
-export function createAccounts(api: Api, options: Pick<AskOptions, "signal">, clock: RetryIo): Accounts {
+export function createAccounts(api: Api, options: { signal: AbortSignal }, clock: RetryIo): Accounts {
   const ask = async <Result>(path: string, { body, schema, key, patienceMs, doubt }: Asking<Result>) => {
     const send = (signal: AbortSignal) => api.accounts(path, { body, key, signal });
-    const how = { ...options, baseUrl: api.baseUrl, ...(patienceMs !== undefined && { patienceMs }) };
-    const { reply, failure } = await askPatiently(send, how, clock);
-    if (failure !== undefined) throw noAnswer(failure, reply, doubt);
+    const asked = await askPatiently(send, { ...options, baseUrl: api.baseUrl, patienceMs }, clock);
+    if (asked.kind === "trouble") throw noAnswer(asked.reason, asked.reply, doubt);
+    const { reply } = asked;
     if (reply.status >= 300) throw refused(reply);
     const read = schema.safeParse(reply.json);
     if (!read.success) throw notServed(reply);
     return read.data;
   };
   return {
-    list: async () => (await ask("", { schema: z.looseObject({ accounts: z.array(account) }) })).accounts,
+    list: async () => (await ask("", { schema: accountReplies.list })).accounts,
     create: (name, credits) =>
       ask("", {
         body: { name, credits, new: true },
-        schema: madeKey,
+        schema: accountReplies.create,
         patienceMs: 0,
         doubt: {
           message: "The account may have been created anyway",
@@ -76,7 +81,7 @@ export function createAccounts(api: Api, options: Pick<AskOptions, "signal">, cl
     addCredits: (name, amount, key) =>
       ask("/credits", {
         body: { account: name, amount },
-        schema: z.looseObject({ credits: z.number(), replayed: z.boolean() }),
+        schema: accountReplies.credits,
         key,
         doubt: {
           message: "The credits may have been changed anyway",
@@ -86,18 +91,18 @@ export function createAccounts(api: Api, options: Pick<AskOptions, "signal">, cl
     setLimits: (name, limits) =>
       ask("/limits", {
         body: { account: name, ...limits },
-        schema: z.looseObject({ max_running: limit, max_per_hour: limit }),
+        schema: accountReplies.limit,
       }),
     rotate: (name) =>
       ask("/rotate", {
         body: { account: name },
-        schema: z.extend(madeKey, { revoked: z.number() }),
+        schema: accountReplies.rotate,
         doubt: {
           message: "The keys of the account may have been replaced anyway",
           hint: `\`vidgen accounts rotate ${name}\` replaces them again and prints the new key.`,
         },
       }),
-    revoke: (revoke) => ask("/revoke", { body: { revoke }, schema: z.looseObject({ revoked: z.number() }) }),
+    revoke: (revoke) => ask("/revoke", { body: { revoke }, schema: accountReplies.revoke }),
   };
 }
 

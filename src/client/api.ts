@@ -12,6 +12,8 @@ export type Api = {
   start(request: StartRequest, attempt: string, options: SendStartOptions): Promise<Reply>;
   /** GET /api/generation-status (interface 4.2): free, and safe to repeat. Rejects as `fetch` does. */
   status(id: string, signal: AbortSignal): Promise<Reply>;
+  /** The status of an id that no generation has: "not found" says that the service is there and has accepted the key. */
+  probe(signal: AbortSignal): Promise<Reply>;
   /** POST /api/cancel, which `vidgen serve` has and the interface has not: safe to repeat. Rejects as `fetch` does. */
   cancel(id: string, signal: AbortSignal): Promise<Reply>;
   /** /accounts, which `vidgen serve` has for its owner: reads without a body. Rejects as `fetch` does. */
@@ -25,8 +27,10 @@ export type Label = { name: string; size: number };
 
 export type AccountsRequest = { body?: object | undefined; key?: string | undefined; signal: AbortSignal };
 
+const noGeneration = "00000000-0000-4000-8000-000000000000";
+
 /** The service's endpoints over `fetch`; without a key, requests have none. The key goes to `baseUrl` and nowhere else: redirects are not followed. */
-export function createApi(options: { baseUrl: string; apiKey?: string; fetch: Io["fetch"] }): Api {
+export function createApi(options: { baseUrl: string; apiKey?: string | undefined; fetch: Io["fetch"] }): Api {
   const { baseUrl, apiKey, fetch } = options;
   const headers = {
     ...(apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` }),
@@ -35,13 +39,16 @@ export function createApi(options: { baseUrl: string; apiKey?: string; fetch: Io
   };
   const send = async (path: string, init: FetchInit) =>
     readReply(await fetch(baseUrl + path, { ...init, headers: { ...headers, ...init.headers } }));
+  const status = (id: string, signal: AbortSignal) =>
+    send(`/api/generation-status?id=${encodeURIComponent(id)}`, { signal });
   return {
     baseUrl,
     start: (request, attempt, { label, ...signals }) => {
       const init = startInit(request, attempt);
       return send("/api/generate", { ...signals, ...init, headers: { ...init.headers, ...labelHeaders(label) } });
     },
-    status: (id, signal) => send(`/api/generation-status?id=${encodeURIComponent(id)}`, { signal }),
+    status,
+    probe: (signal) => status(noGeneration, signal),
     cancel: (id, signal) => send(`/api/cancel?id=${encodeURIComponent(id)}`, { method: "POST", signal }),
     accounts: (path, { body, key, signal }) => send(`/accounts${path}`, { signal, ...(body && postInit(body, key)) }),
   };

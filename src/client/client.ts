@@ -139,6 +139,8 @@ export type Client = {
   download(id: string, output: string | Target, options: ClientDownloadOptions): Promise<Downloaded>;
   /** What the journal knows of this service, newest first; `goOn` as in `Journal.entries`. */
   entries: Journal["entries"];
+  /** The same about one generation. */
+  entriesOf: Journal["entriesOf"];
   /** The same, all of them, as their lines. */
   attempts: Journal["attempts"];
   /** The same client with another journal, made of its own. */
@@ -151,9 +153,6 @@ export type Client = {
 
 /** For this long after a generation has completed its video may be downloaded, however little of the time to wait is left. */
 const downloadMs = 5 * 60_000;
-
-/** No generation has this id. */
-const noGeneration = "00000000-0000-4000-8000-000000000000";
 
 /** A key counts as known for so much less than the service says: their clocks may differ, and the request takes time. */
 const keyMarginSeconds = 3_600;
@@ -189,7 +188,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
    */
   async function keepsKey(at: string, signal: AbortSignal): Promise<boolean> {
     const limit = io.limit(lookMs, signal, new Error("no answer"));
-    const asked = api.status(noGeneration, limit.signal).finally(limit.clear);
+    const asked = api.probe(limit.signal).finally(limit.clear);
     const reply = await asked.catch(() => undefined);
     const seconds = Number(reply?.headers?.["idempotency-key-lifetime"] ?? 0);
     const age = (io.date().getTime() - Date.parse(at)) / 1_000;
@@ -453,6 +452,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     entries,
     attempts: async () => (await journal.attempts()).filter(([intent]) => intent.base_url === service),
     withJournal: (change) => createServiceClient({ ...options, journal: change(options.journal ?? noJournal) }, io),
+    entriesOf,
     async balance() {
       const balance = readBalance(await entries(() => false).catch(() => []), account);
       return balance && isComparable(balance, io.date()) ? balance.credits : undefined;

@@ -34,7 +34,7 @@ export async function readContent(file: Pick<DiskFile, "stat">, sha256: string):
   return { sha256, size, inode, mtime };
 }
 
-/** The content that a line of a journal or of a results file has; `undefined` for one of an earlier version, which has no hash. */
+/** The content that a line of a journal or of a results file has; `undefined` for one without a file. */
 export function parseContent(line: unknown): Content | undefined {
   if (!isRecord(line) || typeof line.sha256 !== "string") return undefined;
   const { sha256, size, inode, mtime } = line as Content;

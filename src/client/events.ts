@@ -1,7 +1,8 @@
 import type { ErrorCode, VidgenError } from "../errors.ts";
+import type { Status } from "./ledger/attempt.ts";
 
 /** How a generation, or a row of a batch, has ended for this run; `processing` when it still runs, `lost` when the service does not know it. */
-export type EndStatus = "completed" | "failed" | "lost" | "refused" | "unsent" | "unknown" | "processing";
+export type EndStatus = Exclude<Status, "starting" | "dismissed">;
 
 /** An error as `--json` and `--events` show it. */
 export type ErrorFields = {

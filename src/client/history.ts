@@ -18,7 +18,7 @@ export type JournalLine =
       key?: string | undefined;
       base_url: string;
       /** The account that pays, as `accountOf` gives it. */
-      account?: string | undefined;
+      account: string;
       /** As `recordOf` gives it. */
       request: StartRequest;
       place?: string | undefined;
@@ -34,7 +34,7 @@ export type JournalLine =
       rows_file?: FileIdentity | undefined;
       /** An AI agent has started it, through `vidgen mcp`. */
       mcp?: boolean | undefined;
-      /** Whether its video is a preview; absent where the service does not tell, and in lines of earlier versions. */
+      /** Whether its video is a preview; absent where the service does not tell. */
       is_preview?: boolean | undefined;
     }
   /** `credits` is what the service has stated that it cost; where it has not, the balance may have fallen, also by what others spent. */
@@ -113,7 +113,7 @@ export type DatedLine = JournalLine & { at: string };
 /** The fields of each line that must be there, as text. */
 const fields: Record<JournalLine["kind"], readonly string[]> = {
   batch: ["file", "service", "results"],
-  intent: ["attempt", "base_url"],
+  intent: ["attempt", "base_url", "account"],
   accepted: ["attempt", "id"],
   refused: ["attempt", "reason"],
   unsent: ["attempt", "reason"],
@@ -196,8 +196,8 @@ export type Entry = {
   /** Where it has not: by how much less was left than before, as far as that is known. Others may have spent too. */
   balance_fell?: number | undefined;
   base_url: string;
-  /** The account that pays; absent in lines of earlier versions. */
-  account?: string | undefined;
+  /** The account that pays. */
+  account: string;
   request: StartRequest;
   place?: string | undefined;
   path?: string | undefined;
@@ -230,9 +230,7 @@ export type Entry = {
   parts?: string[];
   /** Where it was saved; "-" for standard output. */
   file?: string;
-  /** The size of that file, in bytes. */
-  size?: number | undefined;
-  /** What a file that holds its video is known by; absent when an earlier version has saved it. */
+  /** What a file that holds its video is known by. */
   content?: Content | undefined;
 };
 
@@ -350,7 +348,6 @@ function fold(entry: Entry, line: DatedLine): void {
       entry.state = nextState(before, line.kind);
       if (line.file === undefined) break;
       entry.file = line.file;
-      entry.size = line.size;
       entry.content = parseContent(line) ?? entry.content;
       break;
   }
@@ -425,9 +422,9 @@ export function accountOf(baseUrl: string, apiKey: string): string {
     .slice(0, 12);
 }
 
-/** Whether an account pays for an attempt; yes where an earlier version has written nothing about that. */
+/** Whether an account pays for an attempt. */
 export function isPaidBy(account: string, each: { account?: string | undefined }): boolean {
-  return each.account === undefined || each.account === account;
+  return each.account === account;
 }
 
 /** A median of fewer says little. */

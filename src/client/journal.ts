@@ -49,11 +49,8 @@ export type Journal = {
    * lock cannot be written, or the signal's reason while it waits.
    */
   lock<Result>(work: (lock: Pick<Lease, "confirm">) => Promise<Result>, signal?: AbortSignal): Promise<Result>;
-  /**
-   * Takes the lease of an attempt, or one under a name of its own: until it is released, others see that a live process works on it. `undefined`
-   * while another process has it.
-   */
-  hold(name?: string): Promise<Hold | undefined>;
+  /** Takes the lease of an attempt: until it is released, others see that a live process works on it. `undefined` while another one has it. */
+  hold(attempt: string): Promise<Hold | undefined>;
   /** Whether a live process has a lease; "unsure" while that process is elsewhere: further looks tell, within a minute. Changes nothing. */
   leaseOf(name: string): Promise<LeaseState>;
   /** Overwrites the lines of an attempt with spaces. Only inside of `lock`. */
@@ -72,18 +69,11 @@ export type JournalIo = LockIo & { signal?: AbortSignal | undefined; onNote?: ((
 
 const chunkBytes = 1_000_000;
 
-/**
- * The journal at a path; the first line creates the file. Several processes may append at once: no line ever moves. `earlier` is the path of
- * a journal that can no longer be written: lines about its attempts go to this one.
- */
-export function openJournal(path: string, io: JournalIo, earlier?: string): Journal {
+/** The journal at a path; the first line creates the file. Several processes may append at once: no line ever moves. */
+export function openJournal(path: string, io: JournalIo): Journal {
   const { disk } = io;
-  const leaseOf = (holder: string, journal = path) => join(`${journal}.leases`, holder);
-  const paths = earlier === undefined ? [path] : [path, earlier];
-  const sources = (words?: readonly string[]) => [
-    linesBackwards(path, disk, { words }),
-    ...(earlier === undefined ? [] : [readableLines(earlier, disk, words)]),
-  ];
+  const leaseOf = (name: string) => join(`${path}.leases`, name);
+  const read = (words?: readonly string[]) => linesBackwards(path, disk, { words });
   const inTurn = createTurns();
   const watch: Watch = new Map();
   const asOutputError = (error: unknown) => {
@@ -96,18 +86,16 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
   /** The entries of the attempts that one line is wanted of. Each such line has one of `words` in it. */
   const findEntries = async (words: string[], isWanted: (line: AttemptLine) => boolean) => {
     // A batch asks at each start, and the answer is nearly always no.
-    const isNamed = await Promise.all(paths.map((each) => holdsAny(each, words, disk)));
-    if (!isNamed.includes(true)) return [];
+    if (!(await holdsAny(path, words, disk))) return [];
     const attempts = new Set<string>();
     const ids = new Set<string>();
     const collect = async (words: string[], isWanted: (line: AttemptLine) => boolean) => {
-      for (const source of sources(words))
-        for await (const { lines } of source)
-          for (const line of lines) {
-            if (!("attempt" in line) || !isWanted(line)) continue;
-            attempts.add(line.attempt);
-            if ("id" in line && line.id !== undefined) ids.add(line.id);
-          }
+      for await (const { lines } of read(words))
+        for (const line of lines) {
+          if (!("attempt" in line) || !isWanted(line)) continue;
+          attempts.add(line.attempt);
+          if ("id" in line && line.id !== undefined) ids.add(line.id);
+        }
     };
     await collect(words, isWanted);
     if (attempts.size === 0) return [];
@@ -115,8 +103,8 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
     if (ids.size === 0) await collect([...attempts], ({ attempt }) => attempts.has(attempt));
     const fold = createFolding();
     const entries: Entry[] = [];
-    for (const source of sources([...words, ...attempts, ...ids]))
-      for await (const { lines } of source) entries.push(...lines.flatMap((line) => fold(line) ?? []));
+    for await (const { lines } of read([...words, ...attempts, ...ids]))
+      entries.push(...lines.flatMap((line) => fold(line) ?? []));
     return entries.filter(({ attempt }) => attempts.has(attempt));
   };
   return {
@@ -127,23 +115,21 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
     async entries(goOn = () => true) {
       const fold = createFolding();
       const entries: Entry[] = [];
-      for (const source of sources())
-        for await (const { lines } of source) {
-          const part = lines.flatMap((line) => fold(line) ?? []);
-          entries.push(...part);
-          if (part.length > 0 && !goOn(part)) break;
-        }
+      for await (const { lines } of read()) {
+        const part = lines.flatMap((line) => fold(line) ?? []);
+        entries.push(...part);
+        if (part.length > 0 && !goOn(part)) break;
+      }
       return entries;
     },
     async attempts() {
       const group = createGrouping();
       const attempts: AttemptLines[] = [];
-      for (const source of sources())
-        for await (const { lines } of source)
-          for (const line of lines) {
-            const found = group(line);
-            if (found) attempts.push(found);
-          }
+      for await (const { lines } of read())
+        for (const line of lines) {
+          const found = group(line);
+          if (found) attempts.push(found);
+        }
       return attempts;
     },
     entriesOf: (id) =>
@@ -152,7 +138,7 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
       const { entries, unfinished } = await readCandidates(path, { now, disk });
       // Without this line the next start reads further back: no harm is done.
       if (unfinished) await appendLine(path, { at: io.date().toISOString(), ...unfinished }, disk).catch(() => {});
-      return earlier === undefined ? entries : [...entries, ...(await readEntries(readableLines(earlier, disk)))];
+      return entries;
     },
     unawaitedOf: (prompt) =>
       findEntries(
@@ -161,16 +147,15 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
       ),
     attemptsOf: (key) => findEntries([key], (line) => line.kind === "intent" && (line.key ?? line.attempt) === key),
     async findLast(isWanted) {
-      for (const source of sources())
-        for await (const { lines } of source) {
-          const found = lines.find(isWanted);
-          if (found) return found;
-        }
+      for await (const { lines } of read()) {
+        const found = lines.find(isWanted);
+        if (found) return found;
+      }
       return undefined;
     },
     lock: (work, signal = io.signal) =>
       inTurn(() => withLock(`${path}.lock`, { io, signal, onNote: io.onNote }, work), signal).catch(asOutputError),
-    async hold(name = io.uuid()) {
+    async hold(name) {
       const acquired = await tryLease(leaseOf(name), io, watch).catch(asOutputError);
       if (acquired.kind === "held") return undefined;
       const release = async () => {
@@ -181,11 +166,9 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
       return { ...acquired.lease, name, release };
     },
     async leaseOf(name) {
-      for (const each of paths) {
-        const holder = await readHolder(leaseOf(name, each), io, watch).catch(asOutputError);
-        if (holder) return holder.isSure ? "alive" : "unsure";
-      }
-      return "dead";
+      const holder = await readHolder(leaseOf(name), io, watch).catch(asOutputError);
+      if (holder === undefined) return "dead";
+      return holder.isSure ? "alive" : "unsure";
     },
     async forget({ attempt, id }) {
       const isGone = (line: DatedLine): boolean => {
@@ -204,13 +187,6 @@ function createFolding(): (line: DatedLine) => Entry | undefined {
     const lines = group(line);
     return lines && foldEntry(lines);
   };
-}
-
-async function readEntries(parts: AsyncIterable<Part>): Promise<Entry[]> {
-  const fold = createFolding();
-  const entries: Entry[] = [];
-  for await (const { lines } of parts) entries.push(...lines.flatMap((line) => fold(line) ?? []));
-  return entries;
 }
 
 /** The lines about unfinished attempts are copied once this many bytes were read for them. */
@@ -337,13 +313,6 @@ async function holdsAny(path: string, words: readonly string[], disk: Disk): Pro
   } finally {
     await file.close();
   }
-}
-
-/** The same as far as the file can be read. */
-async function* readableLines(path: string, disk: Disk, words?: readonly string[]): AsyncGenerator<Part> {
-  try {
-    yield* linesBackwards(path, disk, { words });
-  } catch {}
 }
 
 /** Overwrites lines in place: other processes may append meanwhile, so nothing may move. */

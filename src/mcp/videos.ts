@@ -23,8 +23,7 @@ export function followTools(options: ToolOptions, io: Io): Tool[] {
 
 /** The session of the service where a generation was started, and how old that is in milliseconds. */
 async function find(id: string, { services }: ToolOptions, io: Io) {
-  const isIt = (entry: { id?: string }) => entry.id === id;
-  const entry = (await services.journal.entries((part) => !part.some(isIt)).catch(() => [])).find(isIt);
+  const [entry] = await services.journal.entriesOf(id).catch(() => []);
   const ageMs = entry ? io.date().getTime() - Date.parse(entry.at) : Number.POSITIVE_INFINITY;
   return { session: await services.open(entry?.base_url), ageMs };
 }

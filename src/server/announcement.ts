@@ -38,7 +38,7 @@ export async function readAnnouncement(folder: string): Promise<Announcement | u
     return schema.parse(JSON.parse(await readFile(path, "utf8")));
   } catch (cause) {
     const code = systemCode(cause);
-    if (code === "ENOENT") return undefined;
+    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
     const reason = code === undefined ? "it is damaged" : systemReason(cause);
     throw new VidgenError("output", `Cannot read ${path}: ${reason}. The file was not changed.`, {
       hint: "It contains the local service's API key. Fix or move the file: without it, the service creates a new API key and webhook secret.",

@@ -133,23 +133,26 @@ test("a serve that was killed is no owner: the next one knows what was started, 
   expect((await second.start({})).body.remaining_credits).toBe(30);
 });
 
-test.each(["while a serve runs", "before any runs"])("--key-for %s makes an account of its own", async (when) => {
-  const machine = await createMachine();
-  const early = when === "before any runs";
-  const makeKey = () => machine.vidgen("serve", "--key-for", "ci", "--credits", "20");
-  const before = early ? await makeKey() : undefined;
-  const server = await serve(machine);
-  const made = before ?? (await makeKey());
-  expect(made).toMatchObject({ code: 0, stdout: expect.stringMatching(/^vgs_[0-9a-f]{48}\n$/) });
-  const key = made.stdout.trim();
-  const own = await server.start({});
-  const theirs = await server.start({ prompt: "theirs" }, key);
-  expect(theirs.body.remaining_credits).toBe(10);
-  expect((await server.status(own.body.data.id, key)).http).toBe(404);
-  expect((await server.status(theirs.body.data.id)).http).toBe(404);
-  expect((await server.status(theirs.body.data.id, key)).http).toBe(200);
-  expect((await server.post("/accounts", { name: "more" }, key)).status).toBe(403);
-});
+test.each(["while a serve runs", "before any runs"])(
+  "accounts create --local %s makes an account of its own",
+  async (when) => {
+    const machine = await createMachine();
+    const early = when === "before any runs";
+    const makeKey = () => machine.vidgen("accounts", "create", "ci", "--credits", "20", "--local");
+    const before = early ? await makeKey() : undefined;
+    const server = await serve(machine);
+    const made = before ?? (await makeKey());
+    expect(made).toMatchObject({ code: 0, stdout: expect.stringMatching(/^vgs_[0-9a-f]{48}\n$/) });
+    const key = made.stdout.trim();
+    const own = await server.start({});
+    const theirs = await server.start({ prompt: "theirs" }, key);
+    expect(theirs.body.remaining_credits).toBe(10);
+    expect((await server.status(own.body.data.id, key)).http).toBe(404);
+    expect((await server.status(theirs.body.data.id)).http).toBe(404);
+    expect((await server.status(theirs.body.data.id, key)).http).toBe(200);
+    expect((await server.post("/accounts", { name: "more" }, key)).status).toBe(403);
+  },
+);
 
 test.each(["while a serve runs", "while none runs"])(
   "--backup %s saves a copy that serve goes on from",
@@ -184,8 +187,6 @@ test.each(["while a serve runs", "while none runs"])(
 );
 
 test.each([
-  ["--key-for", "local"],
-  ["--key-for", "a b"],
   ["--credits", "-1"],
   ["--pace", "slow"],
   ["--host", "0.0.0.0"],

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { BeginOptions } from "../../src/client/begin.ts";
 import { createServiceClient } from "../../src/client/client.ts";
+import { accountOf } from "../../src/client/history.ts";
 import { type Journal, openJournal } from "../../src/client/journal.ts";
 import { VidgenError } from "../../src/errors.ts";
 import { type FetchInit, type Machine, systemMachine } from "../../src/io.ts";
@@ -13,6 +14,7 @@ import { tinyMp4 } from "../mp4.ts";
 
 const baseUrl = "https://api.video.example";
 const apiKey = "canary-key-0123456789";
+const account = accountOf(baseUrl, apiKey);
 const request = { prompt: "A red fox", model: "wan-2.5" };
 const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
 const video = tinyMp4("a fox");
@@ -78,7 +80,7 @@ test.each([
     const { open, journal } = createWorld();
     const write = (line: object) =>
       appendFileSync(journal, `${JSON.stringify({ at: createVirtualClock().date(), ...line })}\n`);
-    const intent = { kind: "intent", attempt: "a", base_url: baseUrl, request };
+    const intent = { kind: "intent", attempt: "a", base_url: baseUrl, account, request };
     for (const line of [intent, ...before]) write(line);
     const leaseOf = async () => {
       write(last);
@@ -94,7 +96,7 @@ test("reuse: a video that another process saves at the same moment is found, and
   const { open, journal, place } = createWorld();
   const write = (line: object) =>
     appendFileSync(journal, `${JSON.stringify({ at: createVirtualClock().date(), ...line })}\n`);
-  write({ kind: "intent", attempt: "a", base_url: baseUrl, request });
+  write({ kind: "intent", attempt: "a", base_url: baseUrl, account, request });
   write({ kind: "accepted", attempt: "a", id });
   const { candidates: read } = open().journal;
   const candidates: typeof read = async (now) => {

@@ -203,7 +203,6 @@ function worldOf({ process, journal, key, fetch, command, onPrint }: Run, into: 
     platform: "linux",
     nodeVersion: "20.18.1",
     pid: process.id.pid,
-    uid: 1_000,
     home: "/home/nobody",
     signal: process.signal,
     leave: process.leave,

@@ -187,7 +187,7 @@ async function readKey({ io, output }: Context): Promise<string> {
 async function printKey(made: MadeKey, { output }: Context): Promise<void> {
   await output.result(made.api_key, made);
   output.note(`The account ${made.account} has ${made.credits} credits. This key is shown only once.`);
-  if (made.webhook_secret !== null) output.note(`Its callbacks are signed with ${made.webhook_secret}`);
+  output.note(`Its callbacks are signed with ${made.webhook_secret}`);
 }
 
 function readLimit(text: string, flag: string): number | null {

@@ -17,7 +17,7 @@ export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Contex
       const { readStatus } = await import("../../client/batch/status.ts");
       const { findResultsOf } = await import("../../client/batch/rows-file.ts");
       const { findJournal } = await import("../services.ts");
-      const { journal } = await findJournal(false, { ...io, onNote: output.note });
+      const journal = findJournal({ ...io, onNote: output.note });
       const entries = await journal.entries();
       const paths = await Promise.all(typed.map((path) => findResultsOf(path, entries, io.disk)));
       const status = await readStatus([...new Set(paths.flat())], io);

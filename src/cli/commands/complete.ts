@@ -7,7 +7,7 @@ import type { Io } from "../../io.ts";
 import type { Suggestion } from "../command.ts";
 import type { Candidates, JournalNames } from "../completion/candidates.ts";
 import type { Context } from "../context.ts";
-import { findStorage, journalIn } from "../storage.ts";
+import { journalIn, storageFolder } from "../storage.ts";
 import { plainLine } from "../terminal/output.ts";
 
 /** The hidden command that the completion scripts call. It prints no error: that would land in the line that is being typed. */
@@ -42,8 +42,7 @@ const nameOf: Record<JournalNames, (entry: Entry) => string | undefined> = {
 /** The newest names in the journal, each with its status, model and prompt. Those that a shell would have to quote are left out. */
 async function readNames(wanted: JournalNames, io: Io): Promise<Suggestion[]> {
   const { openJournal } = await import("../../client/journal.ts");
-  const { folder } = await findStorage("state", io);
-  const entries = await openJournal(journalIn(folder), io).entries(() => false);
+  const entries = await openJournal(journalIn(storageFolder("state", io)), io).entries(() => false);
   const words = entries.flatMap((entry): Suggestion[] => {
     const { status, request } = entry;
     const name = nameOf[wanted](entry) ?? "";

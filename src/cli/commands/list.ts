@@ -71,7 +71,7 @@ async function list(words: string[], options: Options, { io, output }: Context):
     throw usage(`--${first} takes one id, and "${typed}" is another word.`);
   if (yes && forget === undefined) throw usage("--yes works with --forget only.");
   const { findJournal } = await import("../services.ts");
-  const { journal } = await findJournal(false, { ...io, onNote: output.note });
+  const journal = findJournal({ ...io, onNote: output.note });
   if (open) return openSaved(typed ?? last, journal, { io, output });
   if (dismiss !== undefined) return dismissAttempt(dismiss, journal, { io, output });
   if (forget !== undefined) return forgetEntry(forget, { yes, journal, output });
@@ -83,6 +83,7 @@ async function list(words: string[], options: Options, { io, output }: Context):
     ...omit(entry, ["place", "path", "told", "state"]),
     credits: isLocal(entry) && entry.credits !== undefined ? 0 : entry.credits,
     sha256: content?.sha256,
+    size: content?.size,
     model: request.model,
     prompt: request.prompt,
     error: reason,

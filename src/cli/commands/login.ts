@@ -71,8 +71,8 @@ async function tryService(baseUrl: string, apiKey: string | undefined, { io, out
   const { tryKey } = await import("../key-check.ts");
   const { describeFailure } = await import("../../client/reply.ts");
   const { traceFetch } = await import("../terminal/trace.ts");
-  const options = { baseUrl, ...(apiKey === undefined ? {} : { apiKey }), limitMs: checkLimitMs };
-  const trying = tryKey(options, { ...io, fetch: traceFetch(io.fetch, baseUrl, output, io) });
+  const fetch = traceFetch(io.fetch, baseUrl, output, io);
+  const trying = tryKey({ baseUrl, apiKey, limitMs: checkLimitMs }, { ...io, fetch });
   const check = await trying.catch((error) => {
     if (io.signal.aborted) throw error;
     throw notSaved("network", `Could not reach ${baseUrl}: ${describeFailure(error)}.`, { hint: tryAgain });

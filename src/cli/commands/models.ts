@@ -69,7 +69,7 @@ function documentOf({ id, characteristic }: Model, preset: string) {
 async function showOne(model: Model, preset: string, { io, output }: Context): Promise<void> {
   const { findJournal } = await import("../services.ts");
   const { listPrices, priceFieldsOf } = await import("../../client/price.ts");
-  const { journal } = await findJournal(false, { ...io, onNote: output.note });
+  const journal = findJournal({ ...io, onNote: output.note });
   const entries = await journal.entries(() => false).catch(() => []);
   // The local service's credits cost nothing; what a provider behind it has charged does.
   const prices = listPrices(entries, model.id).filter(

@@ -64,8 +64,7 @@ function declare(program: CommandUnknownOpts) {
       "--credits <number>",
       "set the local account's credits (default: at least 1000); with --database, only when the account is created",
     )
-    .option("--key-for <account>", "create another account, print its API key, and exit")
-    .option("--revoke <key or account>", "revoke a key, or all keys of an account, and exit")
+    .option("--owner-key", "with --database, create another API key of the owner, print it, and exit")
     .option("--backup <file>", "copy the embedded database to a new file and exit; the service may be running")
     .option("--rotate", "replace the local account's API key; the old key no longer works")
     .addOption(pace.choices(["fast", "realistic"] as const).default("fast" as const))
@@ -103,7 +102,6 @@ function declare(program: CommandUnknownOpts) {
       "vidgen serve",
       "vidgen serve --engine wan-2.5=http://gpu-1:8091 --engine preview",
       "vidgen serve --port 0 --media-port 0 --json",
-      "vidgen serve --key-for ci",
       "vidgen serve --link",
     ],
     after: "Words in a prompt, such as [fail], simulate failures for tests: vidgen help directives",
@@ -118,13 +116,12 @@ type Options = Omit<Flags, "database"> & { database: string | undefined };
 /** How long open requests may take once the service is told to stop. */
 const graceMs = 3_000;
 
-/** Runs the local service until Ctrl-C or SIGTERM. Prints its address once it listens; with `--key-for` a key, and ends. */
+/** Runs the local service until Ctrl-C or SIGTERM. Prints its address once it listens; with `--owner-key` a key, and ends. */
 async function serve(flags: Flags, given: Context): Promise<void> {
   const { io } = given;
   const database = findDatabase(flags.database, io, given.output);
   const options = { ...flags, database };
-  if (options.keyFor !== undefined) return printKey(options.keyFor, options, given);
-  if (options.revoke !== undefined) return revoke(options.revoke, options, given);
+  if (options.ownerKey) return printOwnerKey(options, given);
   if (options.backup !== undefined) return backup(options.backup, options, given);
   if (options.link) return printLink(options, given);
   if (database === undefined && options.media !== undefined)
@@ -244,31 +241,24 @@ function keepTime(text: string | undefined, flag: string): number | undefined {
   return ms;
 }
 
-async function printKey(name: string, { database, ...options }: Options, { io, output }: Context): Promise<void> {
-  const { findNameFault, makeKey, makeSharedKey } = await import("../../server/api/accounts.ts");
-  const fault = findNameFault(name, { isShared: database !== undefined });
-  if (fault !== undefined) throw usage(`--key-for: ${fault}.`);
-  const account = { name, credits: readCredits(options) };
-  const make = async () => {
-    if (database !== undefined)
-      return makeSharedKey(database, account, io).catch((error) => {
-        throw databaseError(error);
-      });
-    const { folder } = await findServiceFolder(io);
-    return makeKey(folder, account, io).catch((error) => {
-      throw folderError(error, folder);
-    });
-  };
-  const made = await make();
-  await output.result(made.api_key, made);
-  output.note(`The account ${name} has ${made.credits} credits. This key is shown only once.`);
-  if (made.webhook_secret !== null) output.note(`Its callbacks are signed with ${made.webhook_secret}`);
+async function printOwnerKey({ database }: Options, { io, output }: Context): Promise<void> {
+  if (database === undefined)
+    throw usage(
+      "--owner-key needs --database: without it, serve prints its key at each start.",
+      "`vidgen accounts create <account>` creates a key for another account; `vidgen serve --rotate` replaces the owner's.",
+    );
+  const { makeOwnerKey } = await import("../../server/api/accounts.ts");
+  const api_key = await makeOwnerKey(database, io).catch((error) => {
+    throw databaseError(error);
+  });
+  await output.result(api_key, { api_key });
+  output.note("This key is shown only once. It manages all accounts.");
 }
 
 async function printLink({ database, publicUrl, ...options }: Options, { io, output }: Context): Promise<void> {
   const { makeLink, makeSharedLink } = await import("../../server/page/link.ts");
   const make = async () => {
-    if (database === undefined) return makeLink((await findServiceFolder(io)).folder, io);
+    if (database === undefined) return makeLink(findServiceFolder(io), io);
     const { publicUrls, host, ports } = readAddresses({ ...options, publicUrl });
     return makeSharedLink(database, publicUrls.api ?? `http://${host}:${ports.api}`, io).catch((error) => {
       throw databaseError(error);
@@ -279,39 +269,11 @@ async function printLink({ database, publicUrl, ...options }: Options, { io, out
   output.note("For a day, anyone with this link is signed in.");
 }
 
-async function revoke(text: string, { database }: Options, { io, output }: Context): Promise<void> {
-  const { revokeKeys, revokeSharedKeys } = await import("../../server/api/accounts.ts");
-  const { localAccount } = await import("../../server/announcement.ts");
-  if (text === localAccount && database === undefined)
-    throw usage("The key of the local account cannot be revoked, only replaced.", "vidgen serve --rotate");
-  const remove = async () => {
-    if (database !== undefined)
-      return revokeSharedKeys(database, text, io).catch((error) => {
-        throw databaseError(error);
-      });
-    const { folder } = await findServiceFolder(io);
-    return revokeKeys(folder, text, io).catch((error) => {
-      throw folderError(error, folder);
-    });
-  };
-  const { revoked } = await remove();
-  if (revoked === 0)
-    throw usage(
-      "No such key exists, and no account with this name has a key. Nothing was revoked.",
-      "vidgen serve --key-for <account> creates a key.",
-    );
-  await output.result(String(revoked), { revoked });
-  const since = database === undefined ? "from now on" : "by all processes within 5 s";
-  output.note(
-    `Revoked ${revoked === 1 ? "one key" : `${revoked} keys`}, refused ${since}. Credits and generations are unchanged.`,
-  );
-}
-
 async function backup(file: string, { database }: Options, { io, output }: Context): Promise<void> {
   if (database !== undefined)
     throw usage("--backup copies only the embedded database. Use pg_dump to copy a PostgreSQL database.");
   const { saveBackup } = await import("../../server/backup.ts");
-  const { folder } = await findServiceFolder(io);
+  const folder = findServiceFolder(io);
   const { size } = await saveBackup(folder, file, io).catch((error) => {
     if (systemCode(error) === "EEXIST")
       throw new VidgenError("output", `${file} already exists.`, { hint: "Choose another name: nothing was copied." });

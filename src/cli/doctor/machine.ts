@@ -6,15 +6,15 @@ import { formatBytes } from "../../client/bytes.ts";
 import { systemCode, systemReason } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { findRunning, findServiceFolder } from "../local.ts";
-import { configHint, configPath, hasConfig, readSaved } from "../settings.ts";
-import { findAccessError, findStorage, journalIn, openModeOf } from "../storage.ts";
+import { configHint, configPath, readSaved } from "../settings.ts";
+import { findAccessError, hasFolder, journalIn, openModeOf, storageFolder } from "../storage.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
 import { checkEngines, checkKeys } from "./engines.ts";
 
 /** The saved settings: whether they can be read, whether others can read them, and whether `login` could save a key. */
 export async function checkConfig(io: Io): Promise<Check> {
   const path = configPath(io);
-  if (!hasConfig(io)) return warn("config", "there is no home folder to store it in", configHint);
+  if (!hasFolder("config", io)) return warn("config", "there is no home folder to store it in", configHint);
   try {
     await readSaved(io);
     const reason = await findAccessError(dirname(path));
@@ -32,12 +32,12 @@ const journalFix =
 /** The journal: `generate` starts nothing that it cannot record there. */
 export async function checkJournal(io: Io): Promise<Check> {
   try {
-    const storage = await findStorage("state", io);
-    const path = journalIn(storage.folder);
-    const reason = (await findFileError(path)) ?? (await findWriteError(storage.folder));
+    const folder = storageFolder("state", io);
+    const path = journalIn(folder);
+    const reason = (await findFileError(path)) ?? (await findWriteError(folder));
     if (reason !== undefined)
       return fail("journal", `${path} cannot be written: ${reason}`, { code: "output", fix: journalFix });
-    return (await warnIfOpen("journal", path, io)) ?? judgeStorage("journal", path, storage.note);
+    return (await warnIfOpen("journal", path, io)) ?? pass("journal", path);
   } catch (error) {
     return failWith("journal", error, journalFix);
   }
@@ -69,24 +69,19 @@ const serviceFix = "Fix permissions, free up disk space, or set VIDGEN_HOME to a
 /** The local service: whether it runs on this machine, where it keeps its state, and its engines. */
 export async function checkLocalService(io: Io): Promise<Check[]> {
   try {
-    const { folder, note } = await findServiceFolder(io);
+    const folder = findServiceFolder(io);
     const running = await findRunning(io);
     const runs = running ? `running at ${running.baseUrl}` : "not running; --local starts it when needed";
     const says = `${runs}; its data is in ${folder}`;
     const reason = await findWriteError(folder);
     const check =
       reason === undefined
-        ? ((await warnIfOpen("local service", folder, io)) ?? judgeStorage("local service", says, note))
+        ? ((await warnIfOpen("local service", folder, io)) ?? pass("local service", says))
         : fail("local service", `${says}, which cannot be written: ${reason}`, { code: "output", fix: serviceFix });
     return [check, ...checkKeys(io), ...(running ? await checkEngines(running, io) : [])];
   } catch (error) {
     return [failWith("local service", error, serviceFix)];
   }
-}
-
-/** Warns with the note of storage that is not in its usual folder. */
-function judgeStorage(name: string, says: string, note: string | undefined): Check {
-  return note === undefined ? pass(name, says) : warn(name, says, note);
 }
 
 const lowBytes = 1_000_000_000;

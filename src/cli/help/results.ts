@@ -1,4 +1,6 @@
 import * as z from "zod";
+import { accountReplies } from "../../client/accounts.ts";
+import { statuses } from "../../client/ledger/attempt.ts";
 import { type ErrorCode, exits } from "../../errors.ts";
 
 /** An object with these fields; it may have others too, such as further ones of the service. */
@@ -9,13 +11,18 @@ const number = z.number();
 const whole = z.number().int().min(0);
 
 const generation = {
+  id: text,
+  status: text,
   video_url: textOrNull.optional(),
   thumbnail_url: textOrNull.optional(),
   created_at: textOrNull.optional(),
   completed_at: textOrNull.optional(),
   model: textOrNull.optional(),
   prompt: textOrNull.optional(),
+  error: z.unknown().optional(),
 };
+/** What it cost, in credits and in USD. */
+const price = { credits: number.optional(), cost: number.optional() };
 const codes = Object.keys(exits).filter((name) => name !== "ok") as ErrorCode[];
 const error = object({
   code: z.enum(codes),
@@ -24,17 +31,15 @@ const error = object({
   id: textOrNull,
   http_status: z.number().int().nullable(),
 });
-const ends = z.enum(["completed", "failed", "refused", "unsent", "unknown", "lost", "processing"]);
-const counts = {
-  done: whole,
-  running: whole,
-  failed: whole,
-  refused: whole,
-  unsent: whole,
-  unknown: whole,
-  lost: whole,
+const counts = { done: whole, running: whole, failed: whole, unknown: whole, lost: whole };
+const allCounts = { ...counts, refused: whole, unsent: whole };
+const end = {
+  id: textOrNull,
+  status: z.enum(statuses).exclude(["starting", "dismissed"]),
+  file: textOrNull,
+  video_url: textOrNull,
+  ...price,
 };
-const end = { id: textOrNull, status: ends, file: textOrNull, video_url: textOrNull };
 
 function event(name: string, fields: z.ZodRawShape) {
   const at = z.string().meta({ format: "date-time" });
@@ -55,30 +60,22 @@ export const eventSchema = z.union([
   event("state", { id: text, status: text }),
   event("progress", { id: text, received: whole, total: z.number().int().nullable() }),
   event("saved", { id: text, file: text }),
-  event("ended", { ...end, error: error.nullable(), credits: number.optional(), cost: number.optional() }),
+  event("ended", { ...end, error: error.nullable() }),
   event("error", { error }),
   event("summary", {
     exit_code: whole,
     total: whole,
-    ...counts,
+    ...allCounts,
     to_start: whole.optional(),
     remaining_credits: number.nullable().optional(),
   }),
 ]);
 
-const waited = object({
-  id: text,
-  status: textOrNull.optional(),
-  ...generation,
-  file: text.optional(),
-  error: z.unknown().optional(),
-});
+const waited = object({ ...generation, status: textOrNull.optional(), file: text.optional() });
 const cancelled = object({
-  id: text,
-  status: text.optional(),
   ...generation,
+  status: text.optional(),
   credits_returned: number.nullable().optional(),
-  error: z.unknown().optional(),
 });
 const attempt = object({
   attempt: text,
@@ -89,30 +86,20 @@ const attempt = object({
   prompt: text,
   id: text.optional(),
   error: text.optional(),
-  credits: number.optional(),
-  cost: number.optional(),
+  ...price,
   remaining_credits: number.optional(),
   took_ms: number.optional(),
   file: text.optional(),
   size: number.optional(),
   sha256: text.optional(),
 });
-const statedPrice = object({ base_url: text, credits: number.optional(), cost: number.optional(), at: text });
-const row = object({
-  row: text,
-  line: whole,
-  ...end,
-  error: error.nullable().optional(),
-  credits: number.optional(),
-  cost: number.optional(),
-});
+const statedPrice = object({ base_url: text, ...price, at: text });
+const row = object({ row: text, line: whole, ...end, error: error.nullable().optional() });
 const openRow = object({ row: text, line: whole, attempt: text, id: textOrNull, status: text, file: textOrNull });
 const shards = object({ of: whole, missing: z.array(whole), double: z.array(whole) });
 const engine = object({ engine: text, models: z.array(text), kind: textOrNull, error: textOrNull });
-const limits = { max_running: whole.nullable(), max_per_hour: whole.nullable() };
-const accounts = z.array(object({ account: text, credits: whole, keys: whole, ...limits }));
+const { accounts } = accountReplies.list.shape;
 const settings = z.array(object({ setting: text, value: textOrNull, source: textOrNull }));
-const madeKey = { account: text, api_key: text, webhook_secret: textOrNull, credits: whole };
 const check = object({ name: text, state: z.enum(["pass", "warn", "fail"]), says: text, fix: textOrNull });
 
 /** Each line of `listen`: the first one, and then one a callback. */
@@ -132,10 +119,8 @@ const received = object({
 });
 
 /** What each command prints with `--json`, unless a flag such as --dry-run asks for something else. */
-export const results: Readonly<Record<string, z.ZodType>> = {
+export const results: Readonly<Record<string, z.core.$ZodType>> = {
   generate: object({
-    id: text,
-    status: text,
     ...generation,
     credits_charged: number.optional(),
     remaining_credits: number.optional(),
@@ -143,7 +128,7 @@ export const results: Readonly<Record<string, z.ZodType>> = {
   }),
   batch: object({
     total: whole,
-    ...counts,
+    ...allCounts,
     to_start: whole,
     remaining_credits: number.nullable(),
     cost: number.nullable(),
@@ -152,17 +137,13 @@ export const results: Readonly<Record<string, z.ZodType>> = {
   }),
   "batch status": object({
     rows: whole,
-    done: whole,
-    running: whole,
-    failed: whole,
-    unknown: whole,
-    lost: whole,
+    ...counts,
     missing: whole,
     open: z.array(openRow).optional(),
     shards: shards.nullable().optional(),
     double_rows: z.array(text).optional(),
   }),
-  status: object({ id: text, status: text, ...generation, error: z.unknown().optional() }),
+  status: object(generation),
   wait: z.union([waited, z.array(waited)]),
   cancel: z.union([cancelled, z.array(cancelled)]),
   list: z.array(attempt),
@@ -194,6 +175,7 @@ export const results: Readonly<Record<string, z.ZodType>> = {
       engines: z.array(engine),
     }),
     object({ page_url: text }),
+    object({ api_key: text }),
   ]),
   config: settings,
   "config list": settings,
@@ -201,18 +183,18 @@ export const results: Readonly<Record<string, z.ZodType>> = {
   "config unset": object({ ok: z.boolean(), setting: text, was_set: z.boolean() }),
   accounts,
   "accounts list": accounts,
-  "accounts create": object(madeKey),
-  "accounts credits": object({ account: text, amount: z.number().int(), credits: whole, replayed: z.boolean() }),
-  "accounts limit": object({ account: text, ...limits }),
-  "accounts rotate": object({ ...madeKey, revoked: whole }),
-  "accounts revoke": object({ revoked: whole }),
+  "accounts create": accountReplies.create,
+  "accounts credits": accountReplies.credits,
+  "accounts limit": accountReplies.limit,
+  "accounts rotate": accountReplies.rotate,
+  "accounts revoke": accountReplies.revoke,
   listen: z.union([listening, received]),
   doctor: object({ ok: z.boolean(), checks: z.array(check) }),
   completion: object({ shell: text, script: text }),
 };
 
 /** The JSON Schema of a result or an event. */
-export function jsonSchemaOf(schema: z.ZodType): object {
+export function jsonSchemaOf(schema: z.core.$ZodType): object {
   const { $schema: _, ...rest } = z.toJSONSchema(schema);
   return rest;
 }

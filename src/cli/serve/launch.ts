@@ -8,10 +8,9 @@ import { databaseError } from "./database.ts";
 type Settings = Omit<OpenOptions, "folder" | "resume">;
 
 /** Opens the service of this machine's folder. */
-export async function launchOwn(settings: Settings, { io, output }: Context): Promise<RunningService> {
+export async function launchOwn(settings: Settings, { io }: Context): Promise<RunningService> {
   const { openService } = await import("../../server/serve.ts");
-  const { folder, note } = await findServiceFolder(io);
-  if (note !== undefined) output.note(note);
+  const folder = findServiceFolder(io);
   const opened = await openService({ ...settings, folder, resume: "all" }, io).catch((error) => {
     throw listenError(error, settings.host) ?? folderError(error, folder);
   });
@@ -27,7 +26,7 @@ export async function launchShared(
   const { openSharedService } = await import("../../server/serve.ts");
   const { openMedia } = await import("../../server/media/open.ts");
   for (const name of ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]) output.hide(io.env[name] ?? "");
-  const place = settings.media ?? join((await findServiceFolder(io)).folder, "videos");
+  const place = settings.media ?? join(findServiceFolder(io), "videos");
   const openVideos = (mark: string) => openMedia(place, mark, io);
   const opened = await openSharedService({ ...settings, openVideos }, io).catch((error) => {
     throw listenError(error, settings.host) ?? databaseError(error);

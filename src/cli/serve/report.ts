@@ -42,7 +42,7 @@ export async function printAddress(
   } else if (!output.json && !output.quiet) io.stderr.write(exportLines(base_url, api_key));
   if (api_key === null)
     output.note(
-      "An earlier process created the account and its API key, which is not shown again. To create another key, run this with the same database: vidgen serve --key-for local",
+      "An earlier process created the account and its API key, which is not shown again. To create another key, run this with the same database: vidgen serve --owner-key",
     );
   if (page_url !== null && !tell)
     output.note(`Open the page in a browser. For a day, anyone with this link is signed in: ${page_url}`);

@@ -47,7 +47,7 @@ export function createApp(options: AppOptions): Handler {
 
 /**
  * Returns the routes of the API: both endpoints of the interface (section 4), /api/cancel, /v1/videos, and those of the local service's own for its
- * owner, /accounts and what is below it, also for `serve --key-for` and `--revoke`, /engines for `doctor`, and /metrics for Prometheus. All are described at /openapi.json.
+ * owner, /accounts and what is below it, for `vidgen accounts`, /engines for `doctor`, and /metrics for Prometheus. All are described at /openapi.json.
  */
 export function createRoutes(options: AppOptions): Hono<ApiEnv> {
   const app = new Hono<ApiEnv>();

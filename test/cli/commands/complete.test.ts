@@ -50,7 +50,13 @@ test("nothing is offered where nothing was started, and nothing is said", async 
 /** The lines of a journal about a generation that was accepted. */
 function accepted(id: string): string {
   const line = { at: "2026-01-01T00:00:00.000Z", attempt: id };
-  const intent = { ...line, kind: "intent", base_url: baseUrl, request: { prompt: "a fox", model: "wan-2.5" } };
+  const intent = {
+    ...line,
+    kind: "intent",
+    base_url: baseUrl,
+    account: "0123456789ab",
+    request: { prompt: "a fox", model: "wan-2.5" },
+  };
   return `${JSON.stringify(intent)}\n${JSON.stringify({ ...line, kind: "accepted", id })}\n`;
 }
 

@@ -182,15 +182,14 @@ test.each<[string, Record<string, string | undefined>]>([
   for (const { name, fix } of failed) expect([name, fix]).toEqual([name, expect.stringMatching(/\w/)]);
 });
 
-test("without a home: warnings, and the way out", async () => {
+test("without a home nothing could be started: that fails, with the way out", async () => {
   const world = await createWorld();
   delete world.env.VIDGEN_HOME;
-  world.env.TMPDIR = world.folder;
   world.io.home = "";
   const { code, stdout } = await world.vidgen("doctor");
-  expect(code).toBe(0);
-  for (const name of ["config", "journal", "local service"])
-    expect(stdout).toMatch(new RegExp(`^warn  ${name} .*\n      .*VIDGEN_HOME`, "m"));
+  expect(code).toBe(9);
+  for (const line of ["warn  config", "fail  journal", "fail  local service"])
+    expect(stdout).toMatch(new RegExp(`^${line} .*\n      .*VIDGEN_HOME`, "m"));
 });
 
 test("--local leaves the remote service out", async () => {

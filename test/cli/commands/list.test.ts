@@ -66,7 +66,7 @@ test("says why one failed, and which service it was at where there are two", asy
   expect((await world.vidgen("list")).stdout).toMatch(/\tThe generation failed: too dark\t\S+\tan owl/);
   const local = { at: "2026-01-01T00:00:00.000Z", kind: "intent", attempt: "a", base_url: "http://vidgen.localhost" };
   const lines = [
-    { ...local, request: { prompt: "a fox", model: "wan-2.5" } },
+    { ...local, account: "0123456789ab", request: { prompt: "a fox", model: "wan-2.5" } },
     { ...local, kind: "accepted", id: "b", remaining_credits: 990 },
   ];
   appendFileSync(join(world.home, "journal.jsonl"), lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
@@ -90,7 +90,7 @@ async function withJournal(...starts: { at?: string; base_url?: string; lines: o
   const world = await createWorld();
   const request = { prompt: "a fox", model: "wan-2.5" };
   const lines = starts.flatMap(({ at = "2026-01-01T00:00:00.000Z", base_url = baseUrl, lines }, i) => [
-    { at, kind: "intent", attempt: `attempt-${i}`, base_url, request },
+    { at, kind: "intent", attempt: `attempt-${i}`, base_url, account: "0123456789ab", request },
     ...lines.map((line) => ({ at, attempt: `attempt-${i}`, id: `gen-${i}`, ...line })),
   ]);
   mkdirSync(world.home);
@@ -363,7 +363,7 @@ describe("--forget", () => {
     const at = "2026-01-01T00:00:00.000Z";
     const request = { prompt: "a fox", model: "wan-2.5" };
     const lines = [
-      { at, kind: "intent", attempt: "an-attempt", base_url: baseUrl, request },
+      { at, kind: "intent", attempt: "an-attempt", base_url: baseUrl, account: "0123456789ab", request },
       { at, kind: "accepted", attempt: "an-attempt", id: "7" },
       { at, kind: "failed", id: "7", reason: "too dark" },
     ];

@@ -73,17 +73,6 @@ describe.each(again)("%s of a video that is saved there already", (_, run) => {
     expect(world.requests).toHaveLength(sent);
   });
 
-  test("does not count one that an earlier version has saved, whose hash nobody has written down: nothing is paid", async () => {
-    const { world, place, id } = await withSaved("fox.mp4");
-    const journal = join(world.home, "journal.jsonl");
-    const earlier = readFileSync(journal, "utf8").replace(/.*"kind":"downloaded".*\n/, "");
-    writeFileSync(journal, earlier.replace(/"sha256":"\w+",|,"inode":\d+,"mtime":[\d.]+/g, ""));
-    expect(readFileSync(journal, "utf8")).toMatch(/"kind":"delivered".*"size":\d+}/);
-    const paid = world.requests.filter(isStart).length;
-    expect(await run(world, id, place)).toMatchObject({ code: 9, stderr: expect.stringContaining("already exists") });
-    expect(world.requests.filter(isStart)).toHaveLength(paid);
-  });
-
   test("does not read a file that is unchanged", async () => {
     const { world, place, id } = await withSaved("fox.mp4");
     const { open } = world.io.disk;

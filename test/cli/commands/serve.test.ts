@@ -56,7 +56,7 @@ test.each([
   [["--keep", "30d", "--keep-records", "7d"], /--keep-records must not be shorter than --keep/],
   [["--database", "mysql://u:canary@db/x"], /--database must be an address such as postgres:/],
   [["--public-url", "https://video.example"], /--public-url and --public-media-url are needed together/],
-  [["--key-for", "local"], /the account local already has a key/],
+  [["--owner-key"], /--owner-key needs --database/],
 ])("%j is a usage error", async (flags, says) => {
   const world = await createWorld();
   const { code, stdout, stderr } = await world.vidgen("serve", ...flags);
@@ -66,15 +66,10 @@ test.each([
 
 test("a key that no header can hold is a usage error, and is not shown", async () => {
   const world = await createWorld();
-  for (const key of ["canary canary", "http://x=canary"]) {
-    world.env.VIDGEN_ENGINE_KEY = key;
-    const { code, stderr } = await world.vidgen("serve", "--engine", "http://x");
-    expect([code, stderr]).toEqual([
-      2,
-      expect.stringMatching(/VIDGEN_ENGINE_KEY (contains a space|must contain one key)/),
-    ]);
-    expect(stderr).not.toContain("canary");
-  }
+  world.env.VIDGEN_ENGINE_KEY = "canary canary";
+  const { code, stderr } = await world.vidgen("serve", "--engine", "http://x");
+  expect([code, stderr]).toEqual([2, expect.stringContaining("VIDGEN_ENGINE_KEY contains a space")]);
+  expect(stderr).not.toContain("canary");
 });
 
 /** A world in which a `serve` with these flags runs, and what it prints. */
@@ -255,7 +250,7 @@ test("--log json: each line of stderr is a document with full id, account and re
 
 test("--backup names the file that it cannot write", async () => {
   const world = await createWorld();
-  expect(await world.vidgen("serve", "--key-for", "ci")).toMatchObject({ code: 0 });
+  expect(await world.vidgen("accounts", "create", "ci", "--local")).toMatchObject({ code: 0 });
   const run = await world.vidgen("serve", "--backup", `${world.folder}/missing/copy.db`);
   expect(run).toMatchObject({ code: 9, stdout: "" });
   expect(run.stderr).toContain(

@@ -1,7 +1,8 @@
 import { appendFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { baseUrl, createWorld, mediaUrl, type World } from "../../vidgen.ts";
+import { accountOf } from "../../../src/client/history.ts";
+import { apiKey, baseUrl, createWorld, mediaUrl, type World } from "../../vidgen.ts";
 
 /** The journal of a machine that has started these. */
 function writeJournal(world: World, starts: [id: string, base_url: string][]): void {
@@ -9,7 +10,7 @@ function writeJournal(world: World, starts: [id: string, base_url: string][]): v
   const at = "2026-01-01T00:00:00.000Z";
   for (const [id, base_url] of starts) {
     const lines = [
-      { at, kind: "intent", attempt: id, base_url, request },
+      { at, kind: "intent", attempt: id, base_url, account: accountOf(base_url, apiKey), request },
       { at, kind: "accepted", attempt: id, id },
     ];
     appendFileSync(join(world.home, "journal.jsonl"), lines.map((line) => `${JSON.stringify(line)}\n`).join(""));

@@ -53,7 +53,7 @@ function journal(): string {
   const at = "2026-01-01T00:00:00.000Z";
   const base_url = "https://api.video.example";
   const start = (attempt: string, id: string, prompt: string) => [
-    { at, kind: "intent", attempt, base_url, request: { prompt, model: "wan-2.5" } },
+    { at, kind: "intent", attempt, base_url, account: "0123456789ab", request: { prompt, model: "wan-2.5" } },
     { at, kind: "accepted", attempt, id },
   ];
   const lines = [
