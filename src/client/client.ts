@@ -52,9 +52,7 @@ export type ClientOptions = {
 
 /** A new start that has done all that can fail before it is paid for. */
 export type ReadyStart = NewAttempt & {
-  /** Sends the paid request (interface 4.1). Rejects with the error that `start.ts` returns. */
-  send(options: SendOptions): Promise<SentStart>;
-  /** The same, but resolves however it ended. */
+  /** Sends the paid request (interface 4.1), and resolves however that has ended. */
   sendUntilKnown(options: SendOptions): Promise<End>;
 };
 
@@ -63,8 +61,6 @@ export type SendOptions = Pick<StartOptions, "signal" | "retriesNotNow" | "label
     /** Whether a note says what is probably wrong in the request; a batch has told it in its plan. */
     tellsDoubts?: boolean;
   };
-
-export type SentStart = Started & { attempt: string };
 
 export type ClientFollowOptions = {
   signal: AbortSignal;
@@ -256,15 +252,8 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     return unknownOutcome(reason, attempt, { id });
   }
 
-  async function send(request: StartRequest, begun: NewAttempt, how: SendOptions): Promise<SentStart> {
-    const end = await sendUntilKnown(request, begun, how);
-    if (end.kind !== "accepted") throw end.error;
-    return { ...end.started, attempt: begun.attempt };
-  }
-
   const ready = (request: StartRequest, begun: NewAttempt): ReadyStart => ({
     ...begun,
-    send: (how) => send(request, begun, how),
     sendUntilKnown: (how) => sendUntilKnown(request, begun, how),
   });
   const forBegin = (request: StartRequest, how: BeginOptions) => {

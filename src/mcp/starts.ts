@@ -2,9 +2,10 @@ import { explainLocalCredits } from "../cli/local.ts";
 import type { Services } from "../cli/services.ts";
 import type { Session } from "../cli/session.ts";
 import { type Budget, type Costs, checkBudget, createCosts } from "../client/batch/costs.ts";
+import { type RunOptions, run } from "../client/run.ts";
 import type { StartRequest } from "../client/schema.ts";
 import { createTurns } from "../client/turns.ts";
-import { asVidgenError, beforePaying, VidgenError } from "../errors.ts";
+import { beforePaying, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 
 export type ToolStartOptions = {
@@ -58,37 +59,37 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
     if (overrun && again) throw overrun;
     const signal = AbortSignal.any([cancelled, ending]);
     signal.throwIfAborted();
-    const earlier = again ? "again" : "reuse";
-    const begun = await session.client.begin(request, { earlier, mcp: true, noWait: true, signal });
-    return { session, costs, overrun, begun };
+    const sending = { sendSignal: ending, leave: io.leave, balance: costs.balance() };
+    const how: RunOptions = { earlier: again ? "again" : "reuse", mcp: true, noWait: true, signal, ...sending };
+    return { session, costs, overrun, events: run(request, how, session.client) };
   }
 
   async function start(request: StartRequest, options: ToolStartOptions): Promise<Start> {
-    const { session, costs, overrun, begun } = await prepare(request, options).catch((error) => {
+    const { session, costs, overrun, events } = await prepare(request, options).catch((error) => {
       throw beforePaying(error);
     });
-    const { attempt, at: started_at } = begun;
     const { model } = request;
-    try {
-      if (begun.kind === "resumed") {
-        const { id, status, remaining_credits = null } = begun.earlier;
+    for await (const event of events) {
+      if (event.event === "sending") {
+        const stop = overrun ?? (options.cancelled.aborted ? cancelledError() : undefined);
+        if (stop) throw beforePaying(stop);
+      }
+      if (event.event === "resumed") {
+        const { id, at: started_at, earlier } = event;
+        const { status, remaining_credits = null } = earlier;
         return { id, status, model, resumed: true, started_at, remaining_credits, session };
       }
-      const stop = overrun ?? (options.cancelled.aborted ? cancelledError() : undefined);
-      if (stop) {
-        await services.journal.append({ kind: "unsent", attempt, reason: stop.message, code: stop.code });
-        throw beforePaying(stop);
+      if (event.event === "accepted") {
+        const { id, at: started_at, started } = event;
+        const { generation, remaining_credits = null } = started;
+        costs.started(request, started);
+        return { id, status: generation.status, model, resumed: false, started_at, remaining_credits, session };
       }
-      const end = await begun.sendUntilKnown({ signal: ending, leave: io.leave, balance: costs.balance() });
-      if (end.kind === "unknown") costs.unknown(request);
-      if (end.kind !== "accepted") throw session.isLocal ? explainLocalCredits(end.error) : asVidgenError(end.error);
-      const { generation, remaining_credits } = end.started;
-      costs.started(request, end.started);
-      const { id, status } = generation;
-      return { id, status, model, resumed: false, started_at, remaining_credits: remaining_credits ?? null, session };
-    } finally {
-      await begun.release();
+      if (event.event !== "ended" || !event.error) continue;
+      if (event.status === "unknown") costs.unknown(request);
+      throw session.isLocal ? explainLocalCredits(event.error) : event.error;
     }
+    throw new Error("a start ends with an id or an error");
   }
 
   return (request: StartRequest, options: ToolStartOptions) => inTurn(() => start(request, options));

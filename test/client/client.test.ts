@@ -64,7 +64,9 @@ function createWorld() {
     const client = createServiceClient({ baseUrl, apiKey, journal: opened }, io);
     const start = async (options: Partial<BeginOptions> = {}) => {
       const begun = await client.beginNew(request, { signal, ...options });
-      return begun.send({ signal }).finally(begun.release);
+      const end = await begun.sendUntilKnown({ signal }).finally(begun.release);
+      if (end.kind !== "accepted") throw end.error;
+      return { ...end.started, attempt: begun.attempt };
     };
     return { ...client, journal: opened, start };
   };

@@ -1,4 +1,5 @@
 import { VidgenError } from "../../errors.ts";
+import { createChannel } from "../channel.ts";
 import { errorFieldsOf, type GenerationEvent } from "../events.ts";
 import type { Batch } from "./batch.ts";
 import { type BatchCounts, createCounts } from "./counts.ts";
@@ -20,28 +21,15 @@ export async function* iterateBatch(
 ): AsyncGenerator<BatchEvent> {
   const left = new AbortController();
   const { counts, take } = createCounts(batch.plan);
-  const events: BatchEvent[] = [];
-  let wake = () => {};
-  let isOver = false;
+  const events = createChannel<BatchEvent>();
   const onEvent = (event: GenerationEvent) => {
     take(event);
     events.push({ at: now().toISOString(), ...event });
-    wake();
   };
   const signal = AbortSignal.any([options.signal, left.signal]);
-  const running = batch.run({ ...options, signal, onEvent }).finally(() => {
-    isOver = true;
-    wake();
-  });
+  const running = batch.run({ ...options, signal, onEvent }).finally(events.end);
   try {
-    for (;;) {
-      yield* events.splice(0);
-      if (isOver && events.length === 0) break;
-      if (events.length > 0) continue;
-      await new Promise<void>((resolve) => {
-        wake = resolve;
-      });
-    }
+    yield* events;
     const { stopped } = await running;
     if (stopped) yield { at: now().toISOString(), event: "error", error: errorFieldsOf(stopped) };
     yield { at: now().toISOString(), event: "summary", ...counts };
