@@ -54,6 +54,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   const unremoved = new Set<Process>();
   /** The processes that the disk has failed at their journal. */
   const failed = new Set<Process>();
+  /** The processes that were frozen, or that the disk has failed: one elsewhere may not have seen that they live. */
+  const hindered = new Set<Process>();
   let isBlind = false;
 
   const byId = (id: string) => attempts.filter((each) => each.id === id.toLowerCase());
@@ -133,11 +135,12 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     reach("an attempt is dismissed");
   }
 
-  /** Whether the process of an attempt is about to tell its outcome; another one on the same machine can know that. */
-  function isWaitedFor({ hasOutcome, isUnwritten, run }: Attempt, other: Process): boolean {
-    const isLive = run.process !== other && run.process.endedAt === undefined;
+  /** Whether the process of an attempt is about to tell its outcome, and another one can know that: elsewhere from its lease, which it refreshes. */
+  function isWaitedFor({ hasOutcome, isUnwritten, run: { process } }: Attempt, other: Process): boolean {
+    const isLive = process !== other && process.endedAt === undefined;
+    if (hasOutcome || isUnwritten || !isLive) return false;
     // One elsewhere may have taken over the lease of a process that was frozen.
-    return !hasOutcome && !isUnwritten && isLive && [...runs.keys()].every((each) => isNear(each, other));
+    return !hindered.has(process) || [...runs.keys()].every((each) => isNear(each, other));
   }
 
   function onLost(id: string): void {
@@ -178,6 +181,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     /** Without the journal nobody can tell that an answer is that to another request: from then on no rule holds. */
     isBlind: () => isBlind,
     onUnremoved: (process: Process) => void unremoved.add(process),
+    onHindered: (process: Process) => void hindered.add(process),
     onRun(run: Run): void {
       runs.set(run.process, run);
       disturbedAt = now();
