@@ -58,6 +58,8 @@ export type Command =
   | {
       type: "batch";
       rows: number;
+      /** Each other row is longer. */
+      hasLengths?: boolean;
       shard: { index: number; of: number } | undefined;
       /** The rows file, or a link to it. */
       file: string;
@@ -291,8 +293,10 @@ export function rowsOf(count: number): { id: string; prompt: string; place: stri
 
 async function batch(command: Command & { type: "batch" }, run: Run): Promise<void> {
   const { file, shard, retryFailed, retryUnknown, maxCredits, jobs } = command;
-  const lines = rowsOf(command.rows).map(({ id, prompt }) => `${id},${prompt}\n`);
-  write(file, `id,prompt\n${lines.join("")}`, run.process.computer.disk);
+  const head = command.hasLengths ? "id,prompt,duration" : "id,prompt";
+  const lengthOf = (index: number) => (command.hasLengths ? `,${index % 2 === 0 ? 10 : 5}` : "");
+  const lines = rowsOf(command.rows).map(({ id, prompt }, index) => `${id},${prompt}${lengthOf(index)}\n`);
+  write(file, `${head}\n${lines.join("")}`, run.process.computer.disk);
   const line = [
     ...["batch", file, "-m", model, "-o", `${work}/{id}.mp4`, "--yes", "--jobs", String(jobs)],
     ...(shard ? ["--shard", `${shard.index}/${shard.of}`] : []),

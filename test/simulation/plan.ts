@@ -17,6 +17,8 @@ export type Plan = {
   /** The share of calls of a process that take no time. */
   instant: number;
   troubles: Trouble[];
+  /** The service states what each start costs, and the rows of a batch differ in length, and so in price. */
+  statesPrices?: boolean;
   acts: Act[];
 };
 
@@ -88,6 +90,9 @@ export function planOf(seed: string): Plan {
   }
   const troubles = chance(0.35) ? [troubleOf(random, faults)] : [];
   if (chance(0.3)) addPair(acts, random, computers.length);
+  const statesPrices = chance(0.4);
+  for (const act of acts)
+    if (act.what === "command" && act.command.type === "batch") act.command.hasLengths = statesPrices;
   return {
     seed,
     computers,
@@ -95,6 +100,7 @@ export function planOf(seed: string): Plan {
     hasOwnJournals: isShared && chance(kind === "batch" ? 0.6 : 0.3),
     instant: random.pick([0, 0.5, 0.8, 0.9]),
     troubles,
+    statesPrices,
     acts,
   };
 }
@@ -380,7 +386,7 @@ function startOf(random: Random, faults: Faults): StartPlan {
     answersAfterMs: random.pick([1, 50, 50, 500, 5_000, 50_000, 119_000, 125_000]),
     rendersMs: random.pick([0, 1_000, 8_000, 20_000, 60_000]),
     bought: chance(0.75) ? 0 : random.pick([10, 10, 20, 500, -20]),
-    ends: chance(0.9) ? "completed" : "failed",
+    ends: chance(0.9) ? "completed" : random.pick(["failed", "unclear"] as const),
     lagMs: chance(0.8) ? 0 : random.pick([2_000, 20_000, 50_000]),
     lostAfterMs: chance(0.94) ? undefined : random.pick([0, 5_000, 40_000]),
     media: chance(0.6) ? [] : Array.from({ length: random.between(1, 3) }, faults.media),

@@ -40,6 +40,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   const replacedAt = new Map<string, number>();
   /** What each process with a budget was told last, and whether it still knows what a start costs. */
   const balances = new Map<Process, { credits: number | undefined; isKnown: boolean }>();
+  /** What each process was told that a start costs, by the length. */
+  const prices = new Map<Process, Map<number | undefined, number>>();
   /** The videos, also of other programs, that somebody has replaced or deleted on purpose, and when. */
   const replaced = new Map<string, number>();
   /** The videos of other programs. */
@@ -92,6 +94,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         resumedBy: [],
         overFor: new Set(),
         isRefused: false,
+        unclearTo: new Set(),
         id: undefined,
         isIdWritten: false,
         hasOutcome: false,
@@ -141,6 +144,14 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     if (hasOutcome || isUnwritten || !isLive) return false;
     // One elsewhere may have taken over the lease of a process that was frozen.
     return !hindered.has(process) || [...runs.keys()].every((each) => isNear(each, other));
+  }
+
+  /** Whatever the service said before. */
+  function onUnclear(known: Attempt, process: Process): void {
+    known.unclearTo.add(process);
+    known.isRefused = false;
+    known.overFor.delete("all");
+    reach("a generation is unclear");
   }
 
   function onLost(id: string): void {
@@ -234,6 +245,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     onPost(process: Process, post: Post): void {
       const mine = attempts.findLast((each) => each.key === post.attempt && each.run.process === process);
       if (mine === undefined) throw new Broken(1, "a start was sent that nobody had written down");
+      checkBudget(mine.run, post);
       mine.posts.push(post);
       if (post.generated) mine.id = post.generated.id;
       const before = mine.posts.slice(0, -1).find(({ behaviour }) => behaviour.means !== "later");
@@ -262,6 +274,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       if (hasId && means === "refused") reach("a refusal has an id");
       if (hasId && means === "unknown") reach("an unclear start has an id");
       if (mine) onBalance(mine.run, post);
+      if (mine && post.price !== undefined)
+        prices.set(mine.run.process, new Map(prices.get(mine.run.process)).set(post.duration, post.price));
       if (mine === undefined) return;
       mine.isRefused = means === "refused" || means === "later";
       if (mine.isRefused) mine.overFor.add("all");
@@ -274,7 +288,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         if (status < 300 && !isCut && text.includes(known)) each.unknownSince = undefined;
         else if (status === 404 && text.startsWith("{") && runOf(process).key === each.run.key)
           each.unknownSince ??= now();
-        if (text.includes('"failed"')) each.overFor.add("all");
+        if (text.includes('"unclear"')) onUnclear(each, process);
+        else if (text.includes('"failed"')) each.overFor.add("all");
         if (!text.includes('"completed"') || text.includes('"video_url":null')) continue;
         // Its address is all that was asked for.
         if (each.output !== undefined) continue;
@@ -326,6 +341,12 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       checkCancel(run, text);
       checkPassedOver(run);
       checkUnclear(run);
+      const untold = command.type === "cancel" ? undefined : attempts.find(({ unclearTo }) => unclearTo.has(process));
+      if (untold && said.code !== exits.unknown.exit && said.code !== exits.interrupted.exit)
+        throw new Broken(
+          4,
+          `${process.name} ends with ${said.code}, and was told that ${untold.id} may have been charged`,
+        );
       if (text.includes("timed out before the video was saved"))
         for (const { id = "", run: other } of attempts)
           if (other === run && now() - (completedAt.get(id) ?? 0) < downloadMs)
@@ -387,6 +408,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     const [only, ...others] = mine;
     if (command.type !== "generate" || only === undefined || others.length > 0) return;
     const last = only.delivered.at(-1);
+    // Its end is the last word.
+    if (only.unclearTo.has(process)) return;
     if (last === undefined || only.posts.at(-1) !== last) {
       if (said.code === 0) throw new Broken(4, `${process.name} ends with 0, and its start has no answer`);
       return;
@@ -409,7 +432,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       throw new Broken(4, `${process.name} ends with 0, and ${cancels} was not cancelled`);
     if (cancelled.get(cancels) === process && /nothing was (changed|cancelled)/.test(text) && said.code !== 0)
       throw new Broken(4, `${process.name} says that nothing was changed, and the service has cancelled ${cancels}`);
-    if (cancelled.get(cancels) === process && said.code === 0 && !text.includes("10 credits were returned"))
+    if (cancelled.get(cancels) === process && said.code === 0 && !/\b[12]0 credits were returned/.test(text))
       throw new Broken(4, `${process.name} does not say that the credits of ${cancels} came back`);
   }
 
@@ -432,11 +455,29 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   }
 
   /** A balance that does not fall tells nobody what a start has cost. */
-  function onBalance({ process, command }: Run, { credits }: Post): void {
+  function onBalance({ process, command }: Run, { credits, price }: Post): void {
     if (!("maxCredits" in command) || command.maxCredits === undefined || credits === undefined) return;
     const { credits: before, isKnown = true } = balances.get(process) ?? {};
     if (before !== undefined && credits >= before) reach("a balance does not fall");
-    balances.set(process, { credits, isKnown: isKnown && (before === undefined || credits < before) });
+    balances.set(process, {
+      credits,
+      isKnown: isKnown && (price !== undefined || before === undefined || credits < before),
+    });
+  }
+
+  /** What a process has spent, and what it knows that this start costs, is within its budget. */
+  function checkBudget({ process, command }: Run, { duration }: Post): void {
+    const price = prices.get(process)?.get(duration);
+    if (!("maxCredits" in command) || command.maxCredits === undefined || price === undefined) return;
+    const own = attempts.filter(({ run }) => run.process === process).flatMap(({ delivered }) => delivered);
+    const accepted = own.filter(({ behaviour }) => behaviour.means === "accepted");
+    const spent = accepted.reduce((sum, { generated }) => sum + (generated?.cost ?? 0), 0);
+    if (spent + price > command.maxCredits)
+      throw new Broken(
+        1,
+        `${process.name} has spent ${spent} of ${command.maxCredits} credits, and starts what costs ${price}`,
+      );
+    reach("a price is known in a budget");
   }
 
   /** What was passed over with `--again`, or dismissed, stops nobody any more. */
@@ -504,7 +545,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       );
     for (const { id = "", run, isAddressTold } of attempts) {
       const generated = generations.get(id);
-      if (generated === undefined || generated.lostAt < now() || generated.ends === "failed" || isAddressTold) continue;
+      if (generated === undefined || generated.lostAt < now() || generated.ends !== "completed" || isAddressTold)
+        continue;
       if (![...written.values()].some((ids) => ids.has(id)) || !isKnown(id, run)) continue;
       if (saved.has(id) || replaced.has(id)) continue;
       throw new Broken(2, `the video of ${id}, which was paid for, is saved nowhere`);

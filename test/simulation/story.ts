@@ -94,6 +94,7 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
     schedule,
     random: createRandom(`${plan.seed}/service`),
     troubles: plan.troubles,
+    statesPrices: plan.statesPrices === true,
     reach,
     events: {
       onPost(process, post) {
