@@ -117,6 +117,9 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       // A call of the library hands it over when it resolves, which comes next.
       if (known && process && runOf(process).command.type === "library") known.isTold = true;
     }
+    // The same with a URL.
+    if (kind === "delivered" && line.file === undefined && process && runOf(process).command.type === "library")
+      for (const each of byId(String(id))) handOver(each);
     if (known && kind === "unknown") onUnknown(known);
     if (known && kind === "dismissed") onDismissed(known, process);
     if (known && kind !== "intent") known.hasOutcome = true;
