@@ -119,6 +119,8 @@ export type Run = {
   said: Said;
   /** Something has gone to stdout. */
   onPrint(text: string): void;
+  /** `generations.resume()` is called. Returns what hears of each generation that it has resumed. */
+  onResuming(): (id: string) => void;
   /** A call of the library gave an id. */
   onReturned(call: LibraryCall & { id: string }): void;
 };
@@ -402,7 +404,9 @@ async function callLibrary(given: LibraryCall, { client, run }: { client: Librar
   const how = { signal, ...(key && { idempotencyKey: key }), ...(earlier && { earlier }) };
   try {
     if (does === "resume") {
+      const onResumed = run.onResuming();
       for (const { id, file, videoUrl, error } of await client.generations.resume({ signal })) {
+        onResumed(id);
         print(run, [id, videoUrl ?? []].flat().join(" "));
         if (file !== undefined) said.files.push({ id, file });
         if (error) fail(said, error);

@@ -1,7 +1,7 @@
 import { createRandom, type Random } from "../faults/random.ts";
 import { type CancelName, cancelBehaviours, type StartName, startBehaviours, statusBehaviours } from "./answers.ts";
 import { diskFailureNames, diskPartNames } from "./disk.ts";
-import { editNames, videoEditNames } from "./edits.ts";
+import { editNames, longEditName, videoEditNames } from "./edits.ts";
 import { callKinds, type Mishap } from "./machine.ts";
 import { mediaBehaviours } from "./media.ts";
 import { type Command, idKey, type LibraryCall, type Prints, pastedKey, work } from "./people.ts";
@@ -243,6 +243,32 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
     const command: Command = { ...first.command, earlier, isDryFirst: true };
     const next = { ...first, name: `${first.name}'`, command, gapMs: 1_000, waits: true, starts: [], mishaps: [] };
     return [{ ...first, starts: [fineStart], mishaps: [killed] }, next];
+  },
+  // A run that may be killed once it has its id, and a program that resumes what is left while somebody types the same again.
+  (first, random) => {
+    if (first.command.type !== "generate") return [first];
+    const killed: Mishap = { on: "accepted", nth: 1, isAfter: true, what: "killed", ms: 0 };
+    const isKilled = random.next() < 0.7;
+    const { prompt } = first.command;
+    const resume: Command = { type: "library", calls: [{ does: "resume", prompt }], isAtOnce: false };
+    const next = { ...first, starts: [], mishaps: [], waits: false };
+    return [
+      { ...first, starts: [{ ...fineStart, rendersMs: 20_000 }], mishaps: isKilled ? [killed] : [] },
+      { ...next, name: `${first.name}'`, command: resume, gapMs: 1_000, waits: isKilled, callMs: 10 },
+      { ...next, name: `${first.name}"`, gapMs: random.pick([5, 20, 50]) },
+    ];
+  },
+  // An attempt that is left, far back in a long journal, and the same again after the holidays.
+  (first, random) => {
+    const killed: Mishap = { on: random.pick(["accepted", "request"]), nth: 1, isAfter: true, what: "killed", ms: 0 };
+    const edit: Act = { what: "edit", how: longEditName, gapMs: 0, waits: true };
+    const next = { ...first, gapMs: 1_000, waits: true };
+    return [
+      { ...first, mishaps: [killed] },
+      edit,
+      { ...next, name: `${first.name}'`, gapMs: 40 * 24 * hourMs },
+      { ...next, name: `${first.name}"`, mishaps: [] },
+    ];
   },
   // A budget, and somebody who buys credits meanwhile.
   (first, random) => {

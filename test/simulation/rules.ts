@@ -123,6 +123,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     if (known && kind === "unknown") onUnknown(known);
     if (known && kind === "dismissed") onDismissed(known, process);
     if (known && kind !== "intent") known.hasOutcome = true;
+    if (kind === "unfinished") reach("unfinished attempts are copied to the end of a long journal");
     if (kind === "lost") onLost(String(id));
     if (kind === "delivered" && typeof id === "string" && line.file !== undefined && line.file !== "-")
       onSaved(id, String(line.file));
@@ -218,6 +219,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       for (const each of attempts) if (text.includes(`/${each.id}/`)) handOver(each);
     },
     onReturned,
+    onResuming,
     onCancelled(process: Process, id: string): void {
       cancelled.set(id, process);
       reach("a generation is cancelled");
@@ -391,6 +393,21 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
 
   function handOver(each: Attempt): void {
     if (each.kind === "generate" && each.output === undefined) each.overFor.add("generate");
+  }
+
+  /** What another live process is following is left to that one. Returns what hears of each generation that was resumed. */
+  function onResuming({ process, journal }: Run): (id: string) => void {
+    const isFollowed = ({ attempt, run }: Attempt) =>
+      run.command.type === "generate" &&
+      isNear(run.process, process) &&
+      run.process.endedAt === undefined &&
+      !hindered.has(run.process) &&
+      [...files().keys()].some((path) => path.startsWith(`${journal}.leases/${attempt}/`));
+    const followed = attempts.filter(isFollowed);
+    return (id) => {
+      const found = followed.find((each) => each.id === id.toLowerCase() && isFollowed(each));
+      if (found) throw new Broken(4, `${process.name} resumes ${id}, which ${found.run.process.name} is following`);
+    };
   }
 
   /** A call of the library gets the generation that it has named, or that of its own request. */

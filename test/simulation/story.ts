@@ -183,6 +183,10 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
       named: new Set(),
       said: { code: 0, stdout: "", stderr: "", files: [] },
       onPrint: rules.onPrint,
+      onResuming() {
+        const onResumed = rules.onResuming(current);
+        return (id) => check(() => onResumed(id));
+      },
       onReturned: (call) => check(() => rules.onReturned(current, call)),
     };
     runs.push(current);
