@@ -27,7 +27,7 @@ import { poll, pollUntilAnswered } from "./poll.ts";
 import { isComparable, readBalance } from "./price.ts";
 import { backoffMs } from "./retry.ts";
 import { save } from "./save.ts";
-import type { Generation, Started, StartRequest } from "./schema.ts";
+import { errorText, type Generation, type Started, type StartRequest } from "./schema.ts";
 import { type End, type StartOptions, start, unknownOutcome } from "./start.ts";
 import { type Claimed, type ClaimOptions, createTargets, type Target } from "./target.ts";
 
@@ -230,7 +230,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     return end;
   }
 
-  /** A refusal that named a generation is final only where the service does not know that, or says that it failed: it is asked once. */
+  /** A refusal that named a generation is final only where the service does not know that, or says for certain that it failed: it is asked once. */
   async function settleRefused(
     refused: End & { kind: "refused" },
     { attempt, leave }: { attempt: string; leave: AbortSignal },
@@ -239,14 +239,16 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     if (id === undefined) return refused;
     const limit = io.limit(lookMs, leave, new Error("no answer"));
     const answer = await poll(api, id, io, limit.signal).catch(asVidgenError).finally(limit.clear);
-    if ("generation" in answer) {
+    let reason = `it was refused, and the service did not say whether generation ${id} exists`;
+    if ("generation" in answer && answer.generation.status === "failed") {
+      if (failedError(id, answer.generation).ended !== "unknown") return refused;
+      reason = `it was refused, and the service cannot say whether generation ${id} was charged (${errorText(answer.generation.error) ?? "it gave no reason"})`;
+    } else if ("generation" in answer) {
       const { generation } = answer;
-      if (generation.status === "failed") return refused;
       await record({ kind: generation.status === "completed" ? "completed" : "found", id });
       return { kind: "accepted", started: { generation, remaining_credits: undefined } };
     }
     if ("error" in answer && answer.error.code === "not_found") return refused;
-    const reason = `it was refused, and the service did not say whether generation ${id} exists`;
     await record({ kind: "unclear", id, reason });
     io.unsettled.add(attempt);
     return unknownOutcome(reason, attempt, { id });

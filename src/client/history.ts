@@ -238,7 +238,7 @@ export type Entry = {
  * Takes the lines one by one, the newest first, and returns all lines about an attempt, the oldest first, with its oldest one, the intent.
  */
 export function createGrouping(): (line: DatedLine) => AttemptLines | undefined {
-  // Two maps, because a caller's key may equal the id of another attempt's generation.
+  // Two maps: an attempt may have the name of another attempt's generation, such as one that an early version named by a caller's key.
   const ofAttempts = createLater();
   const ofIds = createLater();
   return (line) => {

@@ -141,16 +141,16 @@ test.each(["refused", "unknown", "newer version's word"])(
   },
 );
 
-test("a key that equals the id of another attempt's generation is not mixed up with it", async () => {
+test("a key, or the name of an attempt, that equals the id of another attempt's generation is not mixed up with it", async () => {
   const journal = newJournal();
-  for (const line of [{ ...intent("first"), key: "1001" }, intent("second")]) await journal.append(line as JournalLine);
+  for (const line of [{ ...intent("1001"), key: "1001" }, intent("second")]) await journal.append(line as JournalLine);
   await journal.append({ kind: "accepted", attempt: "second", id: "1001" });
   await journal.append({ kind: "completed", id: "1001" });
-  await journal.append({ kind: "unknown", attempt: "first", reason: "reset" });
+  await journal.append({ kind: "unknown", attempt: "1001", reason: "reset" });
   const found = (entries: Entry[]) => entries.map(({ attempt, id, status }) => [attempt, id, status]);
   const [second, first] = [
     ["second", "1001", "completed"],
-    ["first", undefined, "unknown"],
+    ["1001", undefined, "unknown"],
   ];
   expect(found(await journal.entries())).toEqual([second, first]);
   expect(found(await journal.attemptsOf("1001"))).toEqual([first]);

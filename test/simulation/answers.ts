@@ -6,9 +6,12 @@ export type Generated = {
   attempt: string;
   prompt: string;
   model: string;
+  /** In credits. */
+  cost: number;
   startedAt: number;
   endsAt: number;
-  ends: "completed" | "failed";
+  /** "unclear" is a failure of which the service cannot tell whether it was charged. */
+  ends: "completed" | "failed" | "unclear";
   /** For so long after its start the service does not know it yet. */
   lagMs: number;
   /** From then on the service does not know it any more. */
@@ -53,6 +56,8 @@ export type StartScene = {
   prompt: string;
   model: string;
   credits: number | undefined;
+  /** What it states that the start has cost. */
+  charged: number | undefined;
   key: string;
   /** A generation of another request. */
   other: string | undefined;
@@ -60,9 +65,9 @@ export type StartScene = {
 
 const html = (status: number) => () => ({ status, text: `<html><h1>${status}</h1></html>` });
 
-function started({ id, prompt, model, credits }: StartScene, more: object = {}): string {
+function started({ id, prompt, model, credits, charged }: StartScene, more: object = {}): string {
   const data = { prompt, id, status: "processing", model };
-  return JSON.stringify({ success: true, data, remaining_credits: credits, ...more });
+  return JSON.stringify({ success: true, data, credits_charged: charged, remaining_credits: credits, ...more });
 }
 
 const json =
@@ -216,8 +221,13 @@ export function statusAnswer(generated: Generated | undefined, key: string, now:
     return { status: 404, text: JSON.stringify({ error: "no such generation" }) };
   const { ends, endsAt } = generated;
   if (now < endsAt) return { status: 200, text: statusText(generated, "processing", false) };
-  if (ends === "failed")
-    return { status: 200, text: JSON.stringify({ id: generated.id, status: "failed", error: generated.reason }) };
+  if (ends !== "completed") {
+    const error_code = ends === "unclear" ? ends : undefined;
+    return {
+      status: 200,
+      text: JSON.stringify({ id: generated.id, status: "failed", error: generated.reason, error_code }),
+    };
+  }
   return { status: 200, text: statusText(generated, "completed", true) };
 }
 
@@ -247,9 +257,9 @@ export const cancelBehaviours = {
 export type CancelName = keyof typeof cancelBehaviours;
 
 function cancelled({ generated, now, cancel }: CancelScene): Answer {
-  const { id, ends, endsAt } = generated;
-  if (ends === "completed" && now >= endsAt) return { status: 409, text: '{"error":"it has completed"}' };
+  const { id, ends, endsAt, cost } = generated;
+  if (ends !== "failed" && now >= endsAt) return { status: 409, text: '{"error":"it has ended"}' };
   cancel();
   const { reason } = generated;
-  return { status: 200, text: JSON.stringify({ id, status: "failed", error: reason, credits_returned: 10 }) };
+  return { status: 200, text: JSON.stringify({ id, status: "failed", error: reason, credits_returned: cost }) };
 }

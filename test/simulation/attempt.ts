@@ -31,6 +31,8 @@ export type Attempt = {
   overFor: Set<"all" | "generate">;
   /** The service said readably that it does not start it. */
   isRefused: boolean;
+  /** Those whom the service has told that it cannot say whether it was charged. */
+  unclearTo: Set<Process>;
   id: string | undefined;
   /** A line of the journal says that it was accepted: before that no other process can know its id, or be sure of it. */
   isIdWritten: boolean;

@@ -1,6 +1,8 @@
 import type { SimulatedDisk } from "./disk.ts";
+import { epoch } from "./machine.ts";
 import { work } from "./people.ts";
 import type { Rules } from "./rules.ts";
+import { serviceUrl } from "./service.ts";
 import { videoOf } from "./video.ts";
 
 type Scene = {
@@ -64,11 +66,27 @@ const editsOfLines = {
   },
 } satisfies Record<string, Edit>;
 
-const edits: Readonly<Record<string, Edit>> = { ...editsOfVideos, ...editsOfLines };
-
-export const editNames = Object.keys(edits);
+export const editNames = Object.keys({ ...editsOfVideos, ...editsOfLines });
 /** Those that happen while a command runs. */
 export const videoEditNames = Object.keys(editsOfVideos);
+
+/** More than a start reads of a journal at once. Apart from the others, since such a story takes long. */
+export const longEditName = "somebody starts others, whose long prompts make a long journal";
+
+const edits: Readonly<Record<string, Edit>> = {
+  ...editsOfVideos,
+  ...editsOfLines,
+  [longEditName]: (scene) => {
+    const at = new Date(epoch + scene.now()).toISOString();
+    const lines = Array.from({ length: 12 }, (_, index) => {
+      const attempt = `other-${index}`;
+      const request = { prompt: "x".repeat(100_000), model: "wan-2.5" };
+      const intent = { at, kind: "intent", attempt, base_url: serviceUrl, request };
+      return `${JSON.stringify(intent)}\n${JSON.stringify({ at, kind: "unsent", attempt, reason: "no network" })}\n`;
+    });
+    for (const path of scene.journals) rewrite(path, scene, (text) => text + lines.join(""));
+  },
+};
 
 export function edit(name: string, scene: Scene): void {
   edits[name]?.(scene);

@@ -58,6 +58,8 @@ export type Command =
   | {
       type: "batch";
       rows: number;
+      /** Each other row is longer. */
+      hasLengths?: boolean;
       shard: { index: number; of: number } | undefined;
       /** The rows file, or a link to it. */
       file: string;
@@ -117,6 +119,8 @@ export type Run = {
   said: Said;
   /** Something has gone to stdout. */
   onPrint(text: string): void;
+  /** `generations.resume()` is called. Returns what hears of each generation that it has resumed. */
+  onResuming(): (id: string) => void;
   /** A call of the library gave an id. */
   onReturned(call: LibraryCall & { id: string }): void;
 };
@@ -290,8 +294,10 @@ export function rowsOf(count: number): { id: string; prompt: string; place: stri
 
 async function batch(command: Command & { type: "batch" }, run: Run): Promise<void> {
   const { file, shard, retryFailed, retryUnknown, maxCredits, jobs } = command;
-  const lines = rowsOf(command.rows).map(({ id, prompt }) => `${id},${prompt}\n`);
-  write(file, `id,prompt\n${lines.join("")}`, run.process.computer.disk);
+  const head = command.hasLengths ? "id,prompt,duration" : "id,prompt";
+  const lengthOf = (index: number) => (command.hasLengths ? `,${index % 2 === 0 ? 10 : 5}` : "");
+  const lines = rowsOf(command.rows).map(({ id, prompt }, index) => `${id},${prompt}${lengthOf(index)}\n`);
+  write(file, `${head}\n${lines.join("")}`, run.process.computer.disk);
   const line = [
     ...["batch", file, "-m", model, "-o", `${work}/{id}.mp4`, "--yes", "--jobs", String(jobs)],
     ...(shard ? ["--shard", `${shard.index}/${shard.of}`] : []),
@@ -397,7 +403,9 @@ async function callLibrary(given: LibraryCall, { client, run }: { client: Librar
   const how = { signal, ...(key && { idempotencyKey: key }), ...(call.onExisting && { onExisting }) };
   try {
     if (does === "resume") {
+      const onResumed = run.onResuming();
       for (const { id, file, videoUrl, error } of await client.generations.resume({ signal })) {
+        onResumed(id);
         print(run, [id, videoUrl ?? []].flat().join(" "));
         if (file !== undefined) said.files.push({ id, file });
         if (error) fail(said, error);

@@ -1,7 +1,7 @@
 import { createRandom, type Random } from "../faults/random.ts";
 import { type CancelName, cancelBehaviours, type StartName, startBehaviours, statusBehaviours } from "./answers.ts";
 import { diskFailureNames, diskPartNames } from "./disk.ts";
-import { editNames, videoEditNames } from "./edits.ts";
+import { editNames, longEditName, videoEditNames } from "./edits.ts";
 import { callKinds, type Mishap } from "./machine.ts";
 import { mediaBehaviours } from "./media.ts";
 import { type Command, idKey, type LibraryCall, type Prints, pastedKey, work } from "./people.ts";
@@ -17,6 +17,8 @@ export type Plan = {
   /** The share of calls of a process that take no time. */
   instant: number;
   troubles: Trouble[];
+  /** The service states what each start costs, and the rows of a batch differ in length, and so in price. */
+  statesPrices?: boolean;
   acts: Act[];
 };
 
@@ -88,6 +90,9 @@ export function planOf(seed: string): Plan {
   }
   const troubles = chance(0.35) ? [troubleOf(random, faults)] : [];
   if (chance(0.3)) addPair(acts, random, computers.length);
+  const statesPrices = chance(0.4);
+  for (const act of acts)
+    if (act.what === "command" && act.command.type === "batch") act.command.hasLengths = statesPrices;
   return {
     seed,
     computers,
@@ -95,6 +100,7 @@ export function planOf(seed: string): Plan {
     hasOwnJournals: isShared && chance(kind === "batch" ? 0.6 : 0.3),
     instant: random.pick([0, 0.5, 0.8, 0.9]),
     troubles,
+    statesPrices,
     acts,
   };
 }
@@ -238,6 +244,32 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
     const next = { ...first, name: `${first.name}'`, command, gapMs: 1_000, waits: true, starts: [], mishaps: [] };
     return [{ ...first, starts: [fineStart], mishaps: [killed] }, next];
   },
+  // A run that may be killed once it has its id, and a program that resumes what is left while somebody types the same again.
+  (first, random) => {
+    if (first.command.type !== "generate") return [first];
+    const killed: Mishap = { on: "accepted", nth: 1, isAfter: true, what: "killed", ms: 0 };
+    const isKilled = random.next() < 0.7;
+    const { prompt } = first.command;
+    const resume: Command = { type: "library", calls: [{ does: "resume", prompt }], isAtOnce: false };
+    const next = { ...first, starts: [], mishaps: [], waits: false };
+    return [
+      { ...first, starts: [{ ...fineStart, rendersMs: 20_000 }], mishaps: isKilled ? [killed] : [] },
+      { ...next, name: `${first.name}'`, command: resume, gapMs: 1_000, waits: isKilled, callMs: 10 },
+      { ...next, name: `${first.name}"`, gapMs: random.pick([5, 20, 50]) },
+    ];
+  },
+  // An attempt that is left, far back in a long journal, and the same again after the holidays.
+  (first, random) => {
+    const killed: Mishap = { on: random.pick(["accepted", "request"]), nth: 1, isAfter: true, what: "killed", ms: 0 };
+    const edit: Act = { what: "edit", how: longEditName, gapMs: 0, waits: true };
+    const next = { ...first, gapMs: 1_000, waits: true };
+    return [
+      { ...first, mishaps: [killed] },
+      edit,
+      { ...next, name: `${first.name}'`, gapMs: 40 * 24 * hourMs },
+      { ...next, name: `${first.name}"`, mishaps: [] },
+    ];
+  },
   // A budget, and somebody who buys credits meanwhile.
   (first, random) => {
     if (!("maxCredits" in first.command)) return [first];
@@ -380,7 +412,7 @@ function startOf(random: Random, faults: Faults): StartPlan {
     answersAfterMs: random.pick([1, 50, 50, 500, 5_000, 50_000, 119_000, 125_000]),
     rendersMs: random.pick([0, 1_000, 8_000, 20_000, 60_000]),
     bought: chance(0.75) ? 0 : random.pick([10, 10, 20, 500, -20]),
-    ends: chance(0.9) ? "completed" : "failed",
+    ends: chance(0.9) ? "completed" : random.pick(["failed", "unclear"] as const),
     lagMs: chance(0.8) ? 0 : random.pick([2_000, 20_000, 50_000]),
     lostAfterMs: chance(0.94) ? undefined : random.pick([0, 5_000, 40_000]),
     media: chance(0.6) ? [] : Array.from({ length: random.between(1, 3) }, faults.media),

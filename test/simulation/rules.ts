@@ -40,6 +40,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   const replacedAt = new Map<string, number>();
   /** What each process with a budget was told last, and whether it still knows what a start costs. */
   const balances = new Map<Process, { credits: number | undefined; isKnown: boolean }>();
+  /** What each process was told that a start costs, by the length. */
+  const prices = new Map<Process, Map<number | undefined, number>>();
   /** The videos, also of other programs, that somebody has replaced or deleted on purpose, and when. */
   const replaced = new Map<string, number>();
   /** The videos of other programs. */
@@ -54,6 +56,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   const unremoved = new Set<Process>();
   /** The processes that the disk has failed at their journal. */
   const failed = new Set<Process>();
+  /** The processes that were frozen, or that the disk has failed: one elsewhere may not have seen that they live. */
+  const hindered = new Set<Process>();
   let isBlind = false;
 
   const byId = (id: string) => attempts.filter((each) => each.id === id.toLowerCase());
@@ -90,6 +94,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         resumedBy: [],
         overFor: new Set(),
         isRefused: false,
+        unclearTo: new Set(),
         id: undefined,
         isIdWritten: false,
         hasOutcome: false,
@@ -113,9 +118,13 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       // A call of the library hands it over when it resolves, which comes next.
       if (known && (command?.type === "library" || said?.stdout.includes(known.id ?? " "))) known.isTold = true;
     }
+    // The same with a URL.
+    if (kind === "delivered" && line.file === undefined && process && runOf(process).command.type === "library")
+      for (const each of byId(String(id))) handOver(each);
     if (known && kind === "unknown") onUnknown(known);
     if (known && kind === "dismissed") onDismissed(known, process);
     if (known && kind !== "intent") known.hasOutcome = true;
+    if (kind === "unfinished") reach("unfinished attempts are copied to the end of a long journal");
     if (kind === "lost") onLost(String(id));
     if (kind === "delivered" && typeof id === "string" && line.file !== undefined && line.file !== "-")
       onSaved(id, String(line.file));
@@ -134,11 +143,20 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     reach("an attempt is dismissed");
   }
 
-  /** Whether the process of an attempt is about to tell its outcome; another one on the same machine can know that. */
-  function isWaitedFor({ hasOutcome, isUnwritten, run }: Attempt, other: Process): boolean {
-    const isLive = run.process !== other && run.process.endedAt === undefined;
+  /** Whether the process of an attempt is about to tell its outcome, and another one can know that: elsewhere from its lease, which it refreshes. */
+  function isWaitedFor({ hasOutcome, isUnwritten, run: { process } }: Attempt, other: Process): boolean {
+    const isLive = process !== other && process.endedAt === undefined;
+    if (hasOutcome || isUnwritten || !isLive) return false;
     // One elsewhere may have taken over the lease of a process that was frozen.
-    return !hasOutcome && !isUnwritten && isLive && [...runs.keys()].every((each) => isNear(each, other));
+    return !hindered.has(process) || [...runs.keys()].every((each) => isNear(each, other));
+  }
+
+  /** Whatever the service said before. */
+  function onUnclear(known: Attempt, process: Process): void {
+    known.unclearTo.add(process);
+    known.isRefused = false;
+    known.overFor.delete("all");
+    reach("a generation is unclear");
   }
 
   function onLost(id: string): void {
@@ -179,6 +197,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     /** Without the journal nobody can tell that an answer is that to another request: from then on no rule holds. */
     isBlind: () => isBlind,
     onUnremoved: (process: Process) => void unremoved.add(process),
+    onHindered: (process: Process) => void hindered.add(process),
     onRun(run: Run): void {
       runs.set(run.process, run);
       disturbedAt = now();
@@ -201,6 +220,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       for (const each of attempts) if (text.includes(`/${each.id}/`)) handOver(each);
     },
     onReturned,
+    onResuming,
     onCancelled(process: Process, id: string): void {
       cancelled.set(id, process);
       reach("a generation is cancelled");
@@ -231,6 +251,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     onPost(process: Process, post: Post): void {
       const mine = attempts.findLast((each) => each.key === post.attempt && each.run.process === process);
       if (mine === undefined) throw new Broken(1, "a start was sent that nobody had written down");
+      checkBudget(mine.run, post);
       mine.posts.push(post);
       if (post.generated) mine.id = post.generated.id;
       const before = mine.posts.slice(0, -1).find(({ behaviour }) => behaviour.means !== "later");
@@ -259,6 +280,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       if (hasId && means === "refused") reach("a refusal has an id");
       if (hasId && means === "unknown") reach("an unclear start has an id");
       if (mine) onBalance(mine.run, post);
+      if (mine && post.price !== undefined)
+        prices.set(mine.run.process, new Map(prices.get(mine.run.process)).set(post.duration, post.price));
       if (mine === undefined) return;
       mine.isRefused = means === "refused" || means === "later";
       if (mine.isRefused) mine.overFor.add("all");
@@ -271,7 +294,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         if (status < 300 && !isCut && text.includes(known)) each.unknownSince = undefined;
         else if (status === 404 && text.startsWith("{") && runOf(process).key === each.run.key)
           each.unknownSince ??= now();
-        if (text.includes('"failed"')) each.overFor.add("all");
+        if (text.includes('"unclear"')) onUnclear(each, process);
+        else if (text.includes('"failed"')) each.overFor.add("all");
         if (!text.includes('"completed"') || text.includes('"video_url":null')) continue;
         // Its address is all that was asked for.
         if (each.output !== undefined) continue;
@@ -323,6 +347,12 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       checkCancel(run, text);
       checkPassedOver(run);
       checkUnclear(run);
+      const untold = command.type === "cancel" ? undefined : attempts.find(({ unclearTo }) => unclearTo.has(process));
+      if (untold && said.code !== exits.unknown.exit && said.code !== exits.interrupted.exit)
+        throw new Broken(
+          4,
+          `${process.name} ends with ${said.code}, and was told that ${untold.id} may have been charged`,
+        );
       if (text.includes("timed out before the video was saved"))
         for (const { id = "", run: other } of attempts)
           if (other === run && now() - (completedAt.get(id) ?? 0) < downloadMs)
@@ -366,6 +396,21 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     if (each.kind === "generate" && each.output === undefined) each.overFor.add("generate");
   }
 
+  /** What another live process is following is left to that one. Returns what hears of each generation that was resumed. */
+  function onResuming({ process, journal }: Run): (id: string) => void {
+    const isFollowed = ({ attempt, run }: Attempt) =>
+      run.command.type === "generate" &&
+      isNear(run.process, process) &&
+      run.process.endedAt === undefined &&
+      !hindered.has(run.process) &&
+      [...files().keys()].some((path) => path.startsWith(`${journal}.leases/${attempt}/`));
+    const followed = attempts.filter(isFollowed);
+    return (id) => {
+      const found = followed.find((each) => each.id === id.toLowerCase() && isFollowed(each));
+      if (found) throw new Broken(4, `${process.name} resumes ${id}, which ${found.run.process.name} is following`);
+    };
+  }
+
   /** A call of the library gets the generation that it has named, or that of its own request. */
   function onReturned({ process, journal, named }: Run, { id, key, prompt }: LibraryCall & { id: string }): void {
     const found = byId(id).filter((each) => each.run.journal === journal);
@@ -384,6 +429,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     const [only, ...others] = mine;
     if (command.type !== "generate" || only === undefined || others.length > 0) return;
     const last = only.delivered.at(-1);
+    // Its end is the last word.
+    if (only.unclearTo.has(process)) return;
     if (last === undefined || only.posts.at(-1) !== last) {
       if (said.code === 0) throw new Broken(4, `${process.name} ends with 0, and its start has no answer`);
       return;
@@ -406,7 +453,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       throw new Broken(4, `${process.name} ends with 0, and ${cancels} was not cancelled`);
     if (cancelled.get(cancels) === process && /nothing was (changed|cancelled)/.test(text) && said.code !== 0)
       throw new Broken(4, `${process.name} says that nothing was changed, and the service has cancelled ${cancels}`);
-    if (cancelled.get(cancels) === process && said.code === 0 && !text.includes("10 credits were returned"))
+    if (cancelled.get(cancels) === process && said.code === 0 && !/\b[12]0 credits were returned/.test(text))
       throw new Broken(4, `${process.name} does not say that the credits of ${cancels} came back`);
   }
 
@@ -429,11 +476,29 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   }
 
   /** A balance that does not fall tells nobody what a start has cost. */
-  function onBalance({ process, command }: Run, { credits }: Post): void {
+  function onBalance({ process, command }: Run, { credits, price }: Post): void {
     if (!("maxCredits" in command) || command.maxCredits === undefined || credits === undefined) return;
     const { credits: before, isKnown = true } = balances.get(process) ?? {};
     if (before !== undefined && credits >= before) reach("a balance does not fall");
-    balances.set(process, { credits, isKnown: isKnown && (before === undefined || credits < before) });
+    balances.set(process, {
+      credits,
+      isKnown: isKnown && (price !== undefined || before === undefined || credits < before),
+    });
+  }
+
+  /** What a process has spent, and what it knows that this start costs, is within its budget. */
+  function checkBudget({ process, command }: Run, { duration }: Post): void {
+    const price = prices.get(process)?.get(duration);
+    if (!("maxCredits" in command) || command.maxCredits === undefined || price === undefined) return;
+    const own = attempts.filter(({ run }) => run.process === process).flatMap(({ delivered }) => delivered);
+    const accepted = own.filter(({ behaviour }) => behaviour.means === "accepted");
+    const spent = accepted.reduce((sum, { generated }) => sum + (generated?.cost ?? 0), 0);
+    if (spent + price > command.maxCredits)
+      throw new Broken(
+        1,
+        `${process.name} has spent ${spent} of ${command.maxCredits} credits, and starts what costs ${price}`,
+      );
+    reach("a price is known in a budget");
   }
 
   /** What was passed over with `--again`, or dismissed, stops nobody any more. */
@@ -501,7 +566,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       );
     for (const { id = "", run, isAddressTold } of attempts) {
       const generated = generations.get(id);
-      if (generated === undefined || generated.lostAt < now() || generated.ends === "failed" || isAddressTold) continue;
+      if (generated === undefined || generated.lostAt < now() || generated.ends !== "completed" || isAddressTold)
+        continue;
       if (![...written.values()].some((ids) => ids.has(id)) || !isKnown(id, run)) continue;
       if (saved.has(id) || replaced.has(id)) continue;
       throw new Broken(2, `the video of ${id}, which was paid for, is saved nowhere`);

@@ -59,6 +59,9 @@ export type Post = {
   isForeign: boolean;
   /** The balance that the answer tells, where it can be read. */
   credits: number | undefined;
+  /** Its kind, and what that costs as the answer states it, where it does. */
+  duration: number | undefined;
+  price: number | undefined;
   at: number;
 };
 
@@ -68,26 +71,30 @@ type ServiceOptions = {
   schedule: Schedule;
   random: Random;
   troubles: readonly Trouble[];
+  /** Whether it states what each start costs. */
+  statesPrices: boolean;
   events: ServiceEvents;
   reach: Reach;
 };
 
 /** A service with two accounts, and a ledger that tells the truth. */
-export function createService({ schedule, random, troubles, events, reach }: ServiceOptions) {
+export function createService({ schedule, random, troubles, statesPrices, events, reach }: ServiceOptions) {
   const generations = new Map<string, Generated>();
   const credits = new Map<string, number>(keys.map((key) => [key, 1_000]));
   /** Once it is healthy again, all faults are over. */
   let isHealthy = false;
 
-  const charge = (plan: StartPlan, post: Pick<Post, "attempt" | "prompt">, model: string, key: string): Generated => {
+  const charge = (plan: StartPlan, post: Pick<Post, "attempt" | "prompt" | "duration">, model: string, key: string) => {
     const { isNumbered = false }: StartBehaviour = startBehaviours[plan.does];
     const now = schedule.now();
+    const cost = costOf(post.duration);
     const generated: Generated = {
       id: isNumbered ? String(random.between(1e9, 9e9)) : random.uuid(),
       key,
       attempt: post.attempt,
       prompt: post.prompt,
       model,
+      cost,
       startedAt: now,
       endsAt: now + plan.rendersMs,
       ends: plan.ends,
@@ -99,7 +106,7 @@ export function createService({ schedule, random, troubles, events, reach }: Ser
       reason: "too dark",
     };
     generations.set(generated.id, generated);
-    credits.set(key, (credits.get(key) ?? 0) + plan.bought - 10);
+    credits.set(key, (credits.get(key) ?? 0) + plan.bought - cost);
     return generated;
   };
 
@@ -110,7 +117,7 @@ export function createService({ schedule, random, troubles, events, reach }: Ser
       cancel() {
         if (generated.ends === "failed") return;
         Object.assign(generated, { ends: "failed", endsAt: schedule.now(), reason: "cancelled" });
-        credits.set(generated.key, (credits.get(generated.key) ?? 0) + 10);
+        credits.set(generated.key, (credits.get(generated.key) ?? 0) + generated.cost);
         events.onCancelled(process, generated.id);
       },
     });
@@ -162,11 +169,12 @@ export function createService({ schedule, random, troubles, events, reach }: Ser
             if (isDone) return;
             isSent = true;
             onServer(1 + process.random.next() * 5, () => {
-              const { prompt, model } = JSON.parse(String(init.body));
+              const { prompt, model, duration } = JSON.parse(String(init.body));
               const attempt = init.headers?.["Idempotency-Key"] ?? "";
               const key = (init.headers?.Authorization ?? "").slice("Bearer ".length);
-              const generated = behaviour.charges ? charge(plan, { attempt, prompt }, model, key) : undefined;
+              const generated = behaviour.charges ? charge(plan, { attempt, prompt, duration }, model, key) : undefined;
               const told = behaviour.means === "accepted" ? credits.get(key) : undefined;
+              const charged = statesPrices ? costOf(duration) : undefined;
               const isOther = (each: Generated) => each.prompt !== prompt || each.key !== key;
               // What has the same idempotency key may be the same.
               const others = [...generations.values()].filter((each) => isOther(each) && each.attempt !== attempt);
@@ -179,6 +187,8 @@ export function createService({ schedule, random, troubles, events, reach }: Ser
                 generated,
                 isForeign: other !== undefined && plan.does === "charges, and replays the answer of another request",
                 credits: told,
+                duration,
+                price: behaviour.means === "accepted" && !behaviour.isCut ? charged : undefined,
                 at: schedule.now(),
               };
               events.onPost(process, post);
@@ -189,7 +199,7 @@ export function createService({ schedule, random, troubles, events, reach }: Ser
                 arrive(plan.answersAfterMs, () => reject(new RequestError(error, { sent: true })));
                 return;
               }
-              const scene = { id, prompt, model, key, other, credits: credits.get(key) };
+              const scene = { id, prompt, model, key, other, charged, credits: credits.get(key) };
               const found = behaviour.answer?.(scene);
               if (found) answer(plan.answersAfterMs, found, () => events.onDelivered(process, post));
             });
@@ -254,6 +264,11 @@ const finePlan: StartPlan = {
   lostAfterMs: undefined,
   media: [],
 };
+
+/** In credits, by the length in seconds. */
+function costOf(duration: number | undefined): number {
+  return duration === 10 ? 20 : 10;
+}
 
 function responseOf({ status, text, headers = {}, isCut }: Answer): HttpResponse {
   const chunk = Buffer.from(text);

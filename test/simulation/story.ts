@@ -94,6 +94,7 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
     schedule,
     random: createRandom(`${plan.seed}/service`),
     troubles: plan.troubles,
+    statesPrices: plan.statesPrices === true,
     reach,
     events: {
       onPost(process, post) {
@@ -122,6 +123,7 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
       tell(() => `${writer.name} gets ${change.code} as it is to ${change.call} ${change.path}`);
       const probe = probeOfFailure(change, kindOfWrite(change.bytes));
       if (probe) reach(probe);
+      if (run) rules.onHindered(run.process);
       if (run && journals.some((path) => path.startsWith(change.path))) rules.onUnwritten(run.process);
       if (run && probe === "a lock or a lease cannot be removed") rules.onUnremoved(run.process);
       return;
@@ -160,6 +162,7 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
         instant: plan.instant,
         onMishap(mishap) {
           rules.onDisturbed();
+          if (mishap.what === "frozen") rules.onHindered(process);
           tell(() => mishapWords(act.name, mishap, last.get(act.name)));
           if (mishap.what === "edit") change(mishap.edit ?? "", ["look", "name", "any"].includes(mishap.on));
         },
@@ -180,6 +183,10 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
       named: new Set(),
       said: { code: 0, stdout: "", stderr: "", files: [] },
       onPrint: rules.onPrint,
+      onResuming() {
+        const onResumed = rules.onResuming(current);
+        return (id) => check(() => onResumed(id));
+      },
       onReturned: (call) => check(() => rules.onReturned(current, call)),
     };
     runs.push(current);

@@ -316,6 +316,27 @@ describe("the same run again", () => {
     expect((await world.vidgen("list")).stdout).toContain(id);
   });
 
+  test("a refusal whose generation the service calls unclear may have been charged: exit 6, and the same line sends nothing", async () => {
+    const world = await createWorld();
+    const id = "0b9c6a52-1f6e-4a35-9c0e-3a6f0f2a7d11";
+    const unclear = { id, status: "failed", error: "no response of the engine", error_code: "unclear" };
+    let starts = 0;
+    world.faults.push(
+      onStart(() => Response.json({ error: "odd", data: { id }, starts: ++starts }, { status: 400 })),
+      (request) => (isPoll(request) ? Response.json(unclear) : undefined),
+    );
+    for (const argv of [
+      ["generate", "a fox"],
+      ["generate", "a fox"],
+      ["generate", "a fox", "--reuse"],
+    ]) {
+      const run = await world.vidgen(...argv);
+      expect(run).toMatchObject({ code: 6, stdout: "", stderr: expect.stringContaining("no response of the engine") });
+    }
+    expect(journalLines(world).at(-1)).toMatchObject({ kind: "unclear", id });
+    expect(starts).toBe(1);
+  });
+
   test("the id of another request, or account, is not taken: a gateway that replays a reply leaves the outcome unknown", async () => {
     const world = await createWorld();
     let first: object | undefined;
