@@ -1,5 +1,6 @@
 import { type Argument, type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { usage } from "../errors.ts";
+import { readTime } from "./values.ts";
 
 /** What the help says about a command and commander has no field for. */
 type Details = {
@@ -85,26 +86,6 @@ export function readTimes({ timeout, interval }: { timeout: string; interval?: s
   const intervalMs = interval === undefined ? undefined : readTime(interval, "--interval");
   if (intervalMs !== undefined && intervalMs < 1000) throw usage("--interval must be at least 1s.");
   return { timeoutMs, intervalMs };
-}
-
-/** A year of 365 days, a day, an hour, a minute and a second. */
-const unitSeconds = [31_536_000, 86_400, 3_600, 60, 1];
-
-/** A time such as "90s", "5m", "1h30m", "30d", "1y" (365 days) or plain seconds, in milliseconds. Throws `usage`. */
-export function readTime(text: string, flag: string): number {
-  const pattern = /^(?:(\d+)y)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?$/;
-  const [whole, ...counts] = pattern.exec(text) ?? [];
-  const total = counts.reduce((sum, count, place) => sum + Number(count ?? 0) * (unitSeconds[place] ?? 0), 0);
-  if (whole && total > 0 && total < 1e9) return total * 1000;
-  throw usage(`${flag} must be a time such as 90s, 5m, 1h30m or plain seconds, not "${text}".`);
-}
-
-/** A whole number; without `most` of any size. Throws `usage`. */
-export function readNumber(text: string, flag: string, { least = 0, most }: { least?: number; most?: number }): number {
-  const number = Number(text);
-  if (/^\d+$/.test(text) && number >= least && number <= (most ?? Number.MAX_SAFE_INTEGER)) return number;
-  const range = most === undefined ? `, at least ${least}` : ` from ${least} to ${most}`;
-  throw usage(`${flag} must be a whole number${range}, not "${text}".`);
 }
 
 /** The words of a command line that sets these values; flags that have their default are left out. */

@@ -2,8 +2,8 @@ import { checkApiKey } from "../client/credentials.ts";
 import { models as knownModels } from "../client/models.ts";
 import { usage } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { readNumber, readTime } from "./command.ts";
 import { findEngineSetting } from "./settings.ts";
+import { readNumber, readTime } from "./values.ts";
 
 /** The flags of `serve` about what makes the videos. */
 type EngineFlags = {

@@ -4,9 +4,8 @@ import type { Journal } from "../client/journal.ts";
 import type { StartedEntry } from "../client/ledger/policy.ts";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { listHint } from "./resume.ts";
 import type { Services } from "./services.ts";
-import type { Session, SessionOptions } from "./session.ts";
+import { listHint, type Session, type SessionOptions } from "./session.ts";
 
 /** A generation that a command is about. `open` gives the session of its service, and rejects when that has no key here. */
 export type LocatedGeneration = {
@@ -118,7 +117,7 @@ export async function locateGenerations(
       const [newest, ...others] = await findAllRunning();
       if (newest) return { ...locate(newest), others: others.length };
       throw new VidgenError("not_found", "No generation that was started here is running.", {
-        hint: `Give an id; ${listHint(io)}`,
+        hint: `Give an id; ${listHint}`,
       });
     },
     async findRunningOrLast() {

@@ -45,7 +45,3 @@ export function withResumeHint(error: unknown, id: string, options: ResumeOption
 export function isOver(error: VidgenError): boolean {
   return error.ended !== undefined || error.code === "not_found";
 }
-
-export function listHint({ env }: Pick<Io, "env">): string {
-  return `\`${programName(env)} list\` shows what was started here.`;
-}

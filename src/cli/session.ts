@@ -1,14 +1,24 @@
 import { type Client, createServiceClient } from "../client/client.ts";
 import { type Entry, typicalMs } from "../client/history.ts";
 import type { Journal } from "../client/journal.ts";
-import type { Ended, RunEvent } from "../client/run.ts";
+import type { Ended } from "../client/run.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { type Local, localBaseUrl } from "./local.ts";
-import { listHint } from "./resume.ts";
-import type { Output } from "./terminal/output.ts";
-import type { Reporter } from "./terminal/reporter.ts";
 import { traceFetch } from "./terminal/trace.ts";
+
+/** Where a session tells what is of interest to the user, and keeps its key out of. */
+export type Notes = {
+  note(text: string): void;
+  /** Whether each request is told too, by `trace`. */
+  verbose: boolean;
+  trace(text: string): void;
+  /** Replaces a secret in everything that is told from now on. */
+  hide(secret: string): void;
+};
+
+/** The command's name is replaced by what the user has typed. */
+export const listHint = "`vidgen list` shows what was started here.";
 
 export type SessionOptions = {
   local?: boolean;
@@ -19,7 +29,7 @@ export type SessionOptions = {
   isStarting?: boolean;
   overwrite?: boolean;
   writeInfoJson?: boolean;
-  output: Output;
+  output: Notes;
 };
 
 /** Where a session sends its requests; `local` for the local service. */
@@ -36,10 +46,10 @@ export type Session = {
   isLocal: boolean;
   /** The engines that were named for it: they may cost money elsewhere. */
   engine: readonly string[];
-  /**
-   * Shows what happens to a generation until it has ended, and returns that end. Its result is handed over once the caller takes the next event.
-   */
-  watch(id: string, events: AsyncGenerator<RunEvent, undefined>, reporter: Reporter): Promise<Ended>;
+  /** The model of a generation, and how long that typically takes, as far as the journal tells. Never rejects. */
+  findTypical(id: string): Promise<{ model: string | undefined; typicalMs: number | undefined }>;
+  /** Writes the info file that `--write-info-json` asks for beside a video that was saved before, and explains why there is no video. */
+  complete(ended: Ended, id: string): Promise<Ended>;
   /** Adds to a `not_found` error the service at which this machine started that id; returns any other error unchanged. */
   explainNotFound(error: unknown, id: string): Promise<unknown>;
   /** Closes the local service if it runs in this process; with `isDone` only once its callbacks are sent. */
@@ -70,7 +80,7 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
     if (!(error instanceof VidgenError) || error.code !== "not_found") return error;
     const entries = await journal.entries().catch(() => []);
     const started = entries.find((entry) => entry.base_url !== baseUrl && entry.id?.startsWith(id));
-    const hint = started ? otherServiceHint(started.base_url, options) : listHint(io);
+    const hint = started ? otherServiceHint(started.base_url, options) : listHint;
     return error.with({ hint });
   };
 
@@ -82,8 +92,7 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
     return { model, typicalMs: model === undefined ? undefined : typicalMs(entries, model) };
   };
 
-  /** Adds the info file that `--write-info-json` wants beside a video that was saved before, and to an error where else it was started. */
-  const explain = async (ended: Ended, id: string): Promise<Ended> => {
+  const complete = async (ended: Ended, id: string): Promise<Ended> => {
     const { file, generation, error } = ended;
     if (file !== undefined && generation === undefined && options.writeInfoJson) await client.addInfo(id, file, io);
     return error === undefined ? ended : { ...ended, error: asVidgenError(await explainNotFound(error, id)) };
@@ -96,23 +105,8 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
     engine: local?.engine ?? [],
     isInProcess: () => local?.isInProcess() ?? false,
     explainNotFound,
-    async watch(id, events, { show, tell }) {
-      try {
-        for (;;) {
-          const { value: event } = await events.next();
-          if (event === undefined) throw new Error("a generation is followed to its end");
-          if (event.event === "ended") return await explain(event, id);
-          if (event.event === "following") show({ ...event, ...(await findTypical(id)) });
-          if (event.event === "trouble") show(event);
-          if (event.event === "progress") tell({ ...event, total: event.total ?? null });
-          if (event.event !== "state") continue;
-          show({ event: "percent", id, percent: event.percent });
-          tell({ event: "state", id, status: event.status });
-        }
-      } finally {
-        show({ event: "left", id });
-      }
-    },
+    findTypical,
+    complete,
     async close(isDone) {
       if (isDone) await local?.settled();
       await local?.close();

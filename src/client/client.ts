@@ -17,7 +17,7 @@ import type { Content } from "./content.ts";
 import { checkApiKey, checkBaseUrl, createRedaction, redactValue } from "./credentials.ts";
 import { findDoubts } from "./fields.ts";
 import { existsError } from "./files.ts";
-import { type Completed, cancelledReason, failedError, follow, readCost, readTimes } from "./follow.ts";
+import { cancelledReason, failedError, follow, readTimes } from "./follow.ts";
 import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "./history.ts";
 import { hasInfo, writeInfo } from "./info.ts";
 import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
@@ -27,7 +27,7 @@ import { poll, pollUntilAnswered } from "./poll.ts";
 import { isComparable, readBalance } from "./price.ts";
 import { backoffMs } from "./retry.ts";
 import { save } from "./save.ts";
-import { errorText, type Generation, type Started, type StartRequest } from "./schema.ts";
+import { type Completed, errorText, type Generation, readCost, type Started, type StartRequest } from "./schema.ts";
 import { type End, type StartOptions, start, unknownOutcome } from "./start.ts";
 import { type Claimed, type ClaimOptions, createTargets, type Target } from "./target.ts";
 

@@ -3,10 +3,7 @@ import type { Api } from "./api.ts";
 import { isLoopback } from "./credentials.ts";
 import { type PollResult, poll } from "./poll.ts";
 import { freeRetryMs, type RetryIo } from "./retry.ts";
-import { errorText, type FailureCode, type Generation, states } from "./schema.ts";
-
-/** A generation that is `completed`, with the address of its video. */
-export type Completed = { generation: Generation; videoUrl: string };
+import { type Completed, errorText, type FailureCode, type Generation, states } from "./schema.ts";
 
 export type PollOptions = {
   /** How long to wait for it to end, in milliseconds. */
@@ -159,11 +156,6 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
 /** A field that the interface does not have, and that `vidgen serve` adds for real models. */
 function readPercent({ progress }: Generation): number | undefined {
   return typeof progress === "number" && progress >= 0 && progress <= 100 ? Math.floor(progress) : undefined;
-}
-
-/** What an engine of `vidgen serve` has charged, in USD: a field that the interface does not have. */
-export function readCost({ cost }: Generation): number | undefined {
-  return typeof cost === "number" && Number.isFinite(cost) && cost >= 0 ? cost : undefined;
 }
 
 function missingVideoUrlError(id: string): VidgenError {

@@ -3,10 +3,10 @@ import { systemReason, VidgenError } from "../errors.ts";
 import type { Disk, Io } from "../io.ts";
 import { redactValue } from "./credentials.ts";
 import { isExistsError, kindOf, renameNew } from "./files.ts";
-import { readCost } from "./follow.ts";
 import type { Entry } from "./history.ts";
 import { isRecord, parseJson } from "./json.ts";
 import type { Generation } from "./schema.ts";
+import { readCost } from "./schema.ts";
 import { wordsOf } from "./target.ts";
 
 /** What is known of a generation whose video is saved. */

@@ -2,8 +2,8 @@ import { VidgenError } from "../errors.ts";
 import { type Content, readContent } from "./content.ts";
 import { type DownloadIo, type DownloadOptions, download } from "./download.ts";
 import { outputError } from "./files.ts";
-import type { Completed } from "./follow.ts";
 import type { Entry } from "./history.ts";
+import type { Completed } from "./schema.ts";
 import { type Target, wordsOf } from "./target.ts";
 
 type SaveOptions = Omit<DownloadOptions, "version" | "onVersion"> & {

@@ -135,3 +135,11 @@ export function checkPrompt(text: string): string {
   if (text.trim() === "") throw usage("The prompt is empty.");
   return text;
 }
+
+/** A generation that is `completed`, with the address of its video. */
+export type Completed = { generation: Generation; videoUrl: string };
+
+/** What an engine of `vidgen serve` has charged, in USD: a field that the interface does not have. */
+export function readCost({ cost }: Generation): number | undefined {
+  return typeof cost === "number" && Number.isFinite(cost) && cost >= 0 ? cost : undefined;
+}

@@ -1,6 +1,10 @@
-import { type Completed as FoundCompleted, readCost } from "../client/follow.ts";
 import type { Entry } from "../client/history.ts";
-import { errorText, type Generation as WireGeneration } from "../client/schema.ts";
+import {
+  errorText,
+  type Completed as FoundCompleted,
+  readCost,
+  type Generation as WireGeneration,
+} from "../client/schema.ts";
 import type { VidgenError } from "./errors.ts";
 
 /** A generation as the service reported it. */

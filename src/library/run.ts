@@ -1,5 +1,5 @@
-import type { Completed } from "../client/follow.ts";
 import type { Ended, RunEvent } from "../client/run.ts";
+import type { Completed } from "../client/schema.ts";
 import type { DownloadOptions } from "./options.ts";
 import type { Started } from "./results.ts";
 

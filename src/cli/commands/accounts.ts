@@ -2,8 +2,9 @@ import { randomUUID } from "node:crypto";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Account, AccountLimits, Accounts, MadeKey } from "../../client/accounts.ts";
 import { usage, VidgenError } from "../../errors.ts";
-import { baseUrlOption, localOption, readNumber, withDetails } from "../command.ts";
+import { baseUrlOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
+import { readNumber } from "../values.ts";
 
 export function addAccounts(program: CommandUnknownOpts, context: Context): void {
   const accounts = withDetails(

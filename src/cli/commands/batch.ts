@@ -13,7 +13,6 @@ import {
   infoJsonOption,
   intervalOption,
   localOption,
-  readNumber,
   readTimes,
   saveOption,
   setOption,
@@ -28,6 +27,7 @@ import { findModelSetting } from "../settings.ts";
 import { createBatchProgress, describeCounts } from "../terminal/batch-progress.ts";
 import { describePlan, endOfBatch } from "../terminal/batch-report.ts";
 import { formatNumber } from "../terminal/format.ts";
+import { readNumber } from "../values.ts";
 import { addBatchStatus } from "./batch-status.ts";
 
 export function addBatch(program: CommandUnknownOpts, context: Context): void {

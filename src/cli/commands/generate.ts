@@ -33,7 +33,7 @@ import { findModelSetting, findOutputSetting } from "../settings.ts";
 import { formatAge, formatPrice } from "../terminal/format.ts";
 import { createProgress, ringAfter, showStart } from "../terminal/progress.ts";
 import { askWhether, canAsk, readPrompt } from "../terminal/prompts.ts";
-import { createReporter, type Reporter } from "../terminal/reporter.ts";
+import { createReporter, type Reporter, watch } from "../terminal/reporter.ts";
 import {
   checkInfoPath,
   checkOutputPath,
@@ -113,7 +113,7 @@ async function generate(typed: string | undefined, given: Options, context: Gene
   let { outputPath } = ready.how;
   try {
     if (!options.wait) return await printId(session, { id, document, events }, context);
-    const ended = await ringAfter(options.bell ?? false, () => session.watch(id, events, reporter), io);
+    const ended = await ringAfter(options.bell ?? false, () => watch(id, events, { session, reporter }), io);
     outputPath = ended.outputPath;
     if (ended.error) throw ended.error;
     const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);

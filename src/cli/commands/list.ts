@@ -10,13 +10,14 @@ import { models } from "../../client/models.ts";
 import { createTargets } from "../../client/target.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { localOption, readTime, withDetails, withSuggestions } from "../command.ts";
+import { localOption, withDetails, withSuggestions } from "../command.ts";
 import type { Context } from "../context.ts";
 import { findLast, findNamed, isNamedBy, last, minTyped, namesOf, tooShortError } from "../generations.ts";
 import { localBaseUrl } from "../local.ts";
 import { formatAge, formatNumber, formatUsd } from "../terminal/format.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
 import { cutMark } from "../terminal/text.ts";
+import { readTime } from "../values.ts";
 
 export function addList(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((id, options) => list(id, options, context));

@@ -2,7 +2,7 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { withScheme } from "../../client/credentials.ts";
 import { asVidgenError, systemCode, systemReason, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { readNumber, withDetails } from "../command.ts";
+import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import type { Callback, Refusal } from "../listen/callback.ts";
 import type { Incoming } from "../listen/endpoint.ts";
@@ -10,6 +10,7 @@ import type { Answer } from "../listen/forward.ts";
 import { findLocalSecret } from "../local.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
 import { traceFetch } from "../terminal/trace.ts";
+import { readNumber } from "../values.ts";
 
 export function addListen(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((options) => listen(options, context));

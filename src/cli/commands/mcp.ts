@@ -1,9 +1,10 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { checkBaseUrl } from "../../client/credentials.ts";
 import { usage } from "../../errors.ts";
-import { baseUrlOption, engineOption, localOption, readNumber, withDetails } from "../command.ts";
+import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { withEngine } from "../engines.ts";
+import { readNumber } from "../values.ts";
 
 export function addMcp(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((options) => mcp(options, context));

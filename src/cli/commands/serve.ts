@@ -6,7 +6,7 @@ import type { RequestEvent } from "../../server/api/log.ts";
 import type { DeliveryEvent } from "../../server/callbacks/delivery.ts";
 import type { Engine } from "../../server/engines/engine.ts";
 import type { OpenOptions, RunningService, SharedService } from "../../server/serve.ts";
-import { collectValues, readNumber, readTime, withDetails } from "../command.ts";
+import { collectValues, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { type EngineCheck, readCreditsPer, readEngineSettings, usualEngineTimeout } from "../engines.ts";
 import { findServiceFolder } from "../local.ts";
@@ -16,6 +16,7 @@ import { folderError, launchOwn, launchShared } from "../serve/launch.ts";
 import { type AddressOptions, noteLimits, printAddress, printChecks } from "../serve/report.ts";
 import { jsonText, programName } from "../terminal/output.ts";
 import { redactBody } from "../terminal/trace.ts";
+import { readNumber, readTime } from "../values.ts";
 
 export function addServe(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((options) => serve(options, context));

@@ -23,7 +23,7 @@ import { isOver, resumeHint, waitCommand, withResumeHint } from "../resume.ts";
 import { findOutputSetting } from "../settings.ts";
 import { errorDocument, type Output } from "../terminal/output.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
-import { createReporter, type Reporter } from "../terminal/reporter.ts";
+import { createReporter, type Reporter, watch } from "../terminal/reporter.ts";
 import { checkInfoPath, checkOutputPath, noteOutputPath, printResult, resultOf } from "../terminal/result.ts";
 
 export function addWait(program: CommandUnknownOpts, context: Context): void {
@@ -111,7 +111,7 @@ async function waitForOne({ id, open }: LocatedGeneration, waiting: Waiting): Pr
   const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);
   const events = collect(id, collectOptions(waiting, 0), session.client);
   waiting.defer(async () => void (await events.return(undefined)));
-  const ended = await session.watch(id, events, reporter);
+  const ended = await watch(id, events, { session, reporter });
   const resume = { ...options, outputPath: ended.outputPath ?? outputPath };
   if (ended.error) stop(withResumeHint(ended.error, id, resume, io));
   try {
@@ -143,7 +143,7 @@ async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise
       const session = await open();
       const events = collect(id, collectOptions(waiting, index), session.client);
       defer(async () => void (await events.return(undefined)));
-      const ended = await session.watch(id, events, reporter);
+      const ended = await watch(id, events, { session, reporter });
       if (ended.error) throw ended.error;
       const result = resultOf(ended, id, session.isInProcess(), output);
       const handOver = async () => {

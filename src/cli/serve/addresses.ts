@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { isLoopback } from "../../client/credentials.ts";
 import { usage } from "../../errors.ts";
-import { readNumber } from "../command.ts";
+import { readNumber } from "../values.ts";
 
 /** The flags of `serve` about where it listens, and how others reach it. */
 type AddressFlags = {

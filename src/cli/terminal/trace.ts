@@ -1,7 +1,7 @@
 import { shortenAddresses } from "../../client/credentials.ts";
 import { systemCode } from "../../errors.ts";
 import type { HttpResponse, Io } from "../../io.ts";
-import type { Output } from "./output.ts";
+import type { Notes } from "../session.ts";
 
 /** More of a reply would fill the screen, and the memory where it is no reply of the API but a video. */
 const maxShown = 16_000;
@@ -10,7 +10,12 @@ const maxShown = 16_000;
  * Prints each request and reply with `--verbose`, and the bodies of those to the two endpoints of the API, up to 16 kB each. The query of any
  * other address is left out: it may be a secret.
  */
-export function traceFetch(fetch: Io["fetch"], baseUrl: string, output: Output, io: Pick<Io, "now">): Io["fetch"] {
+export function traceFetch(
+  fetch: Io["fetch"],
+  baseUrl: string,
+  output: Pick<Notes, "verbose" | "trace">,
+  io: Pick<Io, "now">,
+): Io["fetch"] {
   if (!output.verbose) return fetch;
   return async (url, init) => {
     const isApi = isEndpoint(url, baseUrl);
