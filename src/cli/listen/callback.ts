@@ -1,5 +1,8 @@
+import type { IncomingHttpHeaders } from "node:http";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
-import type { Incoming } from "./endpoint.ts";
+
+/** A whole request; `body` is `undefined` when it is longer than 1 MB. */
+export type Incoming = { method: string; headers: IncomingHttpHeaders; body: Buffer | undefined };
 
 /** A callback (interface section 6) whose signature is good, or was not checked. */
 export type Callback = {

@@ -1,9 +1,7 @@
 import { once } from "node:events";
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-
-/** A whole request; `body` is `undefined` when it is longer than 1 MB. */
-export type Incoming = { method: string; headers: IncomingHttpHeaders; body: Buffer | undefined };
+import type { Incoming } from "./callback.ts";
 
 export type Endpoint = {
   /** Such as "http://127.0.0.1:8789/". */
