@@ -50,8 +50,8 @@ writeFileSync("dist/index.js", `export { ${names.join(", ")} } from "./index.cjs
 writeFileSync("dist/index.d.ts", 'export * from "./index.cjs";\n');
 await writeTypes("src/index.ts", "dist/index.d.cts");
 
-await build({ ...common, external: /^vidgen$/, input: "src/library/ai-sdk.ts", output: { file: "dist/ai-sdk.js" } });
-await writeTypes("src/library/ai-sdk.ts", "dist/ai-sdk.d.ts");
+await build({ ...common, external: /^vidgen$/, input: "src/ai-sdk.ts", output: { file: "dist/ai-sdk.js" } });
+await writeTypes("src/ai-sdk.ts", "dist/ai-sdk.d.ts");
 
 await build({
   input: { page: "src/server/page/browser/page.ts" },

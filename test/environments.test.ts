@@ -208,7 +208,7 @@ test.each(["", "HTTP/1.1 100 Continue\r\n\r\n"])(
     });
     vi.stubEnv("HTTPS_PROXY", `http://127.0.0.1:${await listen(proxy)}`);
     onTestFinished(() => void vi.unstubAllEnvs());
-    const { createFetch } = await import("../src/client/http.ts");
+    const { createFetch } = await import("../src/client/http/http.ts");
     const headers = { "Idempotency-Key": "attempt-1" };
     const posting = createFetch(process.env)(`https://${host}/`, { method: "POST", headers, body: "{}" });
     await expect(posting).rejects.toMatchObject({ sent: false });

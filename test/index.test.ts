@@ -17,7 +17,7 @@ import {
   verifyCallback,
 } from "vidgen";
 import { expect, expectTypeOf, onTestFinished, test, vi } from "vitest";
-import { accountOf } from "../src/client/history.ts";
+import { accountOf } from "../src/client/ledger/history.ts";
 import { makeFolder } from "./folder.ts";
 import { tinyMp4 } from "./mp4.ts";
 

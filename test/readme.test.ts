@@ -1,10 +1,10 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import packageJson from "../package.json" with { type: "json" };
-import { fields } from "../src/client/fields.ts";
-import { models } from "../src/client/models.ts";
-import { readStartReply } from "../src/client/salvage.ts";
-import { readGeneration, states } from "../src/client/schema.ts";
+import { readStartReply } from "../src/client/http/salvage.ts";
+import { readGeneration, states } from "../src/client/http/schema.ts";
+import { fields } from "../src/client/request/fields.ts";
+import { models } from "../src/client/request/models.ts";
 import { listPages, readBlocks, readPage, readTables } from "../src/docs.ts";
 import { exits } from "../src/errors.ts";
 import { createWorld } from "./vidgen.ts";

@@ -1,6 +1,6 @@
 import { type Argument, type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
+import { readTime } from "../connect/values.ts";
 import { usage } from "../errors.ts";
-import { readTime } from "./values.ts";
 
 /** What the help says about a command and commander has no field for. */
 type Details = {

@@ -1,11 +1,11 @@
-import { redactValue } from "../client/credentials.ts";
-import { findDoubts } from "../client/fields.ts";
+import { redactValue } from "../client/http/credentials.ts";
+import type { StartRequest } from "../client/http/schema.ts";
 import type { Choice, Earlier } from "../client/ledger/policy.ts";
-import type { StartRequest } from "../client/schema.ts";
+import { findDoubts } from "../client/request/fields.ts";
+import { formatAge } from "../connect/format.ts";
+import { localBaseUrl } from "../connect/local.ts";
+import { findBaseUrl } from "../connect/settings.ts";
 import type { Context } from "./context.ts";
-import { localBaseUrl } from "./local.ts";
-import { findBaseUrl } from "./settings.ts";
-import { formatAge } from "./terminal/format.ts";
 import { errorDocument } from "./terminal/output.ts";
 import { earlierDocument } from "./terminal/result.ts";
 
@@ -31,7 +31,7 @@ export async function printDryRun(request: StartRequest, options: DryRunOptions,
   if (choice !== undefined && choice.kind !== "new") return await printChoice(choice, options, context);
   for (const { attempt } of choice?.dismissed ?? [])
     output.note(`Would dismiss attempt ${attempt}, which was or may have been charged.`);
-  const { startInit } = await import("../client/api.ts");
+  const { startInit } = await import("../client/http/api.ts");
   const { method, headers, body } = startInit(request, io.uuid());
   const url = `${local ? "{local service}" : (baseUrl ?? "{base_url}")}/api/generate`;
   const all = { Authorization: "Bearer [key left out]", ...headers };
@@ -48,8 +48,8 @@ async function chooseStart(
   { baseUrl, local = false, engine = [], outputPath, earlier }: DryRunOptions & { baseUrl: string },
   { io, output }: Context,
 ): Promise<Choice> {
-  const { findJournal } = await import("./services.ts");
-  const { recordOf } = await import("../client/history.ts");
+  const { findJournal } = await import("../connect/services.ts");
+  const { recordOf } = await import("../client/ledger/history.ts");
   const { choose } = await import("../client/ledger/policy.ts");
   const journal = findJournal({ ...io, onNote: output.note });
   const isPreview = local ? engine.every((spec) => /(^|=)preview$/.test(spec)) : undefined;

@@ -1,11 +1,11 @@
-import { type Entry, isOpen } from "../client/history.ts";
-import { isUuid } from "../client/id.ts";
-import type { Journal } from "../client/journal.ts";
+import { isUuid } from "../client/http/id.ts";
+import { type Entry, isOpen } from "../client/ledger/history.ts";
+import type { Journal } from "../client/ledger/journal.ts";
 import type { StartedEntry } from "../client/ledger/policy.ts";
+import type { Services } from "../connect/services.ts";
+import { listHint, type Session, type SessionOptions } from "../connect/session.ts";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import type { Services } from "./services.ts";
-import { listHint, type Session, type SessionOptions } from "./session.ts";
 
 /** A generation that a command is about. `open` gives the session of its service, and rejects when that has no key here. */
 export type LocatedGeneration = {

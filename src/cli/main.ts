@@ -1,11 +1,11 @@
 import { CommanderError, type CommandUnknownOpts } from "@commander-js/extra-typings";
-import { findSimilar } from "../client/models.ts";
+import { findSimilar } from "../client/request/models.ts";
+import { findKeys } from "../connect/settings.ts";
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { flagWords } from "./command.ts";
 import type { Close } from "./context.ts";
 import { commandOf, createProgram, readGlobalFlags } from "./program.ts";
-import { findKeys } from "./settings.ts";
 import { createOutput } from "./terminal/output.ts";
 import { quote } from "./terminal/text.ts";
 

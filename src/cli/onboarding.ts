@@ -1,5 +1,5 @@
+import { hasKey } from "../connect/settings.ts";
 import type { Context } from "./context.ts";
-import { hasKey } from "./settings.ts";
 import { askChoice, canAsk } from "./terminal/prompts.ts";
 
 type Options = { local?: boolean; dryRun?: boolean; baseUrl?: string };

@@ -2,11 +2,11 @@ import { setMaxListeners } from "node:events";
 import { fstatSync } from "node:fs";
 import { constants, homedir } from "node:os";
 import { setFlagsFromString } from "node:v8";
-import { createRedaction } from "../client/credentials.ts";
-import { createFetch } from "../client/http.ts";
+import { createRedaction } from "../client/http/credentials.ts";
+import { createFetch } from "../client/http/http.ts";
+import { engineKeyNames, findKeys } from "../connect/settings.ts";
 import { asVidgenError, exits, VidgenError } from "../errors.ts";
 import { type Io, systemMachine } from "../io.ts";
-import { engineKeyNames, findKeys } from "./settings.ts";
 
 /** The real outside world: the only code that says `process`. */
 export function systemIo(): Io {

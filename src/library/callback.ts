@@ -1,6 +1,6 @@
-import { isSecret, readCallback } from "../cli/listen/callback.ts";
-import { parseJson } from "../client/json.ts";
-import { asGeneration } from "../client/schema.ts";
+import { isSecret, readCallback } from "../client/http/callback.ts";
+import { parseJson } from "../client/http/json.ts";
+import { asGeneration } from "../client/http/schema.ts";
 import { usage, VidgenError } from "../errors.ts";
 import { type Generation, toGeneration } from "./results.ts";
 

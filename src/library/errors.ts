@@ -1,4 +1,4 @@
-import { plain } from "../client/credentials.ts";
+import { plain } from "../client/http/credentials.ts";
 import { VidgenError as InternalError, type LibraryErrorCode } from "../errors.ts";
 
 /** What every call rejects with. */

@@ -1,6 +1,6 @@
-import { shorten } from "../client/credentials.ts";
+import { shorten } from "../client/http/credentials.ts";
 import { statuses } from "../client/ledger/attempt.ts";
-import { findSimilar } from "../client/models.ts";
+import { findSimilar } from "../client/request/models.ts";
 import { usage, type VidgenError } from "../errors.ts";
 import type { GenerationRequest } from "./request.ts";
 import type { Started, StartStatus } from "./results.ts";

@@ -1,9 +1,9 @@
-import { textFields } from "../client/fields.ts";
-import { readImages } from "../client/images.ts";
-import { parseJson } from "../client/json.ts";
-import { checkModel, type KnownModel } from "../client/models.ts";
-import { findFaults, toRequest } from "../client/request.ts";
-import { checkPrompt, type StartRequest } from "../client/schema.ts";
+import { parseJson } from "../client/http/json.ts";
+import { checkPrompt, type StartRequest } from "../client/http/schema.ts";
+import { textFields } from "../client/request/fields.ts";
+import { readImages } from "../client/request/images.ts";
+import { checkModel, type KnownModel } from "../client/request/models.ts";
+import { findFaults, toRequest } from "../client/request/request.ts";
 import { usage, VidgenError } from "../errors.ts";
 
 /** What a video is to show (interface 4.1). */

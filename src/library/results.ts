@@ -1,10 +1,10 @@
-import type { Entry } from "../client/history.ts";
 import {
   errorText,
   type Completed as FoundCompleted,
   readCost,
   type Generation as WireGeneration,
-} from "../client/schema.ts";
+} from "../client/http/schema.ts";
+import type { Entry } from "../client/ledger/history.ts";
 import type { VidgenError } from "./errors.ts";
 
 /** A generation as the service reported it. */

@@ -1,5 +1,5 @@
-import type { Ended, RunEvent } from "../client/run.ts";
-import type { Completed } from "../client/schema.ts";
+import type { Ended, RunEvent } from "../client/generation/run.ts";
+import type { Completed } from "../client/http/schema.ts";
 import type { DownloadOptions } from "./options.ts";
 import type { Started } from "./results.ts";
 

@@ -1,4 +1,4 @@
-import { isExistsError } from "../client/files.ts";
+import { isExistsError } from "../client/save/files.ts";
 import { asVidgenError, type ErrorCode, type VidgenError } from "../errors.ts";
 
 /** An error as an agent gets it. */

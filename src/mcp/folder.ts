@@ -1,8 +1,8 @@
 import { lstat, mkdir, realpath } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { shorten } from "../client/credentials.ts";
-import { safeName } from "../client/naming.ts";
+import { shorten } from "../client/http/credentials.ts";
+import { safeName } from "../client/save/naming.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 

@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { McpServer, type ServerContext, type StandardSchemaWithJSON } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import packageJson from "../../package.json" with { type: "json" };
-import { plain, redactValue } from "../client/credentials.ts";
+import { plain, redactValue } from "../client/http/credentials.ts";
 import { VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { describeError } from "./errors.ts";

@@ -1,10 +1,10 @@
-import { explainLocalCredits } from "../cli/local.ts";
-import type { Services } from "../cli/services.ts";
-import type { Session } from "../cli/session.ts";
 import { type Budget, type Costs, checkBudget, createCosts } from "../client/batch/costs.ts";
-import { type RunOptions, run } from "../client/run.ts";
-import type { StartRequest } from "../client/schema.ts";
-import { createTurns } from "../client/turns.ts";
+import { type RunOptions, run } from "../client/generation/run.ts";
+import type { StartRequest } from "../client/http/schema.ts";
+import { createTurns } from "../client/http/turns.ts";
+import { explainLocalCredits } from "../connect/local.ts";
+import type { Services } from "../connect/services.ts";
+import type { Session } from "../connect/session.ts";
 import { beforePaying, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { Services } from "../cli/services.ts";
+import type { Services } from "../connect/services.ts";
 import { usage } from "../errors.ts";
 import type { Folder } from "./folder.ts";
 import type { createStarts } from "./starts.ts";

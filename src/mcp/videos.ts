@@ -1,10 +1,10 @@
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import * as z from "zod";
-import type { Session } from "../cli/session.ts";
-import { failedError, readVideoUrl } from "../client/follow.ts";
-import { errorText, type Generation } from "../client/schema.ts";
-import type { Target } from "../client/target.ts";
+import { failedError, readVideoUrl } from "../client/generation/follow.ts";
+import { errorText, type Generation } from "../client/http/schema.ts";
+import type { Target } from "../client/save/target.ts";
+import type { Session } from "../connect/session.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { hintOf } from "./errors.ts";

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { access, type FileHandle, link, open, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { errorText } from "../client/schema.ts";
+import { errorText } from "../client/http/schema.ts";
 import { systemReason, VidgenError } from "../errors.ts";
 import type { HttpResponse, Io } from "../io.ts";
 import { acquireFolder, readAnnouncement } from "./announcement.ts";

@@ -5,7 +5,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from "node:n
 import process from "node:process";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { endProcess, systemIo } from "../../src/cli/system.ts";
-import { isFinalConnectFailure } from "../../src/client/retry.ts";
+import { isFinalConnectFailure } from "../../src/client/http/retry.ts";
 import { systemCode } from "../../src/errors.ts";
 import type { FetchInit, HttpResponse, Io } from "../../src/io.ts";
 

@@ -2,7 +2,7 @@ import process from "node:process";
 import { Readable, Writable } from "node:stream";
 import { main } from "../../src/cli/main.ts";
 import { systemIo } from "../../src/cli/system.ts";
-import { createFetch } from "../../src/client/http.ts";
+import { createFetch } from "../../src/client/http/http.ts";
 import { VidgenError } from "../../src/errors.ts";
 import type { Clock, Io } from "../../src/io.ts";
 

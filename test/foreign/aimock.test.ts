@@ -1,6 +1,6 @@
 import { LLMock } from "@copilotkit/aimock";
 import { expect, onTestFinished, test } from "vitest";
-import { createFetch } from "../../src/client/http.ts";
+import { createFetch } from "../../src/client/http/http.ts";
 import { systemClock } from "../../src/io.ts";
 import { tinyMp4 } from "../mp4.ts";
 import { createTestEngine, kindIds } from "../server/engines/videos/run.ts";

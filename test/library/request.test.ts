@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { fields, textFields } from "../../src/client/fields.ts";
+import { fields, textFields } from "../../src/client/request/fields.ts";
 import { type GenerationRequest, readRequest } from "../../src/library/request.ts";
 
 const toCamelCase = (name: string) => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());

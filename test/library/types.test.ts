@@ -12,8 +12,8 @@ import {
 import type { VidgenModel, VidgenProvider } from "vidgen/ai-sdk";
 import { expectTypeOf, test } from "vitest";
 import type { BatchEvent as WireBatchEvent } from "../../src/client/batch/iterate.ts";
-import type { FieldName } from "../../src/client/fields.ts";
 import type { Status } from "../../src/client/ledger/attempt.ts";
+import type { FieldName } from "../../src/client/request/fields.ts";
 
 // What must not compile: tsc, which `npm test` runs, fails at each of these that does.
 

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { Account, AccountLimits, Accounts, MadeKey } from "../../client/accounts.ts";
+import type { Account, AccountLimits, Accounts, MadeKey } from "../../client/http/accounts.ts";
+import { readNumber } from "../../connect/values.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import { baseUrlOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { readNumber } from "../values.ts";
 
 export function addAccounts(program: CommandUnknownOpts, context: Context): void {
   const accounts = withDetails(
@@ -170,7 +170,7 @@ function addRevoke(accounts: CommandUnknownOpts, context: Context): void {
 
 /** Resolves with the accounts of the service that the flags and settings name. */
 async function open(flags: { local?: true; baseUrl?: string }, { io, output, defer }: Context): Promise<Accounts> {
-  const { openServices } = await import("../services.ts");
+  const { openServices } = await import("../../connect/services.ts");
   const services = await openServices({ ...flags, output }, io);
   defer(services.close);
   const { client } = await services.open();
@@ -179,7 +179,7 @@ async function open(flags: { local?: true; baseUrl?: string }, { io, output, def
 
 async function readKey({ io, output }: Context): Promise<string> {
   const { readStdin } = await import("../terminal/prompts.ts");
-  const { checkApiKey } = await import("../../client/credentials.ts");
+  const { checkApiKey } = await import("../../client/http/credentials.ts");
   const key = checkApiKey((await readStdin(io)).toString("utf8"), "The key on stdin");
   output.hide(key);
   return key;

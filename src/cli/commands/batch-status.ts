@@ -1,9 +1,9 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { BatchStatus } from "../../client/batch/status.ts";
+import { countRows } from "../../connect/format.ts";
 import { type ErrorCode, VidgenError } from "../../errors.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { countRows } from "../terminal/format.ts";
 
 export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Context): void {
   const command = batch
@@ -16,7 +16,7 @@ export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Contex
     .action(async (typed) => {
       const { readStatus } = await import("../../client/batch/status.ts");
       const { findResultsOf } = await import("../../client/batch/rows-file.ts");
-      const { findJournal } = await import("../services.ts");
+      const { findJournal } = await import("../../connect/services.ts");
       const journal = findJournal({ ...io, onNote: output.note });
       const entries = await journal.entries();
       const paths = await Promise.all(typed.map((path) => findResultsOf(path, entries, io.disk)));

@@ -2,8 +2,13 @@ import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import type { Batch, Plan } from "../../client/batch/batch.ts";
 import { knownColumns } from "../../client/batch/rows/columns.ts";
 import { formats } from "../../client/batch/rows/file.ts";
-import type { GenerationEvent } from "../../client/events.ts";
-import { defaultModel } from "../../client/models.ts";
+import type { GenerationEvent } from "../../client/generation/events.ts";
+import { defaultModel } from "../../client/request/models.ts";
+import { withEngine } from "../../connect/engines.ts";
+import { formatNumber } from "../../connect/format.ts";
+import type { Session } from "../../connect/session.ts";
+import { findModelSetting } from "../../connect/settings.ts";
+import { readNumber } from "../../connect/values.ts";
 import { usage } from "../../errors.ts";
 import {
   baseUrlOption,
@@ -20,14 +25,9 @@ import {
   withDetails,
 } from "../command.ts";
 import type { Context } from "../context.ts";
-import { withEngine } from "../engines.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
-import type { Session } from "../session.ts";
-import { findModelSetting } from "../settings.ts";
 import { createBatchProgress, describeCounts } from "../terminal/batch-progress.ts";
 import { describePlan, endOfBatch } from "../terminal/batch-report.ts";
-import { formatNumber } from "../terminal/format.ts";
-import { readNumber } from "../values.ts";
 import { addBatchStatus } from "./batch-status.ts";
 
 export function addBatch(program: CommandUnknownOpts, context: Context): void {
@@ -106,7 +106,7 @@ async function batch(file: string, given: Options, context: BatchContext): Promi
   const { readRows } = await import("../../client/batch/rows/rows.ts");
   const { keyRows, shardOf } = await import("../../client/batch/row.ts");
   const { openBatch } = await import("../../client/batch/batch.ts");
-  const { openServices } = await import("../services.ts");
+  const { openServices } = await import("../../connect/services.ts");
   const outputPath = options.output ?? (options.local ? "." : undefined);
   if (options.writeInfoJson && outputPath === undefined)
     throw usage("--write-info-json needs -o: the file goes beside the video.");

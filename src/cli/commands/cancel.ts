@@ -1,9 +1,9 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { Client } from "../../client/client.ts";
+import type { Client } from "../../client/generation/client.ts";
+import { withEngineFlag } from "../../connect/engines.ts";
 import { asVidgenError, compareSeverity, usage, type VidgenError } from "../../errors.ts";
 import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { withEngineFlag } from "../engines.ts";
 import type { LocatedGeneration } from "../generations.ts";
 import { errorDocument } from "../terminal/output.ts";
 
@@ -31,7 +31,7 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 async function cancel(typed: string[], given: Options, { io, output, defer }: Context): Promise<void> {
   const options = withEngineFlag(given);
   if (typed.includes("")) throw usage("An id is empty.");
-  const { openServices } = await import("../services.ts");
+  const { openServices } = await import("../../connect/services.ts");
   const { locateGenerations } = await import("../generations.ts");
   const services = await openServices({ ...options, output }, io);
   defer(services.close);

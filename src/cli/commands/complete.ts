@@ -1,13 +1,13 @@
 import { readdir } from "node:fs/promises";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { shorten } from "../../client/credentials.ts";
-import type { Entry } from "../../client/history.ts";
+import { shorten } from "../../client/http/credentials.ts";
 import { stopsOthers } from "../../client/ledger/attempt.ts";
+import type { Entry } from "../../client/ledger/history.ts";
+import { journalIn, storageFolder } from "../../connect/storage.ts";
 import type { Io } from "../../io.ts";
 import type { Suggestion } from "../command.ts";
 import type { Candidates, JournalNames } from "../completion/candidates.ts";
 import type { Context } from "../context.ts";
-import { journalIn, storageFolder } from "../storage.ts";
 import { plainLine } from "../terminal/output.ts";
 
 /** The hidden command that the completion scripts call. It prints no error: that would land in the line that is being typed. */
@@ -41,7 +41,7 @@ const nameOf: Record<JournalNames, (entry: Entry) => string | undefined> = {
 
 /** The newest names in the journal, each with its status, model and prompt. Those that a shell would have to quote are left out. */
 async function readNames(wanted: JournalNames, io: Io): Promise<Suggestion[]> {
-  const { openJournal } = await import("../../client/journal.ts");
+  const { openJournal } = await import("../../client/ledger/journal.ts");
   const entries = await openJournal(journalIn(storageFolder("state", io)), io).entries(() => false);
   const words = entries.flatMap((entry): Suggestion[] => {
     const { status, request } = entry;

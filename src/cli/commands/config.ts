@@ -1,12 +1,8 @@
 import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
-import { checkBaseUrl, withScheme } from "../../client/credentials.ts";
-import { findDoubts } from "../../client/fields.ts";
-import { checkModel, defaultModel } from "../../client/models.ts";
-import { usage } from "../../errors.ts";
-import type { Io } from "../../io.ts";
-import { withDetails } from "../command.ts";
-import type { Context } from "../context.ts";
-import { checkEngine } from "../local.ts";
+import { checkBaseUrl, withScheme } from "../../client/http/credentials.ts";
+import { findDoubts } from "../../client/request/fields.ts";
+import { checkModel, defaultModel } from "../../client/request/models.ts";
+import { checkEngine } from "../../connect/local.ts";
 import {
   checkOutputSetting,
   configPath,
@@ -15,7 +11,11 @@ import {
   saveSetting,
   settingNames,
   settingVariables,
-} from "../settings.ts";
+} from "../../connect/settings.ts";
+import { usage } from "../../errors.ts";
+import type { Io } from "../../io.ts";
+import { withDetails } from "../command.ts";
+import type { Context } from "../context.ts";
 
 export function addConfig(program: CommandUnknownOpts, context: Context): void {
   const config = withDetails(

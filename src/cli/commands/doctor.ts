@@ -56,7 +56,7 @@ async function doctor(options: Options, context: Context): Promise<void> {
 }
 
 async function checkRemote(flag: string | undefined, { io, output }: Context): Promise<Check[]> {
-  const { traceFetch } = await import("../terminal/trace.ts");
+  const { traceFetch } = await import("../../connect/trace.ts");
   const { checkNetwork, checkSettings } = await import("../doctor/network.ts");
   const { checks, baseUrl, apiKey } = await checkSettings(flag, io);
   if (baseUrl === undefined) return checks;

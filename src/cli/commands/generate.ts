@@ -1,10 +1,15 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { shorten } from "../../client/credentials.ts";
+import { type RunEvent, type RunOptions, run } from "../../client/generation/run.ts";
+import { shorten } from "../../client/http/credentials.ts";
+import type { Started, StartRequest } from "../../client/http/schema.ts";
 import type { Earlier } from "../../client/ledger/policy.ts";
-import { defaultModel, guessModel } from "../../client/models.ts";
-import type { RequestInput } from "../../client/request.ts";
-import { type RunEvent, type RunOptions, run } from "../../client/run.ts";
-import type { Started, StartRequest } from "../../client/schema.ts";
+import { defaultModel, guessModel } from "../../client/request/models.ts";
+import type { RequestInput } from "../../client/request/request.ts";
+import { withEngine } from "../../connect/engines.ts";
+import { formatAge, formatPrice } from "../../connect/format.ts";
+import { explainLocalCredits } from "../../connect/local.ts";
+import type { Session } from "../../connect/session.ts";
+import { findModelSetting, findOutputSetting } from "../../connect/settings.ts";
 import { beforePaying, usage, type VidgenError } from "../../errors.ts";
 import {
   baseUrlOption,
@@ -23,14 +28,9 @@ import {
   withDetails,
 } from "../command.ts";
 import type { Context } from "../context.ts";
-import { withEngine } from "../engines.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
-import { explainLocalCredits } from "../local.ts";
 import { withService } from "../onboarding.ts";
 import { waitCommand, withResumeHint } from "../resume.ts";
-import type { Session } from "../session.ts";
-import { findModelSetting, findOutputSetting } from "../settings.ts";
-import { formatAge, formatPrice } from "../terminal/format.ts";
 import { createProgress, ringAfter, showStart } from "../terminal/progress.ts";
 import { askWhether, canAsk, readPrompt } from "../terminal/prompts.ts";
 import { createReporter, type Reporter, watch } from "../terminal/reporter.ts";
@@ -135,9 +135,9 @@ type GenerateContext = Context & { command: ReturnType<typeof declare>; reporter
 async function prepare(typed: string | undefined, options: Options, context: GenerateContext) {
   const { io, output, defer, reporter } = context;
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
-  const { buildRequest } = await import("../../client/request.ts");
-  const { openServices } = await import("../services.ts");
-  const { readImages } = await import("../../client/images.ts");
+  const { buildRequest } = await import("../../client/request/request.ts");
+  const { openServices } = await import("../../connect/services.ts");
+  const { readImages } = await import("../../client/request/images.ts");
   const times = readTimes(options);
   const { open = false, overwrite = false } = options;
   const given = await chooseOutputPath(options, context);

@@ -1,5 +1,5 @@
 import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
-import { findSimilar } from "../../client/models.ts";
+import { findSimilar } from "../../client/request/models.ts";
 import { listPages, readPage } from "../../docs.ts";
 import { usage } from "../../errors.ts";
 import { detailsOf, type Suggestion, withDetails, withSuggestions } from "../command.ts";

@@ -1,23 +1,23 @@
 import { isAbsolute, relative } from "node:path";
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { isUnclear, listAttempts } from "../../client/attempts.ts";
-import { dismiss } from "../../client/begin.ts";
-import { datedEntries, type Entry } from "../../client/history.ts";
-import { isUuid } from "../../client/id.ts";
-import type { Journal } from "../../client/journal.ts";
+import { dismiss } from "../../client/generation/begin.ts";
+import { isUuid } from "../../client/http/id.ts";
 import { statuses } from "../../client/ledger/attempt.ts";
-import { models } from "../../client/models.ts";
-import { createTargets } from "../../client/target.ts";
+import { isUnclear, listAttempts } from "../../client/ledger/attempts.ts";
+import { datedEntries, type Entry } from "../../client/ledger/history.ts";
+import type { Journal } from "../../client/ledger/journal.ts";
+import { models } from "../../client/request/models.ts";
+import { createTargets } from "../../client/save/target.ts";
+import { formatAge, formatNumber, formatUsd } from "../../connect/format.ts";
+import { localBaseUrl } from "../../connect/local.ts";
+import { readTime } from "../../connect/values.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { localOption, withDetails, withSuggestions } from "../command.ts";
 import type { Context } from "../context.ts";
 import { findLast, findNamed, isNamedBy, last, minTyped, namesOf, tooShortError } from "../generations.ts";
-import { localBaseUrl } from "../local.ts";
-import { formatAge, formatNumber, formatUsd } from "../terminal/format.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
 import { cutMark } from "../terminal/text.ts";
-import { readTime } from "../values.ts";
 
 export function addList(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((id, options) => list(id, options, context));
@@ -71,7 +71,7 @@ async function list(words: string[], options: Options, { io, output }: Context):
   if (typed !== undefined && (dismiss !== undefined || forget !== undefined))
     throw usage(`--${first} takes one id, and "${typed}" is another word.`);
   if (yes && forget === undefined) throw usage("--yes works with --forget only.");
-  const { findJournal } = await import("../services.ts");
+  const { findJournal } = await import("../../connect/services.ts");
   const journal = findJournal({ ...io, onNote: output.note });
   if (open) return openSaved(typed ?? last, journal, { io, output });
   if (dismiss !== undefined) return dismissAttempt(dismiss, journal, { io, output });

@@ -1,16 +1,15 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { withScheme } from "../../client/credentials.ts";
+import type { Callback, Incoming, Refusal } from "../../client/http/callback.ts";
+import { withScheme } from "../../client/http/credentials.ts";
+import { findLocalSecret } from "../../connect/local.ts";
+import { traceFetch } from "../../connect/trace.ts";
+import { readNumber } from "../../connect/values.ts";
 import { asVidgenError, systemCode, systemReason, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import type { Callback, Refusal } from "../listen/callback.ts";
-import type { Incoming } from "../listen/endpoint.ts";
 import type { Answer } from "../listen/forward.ts";
-import { findLocalSecret } from "../local.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
-import { traceFetch } from "../terminal/trace.ts";
-import { readNumber } from "../values.ts";
 
 export function addListen(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((options) => listen(options, context));
@@ -72,7 +71,7 @@ function checkForward(text: string | undefined): string | undefined {
 }
 
 async function checkOwnSecret({ env }: Pick<Io, "env">): Promise<void> {
-  const { isSecret } = await import("../listen/callback.ts");
+  const { isSecret } = await import("../../client/http/callback.ts");
   if (env.VIDGEN_WEBHOOK_SECRET && !isSecret(env.VIDGEN_WEBHOOK_SECRET))
     throw usage("VIDGEN_WEBHOOK_SECRET is not a Standard Webhooks secret: it must be whsec_ followed by base64.");
 }
@@ -94,7 +93,7 @@ async function createAnswer(
   findSecret: () => Promise<string | undefined>,
   { io, output }: Context,
 ): Promise<(incoming: Incoming) => Promise<number>> {
-  const { readCallback } = await import("../listen/callback.ts");
+  const { readCallback } = await import("../../client/http/callback.ts");
   const { createForwarder } = await import("../listen/forward.ts");
   const fetch = forward === undefined ? io.fetch : traceFetch(io.fetch, forward, output, io);
   const pass = createForwarder(forward, { fetch, limit: io.limit, signal: io.signal });

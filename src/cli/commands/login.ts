@@ -1,11 +1,18 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { checkApiKey, checkBaseUrl, withScheme } from "../../client/credentials.ts";
+import { checkApiKey, checkBaseUrl, withScheme } from "../../client/http/credentials.ts";
+import { formatNumber } from "../../connect/format.ts";
+import type { KeyCheck } from "../../connect/key-check.ts";
+import {
+  checkOutputSetting,
+  configPath,
+  findBaseUrl,
+  findOutputSetting,
+  saveLogin,
+  saveSetting,
+} from "../../connect/settings.ts";
 import { type ErrorCode, usage, VidgenError } from "../../errors.ts";
 import { baseUrlOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import type { KeyCheck } from "../key-check.ts";
-import { checkOutputSetting, configPath, findBaseUrl, findOutputSetting, saveLogin, saveSetting } from "../settings.ts";
-import { formatNumber } from "../terminal/format.ts";
 import { programName } from "../terminal/output.ts";
 import { askSecret, askText, canAsk, checkedBy, readPath, readStdin } from "../terminal/prompts.ts";
 
@@ -68,9 +75,9 @@ async function checkKey(baseUrl: string, apiKey: string, context: Context) {
 
 /** Sends one free request, without a key to see whether this is the service at all. Throws when it is not, or cannot be used now. */
 async function tryService(baseUrl: string, apiKey: string | undefined, { io, output }: Context): Promise<KeyCheck> {
-  const { tryKey } = await import("../key-check.ts");
-  const { describeFailure } = await import("../../client/reply.ts");
-  const { traceFetch } = await import("../terminal/trace.ts");
+  const { tryKey } = await import("../../connect/key-check.ts");
+  const { describeFailure } = await import("../../client/http/reply.ts");
+  const { traceFetch } = await import("../../connect/trace.ts");
   const fetch = traceFetch(io.fetch, baseUrl, output, io);
   const trying = tryKey({ baseUrl, apiKey, limitMs: checkLimitMs }, { ...io, fetch });
   const check = await trying.catch((error) => {

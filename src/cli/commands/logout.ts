@@ -1,7 +1,7 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { removeLogin, resolveBaseUrl } from "../../connect/settings.ts";
 import { baseUrlOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { removeLogin, resolveBaseUrl } from "../settings.ts";
 
 export function addLogout(program: CommandUnknownOpts, context: Context): void {
   const command = program

@@ -1,10 +1,10 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { checkBaseUrl } from "../../client/credentials.ts";
+import { checkBaseUrl } from "../../client/http/credentials.ts";
+import { withEngine } from "../../connect/engines.ts";
+import { readNumber } from "../../connect/values.ts";
 import { usage } from "../../errors.ts";
 import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { withEngine } from "../engines.ts";
-import { readNumber } from "../values.ts";
 
 export function addMcp(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((options) => mcp(options, context));
@@ -42,7 +42,7 @@ async function mcp({ dir, ...given }: Options, context: Context): Promise<void> 
   const limit = io.env.VIDGEN_MCP_MAX_CREDITS;
   const maxCredits = limit ? readNumber(limit, "VIDGEN_MCP_MAX_CREDITS", { least: 1 }) : undefined;
   const { openFolder } = await import("../../mcp/folder.ts");
-  const { openServices } = await import("../services.ts");
+  const { openServices } = await import("../../connect/services.ts");
   const { createStarts } = await import("../../mcp/starts.ts");
   const { createTools } = await import("../../mcp/tools.ts");
   const { serve } = await import("../../mcp/server.ts");

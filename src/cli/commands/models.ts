@@ -7,13 +7,13 @@ import {
   type Model,
   maxLocalSeconds,
   models,
-} from "../../client/models.ts";
+} from "../../client/request/models.ts";
+import { formatNumber, formatUsd } from "../../connect/format.ts";
+import { type EngineOffer, findOffers, localBaseUrl } from "../../connect/local.ts";
+import { findModelSetting } from "../../connect/settings.ts";
 import { usage } from "../../errors.ts";
 import { collectValues, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { type EngineOffer, findOffers, localBaseUrl } from "../local.ts";
-import { findModelSetting } from "../settings.ts";
-import { formatNumber, formatUsd } from "../terminal/format.ts";
 import { plainLine } from "../terminal/output.ts";
 
 export function addModels(program: CommandUnknownOpts, context: Context): void {
@@ -67,8 +67,8 @@ function documentOf({ id, characteristic }: Model, preset: string) {
 
 /** Prints a model with what is known of its price, by this machine's journal, and of what it takes. */
 async function showOne(model: Model, preset: string, { io, output }: Context): Promise<void> {
-  const { findJournal } = await import("../services.ts");
-  const { listPrices, priceFieldsOf } = await import("../../client/price.ts");
+  const { findJournal } = await import("../../connect/services.ts");
+  const { listPrices, priceFieldsOf } = await import("../../client/ledger/price.ts");
   const journal = findJournal({ ...io, onNote: output.note });
   const entries = await journal.entries(() => false).catch(() => []);
   // The local service's credits cost nothing; what a provider behind it has charged does.

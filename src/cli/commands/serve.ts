@@ -1,5 +1,9 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { formatBytes } from "../../client/bytes.ts";
+import { formatBytes } from "../../client/http/bytes.ts";
+import { type EngineCheck, readCreditsPer, readEngineSettings, usualEngineTimeout } from "../../connect/engines.ts";
+import { findServiceFolder } from "../../connect/local.ts";
+import { redactBody } from "../../connect/trace.ts";
+import { readNumber, readTime } from "../../connect/values.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { RequestEvent } from "../../server/api/log.ts";
@@ -8,15 +12,11 @@ import type { Engine } from "../../server/engines/engine.ts";
 import type { OpenOptions, RunningService, SharedService } from "../../server/serve.ts";
 import { collectValues, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { type EngineCheck, readCreditsPer, readEngineSettings, usualEngineTimeout } from "../engines.ts";
-import { findServiceFolder } from "../local.ts";
 import { readAddresses } from "../serve/addresses.ts";
 import { databaseError, findDatabase } from "../serve/database.ts";
 import { folderError, launchOwn, launchShared } from "../serve/launch.ts";
 import { type AddressOptions, noteLimits, printAddress, printChecks } from "../serve/report.ts";
 import { jsonText, programName } from "../terminal/output.ts";
-import { redactBody } from "../terminal/trace.ts";
-import { readNumber, readTime } from "../values.ts";
 
 export function addServe(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((options) => serve(options, context));

@@ -1,13 +1,13 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { shorten } from "../../client/credentials.ts";
-import type { Entry } from "../../client/history.ts";
-import type { Generation } from "../../client/schema.ts";
+import { shorten } from "../../client/http/credentials.ts";
+import type { Generation } from "../../client/http/schema.ts";
+import type { Entry } from "../../client/ledger/history.ts";
+import { withEngineFlag } from "../../connect/engines.ts";
+import { formatAge } from "../../connect/format.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { withEngineFlag } from "../engines.ts";
-import { formatAge } from "../terminal/format.ts";
 import { plainLine } from "../terminal/output.ts";
 import { checkVideoUrl } from "../terminal/result.ts";
 
@@ -38,10 +38,10 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 async function status(typed: string | undefined, given: Options, { io, output, defer }: Context): Promise<void> {
   const options = withEngineFlag(given);
   if (typed === "") throw usage("The id is empty.");
-  const { openServices } = await import("../services.ts");
+  const { openServices } = await import("../../connect/services.ts");
   const { locateGenerations } = await import("../generations.ts");
-  const { failedError, readVideoUrl } = await import("../../client/follow.ts");
-  const { errorText } = await import("../../client/schema.ts");
+  const { failedError, readVideoUrl } = await import("../../client/generation/follow.ts");
+  const { errorText } = await import("../../client/http/schema.ts");
   const services = await openServices({ ...options, output }, io);
   defer(services.close);
   const generations = await locateGenerations(options, services, io);

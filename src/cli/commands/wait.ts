@@ -1,6 +1,8 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { isDistinct } from "../../client/naming.ts";
-import { type CollectOptions, collect } from "../../client/run.ts";
+import { type CollectOptions, collect } from "../../client/generation/run.ts";
+import { isDistinct } from "../../client/save/naming.ts";
+import { withEngineFlag } from "../../connect/engines.ts";
+import { findOutputSetting } from "../../connect/settings.ts";
 import { compareSeverity, usage, type VidgenError } from "../../errors.ts";
 import {
   baseUrlOption,
@@ -17,10 +19,8 @@ import {
   withDetails,
 } from "../command.ts";
 import type { Context } from "../context.ts";
-import { withEngineFlag } from "../engines.ts";
 import type { Generations, LocatedGeneration } from "../generations.ts";
 import { isOver, resumeHint, waitCommand, withResumeHint } from "../resume.ts";
-import { findOutputSetting } from "../settings.ts";
 import { errorDocument, type Output } from "../terminal/output.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { createReporter, type Reporter, watch } from "../terminal/reporter.ts";
@@ -71,7 +71,7 @@ async function wait(typed: string[], given: Flags, context: Context): Promise<vo
   checkInfoPath(options.output, options);
   noteOutputPath(options.output, output);
   readTimes(options);
-  const { openServices } = await import("../services.ts");
+  const { openServices } = await import("../../connect/services.ts");
   const { locateGenerations } = await import("../generations.ts");
   const services = await openServices({ ...options, output }, io);
   defer(services.close);
@@ -134,7 +134,7 @@ function collectOptions({ options, io }: Waiting, index: number): CollectOptions
 async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise<void> {
   const { options, io, output, reporter, defer } = waiting;
   const { output: outputPath } = options;
-  const { isFolder } = await import("../../client/output-path.ts");
+  const { isFolder } = await import("../../client/save/output-path.ts");
   if (outputPath !== undefined && !isDistinct(outputPath) && !(await isFolder(outputPath, io.disk)))
     throw usage("Several videos need a folder or distinct names: -o folder/ or -o '{slug}-{id}.mp4'");
   if (found.length === 0) output.note("Nothing to wait for.");

@@ -1,7 +1,7 @@
+import { describeEngine, type EngineCheck, isPreviewAlone } from "../../connect/engines.ts";
+import type { Local } from "../../connect/local.ts";
+import { engineKeyNames } from "../../connect/settings.ts";
 import type { Io } from "../../io.ts";
-import { describeEngine, type EngineCheck, isPreviewAlone } from "../engines.ts";
-import type { Local } from "../local.ts";
-import { engineKeyNames } from "../settings.ts";
 import { type Check, fail, pass } from "./check.ts";
 
 const limitMs = 15_000;

@@ -2,12 +2,12 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import { access, open, rm, stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { formatBytes } from "../../client/bytes.ts";
+import { formatBytes } from "../../client/http/bytes.ts";
+import { findRunning, findServiceFolder } from "../../connect/local.ts";
+import { configHint, configPath, readSaved } from "../../connect/settings.ts";
+import { findAccessError, hasFolder, journalIn, openModeOf, storageFolder } from "../../connect/storage.ts";
 import { systemCode, systemReason } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { findRunning, findServiceFolder } from "../local.ts";
-import { configHint, configPath, readSaved } from "../settings.ts";
-import { findAccessError, hasFolder, journalIn, openModeOf, storageFolder } from "../storage.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
 import { checkEngines, checkKeys } from "./engines.ts";
 

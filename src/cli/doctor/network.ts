@@ -1,11 +1,11 @@
 import { isIP } from "node:net";
-import { isLoopback } from "../../client/credentials.ts";
-import { readProxies } from "../../client/http.ts";
-import { describeFailure } from "../../client/reply.ts";
+import { isLoopback } from "../../client/http/credentials.ts";
+import { readProxies } from "../../client/http/http.ts";
+import { describeFailure } from "../../client/http/reply.ts";
+import { type KeyCheck, tryKey } from "../../connect/key-check.ts";
+import { configPath, findBaseUrl, resolveApiKey } from "../../connect/settings.ts";
 import { systemCode } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { type KeyCheck, tryKey } from "../key-check.ts";
-import { configPath, findBaseUrl, resolveApiKey } from "../settings.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
 
 /** The service's address and the key for it, as any command would find them. */

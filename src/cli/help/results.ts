@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { accountReplies } from "../../client/accounts.ts";
+import { accountReplies } from "../../client/http/accounts.ts";
 import { statuses } from "../../client/ledger/attempt.ts";
 import { type ErrorCode, exits } from "../../errors.ts";
 

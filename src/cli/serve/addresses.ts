@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
-import { isLoopback } from "../../client/credentials.ts";
+import { isLoopback } from "../../client/http/credentials.ts";
+import { readNumber } from "../../connect/values.ts";
 import { usage } from "../../errors.ts";
-import { readNumber } from "../values.ts";
 
 /** The flags of `serve` about where it listens, and how others reach it. */
 type AddressFlags = {

@@ -1,8 +1,8 @@
 import { join } from "node:path";
+import { findServiceFolder } from "../../connect/local.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { HeldService, OpenOptions, RunningService, SharedService } from "../../server/serve.ts";
 import type { Context } from "../context.ts";
-import { findServiceFolder } from "../local.ts";
 import { databaseError } from "./database.ts";
 
 type Settings = Omit<OpenOptions, "folder" | "resume">;

@@ -1,7 +1,7 @@
-import { isLoopback } from "../../client/credentials.ts";
+import { isLoopback } from "../../client/http/credentials.ts";
+import { describeEngine, type EngineCheck } from "../../connect/engines.ts";
 import type { Io } from "../../io.ts";
 import type { Context } from "../context.ts";
-import { describeEngine, type EngineCheck } from "../engines.ts";
 
 /** The engines, as far as they are told about. */
 type Engines = readonly { name: string; models: readonly string[]; isSimulation: boolean }[];

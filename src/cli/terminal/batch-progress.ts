@@ -1,9 +1,9 @@
 import type { Plan } from "../../client/batch/batch.ts";
 import { type BatchCounts, createCounts } from "../../client/batch/counts.ts";
-import type { GenerationEvent } from "../../client/events.ts";
+import type { GenerationEvent } from "../../client/generation/events.ts";
+import { formatNumber, formatUsd } from "../../connect/format.ts";
 import { isSignal } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { formatNumber, formatUsd } from "./format.ts";
 import type { Output } from "./output.ts";
 
 /** Shows how far a batch is: at a terminal one line that is redrawn, elsewhere a line for each row that ends. */

@@ -4,11 +4,11 @@ import type { Budget, Costs } from "../../client/batch/costs.ts";
 import type { BatchCounts } from "../../client/batch/counts.ts";
 import type { PlannedRow } from "../../client/batch/plan.ts";
 import type { RunEnd } from "../../client/batch/run.ts";
-import type { Entry } from "../../client/history.ts";
+import type { Entry } from "../../client/ledger/history.ts";
+import { countRows, formatNumber } from "../../connect/format.ts";
 import { asVidgenError, compareSeverity, type ErrorCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { flagWords } from "../command.ts";
-import { countRows, formatNumber } from "./format.ts";
 import { programName } from "./output.ts";
 import { quote } from "./text.ts";
 

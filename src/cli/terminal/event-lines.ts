@@ -1,4 +1,4 @@
-import type { EventCounts, GenerationEvent, SummaryEvent } from "../../client/events.ts";
+import type { EventCounts, GenerationEvent, SummaryEvent } from "../../client/generation/events.ts";
 import type { Io } from "../../io.ts";
 
 /** An event as it is printed; `at` is ISO 8601, UTC. */

@@ -1,6 +1,6 @@
 import { Chalk } from "chalk";
-import { createRedaction, plain, redactValue } from "../../client/credentials.ts";
-import { type EventCounts, errorFieldsOf, type GenerationEvent } from "../../client/events.ts";
+import { type EventCounts, errorFieldsOf, type GenerationEvent } from "../../client/generation/events.ts";
+import { createRedaction, plain, redactValue } from "../../client/http/credentials.ts";
 import { asVidgenError, isSignal, systemCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { createEventLines } from "./event-lines.ts";

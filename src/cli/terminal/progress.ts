@@ -1,7 +1,7 @@
-import { formatBytes } from "../../client/bytes.ts";
-import type { GenerationEvent } from "../../client/events.ts";
+import type { GenerationEvent } from "../../client/generation/events.ts";
+import { formatBytes } from "../../client/http/bytes.ts";
+import { formatTime } from "../../connect/format.ts";
 import type { Io } from "../../io.ts";
-import { formatTime } from "./format.ts";
 import type { Output } from "./output.ts";
 
 /** An event, or what is shown to a person alone. */

@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { createReadStream } from "node:fs";
-import { readAll } from "../../client/input.ts";
+import { readAll } from "../../client/request/input.ts";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { isAscii } from "./text.ts";

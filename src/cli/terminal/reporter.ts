@@ -1,8 +1,13 @@
-import { createEventFilter, type EndStatus, errorFieldsOf, type GenerationEvent } from "../../client/events.ts";
-import type { Ended, RunEvent } from "../../client/run.ts";
+import {
+  createEventFilter,
+  type EndStatus,
+  errorFieldsOf,
+  type GenerationEvent,
+} from "../../client/generation/events.ts";
+import type { Ended, RunEvent } from "../../client/generation/run.ts";
+import type { Session } from "../../connect/session.ts";
 import { asVidgenError, type VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import type { Session } from "../session.ts";
 import type { Output } from "./output.ts";
 import type { ProgressEvent } from "./progress.ts";
 import type { Result } from "./result.ts";

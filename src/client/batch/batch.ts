@@ -1,12 +1,12 @@
 import { basename, dirname, relative } from "node:path";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, Machine } from "../../io.ts";
-import type { Client } from "../client.ts";
-import { redactValue } from "../credentials.ts";
-import { createEventFilter, type GenerationEvent } from "../events.ts";
-import { findDoubts } from "../fields.ts";
-import { type AttemptLines, type Entry, foldEntry, type RunLine } from "../history.ts";
+import type { Client } from "../generation/client.ts";
+import { createEventFilter, type GenerationEvent } from "../generation/events.ts";
+import { redactValue } from "../http/credentials.ts";
+import { type AttemptLines, type Entry, foldEntry, type RunLine } from "../ledger/history.ts";
 import { isOtherMaking } from "../ledger/policy.ts";
+import { findDoubts } from "../request/fields.ts";
 import { checkOutputs } from "./collisions.ts";
 import { type Costs, createCosts } from "./costs.ts";
 import { checkAlone, holdResults } from "./hold.ts";

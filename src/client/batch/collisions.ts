@@ -1,10 +1,10 @@
 import { basename, dirname, resolve } from "node:path";
 import { systemCode, VidgenError } from "../../errors.ts";
 import type { Disk, Io } from "../../io.ts";
-import type { Client } from "../client.ts";
-import { kindOf } from "../files.ts";
-import { fillWords } from "../naming.ts";
-import { findOutputPath, isFolder } from "../output-path.ts";
+import type { Client } from "../generation/client.ts";
+import { kindOf } from "../save/files.ts";
+import { fillWords } from "../save/naming.ts";
+import { findOutputPath, isFolder } from "../save/output-path.ts";
 import { type PlannedRow, throwFaults } from "./plan.ts";
 import { readError } from "./results.ts";
 

@@ -1,8 +1,8 @@
 import { VidgenError } from "../../errors.ts";
-import { type Entry, isPaidBy } from "../history.ts";
+import type { Started, StartRequest } from "../http/schema.ts";
 import { stopsOthers } from "../ledger/attempt.ts";
-import { findFalls, isComparable, kindOfRequest, median, readBalance, readPrices } from "../price.ts";
-import type { Started, StartRequest } from "../schema.ts";
+import { type Entry, isPaidBy } from "../ledger/history.ts";
+import { findFalls, isComparable, kindOfRequest, median, readBalance, readPrices } from "../ledger/price.ts";
 
 /** What the service says that a start cost. Where it does not, by how much the balance fell: somebody else may have spent too, or bought. */
 type Cost = Pick<Entry, "credits" | "balance_fell">;

@@ -1,4 +1,4 @@
-import { type EventCounts, type GenerationEvent, isGeneral } from "../events.ts";
+import { type EventCounts, type GenerationEvent, isGeneral } from "../generation/events.ts";
 import type { Plan } from "./batch.ts";
 
 export type BatchCounts = EventCounts & {

@@ -1,7 +1,14 @@
 import { asVidgenError, type VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { type AttemptLines, addLine, type DatedLine, type Entry, foldEntry, type JournalLine } from "../history.ts";
-import type { Journal } from "../journal.ts";
+import {
+  type AttemptLines,
+  addLine,
+  type DatedLine,
+  type Entry,
+  foldEntry,
+  type JournalLine,
+} from "../ledger/history.ts";
+import type { Journal } from "../ledger/journal.ts";
 import type { ResultsFile } from "./results.ts";
 
 /** The lines of each attempt from several files, each line once. The oldest come first, of the lines and of the attempts. */

@@ -1,9 +1,9 @@
 import { usage } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
-import { hasContent } from "../content.ts";
-import { shorten } from "../credentials.ts";
-import type { Entry } from "../history.ts";
+import { shorten } from "../http/credentials.ts";
 import { stopsOthers } from "../ledger/attempt.ts";
+import { hasContent } from "../ledger/content.ts";
+import type { Entry } from "../ledger/history.ts";
 import type { StartedEntry } from "../ledger/policy.ts";
 import { hashRequest, type KeyedRow } from "./row.ts";
 import { findDeciding, groupByRow, kindOfRow } from "./status.ts";

@@ -1,13 +1,13 @@
 import { dirname, relative, resolve } from "node:path";
 import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, Io } from "../../io.ts";
-import type { Client } from "../client.ts";
-import { redactValue } from "../credentials.ts";
-import { kindOf } from "../files.ts";
-import { type AttemptLines, type DatedLine, groupLines, parseLine, type RunLine } from "../history.ts";
-import { type FileIdentity, findRealPath } from "../identity.ts";
-import { parseJson } from "../json.ts";
-import { appendLine, openLines, readLines } from "../lines.ts";
+import type { Client } from "../generation/client.ts";
+import { redactValue } from "../http/credentials.ts";
+import { parseJson } from "../http/json.ts";
+import { type AttemptLines, type DatedLine, groupLines, parseLine, type RunLine } from "../ledger/history.ts";
+import { type FileIdentity, findRealPath } from "../ledger/identity.ts";
+import { appendLine, openLines, readLines } from "../ledger/lines.ts";
+import { kindOf } from "../save/files.ts";
 
 /** What a results file says. It is a journal: it has the same lines, each run of the batch begins with one of its own, and paths are relative to it. */
 export type Results = {

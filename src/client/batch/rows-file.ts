@@ -1,8 +1,8 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { systemCode } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
-import type { Entry } from "../history.ts";
-import { type FileIdentity, findRealPath, identify, isSameFile } from "../identity.ts";
+import type { Entry } from "../ledger/history.ts";
+import { type FileIdentity, findRealPath, identify, isSameFile } from "../ledger/identity.ts";
 import { readError, readRowsFile } from "./results.ts";
 
 /** The file that a batch has its rows from. */

@@ -1,5 +1,5 @@
 import { asVidgenError, VidgenError } from "../../errors.ts";
-import type { RetryIo } from "../retry.ts";
+import type { RetryIo } from "../http/retry.ts";
 import { type Budget, type Costs, checkBudget, mustRunAlone } from "./costs.ts";
 import type { PlannedRow } from "./plan.ts";
 import { createSlots } from "./slots.ts";

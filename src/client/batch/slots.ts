@@ -1,5 +1,5 @@
 import type { Io } from "../../io.ts";
-import { backoffMs } from "../retry.ts";
+import { backoffMs } from "../http/retry.ts";
 
 /** How many generations of a batch may run at once, as far as the service accepts them. */
 export type Slots = {

@@ -1,8 +1,8 @@
 import type { ErrorCode } from "../../errors.ts";
 import { type HolderIo, readHolder } from "../../lease.ts";
-import { isGeneral } from "../events.ts";
-import { type Entry, foldEntry, type RunLine } from "../history.ts";
+import { isGeneral } from "../generation/events.ts";
 import { type State, type Status, statusOf, stopsOthers } from "../ledger/attempt.ts";
+import { type Entry, foldEntry, type RunLine } from "../ledger/history.ts";
 import { mergeAttempts } from "./ledger.ts";
 import { checkOrphans, findResults, lockOf, type Results, readResults } from "./results.ts";
 

@@ -1,10 +1,10 @@
 import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
-import type { Label } from "../api.ts";
-import type { Client, ClientDownloadOptions } from "../client.ts";
-import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../events.ts";
-import { recordOf } from "../history.ts";
+import type { Client, ClientDownloadOptions } from "../generation/client.ts";
+import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../generation/events.ts";
+import { collect, type RunEvent, run } from "../generation/run.ts";
+import type { Label } from "../http/api.ts";
 import { type State, statusOf } from "../ledger/attempt.ts";
-import { collect, type RunEvent, run } from "../run.ts";
+import { recordOf } from "../ledger/history.ts";
 import { type Costs, costOf } from "./costs.ts";
 import type { Ledger } from "./ledger.ts";
 import type { PlannedRow } from "./plan.ts";

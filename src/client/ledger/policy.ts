@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import { usage, VidgenError } from "../../errors.ts";
-import { datedEntries, type Entry, reusableMs } from "../history.ts";
-import type { Journal, LeaseState } from "../journal.ts";
-import type { StartRequest } from "../schema.ts";
+import type { StartRequest } from "../http/schema.ts";
 import { type State, stopsOthers } from "./attempt.ts";
+import { datedEntries, type Entry, reusableMs } from "./history.ts";
+import type { Journal, LeaseState } from "./journal.ts";
 
 /**
  * What a start does about earlier attempts at the same: `resume` resumes one that was interrupted; `reuse` resumes any generation of the same

@@ -1,6 +1,6 @@
 import { setMaxListeners } from "node:events";
 import { Hono } from "hono";
-import { unlessAborted } from "../../client/http.ts";
+import { unlessAborted } from "../../client/http/http.ts";
 import type { Clock } from "../../io.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { MediaStore } from "../media/media-store.ts";

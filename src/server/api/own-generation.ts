@@ -1,4 +1,4 @@
-import { isUuid } from "../../client/id.ts";
+import { isUuid } from "../../client/http/id.ts";
 import type { Store, StoredGeneration } from "../store/store.ts";
 import { type ApiContext, refuse } from "./message.ts";
 

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { findModel, maxLocalSeconds, models } from "../../client/models.ts";
+import { findModel, maxLocalSeconds, models } from "../../client/request/models.ts";
 import { type Engine, type ExtraValue, optionalExtras, otherExtras } from "../engines/engine.ts";
 import type { StoredGeneration } from "../store/store.ts";
 import { findJsonFault, refuse } from "./message.ts";

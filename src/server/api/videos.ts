@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { isUuid } from "../../client/id.ts";
+import { isUuid } from "../../client/http/id.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { Queue } from "../jobs/queue.ts";
 import { createMedia, type MediaOptions } from "../media/media.ts";

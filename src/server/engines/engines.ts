@@ -1,4 +1,4 @@
-import { models as knownModels, type Model } from "../../client/models.ts";
+import { models as knownModels, type Model } from "../../client/request/models.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { findForbiddenKind } from "../outbound/addresses.ts";

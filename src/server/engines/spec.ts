@@ -1,4 +1,4 @@
-import { findModel } from "../../client/models.ts";
+import { findModel } from "../../client/request/models.ts";
 import { usage } from "../../errors.ts";
 import { type Kind, kinds, maxImagesOf } from "./videos/kinds.ts";
 

@@ -1,5 +1,5 @@
-import { models } from "../../client/models.ts";
-import { failureCodes } from "../../client/schema.ts";
+import { failureCodes } from "../../client/http/schema.ts";
+import { models } from "../../client/request/models.ts";
 import type { Clock } from "../../io.ts";
 import { newDelivery } from "../callbacks/delivery.ts";
 import { insist } from "../insist.ts";

@@ -3,7 +3,7 @@ import { createReadStream } from "node:fs";
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
-import type { FailureCode } from "../../client/schema.ts";
+import type { FailureCode } from "../../client/http/schema.ts";
 import { systemCode, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
 import type {

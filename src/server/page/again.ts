@@ -1,4 +1,4 @@
-import { fields, flagOf, wireValue } from "../../client/fields.ts";
+import { fields, flagOf, wireValue } from "../../client/request/fields.ts";
 import type { ExtraValue } from "../engines/engine.ts";
 import type { StoredGeneration } from "../store/store.ts";
 

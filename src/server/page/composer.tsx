@@ -1,5 +1,5 @@
-import { type Field, fields, findValueFault, textFields } from "../../client/fields.ts";
-import { defaultModel, findModel } from "../../client/models.ts";
+import { type Field, fields, findValueFault, textFields } from "../../client/request/fields.ts";
+import { defaultModel, findModel } from "../../client/request/models.ts";
 import { type JsonBody, parseJson, refuse } from "../api/message.ts";
 import { type StartFormat, usualCost } from "../api/start.ts";
 import type { StoredGeneration } from "../store/store.ts";

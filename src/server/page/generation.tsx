@@ -1,4 +1,4 @@
-import { fileName } from "../../client/naming.ts";
+import { fileName } from "../../client/save/naming.ts";
 import { stateOf } from "../store/needs.ts";
 import type { LedgerEntry } from "../store/store.ts";
 import type { Again } from "./again.ts";

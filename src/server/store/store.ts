@@ -1,4 +1,4 @@
-import type { FailureCode } from "../../client/schema.ts";
+import type { FailureCode } from "../../client/http/schema.ts";
 import type { Checkpoint, Engine, RenderRequest } from "../engines/engine.ts";
 import type { Traced } from "../trace.ts";
 import type { Change } from "./change.ts";

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import * as z from "zod";
 import { collectValues } from "../../../src/cli/command.ts";
 import { describeCommand } from "../../../src/cli/help/tree.ts";
-import { aspectRatios, models } from "../../../src/client/models.ts";
+import { aspectRatios, models } from "../../../src/client/request/models.ts";
 import { listPages, readPage } from "../../../src/docs.ts";
 import { exits } from "../../../src/errors.ts";
 import { apiKey, createWorld, type World } from "../../vidgen.ts";

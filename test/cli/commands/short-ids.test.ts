@@ -1,7 +1,7 @@
 import { appendFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { accountOf } from "../../../src/client/history.ts";
+import { accountOf } from "../../../src/client/ledger/history.ts";
 import { apiKey, baseUrl, createWorld, mediaUrl, type World } from "../../vidgen.ts";
 
 /** The journal of a machine that has started these. */

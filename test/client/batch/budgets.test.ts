@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { GenerationEvent } from "../../../src/client/events.ts";
+import type { GenerationEvent } from "../../../src/client/generation/events.ts";
 import { createMachine, createService, type Service, type ServiceOptions } from "./machine.ts";
 
 /** Twelve rows at 10 credits each; `change` does something to the balance at each start, before it is told. */

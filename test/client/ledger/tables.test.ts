@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { LeaseState } from "../../../src/client/journal.ts";
 import { type Event, nextState, type State } from "../../../src/client/ledger/attempt.ts";
+import type { LeaseState } from "../../../src/client/ledger/journal.ts";
 import { type Action, decide, type Mode } from "../../../src/client/ledger/policy.ts";
 
 // The two tables of the rule about the paid request, cell by cell, as the specification has them.

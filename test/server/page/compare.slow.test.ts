@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { fileName } from "../../../src/client/naming.ts";
+import { fileName } from "../../../src/client/save/naming.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { makeFolder } from "../../folder.ts";
 import { browserPath } from "../../needs.ts";

@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import { usage } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
-import { shorten } from "../../credentials.ts";
-import { type FieldTexts, textFields } from "../../fields.ts";
-import { recordOf } from "../../history.ts";
-import { readImages } from "../../images.ts";
+import { shorten } from "../../http/credentials.ts";
+import type { StartRequest } from "../../http/schema.ts";
+import { recordOf } from "../../ledger/history.ts";
+import { type FieldTexts, textFields } from "../../request/fields.ts";
+import { readImages } from "../../request/images.ts";
 import {
   describeFlagFault,
   type FieldFault,
@@ -14,8 +15,7 @@ import {
   type RequestInput,
   readSettings,
   toRequest,
-} from "../../request.ts";
-import type { StartRequest } from "../../schema.ts";
+} from "../../request/request.ts";
 import type { Row } from "../row.ts";
 import type { Variant } from "./each.ts";
 import type { Faults } from "./faults.ts";

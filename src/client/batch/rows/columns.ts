@@ -1,5 +1,5 @@
-import { fields } from "../../fields.ts";
-import { findSimilar } from "../../models.ts";
+import { fields } from "../../request/fields.ts";
+import { findSimilar } from "../../request/models.ts";
 
 /** The columns that vidgen knows: the request's fields by their own names, and what a row has besides. */
 export const knownColumns: readonly string[] = ["id", ...fields.map(({ name }) => name), "output"];

@@ -3,7 +3,7 @@ import { extname } from "node:path";
 import { Readable } from "node:stream";
 import { systemReason, usage, VidgenError } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
-import { readAll, readChunks } from "../../input.ts";
+import { readAll, readChunks } from "../../request/input.ts";
 import type { Faults } from "./faults.ts";
 
 export const formats = ["csv", "tsv", "jsonl", "txt"] as const;

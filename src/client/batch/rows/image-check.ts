@@ -1,7 +1,7 @@
 import { asVidgenError } from "../../../errors.ts";
-import { findImageFault } from "../../fields.ts";
-import { recordOf } from "../../history.ts";
-import { readImages } from "../../images.ts";
+import { recordOf } from "../../ledger/history.ts";
+import { findImageFault } from "../../request/fields.ts";
+import { readImages } from "../../request/images.ts";
 
 /** Images that were read and forgotten: `recorded` is as the journal keeps them. */
 export type Seen = { fault: string } | { recorded: string[]; isLocal: boolean };

@@ -1,8 +1,8 @@
 import { relative } from "node:path";
 import type { Io } from "../../../io.ts";
-import { shorten } from "../../credentials.ts";
-import { fillNames, hasIdInFolder, idInFolder, isTooLong, type Words } from "../../naming.ts";
-import { isFolder } from "../../output-path.ts";
+import { shorten } from "../../http/credentials.ts";
+import { fillNames, hasIdInFolder, idInFolder, isTooLong, type Words } from "../../save/naming.ts";
+import { isFolder } from "../../save/output-path.ts";
 import type { Faults } from "./faults.ts";
 import type { Table, TableLine } from "./table.ts";
 

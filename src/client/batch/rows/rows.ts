@@ -1,6 +1,6 @@
 import { usage } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
-import { findExtensionNote, namesIn } from "../../naming.ts";
+import { findExtensionNote, namesIn } from "../../save/naming.ts";
 import type { Row } from "../row.ts";
 import { createRowCheck, type RowFlags } from "./check.ts";
 import { guessColumn, isKnown, withColumnNames } from "./columns.ts";

@@ -1,5 +1,5 @@
-import { isRecord, parseJson } from "../../json.ts";
-import { readValue } from "../../request.ts";
+import { isRecord, parseJson } from "../../http/json.ts";
+import { readValue } from "../../request/request.ts";
 import { columnName, isKnown } from "./columns.ts";
 import { type CsvRecord, readCsv } from "./csv.ts";
 import type { Faults } from "./faults.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { failureCodes, states } from "../../../client/schema.ts";
+import { failureCodes, states } from "../../../client/http/schema.ts";
 import { accountName } from "../accounts.ts";
 import { optionalExtra, otherExtra, startSchema } from "../start-body.ts";
 import { createSchema } from "../video-body.ts";

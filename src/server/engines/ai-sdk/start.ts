@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
-import { unlessAborted } from "../../../client/http.ts";
+import { unlessAborted } from "../../../client/http/http.ts";
 import { traceHeaders } from "../../trace.ts";
 import type { RenderTask } from "../engine.ts";
 import { judgeReply, type NoCredits, type Outcome, type SubmitOptions, submitOnce } from "../upstream/submit.ts";

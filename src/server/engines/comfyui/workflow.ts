@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { findModel } from "../../../client/models.ts";
+import { findModel } from "../../../client/request/models.ts";
 import { systemReason, usage } from "../../../errors.ts";
 
 /** A workflow of the owner's, in ComfyUI's API format: data, in whose texts places such as {{prompt}} are marked. */

@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
 import { availableParallelism } from "node:os";
-import { models as knownModels } from "../../../client/models.ts";
+import { models as knownModels } from "../../../client/request/models.ts";
 import { createCapacity } from "../../capacity.ts";
 import { maxMegapixels } from "../../jobs/images.ts";
 import type { Checkpoint, Engine } from "../engine.ts";

@@ -1,6 +1,6 @@
 import { writeSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
-import { faultOfMp4 } from "../../../client/mp4.ts";
+import { faultOfMp4 } from "../../../client/save/mp4.ts";
 import { VidgenError } from "../../../errors.ts";
 import type { HttpResponse } from "../../../io.ts";
 import type { RenderOptions } from "../engine.ts";

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { serve } from "@hono/node-server";
 import { expect, onTestFinished, test } from "vitest";
-import { createFetch } from "../../../../src/client/http.ts";
+import { createFetch } from "../../../../src/client/http/http.ts";
 import { systemClock } from "../../../../src/io.ts";
 import { createComfyUiEngine } from "../../../../src/server/engines/comfyui/comfyui.ts";
 import { readWorkflow } from "../../../../src/server/engines/comfyui/workflow.ts";

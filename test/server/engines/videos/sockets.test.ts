@@ -5,7 +5,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { serve } from "@hono/node-server";
 import { expect, onTestFinished, test } from "vitest";
-import { createFetch } from "../../../../src/client/http.ts";
+import { createFetch } from "../../../../src/client/http/http.ts";
 import { systemClock } from "../../../../src/io.ts";
 import { tinyMp4 } from "../../../mp4.ts";
 import type { Fake, FakeOptions } from "./fakes/fake.ts";

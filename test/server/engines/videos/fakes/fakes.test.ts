@@ -3,7 +3,7 @@ import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { serve } from "@hono/node-server";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { createFetch } from "../../../../../src/client/http.ts";
+import { createFetch } from "../../../../../src/client/http/http.ts";
 import { tinyMp4 } from "../../../../mp4.ts";
 import type { Fake, FakeOptions } from "./fake.ts";
 import { createLiteLlm } from "./litellm.ts";

@@ -1,0 +1,303 @@
+import { resolve } from "node:path";
+import { asVidgenError, usage, VidgenError } from "../../errors.ts";
+import type { Io } from "../../io.ts";
+import type { StartRequest } from "../http/schema.ts";
+import type { Entry, JournalLine } from "../ledger/history.ts";
+import type { FileIdentity } from "../ledger/identity.ts";
+import type { Hold, Journal } from "../ledger/journal.ts";
+import { type Choice, choose, type Earlier, refusalError, type StartedEntry } from "../ledger/policy.ts";
+import { isExistsError } from "../save/files.ts";
+import type { Claimed, ClaimOptions, Target, Targets } from "../save/target.ts";
+
+export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
+  /** Where the video is to be saved, as it was typed. */
+  outputPath?: string | undefined;
+  /**
+   * The Idempotency-Key: up to 255 letters, digits and `_.:~+/=@-`. With a journal it stands for one start for ever, whatever `earlier` says;
+   * without, another one each time.
+   */
+  idempotencyKey?: string | undefined;
+  /** The caller does not wait for the generation, so a later run does not resume it. */
+  noWait?: boolean | undefined;
+  /** The row of a batch that it is started for. */
+  batch?: BatchRow | undefined;
+  /** It is started for an AI agent. */
+  mcp?: boolean | undefined;
+  /** How long to wait for another process that starts the same, in milliseconds; at most, and by default, 15 minutes. */
+  timeoutMs?: number | undefined;
+  signal: AbortSignal;
+};
+
+export type BatchRow = {
+  /** The results file. */
+  path: string;
+  row: string;
+  line: number;
+  /** The file that has the row on that line, where there is one. */
+  rowsFile?: FileIdentity | undefined;
+  /** Earlier attempts at the row that may have been charged: they are passed over. */
+  dismissed: Entry[];
+};
+
+type Begun = {
+  attempt: string;
+  /** Its Idempotency-Key. */
+  key: string;
+  /** When it was started; ISO 8601, UTC. */
+  at: string;
+  target: Target | undefined;
+  /** Ends the claim of the place, and of the attempt. */
+  release(): Promise<void>;
+};
+
+/** A new attempt, which is written down and is to be sent. */
+export type NewAttempt = Begun & {
+  kind: "new";
+  /** Whether the key is the caller's: then it stands for one start for ever. */
+  isNamed: boolean;
+  /** Whether an earlier request with its key may have been charged, and the service knows its keys. */
+  mayBeCharged: boolean;
+};
+
+/** An earlier attempt that is resumed: there is nothing to send. */
+export type ResumedAttempt = Begun & {
+  kind: "resumed";
+  earlier: StartedEntry;
+  /** Where its video is saved already. */
+  file: string | undefined;
+};
+
+type BeginDependencies = {
+  baseUrl: string;
+  account: string;
+  /** The request as the journal keeps it. */
+  record: StartRequest;
+  /** The place as the journal keeps it. */
+  recordedPath: string | undefined;
+  isPreview: boolean | undefined;
+  journal: Omit<Journal, "path">;
+  targets: Targets;
+  /** Whether the service has said that it knows the key of an unclear start. */
+  keepsKeys?: boolean | undefined;
+  onNote(text: string): void;
+};
+
+type Options = BeginOptions & BeginDependencies;
+
+type BeginIo = Pick<Io, "date" | "now" | "sleep" | "uuid">;
+
+/** How often a start looks again at what another process does, and how long at most. */
+const pollMs = 250;
+const longestWaitMs = 15 * 60_000;
+const waitingNote =
+  "Another process has started the same request or is saving to the same file. Waiting for it; nothing is sent meanwhile.";
+
+/**
+ * Begins a start: chooses between an earlier attempt and a new one, takes its lease, and claims the place. Choosing, and writing down the
+ * intent of a new one, are under the journal's lock, so that two processes never choose the same. Sends nothing. Throws `unknown` when an
+ * earlier attempt may have been charged, `not_found` when the service has lost the generation of one, `pending` when another process is still
+ * starting the same or saving to the same file, `output` when the place or the journal cannot be written, or the signal's reason.
+ */
+export async function begin(
+  request: StartRequest,
+  options: Options & { earlier: Earlier },
+  io: BeginIo,
+): Promise<NewAttempt | ResumedAttempt> {
+  const { idempotencyKey: key } = options;
+  if (key !== undefined && !/^[\w.:~+/=@-]{1,255}$/.test(key))
+    throw usage("The idempotency key must be 1 to 255 letters, digits or _.:~+/=@-.");
+  const begun = await underLock(options, io, async (confirm) => {
+    const { baseUrl: service, record, recordedPath: outputPath, earlier, mcp, isPreview, keepsKeys } = options;
+    const wanted = { service, request: record, outputPath, earlier, key, mcp, isPreview, keepsKeys, now: io.date() };
+    const choice = await choose(wanted, options.journal);
+    if (choice.kind === "wait") return undefined;
+    if (choice.kind === "refuse") throw refusalError(choice);
+    if (choice.kind === "new") return startAnew(request, choice, { ...options, confirm }, io);
+    const { entry, isJoined } = choice;
+    // Where a live process has its lease, this one follows the generation beside that.
+    return { kind: "resumed" as const, entry, hold: isJoined ? undefined : await options.journal.hold(entry.attempt) };
+  });
+  return begun.kind === "new" ? begun : resumeAttempt(begun, options, io);
+}
+
+/** Begins a start whatever was started before, as a batch does. Throws as `begin` does. */
+export function beginNew(request: StartRequest, options: Options, io: BeginIo): Promise<NewAttempt> {
+  const choice = { dismissed: options.batch?.dismissed ?? [], mayBeCharged: false };
+  return underLock(options, io, (confirm) => startAnew(request, choice, { ...options, confirm }, io));
+}
+
+/** `confirm` rejects when another process has taken over the journal's lock. */
+type Locked = { confirm(): Promise<void> };
+
+/** Runs `work` under the journal's lock, again and again while it returns `undefined`: then it waits for another process. */
+function underLock<Result>(
+  options: Options,
+  io: BeginIo,
+  work: (confirm: Locked["confirm"]) => Promise<Result | undefined>,
+): Promise<Result> {
+  const { journal, targets, outputPath, record, signal } = options;
+  const message = "Another process is still starting the same request. Nothing was sent.";
+  const look = async (looks: number) => {
+    // Once it waits, it leaves the lock to others until the file may be free.
+    if (looks > 1 && outputPath !== undefined && (await targets.isHeld(outputPath, record))) return undefined;
+    return journal.lock(({ confirm }) => work(confirm), signal);
+  };
+  return lookUntil(look, { ...options, message }, io);
+}
+
+type Waiting = Pick<BeginOptions, "timeoutMs" | "signal"> & { onNote(text: string): void; message: string };
+
+/** Looks every 250 ms until a look returns something. Throws `pending` with the message at the end of the time, at most 15 minutes. */
+async function lookUntil<Result>(
+  look: (looks: number) => Promise<Result | undefined>,
+  { timeoutMs = longestWaitMs, signal, onNote, message }: Waiting,
+  io: BeginIo,
+): Promise<Result> {
+  const end = io.now() + Math.min(timeoutMs, longestWaitMs);
+  for (let looks = 1; ; looks++) {
+    const found = await look(looks);
+    if (found !== undefined) return found;
+    if (io.now() >= end) throw new VidgenError("pending", message);
+    if (looks === 2) onNote(waitingNote);
+    await io.sleep(pollMs, signal);
+  }
+}
+
+/**
+ * Writes the intent of a new attempt. The lock is confirmed after that: a process that was suspended meanwhile, so that another one has the
+ * lock, ends here, and whoever has the lock sees the intent in the journal. Then the partial file is made: each one belongs to an attempt that
+ * the journal knows. Nothing is sent unless all of that has happened. `undefined` while another process has the place.
+ */
+async function startAnew(
+  request: StartRequest,
+  { dismissed, mayBeCharged }: Pick<Choice & { kind: "new" }, "dismissed" | "mayBeCharged">,
+  options: Options & Locked,
+  io: BeginIo,
+): Promise<NewAttempt | undefined> {
+  const { journal, targets, outputPath, idempotencyKey, overwrite, batch } = options;
+  const [attempt, at] = [io.uuid(), io.date().toISOString()];
+  const claiming = { overwrite, attempt, words: request };
+  const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claiming);
+  if (outputPath !== undefined && !target) return undefined;
+  const intent: JournalLine = {
+    kind: "intent",
+    attempt,
+    key: idempotencyKey,
+    base_url: options.baseUrl,
+    account: options.account,
+    request: options.record,
+    place: outputPath,
+    path: absolutePath(outputPath),
+    no_wait: options.noWait,
+    batch: batch?.path,
+    row: batch?.row,
+    line: batch?.line,
+    rows_file: batch?.rowsFile,
+    mcp: options.mcp,
+    is_preview: options.isPreview,
+  };
+  const prepare = async () => {
+    await options.confirm();
+    await target?.open();
+  };
+  let hold: Hold | undefined;
+  try {
+    hold = await journal.hold(attempt);
+    await journal.append(intent);
+    await prepare().catch(async (error) => {
+      const { message: reason, code } = asVidgenError(error);
+      await journal.append({ kind: "unsent", attempt, reason, code });
+      throw error;
+    });
+    for (const entry of dismissed) await dismiss(entry, options);
+  } catch (error) {
+    await releaseBoth(target, hold)();
+    throw error;
+  }
+  const [key, isNamed] = [idempotencyKey ?? attempt, idempotencyKey !== undefined];
+  return { kind: "new", attempt, key, isNamed, mayBeCharged, at, target, release: releaseBoth(target, hold) };
+}
+
+/** A folder keeps its slash at the end. */
+function absolutePath(outputPath: string | undefined): string | undefined {
+  if (outputPath === undefined || outputPath === "-") return undefined;
+  return resolve(outputPath) + (outputPath.endsWith("/") ? "/" : "");
+}
+
+type Left = { journal: Pick<Journal, "append" | "hold">; targets: Pick<Targets, "clear"> };
+
+/** Writes down that no later start looks at an attempt, and removes what its process has left. */
+export async function dismiss(entry: Pick<Entry, "attempt" | "parts">, left: Left): Promise<void> {
+  await left.journal.append({ kind: "dismissed", attempt: entry.attempt });
+  await clear(entry, left);
+}
+
+/** Removes the lease and the partial files that dead processes have left of an attempt that has ended. Never rejects. */
+export async function clear(
+  entry: Pick<Entry, "attempt" | "parts">,
+  { journal, targets }: Omit<Left, "journal"> & { journal: Pick<Journal, "hold"> },
+): Promise<void> {
+  await targets.clear(entry);
+  await journal.hold(entry.attempt).then(
+    (held) => held?.release(),
+    () => {},
+  );
+}
+
+/** Resumes an earlier attempt, whose lease is `hold` unless a live process has it. */
+async function resumeAttempt(
+  { entry, hold }: { entry: StartedEntry; hold: Hold | undefined },
+  options: Options,
+  io: BeginIo,
+): Promise<ResumedAttempt> {
+  const { outputPath, overwrite } = options;
+  const { attempt, at, id } = entry;
+  try {
+    const claimed =
+      outputPath === undefined
+        ? { target: undefined, file: undefined }
+        : await claimOrFind(outputPath, { overwrite, id, entry }, options, io);
+    const { target, file } = claimed;
+    const release = releaseBoth(target, hold);
+    return { kind: "resumed", attempt, key: entry.key ?? attempt, at, earlier: entry, target, file, release };
+  } catch (error) {
+    await hold?.release();
+    // With the id, a program can resume the generation that was paid for.
+    throw asVidgenError(error).with({ id });
+  }
+}
+
+type Claiming = Pick<Options, "targets" | "journal" | "timeoutMs" | "signal" | "onNote">;
+
+/**
+ * Claims the place for the video of a generation that exists, waiting for a process that has it; or finds that video there. Throws as
+ * `Targets.claim` does, `pending` when the other process still has the place, or the signal's reason.
+ */
+export async function claimOrFind(
+  outputPath: string,
+  claiming: ClaimOptions & { entry: Entry | undefined },
+  options: Claiming,
+  io: BeginIo,
+): Promise<Claimed> {
+  const { targets, journal } = options;
+  const message = `Another process is still saving to ${outputPath}.`;
+  try {
+    return { target: await lookUntil(() => targets.claim(outputPath, claiming), { ...options, message }, io) };
+  } catch (error) {
+    const { entry } = claiming;
+    if (!isExistsError(error) || entry?.id === undefined) throw error;
+    // In the journal as it is by now: another process may save it at any time.
+    const known = (await journal.entriesOf(entry.id)).find(({ attempt }) => attempt === entry.attempt);
+    const file = known && (await targets.findSaved({ ...known, id: entry.id }, outputPath));
+    if (file === undefined) throw error;
+    await clear(known ?? entry, options);
+    return { file };
+  }
+}
+
+function releaseBoth(target: Target | undefined, hold: Hold | undefined): () => Promise<void> {
+  return async () => {
+    await target?.release();
+    await hold?.release();
+  };
+}

@@ -1,0 +1,223 @@
+import { doctorHint, usage, VidgenError } from "../../errors.ts";
+import type { Api } from "../http/api.ts";
+import { isLoopback } from "../http/credentials.ts";
+import { freeRetryMs, type RetryIo } from "../http/retry.ts";
+import { type Completed, errorText, type FailureCode, type Generation, states } from "../http/schema.ts";
+import { type PollResult, poll } from "./poll.ts";
+
+export type PollOptions = {
+  /** How long to wait for it to end, in milliseconds. */
+  timeoutMs: number;
+  /** How long to wait before the next poll, by the time since the first one; in milliseconds. */
+  intervalMs(elapsedMs: number): number;
+  /** Set for a generation that was just started: the first poll waits, and the service was reached a moment ago. */
+  isNew: boolean;
+  /** Set for a generation that was started here: the service may answer 404 for a while. */
+  isKnown: boolean;
+  signal: AbortSignal;
+  /** Called at each poll that sees the generation running, with the service's own word for its state and the percent that is made, if told. */
+  onState?(status: string, percent?: number): void;
+  /** Called with the reason each time that the service could not be reached, from the third in a row on. */
+  onTrouble?(reason: string): void;
+  /** Called with news for the user, such as a state that the interface does not have. */
+  onNote(text: string): void;
+};
+
+/** For this long a 404 for a known id, or `completed` without a video, counts as a delay inside the service. */
+const toleranceMs = 60_000;
+/** Other refusals are believed when they come this often in a row, this far apart at most. */
+const maxRefusals = 3;
+const refusedIntervalMs = 5_000;
+
+/** From 9.5 s down to 5 s over the first minute: the interface recommends every 5 to 10 s, and a generation takes 1 to 3 minutes. */
+export function remotePace(elapsedMs: number): number {
+  return Math.max(5_000, 9_500 - elapsedMs * 0.075);
+}
+
+/** The local service renders in seconds, and a poll costs it nothing. */
+export function localPace(elapsedMs: number): number {
+  return Math.min(1_000, 100 + elapsedMs / 10);
+}
+
+const usualTimeoutMs = 15 * 60_000;
+
+type Times = { timeoutMs?: number | undefined; intervalMs?: number | undefined };
+
+/** Checks the times that a caller gives, in milliseconds, and fills in the usual ones of a service. Throws `usage`. */
+export function readTimes({ timeoutMs = usualTimeoutMs, intervalMs }: Times, baseUrl: string) {
+  if (!(timeoutMs > 0)) throw usage("timeoutMs must be a number above 0.");
+  if (intervalMs !== undefined && !(intervalMs >= 1000)) throw usage("intervalMs must be at least 1000.");
+  const pace = isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
+  return { timeoutMs, intervalMs: intervalMs === undefined ? pace : () => intervalMs };
+}
+
+/**
+ * Polls a generation until it ends (interface sections 3 and 4.2) and returns it completed. Network errors, 429 and 5xx are retried
+ * until the timeout, and so is a refusal between good answers until it repeats. Throws as `failedError` says, `pending` (the timeout), `network` (the
+ * timeout, when no poll had an answer), `not_found`, `auth`, `credits`, `rejected` (also when it has completed and names no video), or the
+ * signal's reason.
+ */
+export async function follow(api: Api, id: string, options: PollOptions, clock: RetryIo): Promise<Completed> {
+  const start = clock.now();
+  const timeout = new VidgenError("pending", `Timed out after ${formatLimit(options.timeoutMs)}; still generating.`, {
+    id,
+  });
+  const limit = clock.limit(options.timeoutMs, options.signal, timeout);
+  const judge = createJudge(id, options, clock);
+  try {
+    if (options.isNew) await clock.sleep(options.intervalMs(0), limit.signal);
+    for (;;) {
+      const askedAt = clock.now();
+      const result = await poll(api, id, clock, limit.signal);
+      const completed = judge.completed(result, askedAt);
+      if (completed) return completed;
+      await clock.sleep(judge.waitMs(result, options.intervalMs(askedAt - start)), limit.signal);
+    }
+  } catch (error) {
+    throw error === timeout ? judge.timeoutError(timeout) : error;
+  } finally {
+    limit.clear();
+  }
+}
+
+/** Such as "15m", as `--timeout` takes it. */
+function formatLimit(ms: number): string {
+  return ms % 60_000 === 0 ? `${ms / 60_000}m` : `${ms / 1000}s`;
+}
+
+/** Interprets each poll, with what the polls before it have shown. */
+function createJudge(id: string, options: PollOptions, clock: RetryIo) {
+  const statuses = new Set<string>(states);
+  let failures = 0;
+  let trouble = "no response";
+  const wasReached = () => options.isNew || isSeen || refusals > 0;
+  let isSeen = false;
+  let refusals = 0;
+  let missingSince: number | undefined;
+  let completedSince: number | undefined;
+  const isBelieved = ({ code }: VidgenError, forMs: number) => {
+    if (code === "not_found" && options.isKnown) return forMs >= toleranceMs;
+    return refusals >= (code === "not_found" || isSeen ? maxRefusals : 1);
+  };
+  const unreachedError = () =>
+    new VidgenError("network", `No usable response from the service: ${trouble}.`, { id, hint: doctorHint });
+  return {
+    /** The error for the end of the time to wait: `pending` only for a generation that may be running as far as the service has said. */
+    timeoutError(pending: VidgenError): VidgenError {
+      if (completedSince !== undefined) return missingVideoUrlError(id);
+      return wasReached() ? pending : unreachedError();
+    },
+    /** `askedAt` is when the request was sent: the pause of a process that was suspended before it read the reply is not the service's. */
+    completed(result: PollResult, askedAt: number): Completed | undefined {
+      failures = result.kind === "trouble" ? failures + 1 : 0;
+      if (result.kind === "trouble") {
+        trouble = result.reason;
+        // A service that was reached a moment ago may be about to come back.
+        if (result.isFinal && !wasReached()) throw unreachedError();
+        if (failures >= 3) options.onTrouble?.(trouble);
+        return undefined;
+      }
+      if (result.kind === "refused") {
+        refusals++;
+        // Another refusal, such as that of the key, tells nothing about the generation.
+        missingSince = result.error.code === "not_found" ? (missingSince ?? clock.now()) : undefined;
+        if (isBelieved(result.error, askedAt - (missingSince ?? askedAt))) throw result.error;
+        return undefined;
+      }
+      isSeen = true;
+      refusals = 0;
+      missingSince = undefined;
+      const { generation } = result;
+      if (generation.status === "failed") throw failedError(id, generation);
+      if (generation.status === "completed") {
+        const videoUrl = readVideoUrl(generation);
+        if (videoUrl !== undefined) return { generation, videoUrl };
+        completedSince ??= clock.now();
+        if (askedAt - completedSince < toleranceMs) return undefined;
+        throw missingVideoUrlError(id);
+      }
+      completedSince = undefined;
+      const status = errorText(generation.status) ?? "";
+      options.onState?.(status, readPercent(generation));
+      if (!statuses.has(status)) options.onNote(`The service reports the state "${status}"; treated as still running.`);
+      statuses.add(status);
+      return undefined;
+    },
+    waitMs(result: PollResult, intervalMs: number): number {
+      if (result.kind === "trouble") return freeRetryMs(failures, clock.random(), result.retryAfterMs);
+      if (result.kind === "refused") return Math.min(intervalMs, refusedIntervalMs);
+      if (completedSince === undefined) return intervalMs;
+      // Polls once more when the tolerance is over, however long the interval.
+      return Math.min(intervalMs, Math.max(0, completedSince + toleranceMs - clock.now()));
+    },
+  };
+}
+
+/** A field that the interface does not have, and that `vidgen serve` adds for real models. */
+function readPercent({ progress }: Generation): number | undefined {
+  return typeof progress === "number" && progress >= 0 && progress <= 100 ? Math.floor(progress) : undefined;
+}
+
+function missingVideoUrlError(id: string): VidgenError {
+  const hint = "`vidgen status <id> --json` shows the full response of the service.";
+  return new VidgenError("rejected", "The generation is completed, but the service returned no video URL.", {
+    id,
+    hint,
+  });
+}
+
+/** The `error` of a generation that was cancelled at a service that can. */
+export const cancelledReason = "cancelled";
+
+/**
+ * Returns the error of a generation that has failed: `failed`; where `vidgen serve` says so, `credits` when its engine's provider wants those,
+ * `unknown` when its request to an engine may have been charged, and nobody can say, and `network` or `auth` when no engine took it.
+ */
+export function failedError(id: string, { error, error_code }: Generation): VidgenError {
+  const reason = errorText(error) ?? "the service gave no reason";
+  const failure = Object.hasOwn(failures, String(error_code)) ? failures[error_code as FailureCode] : undefined;
+  if (failure) {
+    const { code, message, hint } = failure;
+    const ended = code === "unknown" ? code : "failed";
+    return new VidgenError(code, message(reason.replace(/\.$/, "")), { id, ended, hint });
+  }
+  const hint = reason === cancelledReason ? undefined : "Try another prompt or model; each attempt is charged.";
+  return new VidgenError("failed", `The generation failed: ${reason}`, { id, ended: "failed", hint });
+}
+
+type Failure = { code: VidgenError["code"]; message(reason: string): string; hint?: string };
+
+const notCharged = (reason: string) => `The generation failed: ${reason}. Nothing was charged.`;
+
+const failures: Readonly<Record<FailureCode, Failure>> = {
+  credits: { code: "credits", message: (reason) => `The generation failed: ${reason}` },
+  unclear: {
+    code: "unknown",
+    message: (reason) => `The generation may have been charged: ${reason}.`,
+    hint: "Check your account at the engine's provider. vidgen does not send it again by itself; --again starts another one, which is charged too.",
+  },
+  not_submitted: {
+    code: "network",
+    message: notCharged,
+    hint: "Start the engine or choose another one, then run the same command: it starts a new generation.",
+  },
+  auth: {
+    code: "auth",
+    message: notCharged,
+    hint: "`vidgen doctor` shows which variables with engine keys are set.",
+  },
+  not_fetched: {
+    code: "failed",
+    message: (reason) => `The generation failed: ${reason}`,
+    hint: "The prompt is not the cause: check the file at the engine. Another generation is charged again.",
+  },
+};
+
+/** The http(s) address of the video, its odd characters encoded; `undefined` when there is none that can be fetched. */
+export function readVideoUrl(generation: Generation): string | undefined {
+  const url = generation.video_url;
+  if (typeof url !== "string" || !URL.canParse(url)) return undefined;
+  const parsed = new URL(url);
+  if (parsed.protocol !== "https:" && parsed.protocol !== "http:") return undefined;
+  return /^[\x21-\x7e]+$/.test(url) ? url : parsed.href;
+}

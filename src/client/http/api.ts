@@ -1,0 +1,71 @@
+import type { FetchInit, Io } from "../../io.ts";
+import { type Reply, readReply } from "./reply.ts";
+import type { StartRequest } from "./schema.ts";
+
+export type Api = {
+  /** The service's base URL, without a slash at its end. */
+  baseUrl: string;
+  /**
+   * POST /api/generate (interface 4.1): the one request that costs money. Never repeats it; rejects as `fetch` does. `attempt` is its
+   * Idempotency-Key; `label` is what it belongs to, which `vidgen serve` shows.
+   */
+  start(request: StartRequest, attempt: string, options: SendStartOptions): Promise<Reply>;
+  /** GET /api/generation-status (interface 4.2): free, and safe to repeat. Rejects as `fetch` does. */
+  status(id: string, signal: AbortSignal): Promise<Reply>;
+  /** The status of an id that no generation has: "not found" says that the service is there and has accepted the key. */
+  probe(signal: AbortSignal): Promise<Reply>;
+  /** POST /api/cancel, which `vidgen serve` has and the interface has not: safe to repeat. Rejects as `fetch` does. */
+  cancel(id: string, signal: AbortSignal): Promise<Reply>;
+  /** /accounts, which `vidgen serve` has for its owner: reads without a body. Rejects as `fetch` does. */
+  accounts(path: string, request: AccountsRequest): Promise<Reply>;
+};
+
+export type SendStartOptions = Pick<FetchInit, "signal" | "unsentSignal"> & { label?: Label | undefined };
+
+/** A batch that a start belongs to, and how many rows that has in all. */
+export type Label = { name: string; size: number };
+
+export type AccountsRequest = { body?: object | undefined; key?: string | undefined; signal: AbortSignal };
+
+const noGeneration = "00000000-0000-4000-8000-000000000000";
+
+/** The service's endpoints over `fetch`; without a key, requests have none. The key goes to `baseUrl` and nowhere else: redirects are not followed. */
+export function createApi(options: { baseUrl: string; apiKey?: string | undefined; fetch: Io["fetch"] }): Api {
+  const { baseUrl, apiKey, fetch } = options;
+  const headers = {
+    ...(apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` }),
+    Accept: "application/json",
+    "Accept-Encoding": "identity",
+  };
+  const send = async (path: string, init: FetchInit) =>
+    readReply(await fetch(baseUrl + path, { ...init, headers: { ...headers, ...init.headers } }));
+  const status = (id: string, signal: AbortSignal) =>
+    send(`/api/generation-status?id=${encodeURIComponent(id)}`, { signal });
+  return {
+    baseUrl,
+    start: (request, attempt, { label, ...signals }) => {
+      const init = startInit(request, attempt);
+      return send("/api/generate", { ...signals, ...init, headers: { ...init.headers, ...labelHeaders(label) } });
+    },
+    status,
+    probe: (signal) => status(noGeneration, signal),
+    cancel: (id, signal) => send(`/api/cancel?id=${encodeURIComponent(id)}`, { method: "POST", signal }),
+    accounts: (path, { body, key, signal }) => send(`/accounts${path}`, { signal, ...(body && postInit(body, key)) }),
+  };
+}
+
+/** The start request as it is sent, the key left out. */
+export function startInit(request: StartRequest, attempt: string) {
+  return postInit(request, attempt);
+}
+
+/** Header values are ASCII, and file names are not. */
+function labelHeaders(label: Label | undefined): Record<string, string> {
+  if (label === undefined) return {};
+  return { "Vidgen-Label": encodeURIComponent(label.name), "Vidgen-Label-Size": String(label.size) };
+}
+
+function postInit(body: object, key: string | undefined) {
+  const headers = { "Content-Type": "application/json", ...(key !== undefined && { "Idempotency-Key": key }) };
+  return { method: "POST", headers, body: JSON.stringify(body) };
+}

@@ -1,0 +1,136 @@
+import { systemCode, VidgenError } from "../../errors.ts";
+import type { HttpResponse } from "../../io.ts";
+import { isRecord, parseJson } from "./json.ts";
+import { maxReplyBytes } from "./raw-reply.ts";
+import { errorText } from "./schema.ts";
+
+/** A reply of the service, with as much of its body as came. */
+export type Reply = {
+  status: number;
+  retryAfter: string | null;
+  /** Some of them, by their names in small letters. */
+  headers?: Readonly<Record<string, string>>;
+  text: string;
+  /** The body as JSON; `undefined` when it is none. */
+  json: unknown;
+  /** The error, when the body broke off or was too long. */
+  cut?: unknown;
+};
+
+/** What a report to the service's operator needs; never a cookie. */
+const toldHeaders = [
+  "x-request-id",
+  "idempotency-key-lifetime",
+  "remaining-credits",
+  "retry-after",
+  "date",
+  "server",
+  "via",
+  "content-type",
+  "cf-ray",
+  "traceparent",
+];
+
+export async function readReply(response: HttpResponse): Promise<Reply> {
+  const { status, headers } = response;
+  const { text, cut } = await readText(response, maxReplyBytes);
+  const told = toldHeaders.map((name) => [name, headers.get(name)]).filter(([, value]) => value !== null);
+  const retryAfter = headers.get("Retry-After");
+  return { status, retryAfter, headers: Object.fromEntries(told), text, json: parseJson(text), cut };
+}
+
+/** Reads a body of at most `maxBytes`. When it breaks off or is longer, `cut` is the error, and the text so far is kept. */
+export async function readText(response: HttpResponse, maxBytes: number): Promise<{ text: string; cut?: unknown }> {
+  const decoder = new TextDecoder();
+  let text = "";
+  let length = 0;
+  try {
+    for await (const chunk of response.body ?? []) {
+      length += chunk.byteLength;
+      if (length > maxBytes) return { text, cut: new Error(`the response is longer than ${maxBytes} bytes`) };
+      text += decoder.decode(chunk, { stream: true });
+    }
+  } catch (cut) {
+    return { text, cut };
+  }
+  return { text: text + decoder.decode() };
+}
+
+/** The error for a reply that refuses the request, by its HTTP status and its text. */
+export function refusal(reply: Reply): VidgenError {
+  const said = describeReply(reply);
+  const { status: httpStatus, headers } = reply;
+  if (lacksCredits(reply)) {
+    const hint = "Add credits to your account, then try again; `vidgen list` shows the credits left after each start.";
+    return new VidgenError("credits", `Not enough credits: ${said}`, { httpStatus, headers, hint });
+  }
+  if (httpStatus === 401 || httpStatus === 403) {
+    const hint = "Use a key that is valid for this service.";
+    return new VidgenError("auth", `The service rejected the API key: ${said}`, { httpStatus, headers, hint });
+  }
+  if (httpStatus >= 300 && httpStatus < 400) {
+    const hint = "Check the base URL: vidgen does not follow redirects with a key.";
+    return new VidgenError("rejected", `The service redirects to another URL: ${said}`, { httpStatus, headers, hint });
+  }
+  return new VidgenError("rejected", `The service refused the request: ${said}`, { httpStatus, headers });
+}
+
+/** Whether a reply says that the account is out of credits. */
+export function lacksCredits(reply: Reply): boolean {
+  if (reply.status === 402) return true;
+  // Codes such as "insufficient_credits" are read as words.
+  const text = [errorText(reply.json), errorCode(reply.json)].join("\n").replaceAll("_", " ");
+  return shortages.some((shortage) => shortage.test(text.replace(filmCredits, "")));
+}
+
+/** A refusal may repeat a prompt about the credits of a film; a bare "no credits" counts only before "left" or at the end. */
+const filmCredits = /\b(end|closing|opening|title) credits\b/gi;
+const shortages = [
+  /\b(insufficient|not enough|out of|lack\w*)\b.{0,20}\bcredits?\b/i,
+  /\bcredits?\b.{0,30}\b(insufficient|exhausted|used up|run out|too low|lack\w*)\b/i,
+  /\bno (\w+ )?credits?( left| remaining| available|\W*$)/im,
+  /\binsufficient quota\b/i,
+];
+
+export function errorCode(json: unknown): string | undefined {
+  if (!isRecord(json)) return undefined;
+  return typeof json.code === "string" ? json.code : errorCode(json.error);
+}
+
+/** A reply in a few words: its message, if it has a readable one, and its HTTP status. */
+export function describeReply(reply: Reply): string {
+  const said = errorText(reply.json) ?? (looksReadable(reply.text) ? errorText(reply.text) : undefined);
+  return said === undefined ? `HTTP ${reply.status}` : `${shorten(said)} (HTTP ${reply.status})`;
+}
+
+/** As `describeReply`, but with all values of a JSON reply by their names, such as `task_id 12345, state queued`. */
+export function describeValues(reply: Reply): string {
+  const values = listValues(reply.json).join(", ");
+  return values === "" ? describeReply(reply) : `${shorten(values)} (HTTP ${reply.status})`;
+}
+
+/** Long values and addresses are left out: they may be secret. */
+function listValues(json: unknown, name = ""): string[] {
+  if (typeof json === "object" && json !== null)
+    return Object.entries(json).flatMap(([name, value]) => listValues(value, name));
+  const value = errorText(String(json)) ?? "";
+  const isShown = json !== null && json !== undefined && value.length <= 200 && !value.includes("://");
+  return isShown ? [`${name} ${value}`.trim()] : [];
+}
+
+/** Cuts at a space: half of an echoed key would not be recognised by the redaction. */
+function shorten(text: string): string {
+  return text.length <= 500 ? text : `${text.slice(0, 500).replace(/\S*$/, "")}…`;
+}
+
+function looksReadable(text: string): boolean {
+  const start = text.trim();
+  return start !== "" && start.length <= 500 && !/^[<[{"]/.test(start);
+}
+
+/** A connection's failure in a few words. */
+export function describeFailure(error: unknown): string {
+  const message = error instanceof Error && error.message !== "" ? error.message : String(systemCode(error) ?? error);
+  const code = systemCode(error);
+  return code === undefined || message.includes(code) ? message : `${message} (${code})`;
+}

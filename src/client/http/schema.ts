@@ -1,0 +1,145 @@
+import * as z from "zod/mini";
+import { usage } from "../../errors.ts";
+import { isSameId, isUsableId } from "./id.ts";
+import { isRecord } from "./json.ts";
+
+/** The three states of interface section 3. */
+export const states = ["processing", "completed", "failed"] as const;
+
+/**
+ * What `vidgen serve` says in `error_code`, a field that the interface does not have, about some failures. "credits": the engine's provider
+ * wants to be paid. "unclear": nobody can say whether the engine makes the video, and charges for it. "not_submitted": no engine took it.
+ * "auth": the engine refuses its key, so it was not submitted. "not_fetched": the engine made it, and its file cannot be used.
+ */
+export const failureCodes = ["credits", "unclear", "not_submitted", "auth", "not_fetched"] as const;
+export type FailureCode = (typeof failureCodes)[number];
+
+/** The body of the start request (interface 4.1). Only `prompt` and `model` are in every example; the rest is passed as it is. */
+export type StartRequest = { prompt: string; model: string; [field: string]: unknown };
+
+/** A generation as any reply may show it (interface 2.1): the start reply's `data`, the status reply, the callback. */
+export type Generation = {
+  /** Its id, which the service made. */
+  id: string;
+  /** "processing", "completed", "failed", or another word of the service. */
+  status: string;
+  /** The address of the video, once it is completed. */
+  video_url?: string | null | undefined;
+  /** The address of a picture of the video. */
+  thumbnail_url?: string | null | undefined;
+  /** When it was started, as the service states it. */
+  created_at?: string | null | undefined;
+  /** When it was completed, as the service states it. */
+  completed_at?: string | null | undefined;
+  /** The model that makes the video. */
+  model?: string | null | undefined;
+  /** What the video is to show. */
+  prompt?: string | null | undefined;
+  /** Why it failed: a text, or an object of the service. */
+  error?: unknown;
+  /** What else the service has sent. */
+  [field: string]: unknown;
+};
+
+/** A field that the client can do without: a value of the wrong type reads as null. */
+const optionalText = z.catch(z.nullish(z.string()), null);
+
+/** Strict about `id` and `status`, which the client needs; further fields are kept. */
+const generationSchema: z.ZodMiniType<Generation> = z.looseObject({
+  id: z.string().check(z.refine(isUsableId)),
+  status: z.string(),
+  video_url: optionalText,
+  thumbnail_url: optionalText,
+  created_at: optionalText,
+  completed_at: optionalText,
+  model: optionalText,
+  prompt: optionalText,
+});
+
+/** The generation that a value describes, without what has the wrong type; `undefined` when it has no usable id or no status. */
+export function asGeneration(value: unknown): Generation | undefined {
+  return generationSchema.safeParse(value).data;
+}
+
+/** What the service has told at a start. */
+export type Started = {
+  generation: Generation;
+  /** What it cost, where the service states that, as `vidgen serve` does; the interface has no such field. */
+  credits_charged?: number | undefined;
+  /** Where it does not: by how much less is left than before, where that is known. Others may have spent too. */
+  balance_fell?: number | undefined;
+  remaining_credits: number | undefined;
+};
+
+/**
+ * Reads the status reply (interface 4.2) about `askedId`, flat or inside `data`; `undefined` when it is neither, or about another
+ * generation. A reply without an id counts as one about `askedId`.
+ */
+export function readGeneration(json: unknown, askedId: string): Generation | undefined {
+  for (const candidate of isRecord(json) ? [json, json.data] : []) {
+    if (!isRecord(candidate) || !isAbout(askedId, candidate.id)) continue;
+    const generation = asGeneration({ ...candidate, id: askedId });
+    if (generation) return generation;
+  }
+  return undefined;
+}
+
+/** A number may have more digits than JavaScript keeps. */
+function isAbout(askedId: string, id: unknown): boolean {
+  if (typeof id === "number") return Number(askedId) === id;
+  return id === undefined || (typeof id === "string" && isSameId(id, askedId));
+}
+
+/**
+ * Some services deviate from the interface: a state in upper case, or a word for success that comes with an address, becomes the
+ * interface's word, and a relative address of the video is resolved against the base URL.
+ */
+export function normalizeGeneration(generation: Generation, baseUrl: string): Generation {
+  const video_url = resolveUrl(generation.video_url, `${baseUrl}/`);
+  const word = generation.status.toLowerCase();
+  const isSuccess = ["succeeded", "success"].includes(word) && Boolean(video_url);
+  const state = isSuccess ? "completed" : states.find((state) => state === word);
+  return { ...generation, video_url, status: state ?? generation.status };
+}
+
+function resolveUrl(url: Generation["video_url"], base: string): Generation["video_url"] {
+  if (!url?.trim() || URL.canParse(url) || !URL.canParse(url, base)) return url;
+  return new URL(url, base).href;
+}
+
+/** Whether a reply has `success: false`, whatever its HTTP status. */
+export function saysNo(json: unknown): boolean {
+  return isRecord(json) && json.success === false;
+}
+
+/** No message of a service is shown, or written down, beyond this many characters. */
+const maxErrorText = 2_000;
+
+/** The first readable text of an error reply, in any of the shapes that services use; `undefined` when there is none. */
+export function errorText(json: unknown): string | undefined {
+  if (typeof json === "string") {
+    const text = json.replace(/\s+/g, " ").trim();
+    return (text.length > maxErrorText ? `${text.slice(0, maxErrorText)}…` : text) || undefined;
+  }
+  if (Array.isArray(json)) return errorText(json[0]);
+  if (!isRecord(json)) return undefined;
+  for (const field of ["error", "message", "detail", "msg", "title", "code", "errors"]) {
+    const found = errorText(json[field]);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Returns the prompt as it is. Throws `usage` for one that is only white space. */
+export function checkPrompt(text: string): string {
+  if (text.trim() === "") throw usage("The prompt is empty.");
+  return text;
+}
+
+/** A generation that is `completed`, with the address of its video. */
+export type Completed = { generation: Generation; videoUrl: string };
+
+/** What an engine of `vidgen serve` has charged, in USD: a field that the interface does not have. */
+export function readCost({ cost }: Generation): number | undefined {
+  return typeof cost === "number" && Number.isFinite(cost) && cost >= 0 ? cost : undefined;
+}

@@ -1,0 +1,51 @@
+import type { Io } from "../../io.ts";
+import { isLoopback } from "../http/credentials.ts";
+import { type Dated, datedEntries, type Entry } from "./history.ts";
+import type { Journal } from "./journal.ts";
+
+/** An attempt has an outcome after this time: a request that was sent, and retried, takes up to 4 minutes. */
+const startingMs = 5 * 60_000;
+
+/** Whether an attempt may have been charged although its id is unknown: its process has ended, or takes too long and may have ended. */
+export async function isUnclear({ entry, ageMs }: Dated, leaseOf: Journal["leaseOf"]): Promise<boolean> {
+  if (entry.state !== "sending") return entry.state === "unknown";
+  const lease = await leaseOf(entry.attempt);
+  return lease === "dead" || (lease === "unsure" && ageMs >= startingMs);
+}
+
+type ListOptions = {
+  status?: Entry["status"] | undefined;
+  limit: number;
+  /** Whether only those of services on this machine are wanted. */
+  local?: boolean | undefined;
+  /** Whether an attempt is wanted otherwise. */
+  isMeant?(entry: Entry): boolean;
+};
+
+/** The newest attempts in the journal. One that was killed while its request was out is `unknown`. */
+export async function listAttempts(
+  { status, limit, local, isMeant = () => true }: ListOptions,
+  journal: Pick<Journal, "entries" | "leaseOf">,
+  { date }: Pick<Io, "date">,
+): Promise<Entry[]> {
+  const isWanted = (entry: Entry) =>
+    (status === undefined || status === entry.status || entry.status === "starting") &&
+    (!local || isLoopback(new URL(entry.base_url).hostname)) &&
+    isMeant(entry);
+  let missing = limit;
+  const entries = await journal.entries((part) => {
+    missing -= part.filter((entry) => isWanted(entry) && entry.status !== "starting").length;
+    return missing > 0;
+  });
+  const wanted = entries.filter(isWanted);
+  const settled = await Promise.all(datedEntries(wanted, date()).map((dated) => settle(dated, journal.leaseOf)));
+  return settled.filter((entry) => status === undefined || entry.status === status).slice(0, limit);
+}
+
+async function settle(dated: Dated, leaseOf: Journal["leaseOf"]): Promise<Entry> {
+  const { entry } = dated;
+  if (entry.status !== "starting") return entry;
+  // A journal that can be read, but whose leases cannot, is shown as it is.
+  const isUnknown = await isUnclear(dated, leaseOf).catch(() => false);
+  return isUnknown ? { ...entry, state: "unknown", status: "unknown" } : entry;
+}

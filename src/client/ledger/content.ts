@@ -1,0 +1,61 @@
+import { createHash, type Hash } from "node:crypto";
+import type { Disk, DiskFile } from "../../io.ts";
+import { isRecord } from "../http/json.ts";
+
+/** What a saved video is known by, in the journal's own field names: its hash, and what tells without reading it that a file is unchanged. */
+export type Content = {
+  /** Hexadecimal. */
+  sha256: string;
+  /** In bytes. */
+  size: number;
+  inode: number;
+  /** When the file was last written, in milliseconds since 1970. */
+  mtime: number;
+};
+
+const chunkBytes = 65_536;
+
+/** The hash of what an open file holds, to which more bytes can be added. Rejects with the system's error or the signal's reason. */
+export async function hashFile(file: Pick<DiskFile, "read">, signal?: AbortSignal): Promise<Hash> {
+  const hash = createHash("sha256");
+  const chunk = new Uint8Array(chunkBytes);
+  for (let at = 0; ; ) {
+    signal?.throwIfAborted();
+    const { bytesRead } = await file.read(chunk, 0, chunkBytes, at);
+    if (bytesRead === 0) return hash;
+    hash.update(chunk.subarray(0, bytesRead));
+    at += bytesRead;
+  }
+}
+
+/** The content of an open file whose hash is known. Rejects with the system's error. */
+export async function readContent(file: Pick<DiskFile, "stat">, sha256: string): Promise<Content> {
+  const { size, ino: inode, mtimeMs: mtime } = await file.stat();
+  return { sha256, size, inode, mtime };
+}
+
+/** The content that a line of a journal or of a results file has; `undefined` for one without a file. */
+export function parseContent(line: unknown): Content | undefined {
+  if (!isRecord(line) || typeof line.sha256 !== "string") return undefined;
+  const { sha256, size, inode, mtime } = line as Content;
+  return { sha256, size, inode, mtime };
+}
+
+/**
+ * Whether the file at a path has this content. A file of the same inode, size and time of writing is the same one; any other, such as a
+ * copied, restored or touched one, is read. False also for what is no file or cannot be read.
+ */
+export async function hasContent(path: string, { sha256, ...known }: Content, disk: Pick<Disk, "open" | "stat">) {
+  const found = await disk.stat(path).catch(() => undefined);
+  if (!found?.isFile() || found.size !== known.size) return false;
+  if (found.ino === known.inode && found.mtimeMs === known.mtime) return true;
+  const file = await disk.open(path, "r").catch(() => undefined);
+  if (!file) return false;
+  try {
+    return (await hashFile(file)).digest("hex") === sha256;
+  } catch {
+    return false;
+  } finally {
+    await file.close();
+  }
+}

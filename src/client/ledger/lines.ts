@@ -1,0 +1,75 @@
+import { dirname } from "node:path";
+import type { Disk, DiskFile } from "../../io.ts";
+
+/**
+ * Appends an object as a line of JSON, with one write, and `first` before it in a new file; resolves when it is on the disk. Several processes
+ * may append at once. Rejects with the system's error.
+ */
+export async function appendLine(path: string, line: object, disk: Disk, first?: object): Promise<void> {
+  await disk.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  const file = await openLines(path, "a+", { disk, mode: 0o600 });
+  try {
+    const { size } = await file.stat();
+    const texts = (size === 0 && first ? [first, line] : [line]).map((each) => `${JSON.stringify(each)}\n`);
+    const bytes = Buffer.from([(await endsTorn(file, size)) ? "\n" : "", ...texts].join(""));
+    const { bytesWritten } = await file.write(bytes);
+    await file.datasync();
+    if (size === 0) await syncFolder(dirname(path), disk);
+    if (bytesWritten < bytes.length) throw Object.assign(new Error("short write"), { code: "ENOSPC" });
+  } finally {
+    await file.close();
+  }
+}
+
+/** Puts the name of a new file on the disk too. Some systems do not offer that for a folder. */
+export async function syncFolder(path: string, disk: Disk): Promise<void> {
+  const folder = await disk.open(path, "r").catch(() => undefined);
+  await folder?.sync().catch(() => {});
+  await folder?.close();
+}
+
+type OpenOptions = { disk: Disk; mode?: number };
+
+/**
+ * Opens a file of lines; `mode` is that of a new one. A pipe or a device is refused with `ESPIPE` before it is opened: that may wait for ever,
+ * and what is written there is gone. Rejects with the system's error.
+ */
+export async function openLines(path: string, flags: string, { disk, mode }: OpenOptions): Promise<DiskFile> {
+  // What makes this fail makes `open` fail, unless the file is new.
+  const found = await disk.stat(path).catch(() => undefined);
+  if (found && !found.isFile() && !found.isDirectory())
+    throw Object.assign(new Error(`${path} is not a regular file`), { code: "ESPIPE" });
+  return disk.open(path, flags, mode);
+}
+
+/** Whether a crash has left the last line without its newline. */
+async function endsTorn(file: DiskFile, size: number): Promise<boolean> {
+  if (size === 0) return false;
+  const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1);
+  return buffer[0] !== 0x0a;
+}
+
+const chunkBytes = 65_536;
+
+/** A line without its newline, and where its first byte is in the file. */
+type FoundLine = { text: string; start: number; length: number };
+
+/** The lines of a file from the first to the last, a chunk at a time. Rejects with the system's error. */
+export async function* readLines(file: DiskFile): AsyncGenerator<FoundLine> {
+  /** The beginning of a line that goes on in a later chunk, and where it is in the file. */
+  let rest = Buffer.alloc(0);
+  let start = 0;
+  for (let isEnd = false; !isEnd; ) {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(chunkBytes), 0, chunkBytes, start + rest.length);
+    isEnd = bytesRead === 0;
+    const bytes = Buffer.concat([rest, buffer.subarray(0, bytesRead)]);
+    let at = 0;
+    for (let end = bytes.indexOf("\n"); end !== -1; end = bytes.indexOf("\n", at)) {
+      yield { text: bytes.toString("utf8", at, end), start: start + at, length: end - at };
+      at = end + 1;
+    }
+    rest = bytes.subarray(at);
+    start += at;
+  }
+  if (rest.length > 0) yield { text: rest.toString("utf8"), start, length: rest.length };
+}

@@ -1,0 +1,222 @@
+import { shorten } from "../http/credentials.ts";
+import { aspectRatios, defaultModel, guessModel, models } from "./models.ts";
+
+/** A field of the start request (interface 4.1): all that flags, columns, questions, tools and commands know of it. */
+type FieldEntry = {
+  /** Its name on the wire, and of its column in a batch. */
+  name: string;
+  /** Its flag as the help shows it; the prompt is an argument, and has none. */
+  flag?: string;
+  /** What the help says about the flag. */
+  about: string;
+  /** What is told to an agent about the argument of the tool, and its name where it is not the one on the wire. */
+  agentAbout: string;
+  argument?: string;
+  takes: "text" | "number" | "images";
+  /** No request can do without it. */
+  isRequired?: boolean;
+  /** How messages about the command line call it; by default the long flag. */
+  subject?: string;
+  /** Values that are offered, each with a description; others are accepted too. */
+  suggestions?: readonly (readonly [value: string, description: string])[];
+  /** What is wrong with a value, after the name of the field; by default a blank one is empty. */
+  findFault?(text: string): string | undefined;
+  /** What makes a value a probable slip, as a sentence. The service may know better: it is sent all the same. */
+  findDoubt?(text: string): string | undefined;
+  /** What to do about a fault. */
+  hint?: string;
+  /** The value as it is sent; by default the text. */
+  toWire?(text: string): unknown;
+  /** How it is called in the summary before a start; without a label it is not shown there. */
+  label?: string;
+  /** The question to a person at a terminal; without one it is not asked for. */
+  question?: string;
+  /** What is wrong with an answer, as a sentence; by default as `findFault` says. `maxSeconds` is the longest video, where that is known. */
+  findAnswerFault?(text: string, limits: { maxSeconds: number | undefined }): string | undefined;
+};
+
+/** In the order of the request, the help and the questions. */
+const table = [
+  {
+    name: "prompt",
+    about: "what the video shows",
+    agentAbout: "What the video shows.",
+    takes: "text",
+    isRequired: true,
+    subject: "The prompt",
+    label: "Prompt",
+    question: "What should the video show?",
+    findAnswerFault: (text) => (isBlank(text) ? "Enter a prompt." : undefined),
+  },
+  {
+    name: "model",
+    flag: "-m, --model <id>",
+    about: `the model (default: VIDGEN_MODEL, else ${defaultModel})`,
+    agentAbout: `See list_models. Default: the user's setting, else ${defaultModel}.`,
+    takes: "text",
+    isRequired: true,
+    subject: "The model",
+    suggestions: models.map(({ id, characteristic }) => [id, characteristic] as const),
+    findDoubt: findModelDoubt,
+    hint: "`vidgen models` lists them.",
+    label: "Model",
+    question: "Which model?",
+  },
+  {
+    name: "aspectRatio",
+    flag: "-a, --aspect-ratio <w:h>",
+    about: "such as 16:9 or 9:16",
+    agentAbout: 'Width:height, such as "16:9".',
+    takes: "text",
+    suggestions: aspectRatios.map((ratio) => [ratio, ""] as const),
+    findFault: findRatioFault,
+    label: "Ratio",
+    question: "Which aspect ratio?",
+  },
+  {
+    name: "duration",
+    flag: "-d, --duration <length>",
+    about: "length in seconds, e.g. 8",
+    agentAbout: "The length in seconds, such as 8.",
+    takes: "number",
+    findFault: findDurationFault,
+    findDoubt: findDurationDoubt,
+    toWire: readDuration,
+    label: "Length",
+    question: "How long, in seconds?",
+    findAnswerFault: findSecondsFault,
+  },
+  {
+    name: "resolution",
+    flag: "-r, --resolution <name>",
+    about: "such as 720p",
+    agentAbout: 'Such as "720p".',
+    takes: "text",
+    suggestions: [
+      ["480p", ""],
+      ["720p", ""],
+      ["1080p", ""],
+    ],
+    label: "Resolution",
+  },
+  {
+    name: "imageUrl",
+    flag: "-i, --image <url|file>",
+    about: "source image: a URL or a PNG, JPEG or WebP file; may be repeated",
+    agentAbout: "Source images: http(s) URLs, or PNG, JPEG or WebP files inside the server's folder.",
+    argument: "images",
+    takes: "images",
+    findFault: findImageFault,
+    label: "Image",
+    question: "URL or file of image",
+  },
+  {
+    name: "callback_url",
+    flag: "--callback-url <url>",
+    about: "URL to which the service POSTs the result",
+    agentAbout: "URL to which the service POSTs the result.",
+    takes: "text",
+    findFault: (text) => findUrlFault(text, "calls"),
+  },
+] as const satisfies readonly FieldEntry[];
+
+export type FieldName = (typeof table)[number]["name"];
+
+export type Field = FieldEntry & { name: FieldName };
+
+export const fields: readonly Field[] = table;
+
+/** Those with one value; the images of a request are several. */
+export const textFields = fields.filter(({ takes }) => takes !== "images");
+
+/** The values of fields as they were typed, by their names on the wire; without the images. */
+export type FieldTexts = { [name in FieldName]?: string | undefined };
+
+/** What is wrong with a value of a field, after its name; `undefined` for nothing. */
+export function findValueFault(field: Field, text: string): string | undefined {
+  if (field.findFault) return field.findFault(text);
+  return isBlank(text) ? "is empty" : undefined;
+}
+
+/** What is probably wrong in a request as it is sent, a sentence for each such value. */
+export function findDoubts(request: Readonly<Record<string, unknown>>): string[] {
+  return fields.flatMap(({ name, findDoubt }) => {
+    const value = request[name];
+    return value === undefined ? [] : (findDoubt?.(String(value)) ?? []);
+  });
+}
+
+/** A value as it is sent. */
+export function wireValue({ toWire }: Field, text: string): unknown {
+  return toWire ? toWire(text) : text;
+}
+
+/** The flag as it is typed, such as "-m" (`short`) or "--model"; without a short one the long one. */
+export function flagOf({ flag = "" }: Field, length: "short" | "long"): string {
+  const [first = "", second = first] = flag.replace(/ <.*/, "").split(", ");
+  return length === "short" ? first : second;
+}
+
+/** Seconds, as "8" or "8s", go as a number, anything else as it is typed: the interface does not type the field. */
+function readDuration(text: string): number | string {
+  const [, seconds] = /^(\d+(?:\.\d+)?)s?$/.exec(text) ?? [];
+  return seconds === undefined ? text : Number(seconds);
+}
+
+function findDurationFault(text: string): string | undefined {
+  if (isBlank(text)) return "is empty";
+  return /^-\d/.test(text) ? `must be a length in seconds, e.g. 8, not "${shorten(text)}"` : undefined;
+}
+
+function findDurationDoubt(text: string): string | undefined {
+  const seconds = readDuration(text);
+  if (typeof seconds === "number" && seconds > 0) return undefined;
+  const [guess] = typeof seconds === "number" ? [] : (/[1-9]\d*/.exec(text) ?? []);
+  const end = guess === undefined ? ", such as 8." : `; did you mean ${guess}?`;
+  return `The duration "${shorten(text)}" is not a length in seconds${end}`;
+}
+
+function findModelDoubt(text: string): string | undefined {
+  const guess = guessModel(text);
+  return guess && `Unknown model "${shorten(text)}"; did you mean ${guess}?`;
+}
+
+function findSecondsFault(text: string, { maxSeconds }: { maxSeconds: number | undefined }): string | undefined {
+  const seconds = readDuration(text);
+  if (typeof seconds === "number" && seconds > 0 && seconds <= (maxSeconds ?? seconds)) return undefined;
+  return `Enter a number of seconds above 0${maxSeconds === undefined ? "" : `, at most ${maxSeconds}`}, e.g. 8.`;
+}
+
+/** Why the service could not fetch an image, after the name of its flag or column. */
+export function findImageFault(text: string): string | undefined {
+  return text.startsWith("data:image/") ? undefined : findUrlFault(text, "fetches");
+}
+
+function findUrlFault(text: string, use: "fetches" | "calls"): string | undefined {
+  if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return undefined;
+  return `must be an http(s) URL, not "${shorten(text)}": the service itself ${use} it`;
+}
+
+function isBlank(text: string): boolean {
+  return text.trim() === "";
+}
+
+function findRatioFault(text: string): string | undefined {
+  if (isRatio(text)) return undefined;
+  const guess = shapes.get(text.trim().toLowerCase()) ?? text.replace(/[^\d.]+/g, ":");
+  return `must be width:height, such as ${isRatio(guess) ? guess : "16:9"}, not "${shorten(text)}"`;
+}
+
+const shapes = new Map([
+  ["landscape", "16:9"],
+  ["wide", "16:9"],
+  ["widescreen", "16:9"],
+  ["portrait", "9:16"],
+  ["vertical", "9:16"],
+  ["square", "1:1"],
+]);
+
+function isRatio(text: string): boolean {
+  const [, width, height] = /^(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)$/.exec(text) ?? [];
+  return Number(width) > 0 && Number(height) > 0;
+}

@@ -1,0 +1,101 @@
+import { constants } from "node:fs";
+import { open } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { systemReason, usage, VidgenError } from "../../errors.ts";
+import { formatBytes } from "../http/bytes.ts";
+
+/** How large local images may be, all of a request together; a service that takes them in its JSON has a limit too. */
+const maxBytes = 20_000_000;
+
+type ReadOptions = {
+  /** Called with a sentence for the user when a local file is among the images, once for each call. */
+  onNote?: ((text: string) => void) | undefined;
+};
+
+/**
+ * The images of a request as they are sent: addresses as they are, and a local file, named by a path or a `file:` URL, as a `data:` URL,
+ * which is an assumption about the service; so are the bytes of one. Throws `usage` for a file that is no PNG, JPEG or WebP, or cannot be read, for a word that is
+ * neither an address nor a file, and for more than 20 MB of files in all.
+ */
+export async function readImages(
+  images: readonly (string | Uint8Array)[],
+  { onNote }: ReadOptions = {},
+): Promise<string[]> {
+  const files: string[] = [];
+  let size = 0;
+  const sent: string[] = [];
+  for (const image of images) {
+    if (typeof image === "string" && /^(https?|data):/i.test(image)) {
+      sent.push(image);
+      continue;
+    }
+    const { format, bytes } = typeof image === "string" ? await readLocal(image, size) : checkBytes(image, size);
+    files.push(typeof image === "string" ? image : "An image");
+    size += bytes.length;
+    sent.push(`data:image/${format};base64,${bytes.toString("base64")}`);
+  }
+  if (files.length > 0) onNote?.(noteOf(files, size));
+  return sent;
+}
+
+function noteOf(files: string[], size: number): string {
+  const [verb, urls] = files.length === 1 ? ["is", "a data: URL"] : ["are", "data: URLs"];
+  return `${files.join(", ")} ${verb} sent as ${urls} (${formatBytes(size)}); not every service accepts that.`;
+}
+
+/** Reads a local image; those before it have `before` bytes. */
+async function readLocal(image: string, before: number): Promise<{ format: Format; bytes: Buffer }> {
+  const refuse = (reason: string) => usage(`Cannot read the image "${image}": ${reason}.`);
+  try {
+    const path = /^file:/i.test(image) ? fileURLToPath(image) : image;
+    // Without O_NONBLOCK, opening a named pipe would wait for its writer.
+    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      const stats = await file.stat();
+      if (stats.isDirectory()) throw refuse("it is a folder");
+      if (!stats.isFile()) throw refuse(noFile);
+      if (stats.size === 0) throw refuse("it is empty");
+      checkTotal(before + stats.size, refuse);
+      const bytes = await file.readFile();
+      return { format: checkFormat(bytes, refuse), bytes };
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    if (error instanceof VidgenError) throw error;
+    throw refuse(systemReason(error, { ENOENT: "it is neither a file nor an http(s) URL", ENXIO: noFile }));
+  }
+}
+
+type Refuse = (reason: string) => VidgenError;
+
+function checkBytes(image: Uint8Array, before: number): { format: Format; bytes: Buffer } {
+  const refuse = (reason: string) => usage(`Cannot use the bytes of an image: ${reason}.`);
+  checkTotal(before + image.byteLength, refuse);
+  const bytes = Buffer.from(image);
+  return { format: checkFormat(bytes, refuse), bytes };
+}
+
+function checkTotal(total: number, refuse: Refuse): void {
+  if (total <= maxBytes) return;
+  throw refuse(`the images would have ${formatBytes(total)} in total; the limit is ${maxBytes / 1_000_000} MB`);
+}
+
+function checkFormat(bytes: Buffer, refuse: Refuse): Format {
+  const format = formatOf(bytes);
+  if (format === undefined) throw refuse("it is not a PNG, JPEG or WebP");
+  return format;
+}
+
+const noFile = "it is a pipe, a socket or a device";
+
+/** As a `data:` URL names it. */
+type Format = "png" | "jpeg" | "webp";
+
+/** The format by the first bytes: the file's name may lie. */
+function formatOf(bytes: Buffer): Format | undefined {
+  const start = bytes.toString("latin1", 0, 12);
+  if (start.startsWith("\x89PNG\r\n\x1a\n")) return "png";
+  if (start.startsWith("\xff\xd8\xff")) return "jpeg";
+  return start.startsWith("RIFF") && start.endsWith("WEBP") ? "webp" : undefined;
+}

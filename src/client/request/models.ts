@@ -1,0 +1,88 @@
+import { usage } from "../../errors.ts";
+
+/** The ids of the models that the interface lists. */
+export type KnownModel =
+  | "sora-2"
+  | "veo-3.1"
+  | "kling-2.6"
+  | "kling-1.6-elements"
+  | "wan-2.5"
+  | "ray-3"
+  | "seedance"
+  | "minimax";
+
+/** A model of the service (interface section 2.2). */
+export type Model = {
+  /** The name by which a request asks for it. */
+  id: string;
+  /** What it is good at. */
+  characteristic: string;
+  /** How many images it takes, where the interface says so (section 8). */
+  images?: { min: number; max: number };
+};
+
+/** The models that the interface lists. */
+export const models: readonly Model[] = [
+  { id: "sora-2", characteristic: "flagship, cinematic quality" },
+  { id: "veo-3.1", characteristic: "fast variant, native audio" },
+  { id: "kling-2.6", characteristic: "high fidelity, audio support" },
+  { id: "kling-1.6-elements", characteristic: "multi-image fusion, 2 to 4 images", images: { min: 2, max: 4 } },
+  { id: "wan-2.5", characteristic: "ultra-realistic, best value" },
+  { id: "ray-3", characteristic: "fast creative generation" },
+  { id: "seedance", characteristic: "fast and efficient" },
+  { id: "minimax", characteristic: "ultra-realistic humans" },
+] satisfies readonly (Model & { id: KnownModel })[];
+
+/** The longest video of the local service, in seconds; what others take, the interface does not say. */
+export const maxLocalSeconds = 60;
+
+/** The default: the interface calls it "best value". */
+export const defaultModel = "wan-2.5";
+
+/** Suggestions: the interface takes any ratio. */
+export const aspectRatios = ["16:9", "9:16", "1:1", "4:3", "3:4", "21:9"] as const;
+
+export function findModel(id: string): Model | undefined {
+  return models.find((model) => model.id === id);
+}
+
+/** Returns the model's id as it is, also an unknown one: the service may have new models. Throws `usage` for an empty one. */
+export function checkModel(id: string): string {
+  if (id.trim() === "") throw usage("The model is empty.", "`vidgen models` lists them.");
+  return id;
+}
+
+/** The known model that was probably meant by an unknown one; `undefined` for a known one, and where none is similar. */
+export function guessModel(id: string): string | undefined {
+  const ids = models.map((model) => model.id);
+  return ids.includes(id) ? undefined : (findSimilar(id, ids) ?? findLonger(id, ids));
+}
+
+/** The first candidate that begins with a word of three letters or more, such as "veo-3.1" with "Veo". */
+function findLonger(word: string, candidates: readonly string[]): string | undefined {
+  const flatten = (text: string) => text.toLowerCase().replace(/[^a-z0-9]/g, "");
+  const begin = flatten(word);
+  return begin.length < 3 ? undefined : candidates.find((candidate) => flatten(candidate).startsWith(begin));
+}
+
+/** The candidate that was probably meant by a mistyped word; `undefined` when none is at most two letters away. */
+export function findSimilar(word: string, candidates: readonly string[]): string | undefined {
+  const typed = word.toLowerCase();
+  const distances = candidates.map((candidate) => ({ candidate, distance: editDistance(typed, candidate) }));
+  const [nearest] = distances.sort((a, b) => a.distance - b.distance);
+  return nearest && nearest.distance <= 2 ? nearest.candidate : undefined;
+}
+
+/** The Levenshtein distance: how many single letters have to be added, removed or changed. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const change = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}

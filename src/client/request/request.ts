@@ -1,0 +1,134 @@
+import { usage } from "../../errors.ts";
+import { parseJson } from "../http/json.ts";
+import type { StartRequest } from "../http/schema.ts";
+import {
+  type FieldName,
+  type FieldTexts,
+  fields,
+  findImageFault,
+  findValueFault,
+  flagOf,
+  wireValue,
+} from "./fields.ts";
+import { findModel } from "./models.ts";
+
+/** A request as it is typed. */
+export type RequestInput = {
+  texts: FieldTexts & { prompt: string; model: string };
+  images: string[];
+  /** `field=value`, for any further field of the request. */
+  set: string[];
+};
+
+/** The same with the further fields of the request as they are sent. */
+export type FieldInput = Omit<RequestInput, "set"> & { extra: Record<string, unknown> };
+
+/** What is wrong with a field of the request. `text` follows the name of the field, or `subject` where that is set. */
+export type FieldFault = {
+  field: FieldName | keyof typeof setSubjects;
+  text: string;
+  subject?: string | undefined;
+  hint?: string | undefined;
+};
+
+/** How messages about the command line call the fields that `--set` must not, or not so, give. */
+const setSubjects = { "set.prompt": "--set prompt=...", "set.model": "--set model" };
+
+/** The body of the start request (interface 4.1). Throws `usage` for what the service could only refuse. */
+export function buildRequest({ set, ...input }: RequestInput): StartRequest {
+  const whole = { ...input, extra: readSettings(set) };
+  for (const fault of findFaults(whole)) throw usage(describeFlagFault(fault), fault.hint);
+  if (!hasOwnImage(whole)) input.images.forEach(checkImage);
+  return toRequest(whole);
+}
+
+/** The message about a flag. */
+export function describeFlagFault({ field, text, subject = subjectOf(field) }: FieldFault): string {
+  return `${subject} ${text}.`;
+}
+
+function subjectOf(name: FieldFault["field"]): string {
+  if (name in setSubjects) return setSubjects[name as keyof typeof setSubjects];
+  const field = fields.find((field) => field.name === name);
+  return field === undefined ? name : (field.subject ?? flagOf(field, "long"));
+}
+
+/** The body of the start request from fields that have no faults. */
+export function toRequest({ texts, images, extra }: FieldInput): StartRequest {
+  const { prompt, model } = texts;
+  const sent: Record<string, unknown> = {};
+  for (const field of fields) {
+    const text = texts[field.name];
+    if (field.takes === "images")
+      Object.assign(sent, hasOwnImage({ extra }) ? {} : imageFields(images, extra.model ?? model));
+    else if (text !== undefined) sent[field.name] = wireValue(field, text);
+  }
+  return { prompt, model, ...sent, ...extra };
+}
+
+/** Every fault of the fields; of the images only their number: `findImageFault` has the rest. */
+export function* findFaults({ texts, images, extra }: FieldInput): Generator<FieldFault> {
+  if (extra.prompt !== undefined)
+    yield { field: "set.prompt", text: "is a second prompt", hint: "Pass the prompt only as the argument." };
+  const { model = texts.model } = extra;
+  for (const field of fields) {
+    const { name, takes, hint } = field;
+    const text = name === "model" ? model : texts[name];
+    if (text !== undefined && typeof text !== "string") {
+      yield { field: "set.model", text: `must be text, such as '"5"', not ${JSON.stringify(model)}` };
+      return;
+    }
+    const count =
+      takes === "images" && !hasOwnImage({ extra }) ? findCountFault(images.length, String(model)) : undefined;
+    if (count !== undefined) yield { field: name, subject: String(model), ...count };
+    const fault = text === undefined || takes === "images" ? undefined : findValueFault(field, text);
+    if (fault !== undefined) yield { field: name, text: fault, hint };
+  }
+}
+
+/** Whether further fields say what the images are, and no others are sent. */
+export function hasOwnImage({ extra }: Pick<FieldInput, "extra">): boolean {
+  return Object.keys(extra).some((field) => /^image/i.test(field));
+}
+
+function findCountFault(count: number, model: string): Pick<FieldFault, "text" | "hint"> | undefined {
+  const wanted = findModel(model)?.images;
+  if (wanted && (count < wanted.min || count > wanted.max))
+    return { text: `needs ${wanted.min} to ${wanted.max} images, not ${count}`, hint: "Give each with --image <url>." };
+  if (wanted || count < 2) return undefined;
+  return { text: "accepts one image; kling-1.6-elements accepts 2 to 4" };
+}
+
+/**
+ * One image goes as `imageUrl`. How several are passed is not shown in the interface: `imageUrls`, an array, is an assumption of this
+ * function alone; `--set imageUrls=[...]` or any other field overrides it.
+ */
+function imageFields(images: string[], model: unknown): Record<string, unknown> {
+  const [only] = images;
+  if (only === undefined) return {};
+  return findModel(String(model))?.images ? { imageUrls: images } : { imageUrl: only };
+}
+
+/** Throws `usage` for what the service could not fetch. */
+export function checkImage(text: string): void {
+  const fault = findImageFault(text);
+  if (fault !== undefined) throw usage(`--image ${fault}.`);
+}
+
+/** The fields of `--set`. Throws `usage`. */
+export function readSettings(set: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(set.map(readSetting));
+}
+
+function readSetting(text: string): [string, unknown] {
+  const at = text.indexOf("=");
+  const field = text.slice(0, at).trim();
+  if (at === -1 || field === "") throw usage(`--set must be field=value, not "${text}".`);
+  return [field, readValue(text.slice(at + 1))];
+}
+
+/** JSON where it parses as JSON, else the text. */
+export function readValue(text: string): unknown {
+  const json = parseJson(text);
+  return json === undefined ? text : json;
+}

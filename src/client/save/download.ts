@@ -1,0 +1,251 @@
+import { createHash, type Hash } from "node:crypto";
+import { asVidgenError, VidgenError } from "../../errors.ts";
+import type { Disk, DiskFile, HttpResponse, Io } from "../../io.ts";
+import { describeFailure } from "../http/reply.ts";
+import { backoffMs, freeRetryMs, isTransient, type RetryIo, retryAfterMs } from "../http/retry.ts";
+import { hashFile } from "../ledger/content.ts";
+import { isSameVersion, rangeHeaders, readVersion, type Version } from "../ledger/version.ts";
+import { outputError } from "./files.ts";
+import { faultOfMp4 } from "./mp4.ts";
+
+export type DownloadOptions = {
+  signal: AbortSignal;
+  /** What the file holds, left by an earlier process; with a validator the download is resumed. */
+  version: Version | undefined;
+  /** Called each time a body begins, when the file is empty and before the first byte is written. */
+  onVersion(version: Version): Promise<void>;
+  /** Asks the service for a new address, when the last one has expired. */
+  freshUrl(signal: AbortSignal): Promise<string>;
+  /** Both in bytes; `total` is `undefined` where the media address does not say. */
+  onProgress(received: number, total: number | undefined): void;
+  onNote(text: string): void;
+};
+
+export type DownloadIo = RetryIo & Pick<Io, "fetch"> & { disk: Pick<Disk, "writeSync"> };
+
+type DownloadOutcome =
+  | { kind: "whole" }
+  | { kind: "trouble"; reason: string; waitMs?: number | undefined }
+  | { kind: "expired"; status: number };
+
+type Part = {
+  /** How many bytes the file holds. */
+  size: number;
+  /** Of these bytes. */
+  hash: Hash;
+  version: Version;
+  /** The most bytes that it ever held: starting again is not progress. */
+  furthest: number;
+  /** Whether a complete response was already discarded because it was not a known .mp4. */
+  wasUnknownFormat: boolean;
+};
+
+const maxTries = 10;
+/** Fresh addresses are asked for until none has worked for this long: a CDN may not know a new video yet. */
+const patienceMs = 60_000;
+const maxRedirects = 5;
+/** A request for which no byte comes for this long is aborted and retried. */
+const stallMs = 30_000;
+/** As many further bytes reset the count of retries. */
+const progressBytes = 1_000_000;
+
+/**
+ * Fetches a video into an open file until it is a whole .mp4. A download that broke off is resumed if a validator tells that it is the
+ * same video (RFC 9110, section 13.1.5), else it starts again. What was received complete twice and is not a known .mp4 is kept, with a
+ * note. The address gets no Authorization header. Returns the file's sha256 in hexadecimal. Throws `output` when the video cannot be fetched
+ * or written, with `httpStatus` when its address is of no use; or the signal's reason.
+ */
+export async function download(url: string, file: DiskFile, options: DownloadOptions, io: DownloadIo): Promise<string> {
+  const { size } = await onDisk(file.stat());
+  const hash = await onDisk(hashFile(file, options.signal));
+  const have: Part = { size, hash, version: { ...options.version }, furthest: 0, wasUnknownFormat: false };
+  let from = url;
+  let tries = 0;
+  let triedFrom = 0;
+  let expirations = 0;
+  /** How many bytes the file held when its address expired, and since when it has not grown. */
+  let stuck = { at: -1, since: 0 };
+  for (;;) {
+    const outcome = await fetchOnce(from, file, have, { options, io });
+    if (outcome.kind === "whole") return have.hash.digest("hex");
+    if (outcome.kind === "expired") {
+      const { status } = outcome;
+      if (have.furthest > stuck.at) {
+        stuck = { at: have.furthest, since: io.now() };
+        expirations = 0;
+      }
+      if (io.now() - stuck.since >= patienceMs)
+        throw new VidgenError("output", `The video URL has expired: HTTP ${status}.`, { httpStatus: status });
+      from = await requestFreshUrl(status, options);
+      if (++expirations === 2) options.onNote(`The video URL does not work yet (HTTP ${status}); retrying.`);
+      await io.sleep(backoffMs(expirations, io.random()), options.signal);
+      continue;
+    }
+    if (have.furthest - triedFrom >= progressBytes) {
+      tries = 0;
+      triedFrom = have.furthest;
+    }
+    if (++tries >= maxTries) throw new VidgenError("output", `Could not download the video: ${outcome.reason}.`);
+    if (tries === 2) options.onNote(`Could not download the video yet (${outcome.reason}); retrying.`);
+    await io.sleep(freeRetryMs(tries, io.random(), outcome.waitMs), options.signal);
+  }
+}
+
+async function requestFreshUrl(status: number, options: DownloadOptions): Promise<string> {
+  try {
+    return await options.freshUrl(options.signal);
+  } catch (error) {
+    if (options.signal.aborted) throw options.signal.reason;
+    const { message } = asVidgenError(error);
+    const text = `The video URL has expired (HTTP ${status}), and the service gave no new one: ${message}`;
+    throw new VidgenError("output", text);
+  }
+}
+
+async function fetchOnce(
+  url: string,
+  file: DiskFile,
+  have: Part,
+  { options, io }: { options: DownloadOptions; io: DownloadIo },
+): Promise<DownloadOutcome> {
+  const limit = io.limit(stallMs, options.signal, new Error("no data for 30 s"));
+  const done = new AbortController();
+  const signal = AbortSignal.any([limit.signal, done.signal]);
+  try {
+    const response = await fetchMedia(url, rangeHeaders(have.size, have.version), { signal, fetch: io.fetch });
+    const next = await prepare(response, file, have, options);
+    if (next === "no video") return readFailure(response, io);
+    if (next === "body") await writeBody(response, file, have, { options, onBytes: limit.restart, disk: io.disk });
+    const isLengthKnown = have.version.total !== undefined;
+    const fault = await onDisk(faultOfMp4(file, { isLengthKnown }));
+    if (fault === undefined) return { kind: "whole" };
+    const { reason } = fault;
+    // All that was announced has come in one response: it is neither cut nor mixed.
+    if (fault.mayBeVideo && isLengthKnown && response.status === 200) {
+      if (have.wasUnknownFormat) {
+        options.onNote(
+          `The downloaded file looks damaged (${reason}), and so did a second download. It was saved anyway: check whether it plays.`,
+        );
+        return { kind: "whole" };
+      }
+      have.wasUnknownFormat = true;
+    }
+    await restart(file, have);
+    return { kind: "trouble", reason: `not a complete video: ${reason}` };
+  } catch (error) {
+    if (options.signal.aborted) throw options.signal.reason;
+    if (error instanceof VidgenError) throw error;
+    return { kind: "trouble", reason: describeFailure(error) };
+  } finally {
+    limit.clear();
+    // Closes a connection whose reply has not been read.
+    done.abort();
+  }
+}
+
+/**
+ * Prepares the file for the body of this response: keeps what it holds, or empties it. Returns "complete" when the file holds all of the
+ * video already, "no video" for another status.
+ */
+async function prepare(
+  response: HttpResponse,
+  file: DiskFile,
+  have: Part,
+  options: DownloadOptions,
+): Promise<"body" | "complete" | "no video"> {
+  const { status, headers } = response;
+  if ((status === 206 || status === 416) && have.size > 0) {
+    const [, start, whole] = /^bytes (?:(\d+)-\d+|\*)\/(\d+|\*)$/.exec(headers.get("Content-Range") ?? "") ?? [];
+    const total = whole === "*" ? have.version.total : Number(whole);
+    const isSame = isSameVersion(have.version, headers, total);
+    if (isSame && status === 416 && total === have.size) return "complete";
+    if (isSame && status === 206 && Number(start) === have.size) {
+      have.version.total = total;
+      return "body";
+    }
+    await restart(file, have);
+    throw new Error("the video has changed on the server");
+  }
+  if (status !== 200) return "no video";
+  await restart(file, have);
+  have.version = readVersion(headers);
+  await options.onVersion({ ...have.version });
+  return "body";
+}
+
+async function restart(file: DiskFile, have: Part): Promise<void> {
+  await onDisk(file.truncate(0));
+  have.size = 0;
+  have.hash = createHash("sha256");
+  have.version = {};
+}
+
+function readFailure(response: HttpResponse, io: Pick<Io, "date">): DownloadOutcome {
+  const { status, headers } = response;
+  if (isTransient(status)) {
+    const waitMs = retryAfterMs(headers.get("Retry-After"), io.date());
+    return { kind: "trouble", reason: `HTTP ${status}`, waitMs };
+  }
+  if ([401, 403, 404, 410].includes(status)) return { kind: "expired", status };
+  throw new VidgenError("output", `The video URL returned HTTP ${status}.`, { httpStatus: status });
+}
+
+/** GET that follows redirects, at most five, and from https only to https. */
+async function fetchMedia(
+  url: string,
+  range: Record<string, string>,
+  { signal, fetch }: { signal: AbortSignal; fetch: Io["fetch"] },
+): Promise<HttpResponse> {
+  const headers = { "Accept-Encoding": "identity", ...range };
+  let at = url;
+  for (let redirects = 0; ; redirects++) {
+    const response = await fetch(at, { signal, headers });
+    const location = response.headers.get("Location");
+    if (![301, 302, 303, 307, 308].includes(response.status) || location === null) return response;
+    if (redirects === maxRedirects) throw new VidgenError("output", "The video URL redirects too many times.");
+    if (!URL.canParse(location, at)) throw new VidgenError("output", "The video URL redirects to an invalid URL.");
+    const next = new URL(location, at);
+    const isAllowed = next.protocol === "https:" || (next.protocol === "http:" && at.startsWith("http:"));
+    if (!isAllowed) throw new VidgenError("output", "The video URL redirects to one that is not https.");
+    at = next.href;
+  }
+}
+
+type Writing = { options: DownloadOptions; onBytes(): void; disk: DownloadIo["disk"] };
+
+async function writeBody(response: HttpResponse, file: DiskFile, have: Part, writing: Writing): Promise<void> {
+  const { options, onBytes, disk } = writing;
+  const { total } = have.version;
+  for await (const chunk of response.body ?? []) {
+    onBytes();
+    writeChunk(chunk, file, have, disk);
+    options.onProgress(have.size, total);
+  }
+  if (total !== undefined && have.size !== total) {
+    const { size } = have;
+    if (size > total) await restart(file, have);
+    throw new Error(`cut off after ${size} of ${total} bytes`);
+  }
+}
+
+/** Writes synchronously, so that nothing is received while the disk is busy: see `unlimitedBytes` in `http.ts`. */
+function writeChunk(chunk: Uint8Array, file: DiskFile, have: Part, disk: DownloadIo["disk"]): void {
+  try {
+    for (let done = 0; done < chunk.byteLength; ) {
+      const written = disk.writeSync(file.fd, chunk, done, chunk.byteLength - done, have.size);
+      have.hash.update(chunk.subarray(done, done + written));
+      done += written;
+      have.size += written;
+    }
+    have.furthest = Math.max(have.furthest, have.size);
+  } catch (error) {
+    throw outputError(error, "the video");
+  }
+}
+
+/** Turns a failure of the file system into `output`, which is not retried. */
+function onDisk<Result>(work: Promise<Result>): Promise<Result> {
+  return work.catch((error) => {
+    throw outputError(error, "the video");
+  });
+}

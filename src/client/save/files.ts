@@ -1,0 +1,69 @@
+import { basename } from "node:path";
+import { systemCode, systemReason, VidgenError } from "../../errors.ts";
+import type { Disk } from "../../io.ts";
+
+/** Throws `output` when something exists there that must not be replaced. */
+export async function checkFree(path: string, overwrite: boolean, disk: Disk): Promise<void> {
+  const kind = await kindOf(path, disk);
+  if (kind === "none" || (kind === "file" && overwrite)) return;
+  if (kind === "file") throw existsError(path);
+  throw new VidgenError("output", `${path} is neither a file nor a folder.`);
+}
+
+/** A link counts as its target; a dangling one counts as a file, which must not be overwritten either. */
+export async function kindOf(path: string, disk: Disk): Promise<"none" | "file" | "folder" | "other"> {
+  const found = (await unlessMissing(disk.stat(path))) ?? (await unlessMissing(disk.lstat(path)));
+  if (!found) return "none";
+  if (found.isDirectory()) return "folder";
+  return found.isFile() || found.isSymbolicLink() ? "file" : "other";
+}
+
+function unlessMissing<Found>(found: Promise<Found>): Promise<Found | undefined> {
+  return found.catch((error) => {
+    if (["ENOENT", "ENOTDIR"].includes(systemCode(error) ?? "")) return undefined;
+    throw error;
+  });
+}
+
+/** Renames, but never over a file that exists. Throws `output` then. */
+export async function renameNew(from: string, to: string, disk: Disk): Promise<void> {
+  await ((await linkNew(from, to, disk)) ? disk.rm(from) : disk.rename(from, to));
+}
+
+/** Gives a file a second name, unless such a file exists: then it throws `output`. False on a file system without hard links. */
+export async function linkNew(from: string, to: string, disk: Disk): Promise<boolean> {
+  try {
+    await disk.link(from, to);
+    return true;
+  } catch (error) {
+    if (systemCode(error) === "EEXIST") throw existsError(to);
+    // A check just before the rename is the best there is.
+    await checkFree(to, false, disk);
+    return false;
+  }
+}
+
+export function existsError(path: string): VidgenError {
+  const hint = "Add --overwrite to replace it, or choose another name with -o.";
+  const cause = Object.assign(new Error("exists"), { code: "EEXIST" });
+  return new VidgenError("output", `${path} already exists.`, { hint, cause });
+}
+
+/** Whether a claim failed because the file exists or is being saved. */
+export function isExistsError(error: unknown): boolean {
+  return error instanceof VidgenError && systemCode(error.cause) === "EEXIST";
+}
+
+/** The error for a system call that failed while saving. */
+export function outputError(error: unknown, path: string): VidgenError {
+  if (error instanceof VidgenError) return error;
+  const code = systemCode(error);
+  const hint = code === "EEXIST" ? "Another program may have made it: move that .part file away." : undefined;
+  const file = error instanceof Error && "path" in error ? String(error.path) : `${path}.part`;
+  const reason = systemReason(error, {
+    EEXIST: `${basename(file)} already exists`,
+    ENOENT: "the folder does not exist",
+    EACCES: "permission denied",
+  });
+  return new VidgenError("output", `Cannot save ${path}: ${reason}.`, { hint, cause: error });
+}

@@ -1,0 +1,167 @@
+import { basename } from "node:path";
+import { usage } from "../../errors.ts";
+import { findSimilar } from "../request/models.ts";
+
+/** The prompt and the model that a file is named after. */
+export type Words = { prompt?: string | undefined; model?: string | undefined };
+
+/** All that a file is named after. */
+export type Naming = Words & { id: string };
+
+/** Such as "a-red-fox-runs-wan-2.5-1b4e28ba.mp4". Nothing in it can be a path, whatever the service sends as an id. */
+export function fileName({ id, prompt, model }: Naming): string {
+  const first = firstPart(id);
+  const parts = [slug(prompt ?? "", 48), slug(model ?? "", 24), first].filter((part) => part !== "");
+  return `${parts.length > 1 ? parts.join("-") : `vidgen-${first}`}.mp4`;
+}
+
+/** The first eight digits of a UUID; up to 40 letters and digits of any other id. */
+function firstPart(id: string): string {
+  if (/^[0-9a-f]{8}-[0-9a-f]{4}-/i.test(id)) return id.slice(0, 8);
+  return id.replace(/[^A-Za-z0-9]+/g, "").slice(0, 40) || "video";
+}
+
+/** Windows treats these names as devices, with any extension. */
+const devices = /^(con|prn|aux|nul|com[\d¹²³]|lpt[\d¹²³])(?= *(\.|$))/i;
+
+/** A word that can be a file's whole name. An empty one becomes `fallback`. */
+function safeWord(word: string, fallback: string): string {
+  return word.replace(devices, "$1_") || fallback;
+}
+
+const maxWordBytes = 100;
+
+/** Any text as a part of a path: letters, digits, spaces and `. _ -`, without a dot or a space at either end. It is never empty and no path. */
+export function safeName(text: string): string {
+  const letters = text
+    .slice(0, maxWordBytes)
+    .normalize("NFC")
+    .replace(/[^\p{L}\p{M}\p{N}._ -]+/gu, "-");
+  return safeWord(cutBytes(letters, maxWordBytes).replace(/^[. ]+|[. ]+$/g, ""), "_");
+}
+
+/** Lower-case words joined by hyphens, cut between two of them where they are longer than `maxBytes`. */
+function slug(text: string, maxBytes: number): string {
+  const words = text
+    .normalize("NFC")
+    .toLowerCase()
+    // Combining marks without a letter, which are invisible.
+    .replace(/(?<![\p{L}\p{N}\p{M}])\p{M}+/gu, "")
+    .replace(/[^\p{L}\p{N}\p{M}.]+/gu, "-");
+  const whole = words
+    .replace(/\.+(?=-|$)|(?<=-|^)\.+/g, "")
+    .replace(/-+/g, "-")
+    .replace(/^-|-$/g, "");
+  const cut = cutBytes(whole, maxBytes);
+  return cut === whole ? whole : cut.replace(/-[^-]*$/, "");
+}
+
+/** The text, or as much of its start as has room. */
+function cutBytes(text: string, maxBytes: number): string {
+  let left = maxBytes;
+  let cut = "";
+  for (const letter of text) {
+    left -= byteLength(letter);
+    if (left < 0) break;
+    cut += letter;
+  }
+  return cut;
+}
+
+function byteLength(text: string): number {
+  return Buffer.byteLength(text);
+}
+
+/** What a template for `-o` may hold in braces. */
+export const names = ["slug", "model", "id", "date", "n"] as const;
+
+/** Throws `usage` for an unknown name in braces, for a missing brace, and for `{id}` in a folder's name: the folder must exist before the start. `source` is what it is called. */
+export function checkTemplate(outputPath: string, source = "-o"): void {
+  const fault = findNameFault(outputPath, names);
+  if (fault) throw usage(`${source} ${fault.text}.`, fault.hint);
+  if (hasIdInFolder(outputPath)) throw usage(`${source} ${idInFolder}`);
+}
+
+const otherVideos = /\.(3gp|avi|flv|gif|mkv|mov|mpe?g|ogv|webm|webp|wmv)$/i;
+
+/** What to know about a place that has the extension of another format; `undefined` where there is nothing. */
+export function findExtensionNote(outputPath: string): string | undefined {
+  const [extension] = otherVideos.exec(outputPath) ?? [];
+  return extension && `Videos are .mp4 files, and vidgen does not convert them: ${outputPath} has another extension.`;
+}
+
+/** What is wrong with the names in braces, after the name of the flag or column with the template. */
+export function findNameFault(template: string, known: readonly string[]): { text: string; hint: string } | undefined {
+  const unknown = namesIn(template).find((name) => !known.includes(name));
+  const isCut = (rest: string) => known.some((name) => rest.startsWith(name) && !/^\w/.test(rest.slice(name.length)));
+  const half = [...template.matchAll(/\{([^{}]+)(?=\{|$)/g)].map(([, rest = ""]) => rest).find(isCut);
+  if (unknown === undefined && half === undefined) return undefined;
+  const similar = unknown === undefined ? undefined : findSimilar(unknown, known);
+  const guess = similar === undefined ? "" : `Did you mean {${similar}}? `;
+  const text =
+    unknown === undefined ? `has {${half} without a closing brace` : `has an unknown placeholder {${unknown}}`;
+  return { text, hint: `${guess}The placeholders are ${known.map((name) => `{${name}}`).join(", ")}.` };
+}
+
+/** The names in braces. */
+export function namesIn(template: string): string[] {
+  return [...template.matchAll(/\{([^{}]*)\}/g)].map(([, name = ""]) => name);
+}
+
+export const idInFolder =
+  "accepts {id} only in the file name: the folder must exist before the generation is paid for.";
+
+export function hasIdInFolder(outputPath: string): boolean {
+  return /\{id\}.*[/\\]/s.test(outputPath);
+}
+
+/** Whether two generations never get the same name. */
+export function isDistinct(outputPath: string): boolean {
+  return /\{(id|n)\}/.test(outputPath);
+}
+
+/** Replaces the names in braces that have a value, and leaves the others. In a path the values must hold no path. */
+export function fillIn(template: string, values: ReadonlyMap<string, string>): string {
+  return template.replace(/\{([^{}]*)\}/g, (whole, name: string) => values.get(name) ?? whole);
+}
+
+/** The longest name of a file, in bytes, on all usual file systems. */
+const maxNameBytes = 255;
+const maxIdLength = 64;
+
+/**
+ * Fills in `{slug}`, `{model}` and `{date}`, a day such as "2026-01-31". Throws `usage` where the name has no room for `{id}`, which is known
+ * only once the generation is paid for.
+ */
+export function fillWords(outputPath: string, { prompt = "", model = "" }: Words, date: string): string {
+  const filled = fillNames(outputPath, { prompt, model }, date);
+  if (filled.includes("{id}") && isTooLong(filled))
+    throw usage(
+      "The file name in -o is too long: more than 255 bytes with {id} and the end of its partial file's name.",
+    );
+  return filled;
+}
+
+/** The same for a name of any length. */
+export function fillNames(outputPath: string, { prompt = "", model = "" }: Words, date: string): string {
+  if (!outputPath.includes("{")) return outputPath;
+  const values = new Map([["date", date]]);
+  if (outputPath.includes("{slug}")) values.set("slug", safeWord(slug(prompt, 48), "video"));
+  if (outputPath.includes("{model}")) values.set("model", safeWord(slug(model, 24), "model"));
+  return fillIn(outputPath, values);
+}
+
+/** Whether the file's name has no room for the end of its partial file's name, and for `{id}` where that is still in it. */
+export function isTooLong(outputPath: string): boolean {
+  const longest = basename(fillIn(outputPath, new Map([["id", "x".repeat(maxIdLength)]])));
+  return byteLength(`${longest}.12345678.part`) > maxNameBytes;
+}
+
+/** Fills in `{id}`, without the characters that could make it a path. */
+export function fillId(outputPath: string, id: string): string {
+  const word = id
+    .replace(/[^A-Za-z0-9-]+/g, "")
+    .replace(/^-+|-+$/g, "")
+    .slice(0, maxIdLength);
+  return fillIn(outputPath, new Map([["id", safeWord(word, "video")]]));
+}

@@ -1,0 +1,55 @@
+import { VidgenError } from "../../errors.ts";
+import type { Completed } from "../http/schema.ts";
+import { type Content, readContent } from "../ledger/content.ts";
+import type { Entry } from "../ledger/history.ts";
+import { type DownloadIo, type DownloadOptions, download } from "./download.ts";
+import { outputError } from "./files.ts";
+import { type Target, wordsOf } from "./target.ts";
+
+type SaveOptions = Omit<DownloadOptions, "version" | "onVersion"> & {
+  target: Target;
+  /** What the journal knows of the generation. */
+  entry: Entry | undefined;
+  /** How long the download may take, in milliseconds. */
+  timeoutMs: number;
+  /** Called when the video is whole, before its file gets its name. */
+  onWhole(content: Content): Promise<void>;
+};
+
+/**
+ * Saves the video of a generation that has completed, and returns its path and content. Throws `output`, whose hint is the video's address unless that
+ * is of no use, or the signal's reason.
+ */
+export async function save({ generation, videoUrl }: Completed, options: SaveOptions, io: DownloadIo) {
+  const { target, entry } = options;
+  const { id } = generation;
+  const overdue = new VidgenError("output", "Timed out before the video was saved.");
+  const limit = io.limit(options.timeoutMs, options.signal, overdue);
+  let address: string | undefined = videoUrl;
+  const freshUrl = async (signal: AbortSignal) => {
+    address = undefined;
+    address = await options.freshUrl(signal);
+    return address;
+  };
+  try {
+    const naming = { id, ...wordsOf(entry, generation) };
+    const { file, version, begin: onVersion } = await target.open();
+    const sha256 = await download(
+      videoUrl,
+      file,
+      { ...options, version, onVersion, signal: limit.signal, freshUrl },
+      io,
+    );
+    const content = await readContent(file, sha256);
+    await options.onWhole(content);
+    return { file: await target.commit(naming, content), content };
+  } catch (error) {
+    if (options.signal.aborted) throw options.signal.reason;
+    const failure = outputError(error, "the video");
+    // With a status, it is the address that has failed: it helps nobody.
+    const isOfUse = address !== undefined && failure.httpStatus === undefined;
+    throw failure.with({ id, hint: isOfUse ? `The video is at ${address}` : undefined });
+  } finally {
+    limit.clear();
+  }
+}

@@ -1,0 +1,337 @@
+import { basename, dirname, join, resolve } from "node:path";
+import { systemCode, VidgenError } from "../../errors.ts";
+import type { Disk, DiskFile, Io } from "../../io.ts";
+import { type Acquired, type Lease, type LeaseIo, readHolder, tryLease, type Watch } from "../../lease.ts";
+import type { Generation } from "../http/schema.ts";
+import { type Content, hasContent } from "../ledger/content.ts";
+import type { DatedLine, Entry, PartLine } from "../ledger/history.ts";
+import type { Journal } from "../ledger/journal.ts";
+import { syncFolder } from "../ledger/lines.ts";
+import type { StartedEntry } from "../ledger/policy.ts";
+import { type Version, validatorOf } from "../ledger/version.ts";
+import { checkFree, isExistsError, linkNew, outputError } from "./files.ts";
+import { fillWords, type Naming, type Words } from "./naming.ts";
+import { findOutputPath, findPlace, isPartOf, leaseOfPart, type Place, partOf } from "./output-path.ts";
+
+/** A place for a video that no other process writes to until it is released. */
+export type Target = {
+  /** `-o` for the command that resumes this one. */
+  outputPath: string;
+  /** Aborts when another process has taken over the place, because this one was suspended for a minute. */
+  lost: AbortSignal;
+  /**
+   * Opens the partial file, once: the one that an earlier process of the attempt has left, where its download can be resumed, else a new one.
+   * Throws `output`.
+   */
+  open(): Promise<PartialFile>;
+  /**
+   * Gives the finished partial file, which has this content, the path of the video, and returns that. Throws `output` when such a file has
+   * appeared meanwhile, or when another program has replaced the partial file.
+   */
+  commit(naming: Naming, content: Content): Promise<string>;
+  /** Lets others have the place. Leaves the partial file where its download can be resumed. Does nothing the second time. */
+  release(): Promise<void>;
+};
+
+export type PartialFile = {
+  file: DiskFile;
+  /** The version of the video that it holds the beginning of; `undefined` when it is empty. */
+  version: Version | undefined;
+  /** Writes down which version it holds from here on; called while it is empty. */
+  begin(version: Version): Promise<void>;
+};
+
+export type ClaimOptions = {
+  overwrite?: boolean | undefined;
+  /** The generation, where it exists already: then the name of the file is known too. */
+  id?: string | undefined;
+  /** The attempt that the video is of; by default the one that the journal knows. */
+  attempt?: string | undefined;
+  /** What the file is named after when the journal does not know the generation. */
+  words?: Words | undefined;
+  /** The first number to try for `{n}`. */
+  first?: number | undefined;
+};
+
+type Claiming = ClaimOptions & {
+  /** What the journal knows of the generation. */
+  entry?: Entry | undefined;
+};
+
+/** Where a video of an earlier process or attempt is, or this one's place for it. */
+export type Claimed = { target: Target; file?: undefined } | { target?: undefined; file: string };
+
+export type Targets = {
+  /**
+   * Claims a place for a video: with `{n}` the first number that is free. `undefined` while another process has it, or may have it: further
+   * looks tell. Throws `usage`, and `output` where nothing can be written or such a file exists.
+   */
+  claim(outputPath: string, claiming: Claiming): Promise<Target | undefined>;
+  /** Whether another process has a file, or may have it: cheaper to ask than a claim. Throws as `claim` does. */
+  isHeld(outputPath: string, words: Words): Promise<boolean>;
+  /** The video of a generation where `outputPath` would save it; `undefined` unless the file there has the content that the journal knows. */
+  findSaved(entry: StartedEntry, outputPath: string): Promise<string | undefined>;
+  /** Removes the partial files of an attempt that nobody writes any more. Never rejects. */
+  clear(attempt: Pick<Entry, "parts">): Promise<void>;
+};
+
+type TargetIo = LeaseIo & Pick<Io, "disk">;
+
+/** `journal` has which version a partial file holds: without one no later process resumes a download. */
+export function createTargets(journal: Pick<Journal, "append" | "findLast"> | undefined, io: TargetIo): Targets {
+  const { disk } = io;
+  const watch: Watch = new Map();
+
+  const findLine = async (part: string): Promise<Found | undefined> =>
+    journal?.findLast((line) => isPart(line, part)).catch(() => undefined);
+
+  /** Removes a partial file that a dead process has left, under its lease. Never rejects. */
+  async function removeLeft(part: string): Promise<void> {
+    const found = await disk.lstat(part).catch(() => undefined);
+    const line = found && (await findLine(part));
+    if (found && line && isOurs(found, line)) await disk.rm(part).catch(() => {});
+  }
+
+  /** The same for those of other attempts at a file. */
+  async function removeOthers(file: string, own: string): Promise<void> {
+    const folder = dirname(own);
+    for (const name of await disk.readdir(folder).catch(() => []))
+      if (isPartOf(name, file) && name !== basename(own)) await removeLeft(join(folder, name));
+  }
+
+  async function claimPlace(place: Place, claiming: Claiming & { words: Words }): Promise<Target | undefined> {
+    const { overwrite = false, id, words, entry, attempt = entry?.attempt } = claiming;
+    const { folder } = place;
+    const path = place.file ?? (id === undefined ? undefined : place.fileOf({ id, ...words }));
+    const partPath = partOf(place, attempt ?? id ?? "");
+    if (path !== undefined) await checkFree(path, overwrite, disk);
+    await disk.access(folder, disk.constants.W_OK).catch((error) => {
+      throw withFolderHint(error, path ?? folder);
+    });
+    const acquired = await tryLease(leaseOfPart(partPath), io, watch);
+    if (acquired.kind === "held") return undefined;
+    const { lease, from } = acquired;
+    try {
+      // The process that had the place may have saved the video since the first check.
+      if (path !== undefined) await checkFree(path, overwrite, disk);
+      if (from !== "nobody" && place.file !== undefined) await removeOthers(place.file, partPath);
+    } catch (error) {
+      await lease.release();
+      throw error;
+    }
+    const owner = attempt === undefined ? { id: id ?? "" } : { attempt };
+    const record = async (found: Found) => {
+      if (place.isTemporary || journal === undefined) return false;
+      return journal.append({ kind: "part", file: partPath, ...owner, ...found }).then(
+        () => true,
+        () => false,
+      );
+    };
+    return createTarget(place, { partPath, lease, from, overwrite, findLine: () => findLine(partPath), record }, disk);
+  }
+
+  return {
+    async claim(outputPath, claiming) {
+      const { entry, first = 1 } = claiming;
+      const words = entry ? wordsOf(entry) : (claiming.words ?? {});
+      const how = { words, date: dayOf(entry, io), unique: io.uuid() };
+      for (let n = first; ; n++) {
+        const place = await findPlace(outputPath, { ...how, n }, disk);
+        if (place === undefined) continue;
+        const isNumbered = place.outputPath !== outputPath;
+        try {
+          const target = await claimPlace(place, { ...claiming, words });
+          if (target || !isNumbered) return target;
+        } catch (error) {
+          // Each number gets a new file.
+          if (!isNumbered || !isExistsError(error)) throw outputError(error, place.file ?? outputPath);
+        }
+      }
+    },
+    async isHeld(outputPath, words) {
+      // With `{n}` another number is free, and "-" is nobody else's.
+      if (outputPath === "-" || outputPath.includes("{n}")) return false;
+      const place = await findPlace(outputPath, { words, date: dayOf(undefined, io), n: 1, unique: "" }, disk);
+      if (place?.file === undefined) return false;
+      return (await readHolder(leaseOfPart(partOf(place, "")), io, watch)) !== undefined;
+    },
+    async findSaved({ id, ...entry }, outputPath) {
+      const { content } = entry;
+      // With `{n}` each download gets a new file.
+      if (content === undefined || outputPath === "-" || outputPath.includes("{n}")) return undefined;
+      const words = wordsOf(entry);
+      const filled = fillWords(outputPath, words, dayOf(entry, io));
+      const file = await findOutputPath(filled, { id, ...words }, disk).catch((error) => {
+        throw outputError(error, filled);
+      });
+      if (!(await hasContent(file, content, disk))) return undefined;
+      // A process may have died between the rename of its partial file and this line.
+      if (entry.file === undefined) {
+        await syncFolder(dirname(file), disk);
+        await journal?.append({ kind: "delivered", id, file: resolve(file), ...content }).catch(() => {});
+      }
+      return file;
+    },
+    async clear({ parts = [] }) {
+      for (const part of parts) {
+        const found = await disk.lstat(part).catch(() => undefined);
+        const acquired = found && (await tryLease(leaseOfPart(part), io, watch).catch(() => undefined));
+        if (acquired?.kind !== "acquired") continue;
+        await removeLeft(part);
+        await acquired.lease.release();
+      }
+    },
+  };
+}
+
+function isPart(line: DatedLine, file: string): line is DatedLine & PartLine {
+  return line.kind === "part" && line.file === file;
+}
+
+/** The UTC day when the generation was started, today without one: `{date}` is the same in each process that saves it. */
+function dayOf(entry: Pick<Entry, "at"> | undefined, io: Pick<Io, "date">): string {
+  return (entry?.at ?? io.date().toISOString()).slice(0, 10);
+}
+
+/** The prompt and the model that a file is named after: from the journal, else as the service reports them. */
+export function wordsOf(entry: Pick<Entry, "request"> | undefined, generation?: Generation): Words {
+  const prompt = entry?.request.prompt ?? generation?.prompt ?? undefined;
+  return { prompt, model: entry?.request.model ?? generation?.model ?? undefined };
+}
+
+type From = (Acquired & { kind: "acquired" })["from"];
+
+/** Whether a process of vidgen has made the file, and not another program. */
+function isOurs({ ino, size }: { ino: number; size: number }, line: Found): boolean {
+  return line.inode === undefined ? size === 0 : line.inode === ino;
+}
+
+/** What the journal has of a partial file; without an inode it is empty. */
+type Found = Version & { inode?: number | undefined };
+
+type Held = {
+  partPath: string;
+  lease: Lease;
+  /** Who has left the place without a release. */
+  from: From;
+  overwrite: boolean;
+  /** What the journal has of the partial file; `undefined` when it was never written down, or cannot be read. */
+  findLine(): Promise<Found | undefined>;
+  /** Writes that down; false where it cannot be written. Never rejects. */
+  record(found: Found): Promise<boolean>;
+};
+
+function createTarget(place: Place, held: Held, disk: Disk): Target {
+  const { partPath, lease, from, overwrite, findLine, record } = held;
+  let opened: Promise<PartialFile> | undefined;
+  /** Whether a release leaves the partial file: its download can be resumed, or it has the name of the video now. */
+  let isKept = false;
+  let isOver = false;
+
+  function openOnce(): Promise<PartialFile> {
+    opened ??= open();
+    return opened;
+  }
+
+  async function open(): Promise<PartialFile> {
+    const { file, version } = await openPart().catch((error) => {
+      throw outputError(error, place.file ?? place.outputPath);
+    });
+    isKept = version !== undefined;
+    const begin = async (found: Version) => {
+      isKept = false;
+      const { ino: inode } = await file.stat();
+      // What is not written down cannot be resumed: then a later process starts again.
+      isKept = (await record({ ...found, inode })) && validatorOf(found) !== undefined;
+    };
+    return { file, version, begin };
+  }
+
+  async function openPart(): Promise<Pick<PartialFile, "file" | "version">> {
+    const found = await disk.lstat(partPath).catch(() => undefined);
+    if (found) {
+      const line = await findLine();
+      if (line === undefined || !isOurs(found, line))
+        throw Object.assign(new Error("exists"), { code: "EEXIST", path: partPath });
+      // A file of two names may be a saved video, and a process elsewhere that was suspended may still write for some seconds.
+      const isResumed = found.nlink === 1 && from !== "elsewhere" && validatorOf(line) !== undefined;
+      if (isResumed) return { file: await disk.open(partPath, "r+"), version: line };
+      await disk.rm(partPath);
+    }
+    // Before the file, so that a later process knows whose it is.
+    await record({});
+    return { file: await disk.open(partPath, "wx+", 0o666), version: undefined };
+  }
+
+  /** Whether the name of the partial file still stands for this open file. */
+  async function isThere(file: DiskFile): Promise<boolean> {
+    const [found, own] = await Promise.all([disk.lstat(partPath), file.stat()]).catch(() => []);
+    return found !== undefined && found.ino === own?.ino;
+  }
+
+  return {
+    outputPath: place.outputPath,
+    lost: lease.lost,
+    open: openOnce,
+    async commit(naming, content) {
+      const path = place.fileOf(naming);
+      const { file } = await openOnce();
+      try {
+        await file.sync();
+        if (!(await hasContent(partPath, content, disk))) throw replacedError(partPath);
+        await lease.confirm().catch((cause) => {
+          throw new VidgenError("output", `Another process is now writing ${partPath}.`, { cause });
+        });
+        const isLinked = !overwrite && (await linkVideo(partPath, path, content, disk));
+        if (!isLinked) await disk.rename(partPath, path);
+        if (!(await hasContent(path, content, disk))) throw replacedError(path);
+        // Another program may have put a file of its own there since. The video is saved, also where its first name stays.
+        if (isLinked && (await isThere(file))) await disk.rm(partPath).catch(() => {});
+        await syncFolder(dirname(path), disk);
+      } catch (error) {
+        throw outputError(error, path);
+      }
+      isKept = true;
+      return path;
+    },
+    async release() {
+      if (isOver) return;
+      isOver = true;
+      const part = await opened?.catch(() => undefined);
+      const isHeld = await lease.confirm().then(
+        () => true,
+        () => false,
+      );
+      // Left where the system refuses to remove it: nothing is lost by that, and a later process of the attempt takes it over.
+      if (part && isHeld && !isKept && (await isThere(part.file))) await disk.rm(partPath).catch(() => {});
+      // Closed last: until then no other file can have its inode.
+      await part?.file.close().catch(() => {});
+      await lease.release();
+      if (place.isTemporary) await disk.rm(place.folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** As `linkNew`. A file there that is this very video, which another process has saved, is as good. */
+async function linkVideo(part: string, path: string, content: Content, disk: Disk): Promise<boolean> {
+  return linkNew(part, path, disk).catch(async (error) => {
+    if (!isExistsError(error) || !(await hasContent(path, content, disk))) throw error;
+    return true;
+  });
+}
+
+function replacedError(path: string): VidgenError {
+  const hint = `Move ${path} away, or choose another name with -o.`;
+  return new VidgenError("output", `Cannot save the video: another program has replaced ${path}.`, { hint });
+}
+
+/** Adds a hint for a file whose folder does not exist. */
+function withFolderHint(error: unknown, path: string): unknown {
+  const folder = dirname(path);
+  if (systemCode(error) !== "ENOENT" || folder === ".") return error;
+  // The command is left out when a shell would not read the name literally.
+  const command = /^[\w./][\w@%+=:,./-]*$/.test(folder) ? ` (mkdir -p ${folder})` : "";
+  return outputError(error, path).with({
+    hint: `Create it first${command}, or end -o with / to have it created.`,
+  });
+}

@@ -1,0 +1,98 @@
+import { checkApiKey } from "../client/http/credentials.ts";
+import { models as knownModels } from "../client/request/models.ts";
+import { usage } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { findEngineSetting } from "./settings.ts";
+import { readNumber, readTime } from "./values.ts";
+
+/** The flags of `serve` about what makes the videos. */
+type EngineFlags = {
+  engine?: string[] | undefined;
+  engineTimeout: string;
+  keepUpstream?: boolean | undefined;
+  jobs?: string | undefined;
+};
+
+/** How long a job may show no progress, unless `--engine-timeout` says otherwise. */
+export const usualEngineTimeout = "30m";
+
+type ServiceFlags = { local?: boolean | undefined; baseUrl?: string | undefined; engine?: string[] | undefined };
+
+/** The flags with what follows from `--engine`: it implies `--local`. Throws `usage` for `--base-url` beside it. */
+export function withEngineFlag<Flags extends ServiceFlags>(flags: Flags): Flags {
+  if (flags.engine === undefined) return flags;
+  if (flags.baseUrl !== undefined) throw usage("--engine and --base-url cannot be combined.");
+  return { ...flags, local: true };
+}
+
+/** As `withEngineFlag`, for a command that starts generations; where no flag names a service, the engines may be a setting. */
+export async function withEngine<Flags extends ServiceFlags>(flags: Flags, io: Io): Promise<Flags> {
+  const given = withEngineFlag(flags);
+  if (given.local || given.baseUrl !== undefined) return given;
+  const engine = await findEngineSetting(io);
+  return engine === undefined ? given : { ...given, engine, local: true };
+}
+
+/** The engines' settings from flags and environment; `leastJobs` is the smallest number that `--jobs` may be. Throws `usage`. */
+export function readEngineSettings(
+  { engine = [], engineTimeout, keepUpstream, jobs }: EngineFlags,
+  { env }: Pick<Io, "env">,
+  { leastJobs }: { leastJobs: number },
+) {
+  return {
+    engines: engine,
+    readKey(name: string) {
+      const text = env[name];
+      return text ? checkApiKey(text, name) : undefined;
+    },
+    keepUpstream: keepUpstream ?? Boolean(env.VIDGEN_KEEP_UPSTREAM),
+    timeoutMs: readTime(engineTimeout, "--engine-timeout"),
+    jobs: jobs === undefined ? undefined : readNumber(jobs, "--jobs", { least: leastJobs, most: 1_000 }),
+  };
+}
+
+/** The prices of `--credits-per`, by model. Throws `usage` for what is no price, and for a model that no engine serves. */
+export function readCreditsPer(
+  texts: readonly string[],
+  engines: readonly Pick<EngineCheck, "models">[],
+): Map<string, number> {
+  const served = new Set(engines.flatMap(({ models }) => models));
+  return new Map(
+    texts.map((text) => {
+      const at = text.lastIndexOf("=");
+      const model = text.slice(0, Math.max(at, 0));
+      if (model === "") throw usage(`--credits-per must be model=number, such as wan-2.5=10, not "${text}".`);
+      if (!served.has(model))
+        throw usage(
+          `--credits-per ${text}: no engine serves ${model}.`,
+          `The engines serve ${[...served].join(", ")}.`,
+        );
+      return [model, readNumber(text.slice(at + 1), `--credits-per ${model}`, { most: Number.MAX_SAFE_INTEGER })];
+    }),
+  );
+}
+
+/** An engine of the local service, as `GET /engines` and `serve --json` show it: `error` goes on from its name. */
+export type EngineCheck = { engine: string; models: readonly string[]; kind: string | null; error: string | null };
+
+/** Whether there is anything to tell: the preview alone always works. */
+export function isPreviewAlone(engines: readonly Pick<EngineCheck, "engine">[]): boolean {
+  return engines.every(({ engine }) => engine === "preview");
+}
+
+/** Such as "wan-2.5: http://gpu-1:8091 (vLLM-Omni)"; `all` are the engines of the service. */
+export function describeEngine(
+  { engine, models, kind, error }: EngineCheck,
+  all: readonly Pick<EngineCheck, "models">[],
+): string {
+  const state = error ?? (kind === engine ? "" : `(${kind})`);
+  return `${nameModels(models, all)}: ${engine} ${state}`.trim();
+}
+
+/** Most servers serve one model; one that takes the rest is not worth a list. */
+function nameModels(models: readonly string[], all: readonly Pick<EngineCheck, "models">[]): string {
+  const served = all.flatMap(({ models }) => models);
+  const isRest = models.length > 1 && knownModels.every(({ id }) => served.includes(id));
+  if (!isRest) return models.join(", ");
+  return models.length === knownModels.length ? "all models" : "all other models";
+}

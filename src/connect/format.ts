@@ -1,0 +1,39 @@
+import type { Io } from "../io.ts";
+
+/** How long ago something was, rounded down, such as "40 s", "5 min", "13 h" or "3 d"; `at` is ISO 8601. */
+export function formatAge({ at }: { at: string }, { date }: Pick<Io, "date">): string {
+  const seconds = Math.max(0, Math.floor((date().getTime() - new Date(at).getTime()) / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} d`;
+}
+
+/** Such as "40 s" or "1 min 2 s". */
+export function formatTime(ms: number): string {
+  const seconds = Math.floor(ms / 1000);
+  return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}
+
+export function formatNumber(value: number): string {
+  return value.toLocaleString("en-US");
+}
+
+/** Such as "$0.40" or "$0.0125". */
+export function formatUsd(value: number): string {
+  return `$${value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 4 })}`;
+}
+
+/** What a run knows of the price of its video: credits, or US dollars that a provider has charged. */
+export type Price = { credits?: number | undefined; cost?: number | undefined };
+
+/** Such as "for 10 credits"; `undefined` where nobody has stated a price. */
+export function formatPrice({ credits, cost }: Price): string | undefined {
+  if (cost !== undefined) return `for ${formatUsd(cost)}`;
+  return credits === undefined ? undefined : `for ${formatNumber(credits)} credits`;
+}
+
+export function countRows(count: number): string {
+  return count === 1 ? "1 row" : `${formatNumber(count)} rows`;
+}

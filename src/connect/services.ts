@@ -1,0 +1,109 @@
+import { accountOf } from "../client/ledger/history.ts";
+import { type Journal, type JournalIo, openJournal } from "../client/ledger/journal.ts";
+import { type Price, readPrices } from "../client/ledger/price.ts";
+import { asVidgenError, usage, type VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { localBaseUrl, openLocal } from "./local.ts";
+import { createSession, type ServiceAccess, type Session, type SessionOptions } from "./session.ts";
+import { findEngineSetting, resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
+import { journalIn, storageFolder } from "./storage.ts";
+
+/** Which service a command speaks to, and with which key. Each is opened when it is first needed. */
+export type Services = {
+  /** The user's journal, of all services. */
+  journal: Journal;
+  /**
+   * The session of the service that the flags and settings name, or, where no flag names one, of that with this name in the journal. Settings
+   * are read each time: a login while an MCP server runs counts. Throws `auth` without a base URL or a key.
+   */
+  open(baseUrl?: string): Promise<Session>;
+  /** As `Session.close`, for all. */
+  close(isDone: boolean): Promise<void>;
+};
+
+/** With `--local` or `--base-url` there is that one service. Throws `usage` for both; sends nothing to a remote service. */
+export async function openServices(options: SessionOptions, io: Io): Promise<Services> {
+  const { local = false, baseUrl: typed, output } = options;
+  if (local && typed !== undefined) throw usage("--local and --base-url cannot be combined.");
+  const journal = findJournal({ ...io, onNote: output.note });
+  const shared = { ...options, journal };
+  /** By the name of the service and its key; a login may have changed the key. */
+  const opened = new Map<string, Promise<Session>>();
+
+  /** Running the local service a second time would fail, so one that is being opened counts too. */
+  const openOnce = (name: string, find: () => Promise<ServiceAccess>): Promise<Session> => {
+    const session = opened.get(name) ?? find().then((service) => createSession(service, shared, io));
+    opened.set(name, session);
+    session.catch(() => opened.delete(name));
+    return session;
+  };
+
+  return {
+    journal,
+    async open(baseUrl) {
+      const other = local || typed !== undefined ? undefined : baseUrl;
+      const isFlagged = local || typed !== undefined;
+      const isLocal = local || other === localBaseUrl;
+      const engine =
+        options.engine ?? (isFlagged || !(isLocal || other === undefined) ? undefined : await findEngineSetting(io));
+      if (isLocal || (other === undefined && engine))
+        return openOnce(localBaseUrl, () => openLocalService({ ...options, engine }, io));
+      const service = await (other === undefined
+        ? resolveService(typed, io)
+        : { baseUrl: other, ...(await resolveOwnKey(other, io)) });
+      return openOnce(`${service.baseUrl} ${service.apiKey}`, async () => service);
+    },
+    async close(isDone) {
+      for (const session of opened.values()) await session.then(({ close }) => close(isDone)).catch(() => {});
+    },
+  };
+}
+
+async function openLocalService(
+  {
+    engine = [],
+    isStarting = false,
+    output,
+  }: Pick<SessionOptions, "isStarting" | "output"> & { engine: readonly string[] | undefined },
+  io: Io,
+): Promise<ServiceAccess> {
+  const local = await openLocal({ engine, isStarting, onNote: output.note }, io);
+  return { baseUrl: local.baseUrl, apiKey: local.apiKey, local };
+}
+
+/** The remote service and its key, from flag, environment or saved file. Throws `auth` without a base URL or a key. */
+export async function resolveService(flag: string | undefined, io: Io) {
+  const baseUrl = await resolveBaseUrl(flag, io, ", save one with `vidgen login`, or use --local");
+  return { baseUrl, ...(await resolveApiKey(baseUrl, io)) };
+}
+
+/** What the service of a base URL and a key has stated that requests cost, by their kind (see `price.ts`), as the newest part of the journal has it. */
+export async function findPrices(
+  { baseUrl, apiKey }: Pick<ServiceAccess, "baseUrl" | "apiKey">,
+  io: Io,
+): Promise<Map<string, Price>> {
+  const journal = findJournal({ ...io, onNote: () => {} });
+  const entries = await journal.entries(() => false).catch(() => []);
+  const own = entries.filter(({ base_url }) => base_url === baseUrl);
+  return readPrices(own, accountOf(baseUrl, apiKey));
+}
+
+/** The user's journal. Without a home folder it is one that cannot be written. */
+export function findJournal(io: Io & Pick<JournalIo, "onNote">): Journal {
+  try {
+    return openJournal(journalIn(storageFolder("state", io)), io);
+  } catch (error) {
+    return unwritableJournal(asVidgenError(error));
+  }
+}
+
+/** Replaces a journal that cannot be written: polls and downloads work without one; a start, which costs money, fails. */
+function unwritableJournal(error: VidgenError): Journal {
+  const refuse = async () => {
+    throw error;
+  };
+  const writing = { append: refuse, lock: refuse, hold: refuse, leaseOf: refuse, forget: refuse };
+  const nothing = async () => [];
+  const searching = { entriesOf: nothing, attemptsOf: nothing, unawaitedOf: nothing, findLast: async () => undefined };
+  return { path: "", ...writing, ...searching, entries: nothing, attempts: nothing, candidates: nothing };
+}

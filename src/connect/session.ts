@@ -1,0 +1,111 @@
+import { type Client, createServiceClient } from "../client/generation/client.ts";
+import type { Ended } from "../client/generation/run.ts";
+import { type Entry, typicalMs } from "../client/ledger/history.ts";
+import type { Journal } from "../client/ledger/journal.ts";
+import { asVidgenError, VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { type Local, localBaseUrl } from "./local.ts";
+import { type Notes, traceFetch } from "./trace.ts";
+
+/** The command's name is replaced by what the user has typed. */
+export const listHint = "`vidgen list` shows what was started here.";
+
+export type SessionOptions = {
+  local?: boolean;
+  baseUrl?: string;
+  /** What makes the videos, where the local service runs inside this process. */
+  engine?: readonly string[];
+  /** Whether the command starts generations, which others' engines must not make. */
+  isStarting?: boolean;
+  overwrite?: boolean;
+  writeInfoJson?: boolean;
+  output: Notes;
+};
+
+/** Where a session sends its requests; `local` for the local service. */
+export type ServiceAccess = { baseUrl: string; apiKey: string; keyHint?: string; local?: Local };
+
+/** What a command does with one service, and with the journal of what it started there. */
+export type Session = {
+  client: Client;
+  /** The user's journal, of all services. */
+  journal: Journal;
+  /** Whether the local service runs inside this process: its URLs end with the command. */
+  isInProcess(): boolean;
+  /** The local service, which charges no credits that cost anything. */
+  isLocal: boolean;
+  /** The engines that were named for it: they may cost money elsewhere. */
+  engine: readonly string[];
+  /** The model of a generation, and how long that typically takes, as far as the journal tells. Never rejects. */
+  findTypical(id: string): Promise<{ model: string | undefined; typicalMs: number | undefined }>;
+  /** Writes the info file that `--write-info-json` asks for beside a video that was saved before, and explains why there is no video. */
+  complete(ended: Ended, id: string): Promise<Ended>;
+  /** Adds to a `not_found` error the service at which this machine started that id; returns any other error unchanged. */
+  explainNotFound(error: unknown, id: string): Promise<unknown>;
+  /** Closes the local service if it runs in this process; with `isDone` only once its callbacks are sent. */
+  close(isDone: boolean): Promise<void>;
+};
+
+export function createSession(service: ServiceAccess, options: SessionOptions & { journal: Journal }, io: Io): Session {
+  const { baseUrl, apiKey, keyHint, local } = service;
+  const { output, journal } = options;
+  output.hide(apiKey);
+  const fetch = traceFetch(local?.fetch ?? io.fetch, baseUrl, output, io);
+  const client = createServiceClient(
+    {
+      baseUrl,
+      apiKey,
+      keyHint,
+      journal,
+      isPreview: local?.isPreview,
+      isFree: local !== undefined,
+      onNote: output.note,
+    },
+    { ...io, fetch },
+  );
+  /** The newest entries, which tell enough of a model's time. */
+  let recent: Promise<Entry[]> | undefined;
+
+  const explainNotFound = async (error: unknown, id: string) => {
+    if (!(error instanceof VidgenError) || error.code !== "not_found") return error;
+    const entries = await journal.entries().catch(() => []);
+    const started = entries.find((entry) => entry.base_url !== baseUrl && entry.id?.startsWith(id));
+    const hint = started ? otherServiceHint(started.base_url, options) : listHint;
+    return error.with({ hint });
+  };
+
+  /** How long its model typically takes. A video that was paid for is saved even where the journal cannot be read. */
+  const findTypical = async (id: string) => {
+    recent ??= client.entries(() => false).catch(() => []);
+    const entries = await recent;
+    const model = entries.find((entry) => entry.id === id)?.request.model;
+    return { model, typicalMs: model === undefined ? undefined : typicalMs(entries, model) };
+  };
+
+  const complete = async (ended: Ended, id: string): Promise<Ended> => {
+    const { file, generation, error } = ended;
+    if (file !== undefined && generation === undefined && options.writeInfoJson) await client.addInfo(id, file, io);
+    return error === undefined ? ended : { ...ended, error: asVidgenError(await explainNotFound(error, id)) };
+  };
+
+  return {
+    client,
+    journal,
+    isLocal: local !== undefined,
+    engine: local?.engine ?? [],
+    isInProcess: () => local?.isInProcess() ?? false,
+    explainNotFound,
+    findTypical,
+    complete,
+    async close(isDone) {
+      if (isDone) await local?.settled();
+      await local?.close();
+    },
+  };
+}
+
+/** Without a flag that names a service, a generation is looked for where it was started. */
+function otherServiceHint(other: string, { local }: SessionOptions): string {
+  const where = other === localBaseUrl ? "with --local" : `at ${other}`;
+  return `It was started ${where}: leave out ${local ? "--local" : "--base-url"}.`;
+}

@@ -1,0 +1,258 @@
+import { readFileSync, statSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { checkApiKey, checkBaseUrl } from "../client/http/credentials.ts";
+import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { folders, hasFolder } from "./storage.ts";
+
+type PlaceIo = Pick<Io, "env" | "home" | "platform">;
+
+type SettingsIo = PlaceIo & Pick<Io, "disk">;
+
+/** The schema of the saved file; further fields are kept, and `keys` holds one key per origin. zod is loaded on demand. */
+async function loadSavedSchema() {
+  const { looseObject, optional, record, string } = await import("zod/mini");
+  return looseObject({
+    base_url: optional(string()),
+    model: optional(string()),
+    output: optional(string()),
+    engine: optional(string()),
+    keys: optional(record(string(), string())),
+  });
+}
+
+type Saved = ReturnType<Awaited<ReturnType<typeof loadSavedSchema>>["parse"]>;
+
+/** The base URL: flag > VIDGEN_BASE_URL > saved file; `undefined` when there is none. Throws `usage` for one that cannot be used. */
+export async function findBaseUrl(flag: string | undefined, io: SettingsIo): Promise<string | undefined> {
+  if (flag !== undefined) return checkBaseUrl(flag, "--base-url");
+  if (io.env.VIDGEN_BASE_URL) return checkBaseUrl(io.env.VIDGEN_BASE_URL, "VIDGEN_BASE_URL");
+  const saved = (await readSaved(io)).base_url;
+  return saved === undefined ? undefined : checkBaseUrl(saved, configPath(io));
+}
+
+/** As `findBaseUrl`, but throws `auth` when there is none; `otherWays` adds to the ways that the hint names. */
+export async function resolveBaseUrl(flag: string | undefined, io: SettingsIo, otherWays = ""): Promise<string> {
+  const baseUrl = await findBaseUrl(flag, io);
+  if (baseUrl !== undefined) return baseUrl;
+  throw new VidgenError("auth", "Not logged in: no base URL is set.", {
+    hint: `Give --base-url <url>${otherWays === "" ? " or" : ","} set VIDGEN_BASE_URL${otherWays}.`,
+  });
+}
+
+/** A key, and what to do when the service rejects it. */
+type FoundKey = { apiKey: string; keyHint: string };
+
+/** The key for a base URL: VIDGEN_API_KEY > the one saved for its origin. Throws `auth` when there is none. */
+export async function resolveApiKey(baseUrl: string, io: SettingsIo): Promise<FoundKey> {
+  const { VIDGEN_API_KEY } = io.env;
+  const fromVariable = "It came from VIDGEN_API_KEY, which overrides a saved key: set a valid one, or unset it.";
+  if (VIDGEN_API_KEY) return { apiKey: checkApiKey(VIDGEN_API_KEY), keyHint: fromVariable };
+  const key = (await readSaved(io)).keys?.[new URL(baseUrl).origin];
+  if (key) return { apiKey: checkApiKey(key), keyHint: savedKeyHint("vidgen login", io) };
+  throw new VidgenError("auth", `No API key for ${new URL(baseUrl).origin}.`, {
+    hint: "Save one with `vidgen login`, set VIDGEN_API_KEY, or use --local, which needs none.",
+  });
+}
+
+/** Whether there is a base URL, and a key for it. Throws `usage` for settings that cannot be used. */
+export async function hasKey(flag: string | undefined, io: SettingsIo): Promise<boolean> {
+  const baseUrl = await findBaseUrl(flag, io);
+  if (baseUrl === undefined) return false;
+  return Boolean(io.env.VIDGEN_API_KEY || (await readSaved(io)).keys?.[new URL(baseUrl).origin]);
+}
+
+/**
+ * The key of the service that a generation was started at. VIDGEN_API_KEY belongs to the service that the settings name, and is sent to no
+ * other that only the journal names. Throws `auth` when there is none.
+ */
+export async function resolveOwnKey(baseUrl: string, io: SettingsIo): Promise<FoundKey> {
+  const { origin } = new URL(baseUrl);
+  const usual = await findBaseUrl(undefined, io);
+  if (usual !== undefined && new URL(usual).origin === origin) return resolveApiKey(baseUrl, io);
+  const key = (await readSaved(io)).keys?.[origin];
+  const login = `vidgen login --base-url ${baseUrl}`;
+  if (key) return { apiKey: checkApiKey(key), keyHint: savedKeyHint(login, io) };
+  const toUse = io.env.VIDGEN_API_KEY ? `, or add --base-url ${baseUrl} to use VIDGEN_API_KEY there` : "";
+  throw new VidgenError("auth", `No API key for ${origin}, where it was started.`, {
+    hint: `Save one with \`${login}\`${toUse}.`,
+  });
+}
+
+function savedKeyHint(login: string, io: PlaceIo): string {
+  return `It came from ${configPath(io)}: \`${login}\` saves another one there.`;
+}
+
+/**
+ * The model when no flag names one: VIDGEN_MODEL > saved file; `undefined` when there is none. A corrupt saved file is ignored here: it is
+ * reported when its key or base URL is needed.
+ */
+export async function findModelSetting(io: SettingsIo): Promise<string | undefined> {
+  if (io.env.VIDGEN_MODEL) return io.env.VIDGEN_MODEL;
+  const saved = await readSaved(io).catch(() => undefined);
+  return saved?.model;
+}
+
+/**
+ * Where videos are saved when no flag says it: VIDGEN_OUTPUT > saved file; `undefined` when they are not. Throws `usage` for a place that cannot
+ * be used, and for a corrupt saved file: with another place, the same command would not resume an interrupted run, and pay again.
+ */
+export async function findOutputSetting(io: SettingsIo): Promise<string | undefined> {
+  if (io.env.VIDGEN_OUTPUT) return checkOutputSetting(io.env.VIDGEN_OUTPUT, "VIDGEN_OUTPUT");
+  const saved = (await readSaved(io)).output;
+  return saved === undefined ? undefined : checkOutputSetting(saved, `output in ${configPath(io)}`);
+}
+
+/** Returns the place as it is. Throws `usage` for one that cannot hold every video; `source` is what it is called. */
+export async function checkOutputSetting(output: string, source: string): Promise<string> {
+  // Only a start and a wait need it: it would be loaded by every command.
+  const { checkTemplate } = await import("../client/save/naming.ts");
+  if (output === "") throw usage(`${source} is empty.`);
+  if (output === "-") throw usage(`${source} cannot be -: give -o - to the one command that writes to stdout.`);
+  checkTemplate(output, source);
+  return output;
+}
+
+/**
+ * The engines when no flag names a service: VIDGEN_ENGINE > saved file, several with spaces between them; `undefined` when there are none, or
+ * VIDGEN_BASE_URL overrides the saved ones. Throws `usage` when one place names a service as well: either would surprise somebody.
+ */
+export async function findEngineSetting(io: SettingsIo): Promise<string[] | undefined> {
+  const { VIDGEN_BASE_URL } = io.env;
+  const typed = io.env.VIDGEN_ENGINE;
+  const saved = typed || VIDGEN_BASE_URL ? undefined : await readSaved(io);
+  const text = (typed || saved?.engine || "").trim();
+  if (text === "") return undefined;
+  const [place, other] = saved ? [configPath(io), saved.base_url] : ["The environment", VIDGEN_BASE_URL];
+  if (other)
+    throw usage(
+      `${place} sets both an engine (${text}) and a base URL (${other}).`,
+      "Choose one for this command with --engine or --base-url; `vidgen config` shows where each is set.",
+    );
+  return text.split(/\s+/);
+}
+
+export function configPath(io: PlaceIo): string {
+  return join(folders(io).config, "config.json");
+}
+
+/**
+ * Saves a base URL and the key for its origin. Removes a saved engine, because a base URL and an engine cannot both be saved. Returns the
+ * file's path and the removed engine; throws `output` when the file cannot be written.
+ */
+export async function saveLogin(baseUrl: string, key: string, io: SettingsIo) {
+  const { engine, ...saved } = await readSaved(io);
+  const keys = { ...saved.keys, [new URL(baseUrl).origin]: key };
+  return { path: await writeSaved({ ...saved, base_url: baseUrl, keys }, io), engine };
+}
+
+/** The settings that `vidgen config` changes, by their names in the saved file. */
+export const settingNames = ["base_url", "model", "output", "engine"] as const;
+
+export type SettingName = (typeof settingNames)[number];
+
+/** The variables that override the saved settings. */
+export const settingVariables: Readonly<Record<SettingName, string>> = {
+  base_url: "VIDGEN_BASE_URL",
+  model: "VIDGEN_MODEL",
+  output: "VIDGEN_OUTPUT",
+  engine: "VIDGEN_ENGINE",
+};
+
+/** Saves a setting, or with `undefined` removes it. Returns the file's path; throws `output` when it cannot be written. */
+export async function saveSetting(name: SettingName, value: string | undefined, io: SettingsIo): Promise<string> {
+  const { [name]: _, ...others } = await readSaved(io);
+  return writeSaved(value === undefined ? others : { ...others, [name]: value }, io);
+}
+
+/** Forgets the key saved for the origin of a base URL; `false` when there was none. */
+export async function removeLogin(baseUrl: string, io: SettingsIo): Promise<boolean> {
+  const saved = await readSaved(io);
+  const { [new URL(baseUrl).origin]: key, ...keys } = saved.keys ?? {};
+  if (key === undefined) return false;
+  await writeSaved({ ...saved, keys }, io);
+  return true;
+}
+
+/** Reads the saved file, empty when there is none. Throws `usage` for a corrupt file. The file is left as it is, also its mode. */
+export async function readSaved(io: SettingsIo): Promise<Saved> {
+  const path = configPath(io);
+  if (!hasFolder("config", io)) return {};
+  try {
+    const { readChunks } = await import("../client/request/input.ts");
+    const chunks: Buffer[] = [];
+    for await (const chunk of readChunks(path, io.disk)) chunks.push(chunk);
+    return (await loadSavedSchema()).parse(JSON.parse(Buffer.concat(chunks).toString("utf8")));
+  } catch (error) {
+    if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return {};
+    const reason = error instanceof SyntaxError ? "it is not JSON" : "it does not contain vidgen settings";
+    if (systemCode(error) !== undefined) throw usage(`Cannot read ${path}: ${systemReason(error)}.`);
+    throw usage(`Cannot use ${path}: ${reason}.`, "Fix or move it; vidgen does not change it.");
+  }
+}
+
+/** The variables that are set and hold the key of an engine: those of vidgen, and the usual ones of the providers that engines know. */
+export function engineKeyNames(env: Io["env"]): string[] {
+  return Object.keys(env).filter(
+    (name) => env[name] && (/^VIDGEN_ENGINE_KEY(_|$)/.test(name) || providerKeys.includes(name)),
+  );
+}
+
+const providerKeys = [
+  "OPENROUTER_API_KEY",
+  // Those that the packages of the AI SDK read.
+  "AI_GATEWAY_API_KEY",
+  "ALIBABA_API_KEY",
+  "ARK_API_KEY",
+  "BFL_API_KEY",
+  "FAL_API_KEY",
+  "FAL_KEY",
+  "GOOGLE_GENERATIVE_AI_API_KEY",
+  "REPLICATE_API_TOKEN",
+  "XAI_API_KEY",
+];
+
+/**
+ * All keys of the environment and of the saved file, which are never printed. Without the checks of `readSaved`: a file that cannot be read
+ * has none, and a pipe can be read only once.
+ */
+export function findKeys(io: PlaceIo): string[] {
+  const keys: unknown[] = [io.env.VIDGEN_API_KEY, ...engineKeyNames(io.env).map((name) => io.env[name])];
+  try {
+    const path = configPath(io);
+    if (hasFolder("config", io) && statSync(path).isFile())
+      keys.push(...Object.values(JSON.parse(readFileSync(path, "utf8")).keys));
+  } catch {}
+  return keys.flatMap((key) => (typeof key === "string" ? key.trim() : []));
+}
+
+async function writeSaved(saved: Saved, io: SettingsIo): Promise<string> {
+  const path = configPath(io);
+  if (!hasFolder("config", io))
+    throw new VidgenError("output", "There is no home folder to save the settings in.", { hint: configHint });
+  try {
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    (await openConf(path)).store = saved;
+  } catch (error) {
+    throw new VidgenError("output", `Cannot write ${path}: ${systemReason(error)}.`, {
+      hint: configHint,
+      cause: error,
+    });
+  }
+  return path;
+}
+
+/** The hint when the settings cannot be read or saved. */
+export const configHint = "Set VIDGEN_API_KEY and VIDGEN_BASE_URL instead, or set VIDGEN_HOME to use another folder.";
+
+/**
+ * conf writes the file, because it replaces it as a whole and follows links. `readSaved` and `findKeys` read it without conf, whose documented way
+ * is to open the store at start-up: that costs 75 ms in each command, throws for a corrupt file where its path is not known yet, and loads a
+ * dependency that raises SIGINT again, which would count as the second Ctrl-C.
+ */
+async function openConf(path: string) {
+  const { default: Conf } = await import("conf");
+  const options = { projectName: "vidgen", projectSuffix: "", cwd: dirname(path), configName: "config" };
+  return new Conf<Saved>({ ...options, accessPropertiesByDotNotation: false, configFileMode: 0o600 });
+}

@@ -1,0 +1,352 @@
+import { createHash } from "node:crypto";
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { BeginOptions } from "../../../src/client/generation/begin.ts";
+import { createServiceClient } from "../../../src/client/generation/client.ts";
+import { accountOf } from "../../../src/client/ledger/history.ts";
+import { type Journal, openJournal } from "../../../src/client/ledger/journal.ts";
+import { VidgenError } from "../../../src/errors.ts";
+import { type FetchInit, type Machine, systemMachine } from "../../../src/io.ts";
+import { createVirtualClock } from "../../clock.ts";
+import { findPart, makeFolder } from "../../folder.ts";
+import { tinyMp4 } from "../../mp4.ts";
+
+const baseUrl = "https://api.video.example";
+const apiKey = "canary-key-0123456789";
+const account = accountOf(baseUrl, apiKey);
+const request = { prompt: "A red fox", model: "wan-2.5" };
+const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
+const video = tinyMp4("a fox");
+const { signal } = new AbortController();
+
+type Answer = (url: string, init: FetchInit) => Response | Promise<Response>;
+
+const accepted: Answer = () => Response.json({ success: true, data: { id, status: "processing" } });
+
+/** Accepts each start as `id`, has its video at once, and serves it. */
+const honest: Answer = (url, { method }) => {
+  if (method === "POST") return accepted(url, {});
+  if (url.endsWith(".mp4")) return new Response(video.slice());
+  return Response.json({ id, status: "completed", video_url: "https://media.video.example/fox.mp4" });
+};
+
+type OpenOptions = Partial<Journal> & { pid?: number; running?: number[]; machine?: Partial<Machine> };
+
+function createWorld() {
+  const folder = makeFolder();
+  const journal = join(folder, "journal.jsonl");
+  const place = join(folder, "fox.mp4");
+  const lines = () =>
+    existsSync(journal)
+      ? readFileSync(journal, "utf8")
+          .split("\n")
+          .filter(Boolean)
+          .map((line) => JSON.parse(line))
+      : [];
+  /** A process with a client of its own; the others it knows to be running. */
+  const open = (answer: Answer = honest, options: OpenOptions = {}) => {
+    const { pid = 1, running = [1], machine, ...how } = options;
+    const fetch = async (url: string, init: FetchInit = {}) => answer(url, init);
+    const processes = {
+      self: async () => ({ machine: "boot", namespace: "1", pid, start: "0" }),
+      startOf: async (other: number) => (running.includes(other) ? "0" : undefined),
+    };
+    const io = {
+      ...systemMachine,
+      ...createVirtualClock(),
+      ...machine,
+      processes,
+      fetch,
+      unsettled: new Set<string>(),
+    };
+    const opened = { ...openJournal(journal, io), ...how };
+    const client = createServiceClient({ baseUrl, apiKey, journal: opened }, io);
+    const start = async (options: Partial<BeginOptions> = {}) => {
+      const begun = await client.beginNew(request, { signal, ...options });
+      const end = await begun.sendUntilKnown({ signal }).finally(begun.release);
+      if (end.kind !== "accepted") throw end.error;
+      return { ...end.started, attempt: begun.attempt };
+    };
+    return { ...client, journal: opened, start };
+  };
+  return { folder, journal, place, lines, open };
+}
+
+test.each([
+  ["reuse", [], { kind: "accepted", attempt: "a", id }, id],
+  ["resume", [{ kind: "accepted", attempt: "a", id }], { kind: "delivered", id }, undefined],
+] as const)(
+  "%s: what a process writes just before it is found to have ended counts",
+  async (earlier, before, last, resumed) => {
+    const { open, journal } = createWorld();
+    const write = (line: object) =>
+      appendFileSync(journal, `${JSON.stringify({ at: createVirtualClock().date(), ...line })}\n`);
+    const intent = { kind: "intent", attempt: "a", base_url: baseUrl, account, request };
+    for (const line of [intent, ...before]) write(line);
+    const leaseOf = async () => {
+      write(last);
+      return "dead" as const;
+    };
+    const begun = await open(honest, { leaseOf }).begin(request, { earlier, signal });
+    expect(begun.kind === "resumed" ? begun.earlier.id : undefined).toBe(resumed);
+    await begun.release();
+  },
+);
+
+test("reuse: a video that another process saves at the same moment is found, and is not in the way", async () => {
+  const { open, journal, place } = createWorld();
+  const write = (line: object) =>
+    appendFileSync(journal, `${JSON.stringify({ at: createVirtualClock().date(), ...line })}\n`);
+  write({ kind: "intent", attempt: "a", base_url: baseUrl, account, request });
+  write({ kind: "accepted", attempt: "a", id });
+  const { candidates: read } = open().journal;
+  const candidates: typeof read = async (now) => {
+    const found = await read(now);
+    writeFileSync(place, video);
+    const sha256 = createHash("sha256").update(video).digest("hex");
+    write({ kind: "delivered", id, file: place, sha256, size: video.length, inode: 0, mtime: 0 });
+    return found;
+  };
+  const begun = await open(honest, { candidates }).begin(request, { earlier: "reuse", outputPath: place, signal });
+  expect(begun).toMatchObject({ kind: "resumed", file: place });
+  await begun.release();
+});
+
+test("a start is in the journal before it is sent, and what came of it after that", async () => {
+  const { open, lines, place } = createWorld();
+  const seen: unknown[] = [];
+  const client = open((...call) => {
+    seen.push(...lines().map(({ kind }) => kind));
+    return accepted(...call);
+  });
+  const { attempt } = await client.start({ outputPath: place });
+  expect(seen).toEqual(["intent", "part"]);
+  expect(lines()).toMatchObject([
+    { kind: "intent", attempt, base_url: baseUrl, request, place },
+    { kind: "part", attempt },
+    { kind: "accepted", attempt, id },
+  ]);
+  expect(await client.entries()).toMatchObject([{ id, attempt, status: "processing" }]);
+});
+
+test("a journal that cannot be written stops a start before anything is sent", async () => {
+  const { open, journal } = createWorld();
+  mkdirSync(journal);
+  const client = open(() => expect.fail("something was sent"));
+  await expect(client.start()).rejects.toMatchObject({ code: "output", message: /journal/ });
+});
+
+test("the key is not in the journal, though the service repeats it", async () => {
+  const { open, journal } = createWorld();
+  const client = open(() => Response.json({ error: `${apiKey} is wrong` }, { status: 401 }));
+  await expect(client.start()).rejects.toMatchObject({ code: "auth" });
+  expect(readFileSync(journal, "utf8")).toContain("[key] is wrong");
+  expect(readFileSync(journal, "utf8")).not.toContain(apiKey);
+});
+
+test("a video is saved under its words, and the next process finds it there", async () => {
+  const { open, folder, lines } = createWorld();
+  const client = open();
+  await client.start();
+  const { file } = await client.download(id, `${folder}/{slug}-{id}.mp4`, { signal });
+  expect([file, new Uint8Array(readFileSync(file))]).toEqual([join(folder, `a-red-fox-${id}.mp4`), video]);
+  expect(lines().map(({ kind }) => kind)).toEqual([
+    "intent",
+    "accepted",
+    "completed",
+    "part",
+    "part",
+    "downloaded",
+    "delivered",
+  ]);
+  expect(await open().findSaved(id, `${folder}/{slug}-{id}.mp4`)).toBe(file);
+  expect(await open().findSaved(id, join(folder, "other.mp4"))).toBe(undefined);
+});
+
+test("what the service says of a generation that was started here is written down once", async () => {
+  const { open, lines } = createWorld();
+  const client = open();
+  await client.start();
+  for (const looker of [client, client, open(), open()])
+    expect((await looker.status(id, { signal })).status).toBe("completed");
+  expect(lines().filter(({ kind }) => kind === "completed")).toHaveLength(1);
+});
+
+test("another service's generations are not its own", async () => {
+  const { open, journal } = createWorld();
+  await open().start();
+  const text = readFileSync(journal, "utf8").replaceAll(baseUrl, "https://other.example");
+  writeFileSync(journal, text);
+  expect(await open().entries()).toEqual([]);
+});
+
+describe("the place of another process", () => {
+  const claimAt = async (client: ReturnType<ReturnType<typeof createWorld>["open"]>, place: string) => {
+    const { target } = await client.claim(id, place, { signal, timeoutMs: 1_000 });
+    await target?.open();
+    return target;
+  };
+
+  test("is waited for while that runs, also by the same client, and free once it is released", async () => {
+    const { open, place } = createWorld();
+    const client = open();
+    const target = await claimAt(client, place);
+    const still = { code: "pending", message: `Another process is still saving to ${place}.` };
+    await expect(claimAt(client, place)).rejects.toMatchObject(still);
+    await expect(claimAt(open(honest, { pid: 2, running: [1, 2] }), place)).rejects.toMatchObject(still);
+    await target?.release();
+    await (await claimAt(client, place))?.release();
+  });
+
+  test("is taken over when that is gone, with what it has left", async () => {
+    const { open, place, folder } = createWorld();
+    await claimAt(open(), place);
+    const next = await claimAt(open(honest, { pid: 2, running: [2] }), place);
+    expect(findPart(folder)).toContain("fox.mp4.");
+    await next?.release();
+    expect(readdirSync(folder).filter((name) => name.includes("fox"))).toEqual([]);
+  });
+
+  test("holds what another program has put there: that is left alone", async () => {
+    const { open, place, folder } = createWorld();
+    await claimAt(open(), place);
+    const part = findPart(folder);
+    writeFileSync(part, "a diary");
+    await expect(claimAt(open(honest, { pid: 2, running: [2] }), place)).rejects.toMatchObject({
+      code: "output",
+      hint: expect.stringContaining("move that .part file"),
+    });
+    expect(readFileSync(part, "utf8")).toBe("a diary");
+  });
+});
+
+test("a place where a file appears between the two looks is left as it was", async () => {
+  const { open, place } = createWorld();
+  const access: typeof systemMachine.disk.access = async (...args) => {
+    writeFileSync(place, "a diary");
+    await systemMachine.disk.access(...args);
+  };
+  const client = open(honest, { machine: { disk: { ...systemMachine.disk, access } } });
+  await expect(client.claim(id, place, { signal })).rejects.toMatchObject({ code: "output", message: /exists/ });
+  expect(readFileSync(place, "utf8")).toBe("a diary");
+  rmSync(place);
+  const { target } = await open().claim(id, place, { signal });
+  await target?.release();
+});
+
+test("a download resumes what an earlier process has left, on condition that it is the same video", async () => {
+  const { open, place } = createWorld();
+  const cut: Answer = (url, init) => {
+    if (!url.endsWith(".mp4")) return honest(url, init);
+    if (new Headers(init.headers).has("Range")) return new Response("", { status: 400 });
+    const headers = { ETag: '"one"', "Content-Length": String(video.length) };
+    return new Response(video.slice(0, 20), { headers });
+  };
+  const first = open(cut);
+  await first.start();
+  const { target } = await first.claim(id, place, { signal });
+  await expect(first.download(id, target ?? "", { signal })).rejects.toMatchObject({ code: "output" });
+  await target?.release();
+  const asked: unknown[] = [];
+  const second = open(
+    (url, init) => {
+      if (!url.endsWith(".mp4")) return honest(url, init);
+      const headers = new Headers(init.headers);
+      asked.push([headers.get("Range"), headers.get("If-Range")]);
+      const range = { "Content-Range": `bytes 20-${video.length - 1}/${video.length}` };
+      return new Response(video.slice(20), { status: 206, headers: range });
+    },
+    { pid: 2, running: [2] },
+  );
+  const { target: resumed } = await second.claim(id, place, { signal });
+  const { file } = await second.download(id, resumed ?? "", { signal });
+  expect(asked).toEqual([["bytes=20-", '"one"']]);
+  expect(new Uint8Array(readFileSync(file))).toEqual(video);
+});
+
+test("a video that was paid for is saved even where the journal can no longer be read or written", async () => {
+  const { open, journal, place } = createWorld();
+  const client = open();
+  await client.start();
+  rmSync(journal);
+  mkdirSync(journal);
+  expect((await client.download(id, place, { signal })).file).toBe(place);
+});
+
+test("what a client does follows from the service's answers, its clock, its random numbers and its UUIDs", async () => {
+  const run = async () => {
+    const world = createWorld();
+    let count = 0;
+    const machine = { uuid: () => `uuid-${++count}`, random: () => 0.9 };
+    let starts = 0;
+    const busyFirst: Answer = (url, init) =>
+      init.method === "POST" && starts++ < 3 ? new Response("busy", { status: 429 }) : honest(url, init);
+    const { start, follow } = world.open(busyFirst, { machine });
+    await start();
+    await follow(id, { signal });
+    return readFileSync(world.journal, "utf8");
+  };
+  expect(await run()).toBe(await run());
+});
+
+test("a start that is written, but does not reach the disk, is not sent", async () => {
+  const { open } = createWorld();
+  const full = Object.assign(new Error("full"), { code: "ENOSPC" });
+  const disk: Machine["disk"] = {
+    ...systemMachine.disk,
+    open: async (...args) =>
+      Object.assign(await systemMachine.disk.open(...args), { datasync: () => Promise.reject(full) }),
+  };
+  let requests = 0;
+  const count: Answer = () => {
+    requests++;
+    return accepted("", {});
+  };
+  const { start } = open(count, { machine: { disk } });
+  await expect(start()).rejects.toMatchObject({ code: "output" });
+  expect(requests).toBe(0);
+});
+
+test("a process that finds its lock taken over, once its intent is written, sends nothing", async () => {
+  const { open, lines } = createWorld();
+  let seen: unknown[] = [];
+  const confirm = async () => {
+    seen = lines().map(({ kind }) => kind);
+    throw new VidgenError("output", "This process no longer holds the lock.");
+  };
+  let requests = 0;
+  const count: Answer = () => {
+    requests++;
+    return accepted("", {});
+  };
+  const { start } = open(count, { lock: (work) => work({ confirm }) });
+  await expect(start()).rejects.toMatchObject({ code: "output" });
+  expect([seen, requests]).toEqual([["intent"], 0]);
+  expect(lines().map(({ kind }) => kind)).toEqual(["intent", "unsent"]);
+});
+
+test("two hundred starts at once are started, each once, and none is refused for want of the lock", async () => {
+  const { open, lines } = createWorld();
+  let count = 0;
+  const { start } = open(() => Response.json({ success: true, data: { id: `id-${++count}`, status: "processing" } }));
+  const started = await Promise.all(Array.from({ length: 200 }, () => start({ noWait: true })));
+  expect(new Set(started.map(({ generation }) => generation.id)).size).toBe(200);
+  expect(lines().filter(({ kind }) => kind === "accepted")).toHaveLength(200);
+});
+
+test("a signal ends the wait for the lock, also in the turn of others", async () => {
+  const { open } = createWorld();
+  let free = () => {};
+  const held = new Promise<void>((resolve) => (free = resolve));
+  const { start, journal } = open();
+  const holding = journal.lock(() => held);
+  const controller = new AbortController();
+  const waiting = [start({ signal: controller.signal }), start({ signal: controller.signal })];
+  const reason = new VidgenError("interrupted", "Interrupted.");
+  controller.abort(reason);
+  await Promise.all(waiting.map((each) => expect(each).rejects.toBe(reason)));
+  free();
+  await holding;
+  await start();
+});

@@ -1,0 +1,116 @@
+import { expect, test } from "vitest";
+import { failedError, follow, localPace, readVideoUrl, remotePace } from "../../../src/client/generation/follow.ts";
+import type { Api } from "../../../src/client/http/api.ts";
+import type { Generation } from "../../../src/client/http/schema.ts";
+import { createVirtualClock } from "../../clock.ts";
+
+const minutes = Array.from({ length: 1_200 }, (_, i) => i * 100);
+
+const json = (status: number, value: object) => ({ status, text: JSON.stringify(value), json: value });
+
+function generation(fields: Record<string, unknown>): Generation {
+  return { id: "1b4e28ba", status: "completed", ...fields } as Generation;
+}
+
+test.each([
+  [0, 9_500],
+  [30_000, 7_250],
+  [60_000, 5_000],
+  [61_000, 5_000],
+  [3_600_000, 5_000],
+])("after %i ms a remote service is asked again in %i ms", (elapsed, ms) => {
+  expect(remotePace(elapsed)).toBe(ms);
+});
+
+test("a remote service is asked every 5 to 10 s, as the interface recommends, and never slower than before", () => {
+  const paces = minutes.map(remotePace);
+  expect(paces.every((ms) => ms >= 5_000 && ms <= 10_000)).toBe(true);
+  expect(paces).toEqual(paces.toSorted((a, b) => b - a));
+});
+
+test("the local service is asked within a second, and never at once", () => {
+  const paces = minutes.map(localPace);
+  expect(paces.every((ms) => ms >= 100 && ms <= 1_000)).toBe(true);
+  expect(localPace(0)).toBe(100);
+});
+
+test.each([
+  "https://media.video.example/1b4e28ba.mp4",
+  "http://127.0.0.1:8788/1b4e28ba.mp4",
+  "https://media.video.example/a.mp4?sig=a%2Fb+c==&exp=1#t",
+])("the video's address %s is used as it is", (url) => {
+  expect(readVideoUrl(generation({ video_url: url }))).toBe(url);
+});
+
+test.each([
+  ["https://media.video.example/a fox.mp4", "https://media.video.example/a%20fox.mp4"],
+  [" https://media.video.example/a.mp4\n", "https://media.video.example/a.mp4"],
+  ["https://media.video.example/\u001b[2J.mp4", "https://media.video.example/%1B[2J.mp4"],
+  ["https://media.video.example/a\nb\tc.mp4", "https://media.video.example/abc.mp4"],
+  ["https://media.video.example/\u009b2J\u202e.mp4", "https://media.video.example/%C2%9B2J%E2%80%AE.mp4"],
+  ["https://media.video.example/狐.mp4", "https://media.video.example/%E7%8B%90.mp4"],
+])("the video's address %j is used as %s", (url, used) => {
+  expect(readVideoUrl(generation({ video_url: url }))).toBe(used);
+});
+
+test.each([
+  "",
+  " ",
+  "/videos/1b4e28ba.mp4",
+  "1b4e28ba.mp4",
+  "//media.video.example/a.mp4",
+  "ftp://media.video.example/a.mp4",
+  "file:///etc/passwd",
+  "javascript:alert(1)",
+  "data:video/mp4;base64,AAAA",
+  "https://",
+  null,
+  undefined,
+])("%j is no address of a video", (url) => {
+  expect(readVideoUrl(generation({ video_url: url }))).toBe(undefined);
+});
+
+test("a generation is lost once the service has not known it for a minute: another refusal before that does not count", async () => {
+  const clock = createVirtualClock();
+  let missingSince: number | undefined;
+  const replies = [json(200, { id: "1b4e28ba", status: "processing" }), json(403, { error: "no" })];
+  const status = async () => {
+    const reply = replies.shift() ?? json(404, { error: "no such generation" });
+    if (reply.status === 404) missingSince ??= clock.now();
+    return reply;
+  };
+  const api = { baseUrl: "https://api.video.example", status } as unknown as Api;
+  const { signal } = new AbortController();
+  const how = { timeoutMs: 900_000, intervalMs: () => 5_000, isNew: false, isKnown: true, signal, onNote() {} };
+  const following = follow(api, "1b4e28ba", how, { ...clock, random: () => 0.5 });
+  await expect(following).rejects.toMatchObject({ code: "not_found" });
+  expect(clock.now() - (missingSince ?? 0)).toBeGreaterThanOrEqual(60_000);
+});
+
+test.each([
+  ["credits", "credits", "failed", /^The generation failed: HTTP 402$/, undefined],
+  ["unclear", "unknown", "unknown", /^The generation may have been charged: HTTP 402\.$/, /--again starts/],
+  ["not_submitted", "network", "failed", /HTTP 402\. Nothing was charged\.$/, /run the same command: it starts a new/],
+  ["auth", "auth", "failed", /HTTP 402\. Nothing was charged\.$/, /vidgen doctor/],
+  ["not_fetched", "failed", "failed", /^The generation failed: HTTP 402$/, /^The prompt is not the cause/],
+  ["toString", "failed", "failed", /^The generation failed: HTTP 402$/, /^Try another prompt/],
+  [7, "failed", "failed", /^The generation failed: HTTP 402$/, /^Try another prompt/],
+])("a failed generation whose error_code is %j is %s", (error_code, code, ended, message, hint) => {
+  const failed = failedError("1b4e28ba", generation({ status: "failed", error: "HTTP 402", error_code }));
+  expect(failed).toMatchObject({ code, ended, id: "1b4e28ba", message: expect.stringMatching(message) });
+  expect(failed.hint ?? "none").toMatch(hint ?? /^none$/);
+});
+
+test.each([
+  ["the prompt is not allowed", "The generation failed: the prompt is not allowed"],
+  [{ message: "out of memory", code: 5 }, "The generation failed: out of memory"],
+  [null, "The generation failed: the service gave no reason"],
+  [undefined, "The generation failed: the service gave no reason"],
+])("a failed generation whose error is %j reads as: %s", (error, message) => {
+  expect(failedError("1b4e28ba", generation({ status: "failed", error }))).toMatchObject({
+    code: "failed",
+    exit: 4,
+    id: "1b4e28ba",
+    message,
+  });
+});

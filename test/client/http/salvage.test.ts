@@ -1,0 +1,87 @@
+import { describe, expect, test } from "vitest";
+import { readStartReply } from "../../../src/client/http/salvage.ts";
+
+const id = "0b9c6a52-1f6e-4a35-9c0e-3a6f0f2a7d11";
+const readId = (text: string) => readStartReply(text).started?.generation.id;
+const prompt = 'a fox says "id":"wrong", {\\ and leaves';
+
+/** The start reply of interface 2.3, its fields in each of several orders. */
+const replies = [
+  {
+    success: true,
+    data: { id, status: "processing", model: "wan-2.5", prompt, created_at: "2026-01-01T00:00:00.000Z" },
+    remaining_credits: 990,
+  },
+  {
+    remaining_credits: 990,
+    data: { prompt, created_at: "2026-01-01T00:00:00.000Z", tags: [["x", { id: "wrong" }]], id, status: "processing" },
+    success: true,
+  },
+  { id: "wrong", request: { data: { id: "wrong" } }, data: { nested: { id: "wrong" }, id } },
+];
+
+describe.each([
+  ["compact", undefined],
+  ["indented", 2],
+])("%s", (_, indent) => {
+  test.each(replies)("cut at every byte: after the id it is found, before it there is none", (reply) => {
+    const text = JSON.stringify(reply, null, indent);
+    const end = text.indexOf(`"${id}"`) + id.length + 2;
+    for (let length = 0; length <= text.length; length++) {
+      expect(readId(text.slice(0, length)), text.slice(0, length)).toBe(length < end ? undefined : id);
+    }
+  });
+});
+
+test.each([
+  ["an id outside data", `{"id":"${id}","x":1`],
+  ["a number that may be cut", '{"data":{"id":12345'],
+  ["what follows the reply", `{"success":true}{"data":{"id":"${id}"}}`],
+  ["an empty id", '{"data":{"id":"","status":"processing"'],
+  ["a list", `[{"data":{"id":"${id}"`],
+  ["text around it", `<html>{"data":{"id":"${id}"`],
+  ["nothing", ""],
+])("nothing is taken from %s", (_, text) => {
+  expect(readId(text)).toBeUndefined();
+});
+
+test("an id before a thousand open brackets is found", () => {
+  const deep = `{"data":{"id":"${id}","x":${'[{"y":'.repeat(500)}"z"`;
+  expect(readId(deep)).toBe(id);
+  expect(readId(`${deep}${"}]".repeat(300)}`)).toBe(id);
+});
+
+test.each([
+  ["NaN", `{"success":true,"data":{"id":"${id}"},"remaining_credits":NaN}`],
+  ["a word that is no JSON before it", `{"eta":Infinity,"data":{"queue":undefined,"id":"${id}"}}`],
+  ["a byte order mark", `\ufeff{"data":{"id":"${id}"}}`],
+  ["text after it", `{"data":{"id":"${id}"}}<!-- cached -->`],
+  ["escapes", `{"d\\u0061ta":{"\\u0069d":"${id.replace("-", "\\u002d")}"}}`],
+])("%s hides no id", (_, text) => {
+  expect(readId(text)).toBe(id);
+});
+
+test("it is told whether the reply says no, also where it is cut, and what credits are left", () => {
+  const { started, saysNo } = readStartReply(`{"success":false,"remaining_credits":41,"data":{"id":"${id}","mo`);
+  expect([started?.remaining_credits, saysNo]).toEqual([41, true]);
+});
+
+test("a megabyte of brackets, quotes or words is read at once", () => {
+  for (const part of ["[", "{", '"', '\\"', "a ", ":", '{"a":[', "1"])
+    readId(`{"x":${part.repeat(1_000_000 / part.length)}`);
+});
+
+test.each([
+  ["beside data", '{"data":{"id":"a"},"credits_charged":10,"remaining_credits":990}', 10],
+  ["nothing", '{"data":{"id":"a"},"credits_charged":0}', 0],
+  [
+    "inside data, or an echoed request",
+    '{"data":{"id":"a","credits_charged":10,"request":{"credits_charged":9}}}',
+    undefined,
+  ],
+  ["as text", '{"data":{"id":"a"},"credits_charged":"10"}', undefined],
+  ["less than nothing", '{"data":{"id":"a"},"credits_charged":-10}', undefined],
+  ["cut", '{"data":{"id":"a"},"credits_charged":1', undefined],
+])("what a start was charged: %s", (_, text, charged) => {
+  expect(readStartReply(text).started?.credits_charged).toBe(charged);
+});

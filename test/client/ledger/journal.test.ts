@@ -1,0 +1,378 @@
+import { appendFileSync, chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { DatedLine, Entry, JournalLine, PartLine } from "../../../src/client/ledger/history.ts";
+import { type Journal, openJournal } from "../../../src/client/ledger/journal.ts";
+import { systemMachine } from "../../../src/io.ts";
+import { makeFolder } from "../../folder.ts";
+import { makeSpecial, specialFiles } from "../../special.ts";
+
+const now = new Date("2026-06-01T00:00:00.000Z");
+const baseUrl = "https://api.video.example";
+
+function newJournal(date = now) {
+  const folder = makeFolder();
+  return openJournal(join(folder, "journal.jsonl"), { ...systemMachine, date: () => date });
+}
+
+const isPart = (line: DatedLine): line is DatedLine & PartLine => line.kind === "part";
+
+const intent = (attempt: string): JournalLine => ({
+  kind: "intent",
+  attempt,
+  base_url: baseUrl,
+  account: "0123456789ab",
+  request: { prompt: attempt, model: "wan-2.5" },
+});
+const accepted = (attempt: string): JournalLine => ({
+  kind: "accepted",
+  attempt,
+  id: `id-${attempt}`,
+  remaining_credits: 5,
+});
+
+const unclear: JournalLine = { kind: "unclear", id: "id-a", reason: "x" };
+
+test("a search in a journal that cannot be read says so, and is no bug", async () => {
+  const path = join(makeFolder(), "journal.jsonl");
+  await openJournal(path, systemMachine).append(intent("a"));
+  const failing = () => Promise.reject(Object.assign(new Error("EIO: i/o error"), { code: "EIO" }));
+  const open: typeof systemMachine.disk.open = async (...how) =>
+    Object.assign(await systemMachine.disk.open(...how), { read: failing });
+  const journal = openJournal(path, { ...systemMachine, disk: { ...systemMachine.disk, open } });
+  const message = `Cannot read the journal ${path}: EIO: i/o error.`;
+  await expect(journal.entriesOf("id-a")).rejects.toMatchObject({ code: "output", message });
+});
+
+async function statusAfter(...lines: JournalLine[]) {
+  const journal = newJournal();
+  for (const line of lines) await journal.append(line);
+  return (await journal.entries())[0]?.status;
+}
+
+test.each([
+  ["starting", []],
+  ["unsent", [{ kind: "unsent", attempt: "a", reason: "x" }]],
+  ["refused", [{ kind: "refused", attempt: "a", reason: "x" }]],
+  ["unknown", [{ kind: "unknown", attempt: "a", reason: "x" }]],
+  ["processing", [accepted("a")]],
+  ["completed", [accepted("a"), { kind: "completed", id: "id-a" }]],
+  ["failed", [accepted("a"), { kind: "failed", id: "id-a", reason: "x" }]],
+  ["completed", [accepted("a"), { kind: "completed", id: "id-a" }, { kind: "failed", id: "id-a", reason: "late" }]],
+  ["processing", [accepted("a"), { kind: "unknown", attempt: "a", reason: "late" }]],
+  ["unknown", [accepted("a"), unclear]],
+  ["unknown", [accepted("a"), { kind: "lost", id: "id-a" }, unclear]],
+  ["unknown", [{ kind: "refused", attempt: "a", id: "id-a", reason: "x" }, unclear]],
+  ["completed", [accepted("a"), unclear, { kind: "completed", id: "id-a" }]],
+  ["completed", [accepted("a"), { kind: "completed", id: "id-a" }, unclear]],
+  ["failed", [accepted("a"), unclear, { kind: "failed", id: "id-a", reason: "x" }]],
+  ["failed", [accepted("a"), { kind: "failed", id: "id-a", reason: "x" }, unclear]],
+  ["dismissed", [accepted("a"), unclear, { kind: "dismissed", attempt: "a" }]],
+  ["dismissed", [accepted("a"), { kind: "dismissed", attempt: "a" }, unclear]],
+] as [string, JournalLine[]][])("is %s after %j", async (status, lines) => {
+  expect(await statusAfter(intent("a"), ...lines)).toBe(status);
+});
+
+test("is newest first, and empty where there is none", async () => {
+  const journal = newJournal();
+  expect(await journal.entries()).toEqual([]);
+  for (const attempt of ["a", "b", "c"]) await journal.append(intent(attempt));
+  expect((await journal.entries()).map(({ attempt }) => attempt)).toEqual(["c", "b", "a"]);
+});
+
+test("a line that a crash has torn hides neither those before nor those after it", async () => {
+  const journal = newJournal();
+  await journal.append(intent("a"));
+  appendFileSync(journal.path, '{"at":"2026-06-01T00:00:00.000Z","kind":"intent","attempt":"torn","requ');
+  await journal.append(intent("b"));
+  appendFileSync(journal.path, "\u0000\u0000 not JSON\n[1]\nnull\n{}\n");
+  expect((await journal.entries()).map(({ attempt }) => attempt)).toEqual(["b", "a"]);
+});
+
+test("an intent without the account that pays is not read, and neither are lines about it", async () => {
+  const journal = newJournal();
+  await journal.append(intent("a"));
+  appendFileSync(journal.path, `${JSON.stringify({ at: now, ...intent("b"), account: undefined })}\n`);
+  await journal.append(accepted("b"));
+  expect((await journal.entries()).map(({ attempt }) => attempt)).toEqual(["a"]);
+});
+
+test("a byte order mark, as some editors write it, hides no attempt", async () => {
+  const journal = newJournal();
+  writeFileSync(journal.path, `\ufeff${JSON.stringify({ at: now, ...intent("a") })}\n`);
+  await journal.append(accepted("a"));
+  expect((await journal.entries()).map(({ attempt, status }) => [attempt, status])).toEqual([["a", "processing"]]);
+});
+
+test.each([
+  ["of a new kind", { kind: "paid", attempt: "a" }, {}],
+  ["of a new kind, with an id", { kind: "paid", attempt: "a", id: "id-a" }, { id: "id-a" }],
+  ["whose fields have changed", { kind: "unsent", attempt: "a", reason: { text: "x" } }, {}],
+])("an attempt that a newer version has written a line %s about may have been charged", async (_, line, known) => {
+  const journal = newJournal();
+  await journal.append(intent("a"));
+  await journal.append({ kind: "unsent", attempt: "a", reason: "x" });
+  appendFileSync(journal.path, `${JSON.stringify({ at: now, ...line })}\n`);
+  expect((await journal.entries())[0]).toMatchObject({ status: "unknown", ...known });
+  await journal.append({ kind: "dismissed", attempt: "a" });
+  expect((await journal.entries())[0]).toMatchObject({ dismissed: true });
+});
+
+test("the attempts of an id are found wherever they are, and in either letter case where it is a UUID", async () => {
+  const journal = newJournal();
+  const uuid = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
+  await journal.append(intent("a"));
+  await journal.append({ kind: "accepted", attempt: "a", id: uuid });
+  for (let i = 0; i < 30; i++)
+    await journal.append({ ...intent(`other ${i}`), place: "x".repeat(50_000) } as JournalLine);
+  await journal.append({ kind: "completed", id: uuid });
+  for (const id of [uuid, uuid.toUpperCase()])
+    expect(await journal.entriesOf(id)).toMatchObject([{ attempt: "a", status: "completed" }]);
+  expect(await journal.entriesOf("other 3")).toEqual([]);
+});
+
+test.each(["refused", "unknown", "newer version's word"])(
+  "an id that comes in a line %s after the attempt was dismissed is kept: its video may have been paid for",
+  async (kind) => {
+    const journal = newJournal();
+    for (const line of [intent("a"), { kind: "dismissed", attempt: "a" }] as JournalLine[]) await journal.append(line);
+    await journal.append({ kind, attempt: "a", id: "id-a", reason: "x" } as JournalLine);
+    expect(await journal.entries()).toMatchObject([{ id: "id-a", dismissed: true }]);
+  },
+);
+
+test("a key, or the name of an attempt, that equals the id of another attempt's generation is not mixed up with it", async () => {
+  const journal = newJournal();
+  for (const line of [{ ...intent("1001"), key: "1001" }, intent("second")]) await journal.append(line as JournalLine);
+  await journal.append({ kind: "accepted", attempt: "second", id: "1001" });
+  await journal.append({ kind: "completed", id: "1001" });
+  await journal.append({ kind: "unknown", attempt: "1001", reason: "reset" });
+  const found = (entries: Entry[]) => entries.map(({ attempt, id, status }) => [attempt, id, status]);
+  const [second, first] = [
+    ["second", "1001", "completed"],
+    ["1001", undefined, "unknown"],
+  ];
+  expect(found(await journal.entries())).toEqual([second, first]);
+  expect(found(await journal.attemptsOf("1001"))).toEqual([first]);
+  expect(found(await journal.entriesOf("1001"))).toEqual([second]);
+});
+
+test("an id is found where it lies across two parts of the file that are read one after the other", async () => {
+  const journal = newJournal();
+  const uuid = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
+  const offsetOf = (text: string) => readFileSync(journal.path).indexOf(text);
+  for (const attempt of ["a", "b"]) await journal.append(intent(attempt));
+  const fill = (length: number) => journal.append({ ...intent("other"), place: "x".repeat(length) } as JournalLine);
+  const accept = (id: string, attempt: string) => journal.append({ kind: "accepted", attempt, id });
+  const first = statSync(journal.path).size;
+  await fill(0);
+  const least = statSync(journal.path).size - first;
+  const before = statSync(journal.path).size;
+  await accept("sample", "b");
+  const within = offsetOf("sample") - before;
+  await fill(1_000_000 - 10 - within - least - statSync(journal.path).size);
+  await accept(uuid, "a");
+  expect(offsetOf(uuid)).toBe(1_000_000 - 10);
+  expect(await journal.entriesOf(uuid)).toMatchObject([{ attempt: "a", id: uuid }]);
+});
+
+test("what is JSON but no line of ours is passed over, whatever it says", async () => {
+  const journal = newJournal();
+  await journal.append(intent("a"));
+  const at = "2026-06-01T00:00:00.000Z";
+  const whole = { at, ...intent("b") };
+  const needed = ["at", "kind", "attempt", "base_url"];
+  const strange = [
+    ...needed.map((name) => ({ ...whole, [name]: undefined })),
+    ...needed.map((name) => ({ ...whole, [name]: 5 })),
+    { ...whole, base_url: "nowhere" },
+    { at, kind: "part", file: "x.part" },
+    { at, kind: "completed" },
+  ];
+  appendFileSync(journal.path, strange.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  expect((await journal.entries()).map(({ attempt, status }) => [attempt, status])).toEqual([["a", "starting"]]);
+  expect(await journal.findLast(isPart)).toBe(undefined);
+});
+
+test("a request of the wrong type is read as text: the attempt is not lost", async () => {
+  const journal = newJournal();
+  const request = { prompt: 5, model: null, seed: 7 };
+  appendFileSync(journal.path, `${JSON.stringify({ at: now, ...intent("a"), request })}\n`);
+  appendFileSync(journal.path, `${JSON.stringify({ at: now, ...intent("b"), request: undefined })}\n`);
+  expect((await journal.entries()).map(({ request }) => request)).toEqual([
+    { prompt: "", model: "" },
+    { prompt: "5", model: "null", seed: 7 },
+  ]);
+});
+
+test("a new file is the owner's alone; one that exists, or that a link leads to, keeps its mode", async () => {
+  const made = newJournal();
+  await made.append(intent("a"));
+  expect(statSync(made.path).mode & 0o777).toBe(0o600);
+  const wide = newJournal();
+  writeFileSync(wide.path, "");
+  chmodSync(wide.path, 0o644);
+  const linked = newJournal();
+  symlinkSync(wide.path, linked.path);
+  for (const journal of [wide, linked]) await journal.append(intent("a"));
+  expect(statSync(wide.path).mode & 0o777).toBe(0o644);
+  expect(await linked.entries()).toHaveLength(2);
+});
+
+const notAFile = "it is a pipe, a socket or a device";
+
+test.each(specialFiles)("%s is refused at once, and not changed, whatever it is used for", async (kind) => {
+  const journal = newJournal();
+  await makeSpecial(kind, journal.path);
+  const { mode } = statSync(journal.path);
+  const all = [
+    journal.append(intent("a")),
+    journal.entries(),
+    journal.findLast(isPart),
+    journal.forget({ attempt: "a" }),
+  ];
+  const ended = await Promise.allSettled(all);
+  expect(ended).toEqual(
+    Array.from({ length: 4 }, () => ({
+      status: "rejected",
+      reason: expect.objectContaining({ code: "output", message: expect.stringContaining(notAFile) }),
+    })),
+  );
+  expect(statSync(journal.path).mode).toBe(mode);
+});
+
+test("many append at once, and no line is lost or mixed", async () => {
+  const journal = newJournal();
+  const attempts = Array.from({ length: 100 }, (_, i) => `attempt-${i}`);
+  await Promise.all(attempts.map((attempt) => journal.append(intent(attempt))));
+  expect(new Set((await journal.entries()).map(({ attempt }) => attempt))).toEqual(new Set(attempts));
+});
+
+test("a long journal is read from its end, as far as it is wanted, also across lines that are longer than a part", async () => {
+  const journal = newJournal();
+  const prompts = ["ä".repeat(300_000), "🦊".repeat(400_000), "x", "ö".repeat(1_500_000), "y"];
+  const attempts = prompts.map((prompt, i) => ({ ...intent(`a${i}`), request: { prompt, model: "m" } }));
+  for (const line of attempts) await journal.append(line);
+  for (const i of [4, 3, 2, 1, 0]) await journal.append(accepted(`a${i}`));
+  const entries = await journal.entries();
+  expect(entries.map(({ request }) => request.prompt)).toEqual(prompts.toReversed());
+  expect(entries.map(({ id }) => id)).toEqual(["id-a4", "id-a3", "id-a2", "id-a1", "id-a0"]);
+  const newest = await journal.entries((part) => !part.some(({ attempt }) => attempt === "a3"));
+  expect(newest.map(({ attempt }) => attempt)).toEqual(["a4", "a3", "a2"]);
+});
+
+describe("what a start looks at", () => {
+  const day = 86_400_000;
+  const line = (ageMs: number, text: JournalLine) =>
+    `${JSON.stringify({ at: new Date(now.getTime() - ageMs).toISOString(), ...text })}\n`;
+  const delivered = (attempt: string, ageMs: number) =>
+    [intent(attempt), accepted(attempt), { kind: "delivered", id: `id-${attempt}` } as JournalLine]
+      .map((each) => line(ageMs, each))
+      .join("");
+  const names = (entries: Entry[]) => entries.map(({ attempt, status }) => `${attempt} ${status}`);
+
+  /** A long journal with unfinished attempts of a month ago, one of which was refused an hour ago, and what is of today. */
+  async function openLongJournal() {
+    const journal = newJournal();
+    let text = "";
+    for (const old of ["sending", "refused", "running"]) text += line(40 * day, intent(old));
+    text += line(40 * day, accepted("running"));
+    text += line(40 * day, { ...intent("told"), no_wait: true } as JournalLine);
+    text += line(40 * day, accepted("told")) + line(40 * day, { kind: "told", attempt: "told" });
+    for (let i = 0; i < 12_000; i++) text += delivered(`old-${i}`, 30 * day - i);
+    text += line(3600_000, { kind: "refused", attempt: "refused", reason: "x" });
+    text += delivered("of today", 3600_000);
+    writeFileSync(journal.path, text);
+    return journal;
+  }
+  const wanted = ["of today completed", "running processing", "sending starting"];
+  const unfinished = async (journal: Journal, date = now) =>
+    names(await journal.lock(() => journal.candidates(date))).filter((name) => !name.startsWith("old-"));
+
+  test("is of the last 24 hours, or unfinished however old; and the next start reads no further back", async () => {
+    const journal = await openLongJournal();
+    expect(await unfinished(journal)).toEqual(wanted);
+    const { size } = statSync(journal.path);
+    // What lies before the copied lines is not read any more.
+    const kept = readFileSync(journal.path);
+    writeFileSync(journal.path, kept.fill(" ", 0, 2_000_000));
+    for (let i = 0; i < 2; i++) expect(await unfinished(journal)).toEqual(wanted);
+    expect(statSync(journal.path).size).toBe(size);
+    await journal.append({ kind: "completed", id: "id-running" });
+    expect(await unfinished(journal)).toEqual(["of today completed", "running completed", "sending starting"]);
+    await journal.append({ kind: "delivered", id: "id-running" });
+    await journal.append({ kind: "dismissed", attempt: "sending" });
+    expect(await unfinished(journal)).toEqual(wanted.slice(0, 1));
+  });
+
+  test("copies again what is still unfinished once much was added, and no more than that", async () => {
+    const journal = await openLongJournal();
+    await unfinished(journal);
+    await journal.append({ kind: "dismissed", attempt: "sending" });
+    const added = Array.from({ length: 12_000 }, (_, i) => delivered(`old-new-${i}`, -i));
+    appendFileSync(journal.path, added.join(""));
+    const copies = () =>
+      readFileSync(journal.path, "utf8")
+        .split("\n")
+        .filter((each) => each.includes('"kind":"unfinished"'))
+        .map((each) => JSON.parse(each).lines.length);
+    const later = new Date(now.getTime() + 2 * day);
+    for (let i = 0; i < 2; i++) {
+      expect(await unfinished(journal, later)).toEqual(["running processing"]);
+      expect(copies()).toEqual([3, 2]);
+    }
+  });
+
+  test.each(["edited", "forgotten"])("a copy does not count once the journal was %s", async (how) => {
+    const journal = await openLongJournal();
+    await unfinished(journal);
+    if (how === "edited")
+      writeFileSync(journal.path, readFileSync(journal.path, "utf8").slice(line(40 * day, intent("sending")).length));
+    else await journal.forget({ attempt: "sending" });
+    expect(await unfinished(journal)).toEqual(wanted.slice(0, 2));
+  });
+});
+
+test("a forgotten attempt leaves no word of it, and nothing else changes", async () => {
+  const journal = newJournal();
+  const lines: JournalLine[] = [
+    intent("a"),
+    intent("b"),
+    accepted("a"),
+    accepted("b"),
+    { kind: "completed", id: "id-a" },
+  ];
+  for (const line of lines) await journal.append(line);
+  const before = readFileSync(journal.path, "utf8");
+  await journal.lock(() => journal.forget({ attempt: "a", id: "id-a" }));
+  const after = readFileSync(journal.path, "utf8");
+  expect(after).toHaveLength(before.length);
+  const blank = (line: string) => (/"(id-)?a"/.test(line) ? " ".repeat(line.length) : line);
+  expect(after.split("\n")).toEqual(before.split("\n").map(blank));
+  await journal.append(intent("c"));
+  expect((await journal.entries()).map(({ attempt }) => attempt)).toEqual(["c", "b"]);
+});
+
+test("looking and writing are one step: what two do under the lock never overlaps", async () => {
+  const journal = newJournal();
+  const log: string[] = [];
+  const work = (name: string) =>
+    journal.lock(async () => {
+      log.push(`${name} in`);
+      await journal.append(intent(name));
+      log.push(`${name} out`);
+    });
+  await Promise.all(["a", "b", "c"].map(work));
+  expect(log.filter((_, i) => i % 2 === 0).map((line) => line.replace("in", "out"))).toEqual(
+    log.filter((_, i) => i % 2 === 1),
+  );
+});
+
+test("a lease is held until it is released", async () => {
+  const journal = newJournal();
+  const hold = await journal.hold("a");
+  expect(await journal.leaseOf("a")).toBe("alive");
+  expect(await journal.hold("a")).toBe(undefined);
+  await hold?.release();
+  expect(await journal.leaseOf("a")).toBe("dead");
+});

@@ -1,0 +1,135 @@
+import { createHash, randomUUID } from "node:crypto";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { join, relative } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { readContent } from "../../../src/client/ledger/content.ts";
+import { checkTemplate } from "../../../src/client/save/naming.ts";
+import { createTargets } from "../../../src/client/save/target.ts";
+import { systemMachine } from "../../../src/io.ts";
+import { makeFolder } from "../../folder.ts";
+
+const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
+
+const sha256OfNothing = createHash("sha256").digest("hex");
+
+type Scene = { id?: string; prompt?: string; model?: string; first?: number };
+
+/** Claims a place before the id is known, then saves there. Returns the file's path inside the folder. */
+async function save(folder: string, template: string, scene: Scene = {}): Promise<string> {
+  const { prompt = "A red fox", model = "wan-2.5", first = 1 } = scene;
+  const words = { prompt, model };
+  const io = { ...systemMachine, date: () => new Date("2026-01-31T12:00:00Z") };
+  const claiming = { attempt: randomUUID(), first, words };
+  const target = await createTargets(undefined, io).claim(join(folder, template), claiming);
+  if (target === undefined) throw new Error("held");
+  const { file } = await target.open();
+  const path = await target.commit({ id: scene.id ?? id, ...words }, await readContent(file, sha256OfNothing));
+  await target.release();
+  return relative(folder, path);
+}
+
+test.each([
+  ["{slug}.mp4", "a-red-fox.mp4"],
+  ["{date}-{model}-{slug}.mp4", "2026-01-31-wan-2.5-a-red-fox.mp4"],
+  ["{id}.mp4", `${id}.mp4`],
+  ["{slug}-{id}.mp4", `a-red-fox-${id}.mp4`],
+  ["{n}.mp4", "1.mp4"],
+  ["{n}-{id}.mp4", `1-${id}.mp4`],
+  ["{model}/{slug}.mp4", "wan-2.5/a-red-fox.mp4"],
+  ["{model}/{date}/{id}.mp4", `wan-2.5/2026-01-31/${id}.mp4`],
+  ["{model}/", "wan-2.5/a-red-fox-wan-2.5-1b4e28ba.mp4"],
+  ["{{slug}}.mp4", "{a-red-fox}.mp4"],
+  ["a{b.mp4", "a{b.mp4"],
+])("%s is saved as %s, and nothing else is left", async (template, name) => {
+  const folder = makeFolder();
+  expect(await save(folder, template)).toBe(name);
+  const left = await readdir(folder, { recursive: true, withFileTypes: true });
+  expect(left.filter((entry) => entry.isFile()).map((entry) => entry.name)).toEqual([name.replace(/.*\//, "")]);
+});
+
+test("{n} is the first number that is free, one whose video is on its way included", async () => {
+  const folder = makeFolder();
+  await writeFile(join(folder, "fox-1.mp4"), "precious");
+  await mkdir(join(folder, "fox-3.mp4"));
+  const other = await createTargets(undefined, systemMachine).claim(join(folder, "fox-2.mp4"), {
+    attempt: randomUUID(),
+  });
+  onTestFinished(() => other?.release());
+  expect(await save(folder, "fox-{n}.mp4")).toBe("fox-4.mp4");
+  expect(await save(folder, "fox-{n}.mp4")).toBe("fox-5.mp4");
+  expect(await save(folder, "fox-{n}.mp4", { first: 9 })).toBe("fox-9.mp4");
+});
+
+test("several that look for a number at once each get their own", async () => {
+  const folder = makeFolder();
+  const names = await Promise.all(Array.from({ length: 40 }, () => save(folder, "{n}.mp4")));
+  expect(new Set(names).size).toBe(40);
+  expect((await readdir(folder)).sort()).toEqual(names.sort());
+});
+
+test.each(["../../etc/passwd", "/etc/passwd", "..", ".", "a/b", "C:\\x", "a\u0000b", "{id}", "-rf"])(
+  "%j in a value is no path",
+  async (evil) => {
+    for (const template of ["{slug}.mp4", "{model}.mp4", "{id}.mp4", "{slug}{model}{id}", "{model}/{slug}/x.mp4"]) {
+      const folder = makeFolder();
+      const name = await save(folder, template, { id: evil, prompt: evil, model: evil });
+      expect(name).not.toMatch(/^[./\\-]|\.\.|[\\{]/);
+      expect(name.split("/")).toHaveLength(template.split("/").length);
+    }
+  },
+);
+
+test.each([
+  ["{slug}.mp4", { prompt: "🦊" }, "video.mp4"],
+  ["{slug}.mp4", { prompt: "con" }, "con_.mp4"],
+  ["{model}.mp4", { model: "..." }, "model.mp4"],
+  ["{id}.mp4", { id: "/" }, "video.mp4"],
+])("%s with %j is %s", async (template, scene, name) => {
+  expect(await save(makeFolder(), template, scene)).toBe(name);
+});
+
+test("a file that exists is refused before anything is paid for", async () => {
+  const folder = makeFolder();
+  await writeFile(join(folder, "a-red-fox.mp4"), "precious");
+  await expect(save(folder, "{slug}.mp4")).rejects.toMatchObject({ exit: 9, message: expect.stringMatching(/exists/) });
+});
+
+test("a folder that the template itself names has to be there", async () => {
+  const folder = makeFolder();
+  for (const template of ["none/{slug}.mp4", "none/{id}.mp4", "none/{n}.mp4"])
+    await expect(save(folder, template)).rejects.toMatchObject({ exit: 9, message: /folder does not exist/ });
+  expect(await readdir(folder)).toEqual([]);
+});
+
+test.each([
+  "{slg}.mp4",
+  "{}.mp4",
+  "{ID}.mp4",
+  "{id }.mp4",
+  "a{b}/x.mp4",
+  "{toString}.mp4",
+  "{slug",
+  "{slug.mp4",
+  "clips/{id-{n}",
+])("%s is a usage error that names what there is", (place) => {
+  expect(() => checkTemplate(place)).toThrow(
+    expect.objectContaining({ exit: 2, hint: expect.stringContaining("{slug}, {model}, {id}, {date}, {n}") }),
+  );
+});
+
+test.each(["{id}/fox.mp4", "clips/{id}/", "a-{id}/{slug}.mp4"])("%s: an {id} in a folder is a usage error", (place) => {
+  expect(() => checkTemplate(place)).toThrow(expect.objectContaining({ exit: 2 }));
+});
+
+test.each(["fox.mp4", "clips/{id}.mp4", "{model}/{id}", "a{b.mp4", "}{", "-", "."])("%s is taken", (place) => {
+  expect(() => checkTemplate(place)).not.toThrow();
+});
+
+test.each(["{model}/{n}.mp4", "wan-2.5/{n}.mp4", "wan-2.5/{slug}.mp4"])(
+  "%s, where the folder's name is that of a file, cannot be saved to",
+  async (template) => {
+    const folder = makeFolder();
+    await writeFile(join(folder, "wan-2.5"), "");
+    await expect(save(folder, template)).rejects.toMatchObject({ code: "output", message: /^Cannot save / });
+  },
+);
