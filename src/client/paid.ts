@@ -65,7 +65,7 @@ function replyTo(sent: ClientRequest, signal: AbortSignal): Promise<Reply> {
  * loop early closes the connection.
  */
 function readBody(reply: IncomingMessage, signal: AbortSignal): AsyncIterable<Uint8Array> {
-  // From now on, so that nothing is lost when the connection breaks.
+  // From now on: nothing is lost when the connection breaks, and it ends with the reply though nobody may read that.
   const chunks = on(reply, "data", { close: ["end"], highWaterMark: maxWaitingChunks });
   const read = async function* () {
     try {

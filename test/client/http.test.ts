@@ -284,6 +284,15 @@ test("leaving the loop early closes the connection", async () => {
   await closed;
 });
 
+test("the connection of a POST ends with its reply, though nobody reads that", async () => {
+  const server = createServer((socket) => {
+    socket.once("data", () => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+  });
+  const ended = once(server, "connection").then(([socket]) => once(socket, "end"));
+  expect((await createFetch({})(`http://${await listen(server)}/`, post)).status).toBe(200);
+  await ended;
+});
+
 test("what cannot be sent in a header was not sent", async () => {
   const url = await serve((_, response) => void response.end("ok"));
   const headers = { "Idempotency-Key": "an order\u2192" };
