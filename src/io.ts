@@ -9,8 +9,8 @@ import { systemCode } from "./errors.ts";
 export type Limit = { signal: AbortSignal; restart(): void; clear(): void };
 
 /**
- * `unsentSignal` aborts the request as long as no byte of it was written; later it has no effect. `beforeSend` is called once it is connected,
- * right before the first byte is written: what it throws ends the request, which was not sent.
+ * For a POST: `unsentSignal` aborts the request as long as no byte of it was written; later it has no effect. `beforeSend` is called once it
+ * is connected, right before the first byte is written: what it throws ends the request, which was not sent.
  */
 export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
   headers?: Record<string, string>;

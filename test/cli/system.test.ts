@@ -1,4 +1,3 @@
-import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { type EventEmitter, getEventListeners, once } from "node:events";
 import { createServer as createHttpServer, type ServerResponse } from "node:http";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
@@ -54,12 +53,6 @@ async function listenInSilence(): Promise<{ url: string; accepted: Promise<Socke
   return { url: (await listen(server)).replace("http:", "https:"), accepted };
 }
 
-/** Calls back at a step of undici's, until the test ends. */
-function onStep(name: string, act: () => void): void {
-  subscribe(name, act);
-  onTestFinished(() => void unsubscribe(name, act));
-}
-
 function post(io: Io, url: string, init: FetchInit = {}) {
   return io.fetch(url, { method: "POST", headers: { "Idempotency-Key": "attempt-1" }, body: "{}", ...init });
 }
@@ -102,8 +95,8 @@ test("it was sent when the connection is reset before the request was read, but 
   const server = createServer({ pauseOnConnect: true }, (socket) => sockets.push(socket));
   const url = await listen(server);
   const accepted = once(server, "connection");
-  onStep("undici:client:sendHeaders", () => void accepted.then(() => sockets[0]?.resetAndDestroy()));
-  const failure = await failureOf(post(createIo(), url));
+  const beforeSend = () => void accepted.then(() => setImmediate(() => sockets[0]?.resetAndDestroy()));
+  const failure = await failureOf(post(createIo(), url, { beforeSend }));
   expect(failure.sent).toBe(true);
 });
 
@@ -134,7 +127,7 @@ test("a request that is aborted while it is out was sent", async () => {
   expect(failure).toMatchObject({ message: "time is over", sent: true });
 });
 
-test("without a key to know the request by, it counts as sent", async () => {
+test("a free request counts as sent, even to a port that refuses", async () => {
   const server = createServer();
   const url = await listen(server);
   server.close();

@@ -92,7 +92,7 @@ const scenes: Record<string, (service: Service) => Promise<Scene>> = {
     return { baseUrl: "https://api.vidgen.invalid", close: async () => void Object.assign(dns, { lookup }) };
   },
   async "no answer to a connection"(service) {
-    // Up to undici's own 10 s for a connection; then time enough has to be left.
+    // Up to 10 s for a connection (`connection.ts`); then time enough has to be left.
     return { ...(await behindTls(service, () => true)), speeds: [100, 4], mendMs: 9_000 };
   },
   async "a connection reset in the handshake"(service) {

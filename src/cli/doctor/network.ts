@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
+import { findProxy } from "../../client/http/connection.ts";
 import { isLoopback } from "../../client/http/credentials.ts";
-import { readProxies } from "../../client/http/http.ts";
 import { describeFailure } from "../../client/http/reply.ts";
 import { type KeyCheck, tryKey } from "../../connect/key-check.ts";
 import { configPath, findBaseUrl, resolveApiKey } from "../../connect/settings.ts";
@@ -56,8 +56,8 @@ const answerLimitMs = 15_000;
 export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
   const { baseUrl, apiKey = "none" } = address;
   const url = new URL(baseUrl);
-  const proxy = findProxy(url, io.env);
-  const proxyCheck = passProxy(proxy);
+  const proxy = findProxyOrigin(url, io.env);
+  const proxyCheck = pass("proxy", proxy === undefined ? "not used" : `${proxy}, from the environment`);
   const start = io.now();
   let date: string | null = null;
   const fetch: Io["fetch"] = async (url, init) => {
@@ -77,30 +77,19 @@ export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
   }
 }
 
-/** The proxy of the environment, without its password. Whether `exceptions`, NO_PROXY, have the address among them, undici decides. */
-type Proxy = { origin: string; exceptions: string };
-
-function findProxy({ protocol, hostname }: URL, env: Io["env"]): Proxy | undefined {
-  const { httpProxy, httpsProxy, noProxy } = readProxies(env);
-  const proxy = (protocol === "https:" && httpsProxy) || httpProxy;
-  if (proxy === "" || noProxy === "*" || isLoopback(hostname)) return undefined;
-  return { origin: URL.canParse(proxy) ? new URL(proxy).origin : "an invalid URL", exceptions: noProxy };
+/** The origin of the proxy: its password is not shown. */
+function findProxyOrigin(url: URL, env: Io["env"]): string | undefined {
+  try {
+    return findProxy(url, env)?.origin;
+  } catch {
+    return "an invalid URL";
+  }
 }
 
-function passProxy(proxy: Proxy | undefined): Check {
-  if (proxy === undefined) return pass("proxy", "not used");
-  const { origin, exceptions } = proxy;
-  return pass(
-    "proxy",
-    `${origin}, from the environment${exceptions === "" ? "" : `; not for ${exceptions} (NO_PROXY)`}`,
-  );
-}
-
-function passDns({ hostname }: URL, proxy: Proxy | undefined): Check {
-  if (proxy?.exceptions === "") return pass("dns", "resolved by the proxy");
+function passDns({ hostname }: URL, proxy: string | undefined): Check {
+  if (proxy !== undefined) return pass("dns", "resolved by the proxy");
   const isAddress = isIP(hostname.replace(/[[\]]/g, "")) > 0;
-  const where = proxy === undefined ? "" : ", here or at the proxy";
-  return pass("dns", isAddress ? `${hostname} is an IP address` : `${hostname} resolves${where}`);
+  return pass("dns", isAddress ? `${hostname} is an IP address` : `${hostname} resolves`);
 }
 
 const proxyFix = "A proxy is set: check HTTPS_PROXY and NO_PROXY.";
@@ -110,7 +99,7 @@ const firewallFix = "Check your network and firewall; if you need a proxy, set H
 const loopbackFix = "Nothing accepts connections there. `vidgen serve` starts the local service.";
 
 /** The check that failed, after the checks that must have passed before it. */
-function judgeFailure(error: unknown, url: URL, proxy: Proxy | undefined): Check[] {
+function judgeFailure(error: unknown, url: URL, proxy: string | undefined): Check[] {
   const code = systemCode(error) ?? "";
   const failed = (name: string, fix: string) => fail(name, describeFailure(error), { code: "network", fix });
   if (/^(ENOTFOUND|EAI_)/.test(code))

@@ -1,4 +1,4 @@
-import { pipeline, type Readable } from "node:stream";
+import { pipeline, Readable } from "node:stream";
 import {
   brotliDecompressSync,
   constants,
@@ -27,18 +27,22 @@ type Coding = (typeof codings)[keyof typeof codings];
  * Decodes a body with a Content-Encoding, which some servers send unasked; one with an unknown coding is left as it is. Where the body
  * breaks off or is not what it says, all that can be decoded of its first MiB comes before the error.
  */
-export function decodeBody(body: Readable, header: string): AsyncIterable<Uint8Array> {
+export function decodeBody(body: AsyncIterable<Uint8Array>, header: string): AsyncIterable<Uint8Array> {
   const listed = header.toLowerCase().split(",");
   const names = listed.map((name) => name.trim()).filter((name) => name !== "" && name !== "identity");
   if (names.length === 0 || names.length > maxCodings || !names.every(isKnown)) return body;
   const used = names.reverse().map((name) => codings[name]);
   const kept: Uint8Array[] = [];
   let length = 0;
-  body.on("data", (chunk: Uint8Array) => {
-    if (length < maxReplyBytes) kept.push(chunk);
-    length += chunk.byteLength;
-  });
-  const decoded = used.reduce((from: Readable, { create }) => pipeline(from, create(), () => {}), body);
+  const keep = async function* () {
+    for await (const chunk of body) {
+      if (length < maxReplyBytes) kept.push(chunk);
+      length += chunk.byteLength;
+      yield chunk;
+    }
+  };
+  const begin: Readable = Readable.from(keep());
+  const decoded = used.reduce((from, { create }) => pipeline(from, create(), () => {}), begin);
   return passOn(decoded, () => used.reduce(decodeBeginning, Buffer.concat(kept)));
 }
 

@@ -1,10 +1,7 @@
-import { subscribe, unsubscribe } from "node:diagnostics_channel";
-import type { Socket } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import type { Agent, Dispatcher } from "undici";
 import { type FetchInit, type HttpResponse, type Io, RequestError } from "../../io.ts";
-import { isLoopback } from "./credentials.ts";
-import { breakOff, orAsItCame, type ReadRaw, watchReply } from "./raw-reply.ts";
+import type { Reply } from "./paid.ts";
 
 /** Open connections for status requests at one time: a thousand with TLS would take 100 MB. */
 const maxStatusConnections = 64;
@@ -17,59 +14,58 @@ const maxStatusConnections = 64;
 const unlimitedBytes = Number.MAX_SAFE_INTEGER;
 
 /**
- * Creates `Io["fetch"]` over undici, which is loaded with the first request. It honours the proxies that `env` names, except for this
- * machine. Only the CLI passes `nodeVersion`, which allows to set a V8 flag: a library must not change its process.
+ * Creates `Io["fetch"]`. A POST goes over a connection of its own (`paid.ts`); everything else is free, may be sent twice, and goes over
+ * undici. Both are loaded with their first request, and connect as `connection.ts` does, through the proxies that `env` names. Only the CLI
+ * passes `nodeVersion`, which allows to set a V8 flag: a library must not change its process.
  */
 export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetch"] {
-  let loading: ReturnType<typeof loadAgents> | undefined;
+  let loading: ReturnType<typeof loadFree> | undefined;
   return async (url, init = {}) => {
-    const watch = watchRequest(url, init);
-    let ownAgent: Dispatcher | undefined;
+    if (init.method === "POST") {
+      const { sendPaid } = await import("./paid.ts").catch((error) => {
+        throw new RequestError(error, { sent: false });
+      });
+      return createResponse(await sendPaid(url, init, env));
+    }
     try {
-      loading ??= loadAgents(env, nodeVersion);
-      const { direct, proxied, decodeBody } = await loading;
-      // undici's list of exceptions from the proxy cannot name all of 127.0.0.0/8.
-      const { openAgent, forStatus, forVideos } = isLoopback(new URL(url).hostname) ? direct : proxied;
-      if (init.method === "POST") ownAgent = openAgent({ pipelining: 0 });
-      const shared = init.headers?.Authorization === undefined ? forVideos : forStatus;
-      const agent = withBeforeSend(ownAgent ?? shared, init.beforeSend);
-      const requesting = agent.request(requestOptions(url, init, watch.signal));
-      const { statusCode, headers, body } = await unlessAborted(requesting, watch.signal);
-      // Waits until the body has been read.
-      ownAgent?.close().catch(() => {});
-      // A reader of the body gets its error; without a reader or this listener the error would end the process.
-      body.on("error", () => {});
-      const decoded = decodeBody(body, readHeader(headers, "Content-Encoding") ?? "");
-      return createResponse(statusCode, headers, watch.readRaw ? orAsItCame(decoded, watch.readRaw) : decoded);
+      loading ??= loadFree(env, nodeVersion);
+      const sendFree = await loading;
+      return createResponse(await sendFree(url, init));
     } catch (error) {
-      ownAgent?.destroy().catch(() => {});
-      const raw = watch.readRaw?.();
-      if (raw) return createResponse(raw.status, {}, breakOff(raw.body, error));
-      throw new RequestError(error, { sent: watch.wasSent() });
-    } finally {
-      watch.stop();
+      throw new RequestError(error, { sent: true });
     }
   };
 }
 
-async function loadAgents(env: Io["env"], nodeVersion: string) {
+function createResponse({ statusCode, headers, body }: Reply): HttpResponse {
+  const get = (name: string) => [headers[name.toLowerCase()] ?? []].flat().join(", ") || null;
+  const text = async () => (await import("node:stream/consumers")).text(body);
+  return { status: statusCode, headers: { get }, body, text };
+}
+
+/** Returns what sends a free request. */
+async function loadFree(env: Io["env"], nodeVersion: string) {
   if (nodeVersion.startsWith("20.")) keepParserUnoptimized();
   // By its file: Bun has a module of its own under the name "undici", without what is needed here.
-  const { Agent, EnvHttpProxyAgent, Pool } = await import("undici/index.js");
+  const { Agent } = await import("undici/index.js");
   // Loaded before there is a body: what came of one is lost when it breaks off before it is read.
   const { decodeBody } = await import("./content-coding.ts");
-  const clientFactory = (proxy: URL, options: object) => failOnce(new Pool(proxy, options));
-  const proxies = { ...readProxies(env), clientFactory };
+  const { connect } = await import("./connection.ts");
+  const connector: Agent.Options["connect"] = ({ protocol, host }, done) => {
+    connect(new URL(`${protocol}//${host}`), env).then(
+      (socket) => done(null, socket),
+      (error) => done(error, null),
+    );
+  };
+  const forStatus = new Agent({ connect: connector, connections: maxStatusConnections });
   // Videos have connections of their own: a long download must not keep a status request waiting.
-  const openShared = (openAgent: (options: Agent.Options) => Dispatcher) => ({
-    openAgent,
-    forStatus: openAgent({ connections: maxStatusConnections }),
-    forVideos: openAgent({}),
-  });
-  return {
-    decodeBody,
-    direct: openShared((options) => new Agent(options)),
-    proxied: openShared((options) => new EnvHttpProxyAgent({ ...options, ...proxies })),
+  const forVideos = new Agent({ connect: connector });
+  return async (url: string, init: FetchInit): Promise<Reply> => {
+    const agent = init.headers?.Authorization === undefined ? forVideos : forStatus;
+    const { statusCode, headers, body } = await unlessAborted(agent.request(optionsOf(url, init)), init.signal);
+    // A reader of the body gets its error; without a reader or this listener the error would end the process.
+    body.on("error", () => {});
+    return { statusCode, headers, body: decodeBody(body, [headers["content-encoding"] ?? []].flat().join(",")) };
   };
 }
 
@@ -81,108 +77,21 @@ function keepParserUnoptimized(): void {
   setFlagsFromString("--wasm-tiering-budget=1000000000");
 }
 
-/** undici calls `onRequestStart` right before it writes a request, and writes nothing when that throws. */
-function withBeforeSend(agent: Dispatcher, beforeSend: FetchInit["beforeSend"]): Dispatcher {
-  if (beforeSend === undefined) return agent;
-  return agent.compose(
-    (dispatch) => (options, handler) =>
-      dispatch(options, {
-        onRequestStart(controller, context) {
-          beforeSend();
-          handler.onRequestStart?.(controller, context);
-        },
-        onResponseStart: (...reply) => handler.onResponseStart?.(...reply),
-        onResponseData: (...chunk) => handler.onResponseData?.(...chunk),
-        onResponseEnd: (...end) => handler.onResponseEnd?.(...end),
-        onResponseError: (...failure) => handler.onResponseError?.(...failure),
-      }),
-  );
-}
-
-/** The proxies that the environment names, "" for none; requests to NO_PROXY's hosts use none. */
-export function readProxies(env: Io["env"]) {
-  const noProxy = env.no_proxy || env.NO_PROXY || "";
-  // undici reads "*" as every host only when it is the whole value.
-  const isEverything = noProxy.split(/[\s,]/).includes("*");
-  return {
-    httpProxy: env.http_proxy || env.HTTP_PROXY || "",
-    httpsProxy: env.https_proxy || env.HTTPS_PROXY || "",
-    noProxy: isEverything ? "*" : noProxy,
-  };
-}
-
-/** A proxy that closes the connection gives UND_ERR_SOCKET, on which undici would reconnect endlessly; another error ends the request. */
-function failOnce(toProxy: Dispatcher): Dispatcher {
-  const connect = toProxy.connect.bind(toProxy);
-  const connectOnce = (options: Dispatcher.ConnectOptions) =>
-    connect(options).catch((cause) => {
-      throw cause.code === "UND_ERR_SOCKET" ? new Error("the proxy closed the connection", { cause }) : cause;
-    });
-  return Object.assign(toProxy, { connect: connectOnce });
-}
-
-function requestOptions(url: string, init: FetchInit, signal: AbortSignal): Dispatcher.RequestOptions {
+function optionsOf(url: string, init: FetchInit): Dispatcher.RequestOptions {
   const { origin, pathname, search } = new URL(url);
-  const { method = "GET", body = null } = init;
+  const { method = "GET", body = null, signal } = init;
   const headers = { "User-Agent": "vidgen", ...init.headers };
   const options = { origin, path: pathname + search, headers, body, signal, highWaterMark: unlimitedBytes };
   return { ...options, method: method as Dispatcher.HttpMethod };
 }
 
 /** Rejects as soon as the signal aborts: undici itself rejects only once it is connected. */
-export function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
+export function unlessAborted<Result>(work: Promise<Result>, signal?: AbortSignal | null): Promise<Result> {
+  if (!signal) return work;
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason);
     signal.addEventListener("abort", onAbort, { once: true });
     if (signal.aborted) onAbort();
     work.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
   });
-}
-
-type ReplyHeaders = Dispatcher.ResponseData["headers"];
-
-function createResponse(status: number, headers: ReplyHeaders, body: AsyncIterable<Uint8Array>): HttpResponse {
-  const text = async () => (await import("node:stream/consumers")).text(body);
-  return { status, headers: { get: (name) => readHeader(headers, name) }, body, text };
-}
-
-function readHeader(headers: ReplyHeaders, name: string): string | null {
-  return [headers[name.toLowerCase()] ?? []].flat().join(", ") || null;
-}
-
-/**
- * Watches whether undici writes a request's headers to the socket: an error code cannot tell, since ECONNRESET covers both cases. From then
- * on the reply is watched too. The Idempotency-Key in the headers identifies the request; one without a key counts as sent. The returned
- * signal aborts with the signal of `init`, and with `unsentSignal` as long as nothing was sent.
- */
-function watchRequest(url: string, init: FetchInit) {
-  const attempt = init.headers?.["Idempotency-Key"];
-  const unsent = new AbortController();
-  let isSent = attempt === undefined;
-  let readRaw: ReadRaw | undefined;
-  const onHeaders = (message: unknown) => {
-    const { request, headers, socket } = message as { request: { origin: unknown }; headers: unknown; socket: Socket };
-    // Every request of the process is published here: only the whole line tells "order-1" from "order-12", at one service.
-    if (attempt === undefined || String(request.origin) !== new URL(url).origin) return;
-    if (!String(headers).includes(`\r\nIdempotency-Key: ${attempt}\r\n`)) return;
-    isSent = true;
-    readRaw = watchReply(socket);
-  };
-  const onUnsentAbort = () => {
-    if (!isSent) unsent.abort(init.unsentSignal?.reason);
-  };
-  subscribe("undici:client:sendHeaders", onHeaders);
-  init.unsentSignal?.addEventListener("abort", onUnsentAbort);
-  if (init.unsentSignal?.aborted) onUnsentAbort();
-  return {
-    signal: init.signal ? AbortSignal.any([init.signal, unsent.signal]) : unsent.signal,
-    wasSent: () => isSent,
-    get readRaw() {
-      return readRaw;
-    },
-    stop() {
-      unsubscribe("undici:client:sendHeaders", onHeaders);
-      init.unsentSignal?.removeEventListener("abort", onUnsentAbort);
-    },
-  };
 }

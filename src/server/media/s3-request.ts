@@ -35,7 +35,7 @@ const continueMs = 1_000;
 
 /**
  * Signs one request, sends it over a connection of its own, and resolves with the head of its reply. Uses Node's own client, which reads a
- * reply no faster than its reader (see `unlimitedBytes` in client/http.ts). Rejects with the signal's reason, else with an `Error` made for
+ * reply no faster than its reader (see `unlimitedBytes` in client/http/http.ts). Rejects with the signal's reason, else with an `Error` made for
  * people.
  */
 export async function send({ method, name, file, signal, ...request }: S3Request, options: S3Options) {

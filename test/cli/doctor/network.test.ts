@@ -10,11 +10,12 @@ const cases: [string, Env, string, RegExp][] = [
   ["https://api.video.example", { HTTP_PROXY: other }, "http://other.example, from the environment", /proxy/],
   ["https://api.video.example", { HTTPS_PROXY, https_proxy: other }, "http://other.example, from the environment", /./],
   ["https://api.video.example", { HTTPS_PROXY, NO_PROXY: "*" }, "not used", /^api.video.example resolves$/],
+  ["https://api.video.example", { HTTPS_PROXY, NO_PROXY: "video.example" }, "not used", /^api.video.example resolves$/],
   [
     "https://api.video.example",
     { HTTPS_PROXY, NO_PROXY: "x.example" },
-    `${HTTPS_PROXY}, from the environment; not for x.example (NO_PROXY)`,
-    /^api.video.example resolves, here or at the proxy$/,
+    `${HTTPS_PROXY}, from the environment`,
+    /^resolved by the proxy$/,
   ],
   [
     "https://api.video.example",

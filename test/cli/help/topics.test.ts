@@ -13,8 +13,8 @@ const code = ["../../../src/", "../../../bin/"]
   )
   .join("\n");
 
-/** Read by undici, by Node, or by a name that is put together. */
-const byOthers = ["HTTPS_PROXY", "HTTP_PROXY", "NODE_EXTRA_CA_CERTS"];
+/** Read by Node. */
+const byOthers = ["NODE_EXTRA_CA_CERTS"];
 
 test("each variable of vidgen's own that the code reads is in the table", () => {
   const read = new Set([...code.matchAll(/(?<=env\.)VIDGEN_\w+|(?<=")VIDGEN_\w+(?=")/g)].map(([name]) => name));

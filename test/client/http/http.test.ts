@@ -1,12 +1,14 @@
 import { getEventListeners, once } from "node:events";
-import { createServer as createHttpServer, type RequestListener } from "node:http";
+import { createServer as createHttpServer, type IncomingMessage, type RequestListener } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
-import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
-import process from "node:process";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import type { TLSSocket } from "node:tls";
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { findProxy } from "../../../src/client/http/connection.ts";
 import { createFetch } from "../../../src/client/http/http.ts";
 import { describeFailure, readText } from "../../../src/client/http/reply.ts";
+import { isFinalConnectFailure } from "../../../src/client/http/retry.ts";
 import { systemCode } from "../../../src/errors.ts";
 import { type FetchInit, RequestError } from "../../../src/io.ts";
 import { createCertificate } from "../../faults/certificate.ts";
@@ -33,6 +35,12 @@ async function serve(listener: RequestListener, isSecure = false): Promise<strin
   return `${isSecure ? "https" : "http"}://${await listen(server)}`;
 }
 
+/** Until the test ends, no certificate is checked. */
+function trustAll(): void {
+  vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0");
+  onTestFinished(() => void vi.unstubAllEnvs());
+}
+
 async function read(url: string, fetch = createFetch({})): Promise<Uint8Array> {
   const pieces = [];
   for await (const piece of (await fetch(url)).body ?? []) pieces.push(piece);
@@ -56,12 +64,7 @@ test.each([
   ["whole, by https", whole, true],
   ["in chunks, by https", inChunks, true],
 ])("a body that comes %s is read byte for byte", async (_, listener, isSecure) => {
-  const { NODE_TLS_REJECT_UNAUTHORIZED: before } = process.env;
-  if (isSecure) process.env.NODE_TLS_REJECT_UNAUTHORIZED = "0";
-  onTestFinished(() => {
-    if (before === undefined) delete process.env.NODE_TLS_REJECT_UNAUTHORIZED;
-    else process.env.NODE_TLS_REJECT_UNAUTHORIZED = before;
-  });
+  if (isSecure) trustAll();
   expect(Buffer.compare(await read(await serve(listener, isSecure)), video)).toBe(0);
 });
 
@@ -197,14 +200,17 @@ async function listenInSilence(): Promise<{ at: string; contacted: Promise<unkno
 
 test("what `beforeSend` throws, once the request is connected, ends it: nothing is sent", async () => {
   const seen: string[] = [];
-  const url = await serve((request, response) => {
+  const server = createHttpServer((request, response) => {
     seen.push(`${request.method}`);
     response.end("ok");
   });
+  const closed = new Promise((resolve) => server.once("connection", (socket: Socket) => socket.on("close", resolve)));
+  const url = `http://${await listen(server)}`;
   const taken = new Error("another process may have taken it");
   const fetch = createFetch({});
   const failure = await fetch(url, { ...post, beforeSend: () => expect.fail(taken.message) }).catch((error) => error);
   expect(failure).toMatchObject({ name: "RequestError", sent: false, message: taken.message });
+  await closed;
   let calls = 0;
   const reply = await fetch(url, { ...post, beforeSend: () => void calls++ });
   expect([await reply.text(), calls, seen]).toEqual(["ok", 1, ["POST"]]);
@@ -250,6 +256,181 @@ test("a request whose connection breaks in its TLS handshake is unsent, though o
   expect((await first).sent).toBe(false);
 });
 
+test.each(["stays open", "ends"])(
+  "a reply that comes before the body is sent is read, when its connection %s",
+  async (how) => {
+    const refusal = '{"error":"too large"}';
+    const head = `HTTP/1.1 413 Payload Too Large\r\nContent-Length: ${refusal.length}\r\n\r\n`;
+    const server = createServer((socket) => {
+      // Reads no more than the beginning.
+      socket.once("data", () => socket.pause().write(head + refusal, () => how === "ends" && socket.end()));
+    });
+    const reply = await createFetch({})(`http://${await listen(server)}/`, {
+      ...post,
+      body: new Uint8Array(50_000_000),
+    });
+    expect([reply.status, await reply.text()]).toEqual([413, refusal]);
+  },
+);
+
+test("leaving the loop early closes the connection", async () => {
+  const server = createHttpServer(inChunks);
+  const closed = new Promise((resolve) => server.on("connection", (socket: Socket) => socket.on("close", resolve)));
+  const url = `http://${await listen(server)}`;
+  for await (const chunk of (await createFetch({})(url)).body ?? []) {
+    expect(chunk.length).toBeGreaterThan(0);
+    break;
+  }
+  await closed;
+});
+
+test("the connection of a POST ends with its reply, though nobody reads that", async () => {
+  const server = createServer((socket) => {
+    socket.once("data", () => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+  });
+  const ended = once(server, "connection").then(([socket]) => once(socket, "end"));
+  expect((await createFetch({})(`http://${await listen(server)}/`, post)).status).toBe(200);
+  await ended;
+});
+
+test("what cannot be sent in a header was not sent", async () => {
+  const url = await serve((_, response) => void response.end("ok"));
+  const headers = { "Idempotency-Key": "an order\u2192" };
+  const failure = await failureOf(url, { ...post, headers });
+  expect([failure.sent, systemCode(failure)]).toEqual([false, "ERR_INVALID_CHAR"]);
+});
+
+const none = "";
+const proxies = { HTTP_PROXY: "http://one.example:1", HTTPS_PROXY: "https://two.example:2" };
+
+test.each([
+  ["http://video.example", proxies, "http://one.example:1"],
+  ["https://video.example", proxies, "https://two.example:2"],
+  ["https://video.example", { HTTP_PROXY: "http://one.example:1" }, "http://one.example:1"],
+  ["http://video.example", { HTTPS_PROXY: "https://two.example:2" }, none],
+  ["https://video.example", { ...proxies, https_proxy: "http://three.example:3" }, "http://three.example:3"],
+  ["https://video.example", { ...proxies, NO_PROXY: "*" }, none],
+  ["https://video.example", { ...proxies, NO_PROXY: "other.example, *" }, none],
+  ["https://video.example", { ...proxies, NO_PROXY: "video.example" }, none],
+  ["https://api.video.example", { ...proxies, NO_PROXY: "Video.Example" }, none],
+  ["https://api.video.example", { ...proxies, NO_PROXY: "a.example .video.example" }, none],
+  ["https://api.video.example", { ...proxies, NO_PROXY: "*.video.example" }, none],
+  ["https://myvideo.example", { ...proxies, NO_PROXY: "video.example" }, "https://two.example:2"],
+  ["https://video.example.org", { ...proxies, NO_PROXY: "video.example" }, "https://two.example:2"],
+  ["https://video.example", { ...proxies, NO_PROXY: "video.example:443" }, none],
+  ["https://video.example:8443", { ...proxies, NO_PROXY: "video.example:443" }, "https://two.example:2"],
+  ["http://video.example", { ...proxies, NO_PROXY: "video.example:80" }, none],
+  ["https://video.example", { ...proxies, NO_PROXY: "x.example", no_proxy: "video.example" }, none],
+  ["https://video.example", { ...proxies, NO_PROXY: ", ," }, "https://two.example:2"],
+  ["https://[2001:db8::1]:8443", { ...proxies, NO_PROXY: "[2001:db8::1]:8443" }, none],
+  ["https://localhost", proxies, none],
+  ["https://127.9.9.9", proxies, none],
+])("to %s with %j the proxy is %j", (url, env, proxy) => {
+  expect(findProxy(new URL(url), env)?.origin ?? none).toBe(proxy);
+});
+
+test.each(["socks5://ann:secret@127.0.0.1:1080", "proxy.example:3128", "no address"])(
+  "nothing was sent where the proxy is %s, and no retry changes that",
+  async (HTTP_PROXY) => {
+    const url = "http://video.example/";
+    const failure = await createFetch({ HTTP_PROXY })(url, post).catch((error) => error);
+    expect(failure.sent).toBe(false);
+    expect(isFinalConnectFailure(systemCode(failure), url)).toBe(true);
+    expect(describeFailure(failure)).not.toContain("secret");
+  },
+);
+
+/** A proxy by http or https that connects everybody to `port` after it has said `status`. */
+async function openProxy(port: number, { status = "200 OK", isSecure = false } = {}) {
+  const asked: IncomingMessage[] = [];
+  const server = isSecure ? createHttpsServer(createCertificate("proxy.example")) : createHttpServer();
+  server.on("connect", (request: IncomingMessage, socket: Socket) => {
+    asked.push(request);
+    socket.write(`HTTP/1.1 ${status}\r\n\r\n`);
+    if (!status.startsWith("200")) return;
+    const onward = connect(port, "127.0.0.1");
+    onward.on("error", () => socket.destroy());
+    socket.pipe(onward).pipe(socket);
+  });
+  return { address: await listen(server), asked };
+}
+
+test.each([
+  ["http", false, false],
+  ["http", true, false],
+  ["https", false, true],
+  ["https", true, true],
+])(
+  "a POST by %s, to a proxy with TLS: %s, arrives whole; the proxy gets its password, and nobody else",
+  async (scheme, isProxySecure, isSecure) => {
+    trustAll();
+    const seen: unknown[] = [];
+    const listener: RequestListener = ({ method, url, headers, socket }, response) => {
+      seen.push(method, url, headers.host, headers["proxy-authorization"], (socket as TLSSocket).servername);
+      response.end("ok");
+    };
+    const { port } = new URL(await serve(listener, isSecure));
+    const { address, asked } = await openProxy(Number(port), { isSecure: isProxySecure });
+    const proxy = `${isProxySecure ? "https" : "http"}://ann:p%40ss@${address}`;
+    const fetch = createFetch({ HTTP_PROXY: proxy, HTTPS_PROXY: proxy });
+    const url = `${scheme}://api.video.example/api/generate?a=b`;
+    expect(await (await fetch(url, post)).text()).toBe("ok");
+    const host = "api.video.example";
+    expect(seen).toEqual(["POST", "/api/generate?a=b", host, undefined, isSecure ? host : undefined]);
+    const [{ headers, url: target } = expect.fail("not asked")] = asked;
+    const login = `Basic ${Buffer.from("ann:p@ss").toString("base64")}`;
+    expect([target, headers["proxy-authorization"]]).toEqual([`api.video.example:${isSecure ? 443 : 80}`, login]);
+    expect(Object.keys(headers)).not.toContain("idempotency-key");
+    for (let i = 0; i < 5; i++) expect(await (await fetch(url)).text()).toBe("ok");
+    // undici may open a second connection right after the first reply; both are used again.
+    expect(asked.length).toBeLessThanOrEqual(3);
+    expect(seen).toHaveLength(6 * 5);
+  },
+);
+
+test.each(["403 Forbidden", "407 Proxy Authentication Required", "502 Bad Gateway", "100 Continue"])(
+  "a proxy that says %s to CONNECT gets nothing of the request, which was not sent",
+  async (status) => {
+    const { address, asked } = await openProxy(0, { status });
+    const env = { HTTPS_PROXY: `http://${address}` };
+    const failure = await createFetch(env)("https://api.video.example/", post).catch((error) => error);
+    expect(failure).toMatchObject({ name: "RequestError", sent: false });
+    expect(failure.message).toContain(status.slice(0, 3));
+    expect(asked).toHaveLength(1);
+  },
+);
+
+test.each([post, {}])(
+  "a proxy that closes every connection is asked once by a request, which fails: %j",
+  async (init) => {
+    let connections = 0;
+    const proxy = createServer((socket) => {
+      connections++;
+      socket.once("data", () => socket.end());
+    });
+    const fetch = createFetch({ HTTPS_PROXY: `http://${await listen(proxy)}` });
+    const failure = await fetch("https://api.video.example/", init).catch((error) => error);
+    expect(failure).toMatchObject({ name: "RequestError", message: "socket hang up" });
+    expect([failure.sent, connections]).toEqual([init !== post, 1]);
+  },
+);
+
+test.each(["the proxy's reply to CONNECT", "TLS behind the proxy"])(
+  "while it waits for %s, a request was not sent",
+  async (what) => {
+    const silent = await listenInSilence();
+    const { address } = await openProxy(Number(silent.at.split(":")[1]));
+    const [at, scheme] = what.startsWith("TLS") ? [address, "https"] : [silent.at, "http"];
+    const controller = new AbortController();
+    const proxy = `http://${at}`;
+    const init = { ...post, unsentSignal: controller.signal };
+    const failing = createFetch({ HTTP_PROXY: proxy })(`${scheme}://api.video.example/`, init).catch((error) => error);
+    await silent.contacted;
+    controller.abort(new Error("Ctrl-C"));
+    expect(await failing).toMatchObject({ message: "Ctrl-C", sent: false });
+  },
+);
+
 test.each(["answered", "refused", "aborted while it is sent", "aborted before"])(
   "a request that is %s leaves no listener at its signals",
   async (how) => {
@@ -258,7 +439,8 @@ test.each(["answered", "refused", "aborted while it is sent", "aborted before"])
     const { at, contacted } = await listenInSilence();
     if (how === "answered") {
       const url = await serve((_, response) => void response.end("ok"));
-      expect(await (await createFetch({})(url, init)).text()).toBe("ok");
+      for (const method of ["POST", "GET"])
+        expect(await (await createFetch({})(url, { ...init, method })).text()).toBe("ok");
     } else if (how === "refused") {
       await failureOf("http://127.0.0.1:1/", init);
     } else {
@@ -268,6 +450,7 @@ test.each(["answered", "refused", "aborted while it is sent", "aborted before"])
       (isSent ? controller : unsent).abort(new Error("Ctrl-C"));
       expect(await failing).toMatchObject({ message: "Ctrl-C", sent: isSent });
     }
-    for (const { signal } of [controller, unsent]) expect(getEventListeners(signal, "abort")).toEqual([]);
+    const signals = [controller.signal, unsent.signal];
+    await expect.poll(() => signals.flatMap((signal) => getEventListeners(signal, "abort"))).toEqual([]);
   },
 );

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import type { HttpResponse, Io } from "../../../io.ts";
 import { type Reply, readReply } from "../upstream/reply.ts";
 import type { SubmitSignals } from "../upstream/submit.ts";
@@ -18,7 +17,7 @@ export type Call = {
 const maxReplyBytes = 64_000_000;
 
 /** Those that vidgen's own `fetch` sets: a second User-Agent, or a length that it does not know, would be sent beside its own. */
-const ownHeaders = ["user-agent", "content-length", "idempotency-key"];
+const ownHeaders = ["user-agent", "content-length"];
 
 /**
  * Returns a `fetch` over vidgen's own one, which knows whether a request was sent. After one that failed it sends nothing more: a package
@@ -30,8 +29,6 @@ export function createCall({ fetch }: Pick<Io, "fetch">, signals: Partial<Submit
     const { url, method } = request;
     const headers = Object.fromEntries(given);
     if (method === "GET") return fetch(url, { headers, ...signals });
-    // By this header `fetch` knows whether the request was sent.
-    headers["Idempotency-Key"] = randomUUID();
     return fetch(url, { method, headers, body: new Uint8Array(await request.arrayBuffer()), ...signals });
   };
   return {

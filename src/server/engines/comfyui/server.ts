@@ -75,8 +75,7 @@ export function createComfyUi({ url, key, timeoutMs, onNote }: ComfyUiOptions, i
     },
     create(graph, job, { traceparent, ...signals }) {
       const body = JSON.stringify({ prompt: graph, prompt_id: job });
-      // By this header `fetch` knows whether the request was sent.
-      const own = { "Content-Type": "application/json", "Idempotency-Key": job };
+      const own = { "Content-Type": "application/json" };
       return post("/prompt", { headers: { ...own, ...traceHeaders({ traceparent }) }, body }, signals);
     },
     cancel: (job, signal) => post(`/api/jobs/${encodeURIComponent(job)}/cancel`, { headers: {}, body: "" }, { signal }),

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import type { HttpResponse, Io } from "../../../io.ts";
 import type { Outbound } from "../../outbound/outbound.ts";
 import { findJob, type Reply, readReply, wordsOf } from "../upstream/reply.ts";
@@ -77,9 +76,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
     newsAt: io.now(),
     findKind,
     create(encoded, signals) {
-      // By this header `fetch` knows whether the request was sent.
-      const own = { "Idempotency-Key": randomUUID(), ...encoded.headers };
-      const init = { method: "POST", headers: { ...headers, ...own }, body: encoded.body, ...signals };
+      const init = { method: "POST", headers: { ...headers, ...encoded.headers }, body: encoded.body, ...signals };
       return io.fetch(`${url}/v1/videos`, init);
     },
     async look(job, signal) {

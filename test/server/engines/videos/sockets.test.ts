@@ -75,11 +75,11 @@ test("a create to a server that cannot be reached is taken back", async () => {
 });
 
 test.each<[string, NonNullable<FakeOptions["fault"]>, RegExp]>([
-  ["closes the connection", ({ route }) => (route === "create" ? "drop" : undefined), /other side closed|ECONNRESET/],
+  ["closes the connection", ({ route }) => (route === "create" ? "drop" : undefined), /ECONNRESET/],
   [
     "cuts its reply",
     async ({ route, serve }) => (route === "create" ? { reply: await serve(), bytes: 9 } : undefined),
-    /other side closed|aborted|HTTP.1.1 protocol/,
+    /ECONNRESET/,
   ],
   ["is silent", ({ route }) => (route === "create" ? new Promise(() => {}) : undefined), /no response within/],
 ])("a create to a server that %s is unclear, and sent once", async (_name, fault, reason) => {

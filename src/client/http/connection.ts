@@ -1,0 +1,104 @@
+import { type EventEmitter, once } from "node:events";
+import { request } from "node:http";
+import { connect as connectTcp, isIP, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import type { Io } from "../../io.ts";
+import { isLoopback } from "./credentials.ts";
+
+/** How long the other side may say nothing, at each step of making a connection. */
+const silenceLimitMs = 10_000;
+/** TCP keep-alive: a reply may take minutes, and a router in between forgets a connection that is silent. */
+const keepAliveMs = 60_000;
+
+/** A server or a proxy: `host` is a name or an IP address, without brackets. */
+type Peer = { isSecure: boolean; host: string; port: number };
+
+/**
+ * Connects to the host of a URL, through the proxy that `env` names for it, and resolves once a request can be written: no byte of one has
+ * been. Rejects with the signal's reason as soon as it aborts.
+ */
+export async function connect(url: URL, env: Io["env"], signal?: AbortSignal): Promise<Socket> {
+  signal?.throwIfAborted();
+  const peer = peerOf(url);
+  const proxy = findProxy(url, env);
+  if (proxy === undefined) return open(peer, signal);
+  const tunnel = await openTunnel(proxy, `${url.hostname}:${peer.port}`, signal);
+  return peer.isSecure ? open(peer, signal, tunnel) : tunnel;
+}
+
+function peerOf({ protocol, hostname, port }: URL): Peer {
+  const isSecure = protocol === "https:";
+  return { isSecure, host: hostname.replace(/^\[(.*)\]$/, "$1"), port: Number(port) || (isSecure ? 443 : 80) };
+}
+
+/** With a `tunnel` TLS begins inside it. */
+async function open({ isSecure, host, port }: Peer, signal?: AbortSignal, tunnel?: Socket): Promise<Socket> {
+  const tls = { ...(tunnel && { socket: tunnel }), ALPNProtocols: ["http/1.1"], servername: isIP(host) ? "" : host };
+  const socket = isSecure ? connectTls({ host, port, ...tls }) : connectTcp({ host, port });
+  // Whoever uses the connection learns of its end anyway.
+  socket.on("error", () => {});
+  await nextEvent(socket, isSecure ? "secureConnect" : "connect", { socket, host, signal });
+  return socket.setNoDelay(true).setKeepAlive(true, keepAliveMs);
+}
+
+/** Has a proxy connect to `target`, by CONNECT (RFC 9110, section 9.3.6). */
+async function openTunnel(proxy: URL, target: string, signal?: AbortSignal): Promise<Socket> {
+  const { username, password } = proxy;
+  const login = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString("base64");
+  const headers = { Host: target, ...(username !== "" && { "Proxy-Authorization": `Basic ${login}` }) };
+  const peer = peerOf(proxy);
+  const socket = await open(peer, signal);
+  const asking = request({ method: "CONNECT", path: target, headers, createConnection: () => socket });
+  asking.on("error", () => {});
+  const [{ statusCode }] = await nextEvent(asking.end(), "connect", { socket, host: peer.host, signal });
+  if (statusCode === 200) return socket;
+  socket.destroy();
+  throw failure(`the proxy refused the connection: HTTP ${statusCode}`, "ERR_PROXY_TUNNEL");
+}
+
+type Step = { socket: Socket; host: string; signal?: AbortSignal | undefined };
+
+/** Waits for an event. If an error, the signal or a long silence comes first, the connection that is being made ends. */
+async function nextEvent(emitter: EventEmitter, event: string, { socket, host, signal }: Step) {
+  const onSilence = () =>
+    void socket.destroy(failure(`${host} did not respond within ${silenceLimitMs / 1000} s`, "ETIMEDOUT"));
+  socket.setTimeout(silenceLimitMs, onSilence);
+  try {
+    return await once(emitter, event, { signal });
+  } catch (error) {
+    socket.destroy();
+    throw signal?.aborted ? signal.reason : error;
+  } finally {
+    socket.setTimeout(0).off("timeout", onSilence);
+  }
+}
+
+/** By its code `retry.ts` and `vidgen doctor` judge a failure. */
+function failure(message: string, code: string): Error {
+  return Object.assign(new Error(message), { code });
+}
+
+/** The proxy for requests to a URL, as the environment names it; `undefined` for none. Throws where that is no http(s) URL. */
+export function findProxy(url: URL, env: Io["env"]): URL | undefined {
+  const named = env.http_proxy || env.HTTP_PROXY || "";
+  const secure = url.protocol === "https:" && (env.https_proxy || env.HTTPS_PROXY);
+  const address = secure || named;
+  if (address === "" || isLoopback(url.hostname) || isException(url, env.no_proxy || env.NO_PROXY || ""))
+    return undefined;
+  const proxy = new URL(address);
+  if (/^https?:$/.test(proxy.protocol)) return proxy;
+  throw failure("the proxy is not an http or https URL", "ERR_INVALID_PROXY");
+}
+
+/** Whether NO_PROXY names the host of a URL: by its name, by a domain above it, by either with a port, or by "*". */
+function isException({ hostname, port, protocol }: URL, noProxy: string): boolean {
+  const actual = port || (protocol === "https:" ? "443" : "80");
+  return noProxy
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .some((entry) => {
+      const [, name = "", only = actual] = /^(?:\*?\.)?(.*?)(?::(\d+))?$/.exec(entry) ?? [];
+      if (name === "*") return true;
+      return name !== "" && only === actual && (hostname === name || hostname.endsWith(`.${name}`));
+    });
+}
