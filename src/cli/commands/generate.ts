@@ -133,13 +133,13 @@ type GenerateContext = Context & { command: ReturnType<typeof declare>; reporter
 
 /** Does everything that can fail before the paid request; `undefined` when nothing is left to do. */
 async function prepare(typed: string | undefined, options: Options, context: GenerateContext) {
-  const { io, output, defer, reporter } = context;
+  const { io, output, defer } = context;
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
   const { buildRequest } = await import("../../client/request/request.ts");
   const { openServices } = await import("../../connect/services.ts");
   const { readImages } = await import("../../client/request/images.ts");
   const times = readTimes(options);
-  const { open = false, overwrite = false } = options;
+  const { overwrite = false } = options;
   const given = await chooseOutputPath(options, context);
   const { input, outputPath } = await resolveInput(typed, { ...options, given }, context);
   checkInfoPath(outputPath, options);

@@ -49,7 +49,7 @@ export function createWork(
   { client, costs, ledger, results, rowsFile, label, confirm }: WorkDependencies,
   options: WorkOptions,
 ) {
-  const { signal, leave, overwrite, onEvent } = options;
+  const { signal, leave, onEvent } = options;
 
   function tellEnd(row: PlannedRow, { attempt = "", status, file = null, video_url = null, ...ended }: RowEnd): Ended {
     const { entry, failure } = ledger.find(attempt);

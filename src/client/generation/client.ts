@@ -5,14 +5,7 @@ import type { Accounts } from "../http/accounts.ts";
 import { createApi } from "../http/api.ts";
 import { checkApiKey, checkBaseUrl, createRedaction, redactValue } from "../http/credentials.ts";
 import { backoffMs } from "../http/retry.ts";
-import {
-  type Completed,
-  errorText,
-  type Generation,
-  readCost,
-  type Started,
-  type StartRequest,
-} from "../http/schema.ts";
+import { type Completed, errorText, type Generation, readCost, type StartRequest } from "../http/schema.ts";
 import { type Event, nextState } from "../ledger/attempt.ts";
 import type { Content } from "../ledger/content.ts";
 import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "../ledger/history.ts";
