@@ -1,5 +1,5 @@
 /** What an error of the library is called; it is `interrupted` when the caller's signal aborts. */
-export type LibraryErrorCode =
+export type ErrorCode =
   | "rejected"
   | "bug"
   | "usage"
@@ -13,10 +13,10 @@ export type LibraryErrorCode =
   | "not_found"
   | "interrupted";
 
-export type ErrorCode = LibraryErrorCode | "hung_up" | "terminated";
+export type CommandErrorCode = ErrorCode | "hung_up" | "terminated";
 
 /** Every way a run can end: the name that `--json` shows as `error.code`, the exit code, and what it means. */
-export const exits: Readonly<Record<"ok" | ErrorCode, { exit: number; meaning: string }>> = {
+export const exits: Readonly<Record<"ok" | CommandErrorCode, { exit: number; meaning: string }>> = {
   ok: { exit: 0, meaning: "it worked" },
   rejected: { exit: 1, meaning: "the service refused the request or sent an unusable response" },
   bug: { exit: 1, meaning: "a bug in vidgen (6 while a start request is in flight)" },
@@ -57,7 +57,7 @@ type Details = {
 export class VidgenError extends Error {
   /** Node prints an error by this name; the minifier shortens that of the class itself. */
   static override readonly name = "VidgenError";
-  readonly code: ErrorCode;
+  readonly code: CommandErrorCode;
   readonly hint: string | undefined;
   readonly id: string | undefined;
   readonly httpStatus: number | undefined;
@@ -68,7 +68,7 @@ export class VidgenError extends Error {
   /** How the generation has ended, where the service itself says so, and not a failure to ask it. */
   readonly ended: Details["ended"];
 
-  constructor(code: ErrorCode, message: string, details: Details = {}) {
+  constructor(code: CommandErrorCode, message: string, details: Details = {}) {
     super(message, details.cause === undefined ? {} : { cause: details.cause });
     this.name = VidgenError.name;
     this.code = code;
@@ -111,12 +111,12 @@ export class VidgenError extends Error {
 }
 
 /** Whether an error is a signal, such as Ctrl-C, and no failure. */
-export function isSignal({ code }: { code: ErrorCode }): boolean {
+export function isSignal({ code }: { code: CommandErrorCode }): boolean {
   return code === "interrupted" || code === "terminated" || code === "hung_up";
 }
 
 /** From the worst to the least, for a command that several things went wrong in. */
-const severities: readonly ErrorCode[] = [
+const severities: readonly CommandErrorCode[] = [
   "unknown",
   "interrupted",
   "terminated",
@@ -134,7 +134,7 @@ const severities: readonly ErrorCode[] = [
 ];
 
 /** Compares two errors for `sort`, the worse one first: its code is that of the command. */
-export function compareSeverity(a: { code: ErrorCode }, b: { code: ErrorCode }): number {
+export function compareSeverity(a: { code: CommandErrorCode }, b: { code: CommandErrorCode }): number {
   return severities.indexOf(a.code) - severities.indexOf(b.code);
 }
 

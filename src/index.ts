@@ -51,9 +51,9 @@ import {
 } from "./library/results.ts";
 import { asCompleted, tell, untilEnded, untilStarted } from "./library/run.ts";
 
-export type { Generation as WireGeneration } from "./client/http/schema.ts";
+export type { WireGeneration } from "./client/http/schema.ts";
 export { defaultModel, type KnownModel, type Model, models } from "./client/request/models.ts";
-export type { LibraryErrorCode as ErrorCode } from "./errors.ts";
+export type { ErrorCode } from "./errors.ts";
 export { type CallbackEvent, type CallbackRequest, verifyCallback } from "./library/callback.ts";
 export { VidgenError } from "./library/errors.ts";
 export type { BatchError, BatchRowEvent, BatchSummary } from "./library/events.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import {
   asVidgenError,
   beforePaying,
-  type ErrorCode,
+  type CommandErrorCode,
   exits,
   systemCode,
   systemReason,
@@ -39,7 +39,7 @@ test("only exit 6 says that it may have been charged", () => {
   expect(charged.map(([code]) => code)).toEqual(["unknown"]);
 });
 
-test.each(Object.keys(exits).filter((code) => code !== "ok") as ErrorCode[])(
+test.each(Object.keys(exits).filter((code) => code !== "ok") as CommandErrorCode[])(
   "an error %s ends with its exit code",
   (code) => {
     expect(new VidgenError(code, "It went wrong.").exit).toBe(exits[code].exit);
@@ -119,7 +119,7 @@ test("why a file could not be used is said in words; a failure nobody has words 
   expect(systemReason(failure("EWHAT"))).toBe("it went wrong");
 });
 
-test.each<[ErrorCode, string, string | undefined, string]>([
+test.each<[CommandErrorCode, string, string | undefined, string]>([
   ["usage", "-o is empty.", undefined, "-o is empty."],
   ["auth", "No API key.", "Log in.", "No API key. Nothing was sent, nothing was charged."],
   ["output", "It is on fire", undefined, "It is on fire. Nothing was sent, nothing was charged."],

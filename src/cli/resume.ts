@@ -3,7 +3,7 @@ import type { Io } from "../io.ts";
 import { programName } from "./terminal/output.ts";
 import { quote } from "./terminal/text.ts";
 
-export type ResumeOptions = {
+export type ResumeHintOptions = {
   local?: boolean;
   engine?: readonly string[];
   baseUrl?: string;
@@ -14,12 +14,12 @@ export type ResumeOptions = {
 };
 
 /** The hint with the command that resumes these generations, or with "--all" those that are open. */
-export function resumeHint(ids: string[] | "--all", options: ResumeOptions, io: Pick<Io, "env">): string {
+export function resumeHint(ids: string[] | "--all", options: ResumeHintOptions, io: Pick<Io, "env">): string {
   return `Resume with: ${waitCommand(ids, options, io)}`;
 }
 
 /** The command that waits for these generations at the service of the options, and saves them. */
-export function waitCommand(ids: string[] | "--all", options: ResumeOptions, io: Pick<Io, "env">): string {
+export function waitCommand(ids: string[] | "--all", options: ResumeHintOptions, io: Pick<Io, "env">): string {
   const { local, engine = [], baseUrl, outputPath, overwrite, writeInfoJson } = options;
   const flags = [
     ...engine.flatMap((spec) => ["--engine", spec]),
@@ -36,7 +36,7 @@ export function waitCommand(ids: string[] | "--all", options: ResumeOptions, io:
 }
 
 /** Adds the id, and the command to resume, to an error that came after a generation was paid for. */
-export function withResumeHint(error: unknown, id: string, options: ResumeOptions, io: Pick<Io, "env">): unknown {
+export function withResumeHint(error: unknown, id: string, options: ResumeHintOptions, io: Pick<Io, "env">): unknown {
   if (!(error instanceof VidgenError)) return error;
   return error.with({ id, hint: isOver(error) ? undefined : resumeHint([id], options, io) });
 }

@@ -1,4 +1,4 @@
-import { type Client, createServiceClient } from "../client/generation/client.ts";
+import { createServiceClient, type ServiceClient } from "../client/generation/client.ts";
 import type { Ended } from "../client/generation/run.ts";
 import { type Entry, typicalMs } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
@@ -27,7 +27,7 @@ export type ServiceAccess = { baseUrl: string; apiKey: string; keyHint?: string;
 
 /** What a command does with one service, and with the journal of what it started there. */
 export type Session = {
-  client: Client;
+  client: ServiceClient;
   /** The user's journal, of all services. */
   journal: Journal;
   /** Whether the local service runs inside this process: its URLs end with the command. */

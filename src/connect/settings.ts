@@ -22,7 +22,7 @@ async function loadSavedSchema() {
   });
 }
 
-type Saved = ReturnType<Awaited<ReturnType<typeof loadSavedSchema>>["parse"]>;
+type SavedSettings = ReturnType<Awaited<ReturnType<typeof loadSavedSchema>>["parse"]>;
 
 /** The base URL: flag > VIDGEN_BASE_URL > saved file; `undefined` when there is none. Throws `usage` for one that cannot be used. */
 export async function findBaseUrl(flag: string | undefined, io: SettingsIo): Promise<string | undefined> {
@@ -176,7 +176,7 @@ export async function removeLogin(baseUrl: string, io: SettingsIo): Promise<bool
 }
 
 /** Reads the saved file, empty when there is none. Throws `usage` for a corrupt file. The file is left as it is, also its mode. */
-export async function readSaved(io: SettingsIo): Promise<Saved> {
+export async function readSaved(io: SettingsIo): Promise<SavedSettings> {
   const path = configPath(io);
   if (!hasFolder("config", io)) return {};
   try {
@@ -227,7 +227,7 @@ export function findKeys(io: PlaceIo): string[] {
   return keys.flatMap((key) => (typeof key === "string" ? key.trim() : []));
 }
 
-async function writeSaved(saved: Saved, io: SettingsIo): Promise<string> {
+async function writeSaved(saved: SavedSettings, io: SettingsIo): Promise<string> {
   const path = configPath(io);
   if (!hasFolder("config", io))
     throw new VidgenError("output", "There is no home folder to save the settings in.", { hint: configHint });
@@ -254,5 +254,5 @@ export const configHint = "Set VIDGEN_API_KEY and VIDGEN_BASE_URL instead, or se
 async function openConf(path: string) {
   const { default: Conf } = await import("conf");
   const options = { projectName: "vidgen", projectSuffix: "", cwd: dirname(path), configName: "config" };
-  return new Conf<Saved>({ ...options, accessPropertiesByDotNotation: false, configFileMode: 0o600 });
+  return new Conf<SavedSettings>({ ...options, accessPropertiesByDotNotation: false, configFileMode: 0o600 });
 }

@@ -1,10 +1,10 @@
 import { plain } from "../client/http/credentials.ts";
-import { VidgenError as InternalError, type LibraryErrorCode } from "../errors.ts";
+import { type ErrorCode, VidgenError as InternalError } from "../errors.ts";
 
 /** What every call rejects with. */
 export interface VidgenError extends Error {
   /** What happened: one of the names of the exit codes. */
-  readonly code: LibraryErrorCode;
+  readonly code: ErrorCode;
   /** What to do next. */
   readonly hint: string | undefined;
   /** The id of the generation, if it is known. */

@@ -1,11 +1,11 @@
-import type { BatchEvent as WireBatchEvent } from "../client/batch/iterate.ts";
-import type { ErrorCode, LibraryErrorCode } from "../errors.ts";
+import type { WireBatchEvent } from "../client/batch/iterate.ts";
+import type { CommandErrorCode, ErrorCode } from "../errors.ts";
 import { restateHint } from "./errors.ts";
 
 /** What went wrong, as an event of a batch tells it. */
 export type BatchError = {
   /** What happened: one of the names of the exit codes. */
-  code: LibraryErrorCode;
+  code: ErrorCode;
   /** What happened, in words. */
   message: string;
   /** What to do next. */
@@ -140,8 +140,8 @@ type NameOf<Name> = Name extends "attempt"
 /** No signal ends a call of the library: its errors have no such codes. */
 type Named<Value> = Value extends object
   ? { [Name in keyof Value as NameOf<Name>]: Named<Value[Name]> }
-  : Value extends ErrorCode
-    ? Extract<Value, LibraryErrorCode>
+  : Value extends CommandErrorCode
+    ? Extract<Value, ErrorCode>
     : Value;
 
 /** The event with the names of a program's objects. */

@@ -1,8 +1,8 @@
 import {
   errorText,
-  type Completed as FoundCompleted,
+  type CompletedGeneration as FoundCompleted,
   readCost,
-  type Generation as WireGeneration,
+  type WireGeneration,
 } from "../client/http/schema.ts";
 import type { Entry } from "../client/ledger/history.ts";
 import type { VidgenError } from "./errors.ts";

@@ -1,5 +1,5 @@
 import type { Ended, RunEvent } from "../client/generation/run.ts";
-import type { Completed } from "../client/http/schema.ts";
+import type { CompletedGeneration } from "../client/http/schema.ts";
 import type { DownloadOptions } from "./options.ts";
 import type { Started } from "./results.ts";
 
@@ -52,7 +52,7 @@ export function tell<Args extends unknown[]>(listener: ((...args: Args) => void)
 }
 
 /** The generation of a run that has asked the service about it. */
-export function asCompleted({ generation, videoUrl }: Pick<Ended, "generation" | "videoUrl">): Completed {
+export function asCompleted({ generation, videoUrl }: Pick<Ended, "generation" | "videoUrl">): CompletedGeneration {
   if (generation === undefined || videoUrl === undefined) throw new Error("a completed generation has an address");
   return { generation, videoUrl };
 }

@@ -1,9 +1,9 @@
 import { isExistsError } from "../client/save/files.ts";
-import { asVidgenError, type ErrorCode, type VidgenError } from "../errors.ts";
+import { asVidgenError, type CommandErrorCode, type VidgenError } from "../errors.ts";
 
 /** An error as an agent gets it. */
 export type ToolError = {
-  code: ErrorCode;
+  code: CommandErrorCode;
   message: string;
   hint: string | null;
   id: string | null;
@@ -11,7 +11,7 @@ export type ToolError = {
 };
 
 /** What an agent can do, where the hint of the error names flags of other commands. */
-const hints: Partial<Record<ErrorCode, string>> = {
+const hints: Partial<Record<CommandErrorCode, string>> = {
   unknown:
     "Repeating the call sends nothing. Ask the user to check the account: if the generation is there, get_video with its id fetches it. If it is not, the user runs `vidgen list --dismiss <attempt>` with the attempt from the message, and the same call then starts a new one. again: true starts a new one in any case, and pays for it.",
   not_found: "list_videos shows the ids of the generations that were started on this computer.",
@@ -20,7 +20,7 @@ const hints: Partial<Record<ErrorCode, string>> = {
 };
 
 /** The same where a generation has failed, and nothing was charged. */
-const endedHints: Partial<Record<ErrorCode, string>> = {
+const endedHints: Partial<Record<CommandErrorCode, string>> = {
   network:
     "Nothing was submitted, nothing was charged. Once the engine can be reached, call generate_video with the same arguments to start it again.",
   auth: "Nothing was submitted, nothing was charged. A person must set the engine's key and restart this server. Then call generate_video with the same arguments to start it again.",

@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import * as z from "zod";
 import { failedError, readVideoUrl } from "../client/generation/follow.ts";
-import { errorText, type Generation } from "../client/http/schema.ts";
+import { errorText, type WireGeneration } from "../client/http/schema.ts";
 import type { Target } from "../client/save/target.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
@@ -84,11 +84,11 @@ function noteOf(status: string, { hint = "", session }: { hint: string | undefin
 type Waiting = { session: Session; ageMs: number; waitMs: number; call: Call };
 
 /** Looks at a generation, and follows it while it runs and there is time. */
-async function waitFor(id: string, { session, ageMs, waitMs, call }: Waiting, io: Io): Promise<Generation> {
+async function waitFor(id: string, { session, ageMs, waitMs, call }: Waiting, io: Io): Promise<WireGeneration> {
   const begin = io.now();
   const onState = (status: string) => call.onProgress((io.now() - begin) / 1000, status);
   const look = () => session.client.status(id, call);
-  let last: Generation = await look().catch((error) => {
+  let last: WireGeneration = await look().catch((error) => {
     const { code } = asVidgenError(error);
     if (code !== "not_found" || ageMs > freshMs) throw error;
     return { id, status: "processing" };

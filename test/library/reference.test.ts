@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
 import { expect, test } from "vitest";
@@ -59,3 +59,32 @@ test("the page has each call, in the words of its comment", async () => {
   const [before, , after] = readFileSync(page, "utf8").split(/(?<=^## Each call\n\n)([\s\S]*?)(?=^## )/m);
   await expect(`${before}${section}${after}`).toMatchFileSnapshot(fileURLToPath(page));
 });
+
+test("each type that the library exports is declared once, and each of its fields has a comment", () => {
+  const sources = ["src/index.ts", "src/errors.ts", ...["library", "client", "cli", "mcp"].flatMap(listSources)];
+  const text = sources.map((path) => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8")).join("\n");
+  const types = readFileSync(new URL("../../dist/index.d.cts", import.meta.url), "utf8");
+  const { statements } = ts.createSourceFile("index.d.cts", types, ts.ScriptTarget.Latest, true);
+  const declared = statements.filter((node) => ts.isTypeAliasDeclaration(node) || ts.isInterfaceDeclaration(node));
+  expect(declared.map(({ name }) => name.text)).toContain("GenerateOptions");
+  for (const node of declared) {
+    const name = node.name.text;
+    expect(text.match(new RegExp(`^(export )?(type|interface) ${name}\\b`, "gm")), name).toHaveLength(1);
+    expect(ts.getJSDocCommentsAndTags(node), name).toHaveLength(1);
+    expect(listUncommented(node), name).toEqual([]);
+  }
+});
+
+function listSources(folder: string): string[] {
+  const all = readdirSync(new URL(`../../src/${folder}`, import.meta.url), { recursive: true, encoding: "utf8" });
+  return all.filter((path) => path.endsWith(".ts")).map((path) => `src/${folder}/${path}`);
+}
+
+/** The fields without a comment, but those that a type narrows or that belong to a field. */
+function listUncommented(node: ts.Node): string[] {
+  if (ts.isPropertySignature(node)) {
+    const isLiteral = node.type !== undefined && ts.isLiteralTypeNode(node.type);
+    return isLiteral || ts.getJSDocCommentsAndTags(node).length > 0 ? [] : [node.name.getText()];
+  }
+  return ts.isMethodSignature(node) ? [] : node.getChildren().flatMap(listUncommented);
+}

@@ -11,7 +11,7 @@ import {
 } from "vidgen";
 import type { VidgenModel, VidgenProvider } from "vidgen/ai-sdk";
 import { expectTypeOf, test } from "vitest";
-import type { BatchEvent as WireBatchEvent } from "../../src/client/batch/iterate.ts";
+import type { WireBatchEvent } from "../../src/client/batch/iterate.ts";
 import type { Status } from "../../src/client/ledger/attempt.ts";
 import type { FieldName } from "../../src/client/request/fields.ts";
 

@@ -1,7 +1,7 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { BatchStatus } from "../../client/batch/status.ts";
 import { countRows } from "../../connect/format.ts";
-import { type ErrorCode, VidgenError } from "../../errors.ts";
+import { type CommandErrorCode, VidgenError } from "../../errors.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 
@@ -72,7 +72,7 @@ function endOf({
   const areShardsOdd = shards !== null && shards.missing.length + shards.double.length > 0;
   const isOdd = double_rows.length > 0 || areShardsOdd;
   if (done === rows && !isOdd) return undefined;
-  const codes: [ErrorCode, number][] = [
+  const codes: [CommandErrorCode, number][] = [
     ["unknown", unknown],
     ["not_found", lost],
     ["failed", failed],

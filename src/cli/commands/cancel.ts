@@ -1,5 +1,5 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { Client } from "../../client/generation/client.ts";
+import type { ServiceClient } from "../../client/generation/client.ts";
 import { withEngineFlag } from "../../connect/engines.ts";
 import { asVidgenError, compareSeverity, usage, type VidgenError } from "../../errors.ts";
 import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
@@ -63,7 +63,7 @@ async function cancel(typed: string[], given: Options, { io, output, defer }: Co
   if (worst) throw worst;
 }
 
-async function cancelOne({ id, open }: LocatedGeneration, signal: AbortSignal): ReturnType<Client["cancel"]> {
+async function cancelOne({ id, open }: LocatedGeneration, signal: AbortSignal): ReturnType<ServiceClient["cancel"]> {
   const session = await open();
   return session.client.cancel(id, { signal }).catch(async (error) => {
     throw await session.explainNotFound(error, id);

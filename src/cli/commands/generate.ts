@@ -1,7 +1,7 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { type RunEvent, type RunOptions, run } from "../../client/generation/run.ts";
 import { shorten } from "../../client/http/credentials.ts";
-import type { Started, StartRequest } from "../../client/http/schema.ts";
+import type { AcceptedStart, StartRequest } from "../../client/http/schema.ts";
 import type { Earlier } from "../../client/ledger/policy.ts";
 import { defaultModel, guessModel } from "../../client/request/models.ts";
 import type { RequestInput } from "../../client/request/request.ts";
@@ -264,7 +264,7 @@ function tellResumed(
 }
 
 /** The price is what the service states alone: the balance falls also by what others spend. */
-function remoteCost({ credits_charged, remaining_credits }: Started, fell: number | undefined): string {
+function remoteCost({ credits_charged, remaining_credits }: AcceptedStart, fell: number | undefined): string {
   const price = formatPrice({ credits: credits_charged });
   const left = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
   if (price !== undefined) return `, ${price}${left}`;

@@ -10,7 +10,7 @@ import {
   saveLogin,
   saveSetting,
 } from "../../connect/settings.ts";
-import { type ErrorCode, usage, VidgenError } from "../../errors.ts";
+import { type CommandErrorCode, usage, VidgenError } from "../../errors.ts";
 import { baseUrlOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { programName } from "../terminal/output.ts";
@@ -95,7 +95,11 @@ async function tryService(baseUrl: string, apiKey: string | undefined, { io, out
   return check;
 }
 
-function notSaved(code: ErrorCode, message: string, details: { httpStatus?: number; hint?: string }): VidgenError {
+function notSaved(
+  code: CommandErrorCode,
+  message: string,
+  details: { httpStatus?: number; hint?: string },
+): VidgenError {
   return new VidgenError(code, `${message} Nothing was saved.`, details);
 }
 

@@ -1,6 +1,6 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { shorten } from "../../client/http/credentials.ts";
-import type { Generation } from "../../client/http/schema.ts";
+import type { WireGeneration } from "../../client/http/schema.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import { withEngineFlag } from "../../connect/engines.ts";
 import { formatAge } from "../../connect/format.ts";
@@ -87,7 +87,7 @@ async function findFile(entry: Entry | undefined, { disk }: Pick<Io, "disk">): P
 type Known = { where: string | undefined; entry: Entry | undefined };
 
 /** A generation in one line for a person. */
-function describe({ id, status }: Generation, { where, entry }: Known, io: Io): string {
+function describe({ id, status }: WireGeneration, { where, entry }: Known, io: Io): string {
   const about =
     entry && ` (${shorten(entry.request.prompt, 40)}, ${entry.request.model}), started ${formatAge(entry, io)} ago`;
   return plainLine(`${id}${about ?? ""}: ${status}${where === undefined ? "" : `, ${where}`}`);

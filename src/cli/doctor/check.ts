@@ -1,4 +1,4 @@
-import { asVidgenError, type ErrorCode } from "../../errors.ts";
+import { asVidgenError, type CommandErrorCode } from "../../errors.ts";
 
 /** One line of `vidgen doctor`. */
 export type Check = {
@@ -7,7 +7,7 @@ export type Check = {
   says: string;
   fix?: string;
   /** The error that a command would end with; set when the check failed. */
-  code?: ErrorCode;
+  code?: CommandErrorCode;
 };
 
 export function pass(name: string, says: string): Check {
@@ -18,7 +18,7 @@ export function warn(name: string, says: string, fix: string): Check {
   return { name, state: "warn", says, fix };
 }
 
-export function fail(name: string, says: string, { code, fix }: { code: ErrorCode; fix: string }): Check {
+export function fail(name: string, says: string, { code, fix }: { code: CommandErrorCode; fix: string }): Check {
   return { name, state: "fail", says, fix, code };
 }
 

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { accountReplies } from "../../client/http/accounts.ts";
 import { statuses } from "../../client/ledger/attempt.ts";
-import { type ErrorCode, exits } from "../../errors.ts";
+import { type CommandErrorCode, exits } from "../../errors.ts";
 
 /** An object with these fields; it may have others too, such as further ones of the service. */
 const object = z.looseObject;
@@ -23,7 +23,7 @@ const generation = {
 };
 /** What it cost, in credits and in USD. */
 const price = { credits: number.optional(), cost: number.optional() };
-const codes = Object.keys(exits).filter((name) => name !== "ok") as ErrorCode[];
+const codes = Object.keys(exits).filter((name) => name !== "ok") as CommandErrorCode[];
 const error = object({
   code: z.enum(codes),
   message: text,

@@ -6,7 +6,7 @@ import type { PlannedRow } from "../../client/batch/plan.ts";
 import type { RunEnd } from "../../client/batch/run.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import { countRows, formatNumber } from "../../connect/format.ts";
-import { asVidgenError, compareSeverity, type ErrorCode, VidgenError } from "../../errors.ts";
+import { asVidgenError, type CommandErrorCode, compareSeverity, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { flagWords } from "../command.ts";
 import { programName } from "./output.ts";
@@ -135,7 +135,11 @@ function needsMore({ stopped }: RunEnd, { signal }: Pick<Io, "signal">): boolean
   return !signal.aborted && stopped !== undefined && ["auth", "credits", "network"].includes(stopped.code);
 }
 
-function codeOf(rows: readonly PlannedRow[], { stopped, failures }: RunEnd, { signal }: Pick<Io, "signal">): ErrorCode {
+function codeOf(
+  rows: readonly PlannedRow[],
+  { stopped, failures }: RunEnd,
+  { signal }: Pick<Io, "signal">,
+): CommandErrorCode {
   const ofRun = failures.map(({ ended }) => codeOfRow(ended.status === "unknown" ? "unknown" : ended.error?.code));
   if (signal.aborted) return ofRun.includes("unknown") ? "unknown" : asVidgenError(signal.reason).code;
   const before = rows.flatMap(({ state }) => {
@@ -149,6 +153,6 @@ function codeOf(rows: readonly PlannedRow[], { stopped, failures }: RunEnd, { si
 }
 
 /** A row whose image has changed is no fault of the command line, and a bug is reported as such only where it ends the command. */
-function codeOfRow(code: ErrorCode | undefined): ErrorCode {
+function codeOfRow(code: CommandErrorCode | undefined): CommandErrorCode {
   return code === undefined || code === "usage" || code === "bug" ? "rejected" : code;
 }

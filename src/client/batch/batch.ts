@@ -1,7 +1,7 @@
 import { basename, dirname, relative } from "node:path";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, Machine } from "../../io.ts";
-import type { Client } from "../generation/client.ts";
+import type { ServiceClient } from "../generation/client.ts";
 import { createEventFilter, type GenerationEvent } from "../generation/events.ts";
 import { redactValue } from "../http/credentials.ts";
 import { type AttemptLines, type Entry, foldEntry, type RunLine } from "../ledger/history.ts";
@@ -19,7 +19,7 @@ import { type RunEnd, type RunOptions, runRows } from "./run.ts";
 import { kindOfRow } from "./status.ts";
 import { createWork, type WorkOptions } from "./work.ts";
 
-export type BatchOptions = PlanOptions & {
+export type OpenBatchOptions = PlanOptions & {
   /** The path of the results file. */
   results: string;
   /** `file` is the rows file as it was typed; "" or "-" where there is none. */
@@ -65,7 +65,7 @@ export type Batch = {
 
 type BatchDependencies = {
   client: Pick<
-    Client,
+    ServiceClient,
     | "redact"
     | "baseUrl"
     | "account"
@@ -90,7 +90,7 @@ type BatchDependencies = {
  */
 export async function openBatch(
   rows: readonly KeyedRow[],
-  options: BatchOptions,
+  options: OpenBatchOptions,
   known: BatchDependencies,
 ): Promise<Batch> {
   const { client, io } = known;
@@ -165,10 +165,10 @@ export async function openBatch(
   }
 }
 
-type Sourced = Pick<BatchOptions["source"], "file" | "total" | "shard"> & {
+type Sourced = Pick<OpenBatchOptions["source"], "file" | "total" | "shard"> & {
   rows: readonly KeyedRow[];
   rowsFile: RowsFile | undefined;
-  client: Pick<Client, "baseUrl" | "redact">;
+  client: Pick<ServiceClient, "baseUrl" | "redact">;
 };
 
 function describeSource(path: string, { rows, rowsFile, file, total, shard, client }: Sourced): RunLine {
@@ -189,7 +189,7 @@ function describeSource(path: string, { rows, rowsFile, file, total, shard, clie
 const labelCharacters = 200;
 
 /** How the service shows the batch: the name of its rows file, or of its results file where it has none. */
-function labelOf({ file, results }: RunLine, redact: Client["redact"]): string {
+function labelOf({ file, results }: RunLine, redact: ServiceClient["redact"]): string {
   const name = redact(basename(file === "" || file === "-" ? results : file));
   return [...name.replace(/[\p{Cc}\p{Surrogate}]/gu, " ")].slice(0, labelCharacters).join("").trim() || "batch";
 }
@@ -208,7 +208,7 @@ type Written = {
 async function findAttempts(
   own: Results,
   written: Written,
-  { onNote }: BatchOptions,
+  { onNote }: OpenBatchOptions,
   { client, io }: BatchDependencies,
 ): Promise<AttemptLines[]> {
   const { rows, names, others, journaled } = written;
@@ -229,7 +229,7 @@ async function findAttempts(
 }
 
 /** The row as the results file and the journal know it: without a key in it. */
-function redactRow(row: KeyedRow, redact: Client["redact"]): KeyedRow {
+function redactRow(row: KeyedRow, redact: ServiceClient["redact"]): KeyedRow {
   return { ...row, key: redact(row.key), hash: hashRequest(redactValue(row.record, redact)) };
 }
 
@@ -243,7 +243,7 @@ function checkService(source: RunLine | undefined, path: string, baseUrl: string
 }
 
 /** Throws `usage` where rows have previews and would get real videos now, or the other way round. */
-function checkMaking(attempts: readonly Entry[], path: string, { isPreview }: Pick<Client, "isPreview">): void {
+function checkMaking(attempts: readonly Entry[], path: string, { isPreview }: Pick<ServiceClient, "isPreview">): void {
   const other = attempts.find(
     ({ request, is_preview, id }) => id !== undefined && isOtherMaking(is_preview, isPreview(request.model)),
   );
@@ -258,7 +258,7 @@ function checkMaking(attempts: readonly Entry[], path: string, { isPreview }: Pi
 /** Writes the info files that videos of earlier runs lack. */
 async function addInfos(
   rows: readonly PlannedRow[],
-  client: Pick<Client, "addInfo">,
+  client: Pick<ServiceClient, "addInfo">,
   signal: AbortSignal,
 ): Promise<RunEnd["failures"]> {
   const failures: RunEnd["failures"] = [];
@@ -273,7 +273,7 @@ async function addInfos(
 }
 
 /** Tells of generations that were paid for, are not saved, and belong to no row any more: the user has changed or removed it. */
-function noteOrphans(rows: PlannedRow[], attempts: readonly Entry[], onNote: BatchOptions["onNote"]): void {
+function noteOrphans(rows: PlannedRow[], attempts: readonly Entry[], onNote: OpenBatchOptions["onNote"]): void {
   const keys = new Set(rows.map(({ key }) => key));
   const orphans = attempts.filter((each) => !keys.has(each.row ?? "") && kindOfRow(each) === "running");
   if (orphans.length === 0) return;
@@ -285,7 +285,7 @@ function noteOrphans(rows: PlannedRow[], attempts: readonly Entry[], onNote: Bat
 }
 
 /** Tells of running rows that the service may not find with this key: a 404 changes nothing about them. */
-function noteOtherAccounts(rows: PlannedRow[], account: string, onNote: BatchOptions["onNote"]): void {
+function noteOtherAccounts(rows: PlannedRow[], account: string, onNote: OpenBatchOptions["onNote"]): void {
   const isOther = (own: string | undefined) => own !== undefined && own !== account;
   const found = rows.flatMap(({ state }) =>
     state.kind === "running" && isOther(state.attempt.account) ? state.attempt : [],
@@ -299,7 +299,7 @@ function noteOtherAccounts(rows: PlannedRow[], account: string, onNote: BatchOpt
 }
 
 /** Tells what is probably wrong in the rows that are to be started, once for all rows with the same. */
-function noteDoubts(rows: readonly PlannedRow[], onNote: BatchOptions["onNote"]): void {
+function noteDoubts(rows: readonly PlannedRow[], onNote: OpenBatchOptions["onNote"]): void {
   const lines = new Map<string, number[]>();
   for (const { state, record, line } of rows) {
     for (const doubt of state.kind === "new" ? findDoubts(record) : []) {

@@ -1,14 +1,14 @@
 import { basename, dirname, resolve } from "node:path";
 import { systemCode, VidgenError } from "../../errors.ts";
 import type { Disk, Io } from "../../io.ts";
-import type { Client } from "../generation/client.ts";
+import type { ServiceClient } from "../generation/client.ts";
 import { kindOf } from "../save/files.ts";
 import { fillWords } from "../save/naming.ts";
 import { findOutputPath, isFolder } from "../save/output-path.ts";
 import { type PlannedRow, throwFaults } from "./plan.ts";
 import { readError } from "./results.ts";
 
-type CheckDependencies = { client: Pick<Client, "findSaved">; io: Pick<Io, "date" | "disk"> };
+type CheckDependencies = { client: Pick<ServiceClient, "findSaved">; io: Pick<Io, "date" | "disk"> };
 
 /** Throws `usage` for rows whose video is to be saved and whose output exists, unless it is that video. */
 export async function checkOutputs(

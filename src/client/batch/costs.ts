@@ -1,5 +1,5 @@
 import { VidgenError } from "../../errors.ts";
-import type { Started, StartRequest } from "../http/schema.ts";
+import type { AcceptedStart, StartRequest } from "../http/schema.ts";
 import { stopsOthers } from "../ledger/attempt.ts";
 import { type Entry, isPaidBy } from "../ledger/history.ts";
 import { findFalls, isComparable, kindOfRequest, median, readBalance, readPrices } from "../ledger/price.ts";
@@ -13,7 +13,7 @@ type Cost = Pick<Entry, "credits" | "balance_fell">;
  */
 export type Costs = {
   /** Takes an accepted start. */
-  started(request: StartRequest, told: Omit<Started, "generation">): void;
+  started(request: StartRequest, told: Omit<AcceptedStart, "generation">): void;
   /** What the account had after the start before, where that can be compared with what it has after the next one: for `send`. */
   balance(): number | undefined;
   /** Takes a start that may have been charged. */

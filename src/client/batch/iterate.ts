@@ -7,7 +7,7 @@ import type { RunOptions } from "./run.ts";
 import type { WorkOptions } from "./work.ts";
 
 /** What happens in a batch; the summary comes last, after the error that stopped the starts if one did. */
-export type BatchEvent = { at: string } & (GenerationEvent | ({ event: "summary" } & BatchCounts));
+export type WireBatchEvent = { at: string } & (GenerationEvent | ({ event: "summary" } & BatchCounts));
 
 type IterateOptions = RunOptions & Omit<WorkOptions, "overwrite" | "onEvent">;
 
@@ -18,10 +18,10 @@ export async function* iterateBatch(
   batch: Batch,
   options: IterateOptions,
   now: () => Date,
-): AsyncGenerator<BatchEvent> {
+): AsyncGenerator<WireBatchEvent> {
   const left = new AbortController();
   const { counts, take } = createCounts(batch.plan);
-  const events = createChannel<BatchEvent>();
+  const events = createChannel<WireBatchEvent>();
   const onEvent = (event: GenerationEvent) => {
     take(event);
     events.push({ at: now().toISOString(), ...event });

@@ -1,7 +1,7 @@
 import { dirname, relative, resolve } from "node:path";
 import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, Io } from "../../io.ts";
-import type { Client } from "../generation/client.ts";
+import type { ServiceClient } from "../generation/client.ts";
 import { redactValue } from "../http/credentials.ts";
 import { parseJson } from "../http/json.ts";
 import { type AttemptLines, type DatedLine, groupLines, parseLine, type RunLine } from "../ledger/history.ts";
@@ -47,7 +47,7 @@ export async function findResults(results: string, disk: Disk): Promise<string> 
   return path;
 }
 
-type ResultsIo = Pick<Io, "date" | "disk"> & Pick<Client, "redact">;
+type ResultsIo = Pick<Io, "date" | "disk"> & Pick<ServiceClient, "redact">;
 
 /** `redact` keeps the key out of the lines: a path, or the service's own words in an error, may hold it. */
 export function openResults(path: string, source: RunLine, io: ResultsIo): ResultsFile {

@@ -1,4 +1,4 @@
-import type { ErrorCode } from "../../errors.ts";
+import type { CommandErrorCode } from "../../errors.ts";
 import { type HolderIo, readHolder } from "../../lease.ts";
 import { isGeneral } from "../generation/events.ts";
 import { type State, type Status, statusOf, stopsOthers } from "../ledger/attempt.ts";
@@ -40,7 +40,7 @@ export type OpenRow = {
   id: string | null;
   status: Status;
   file: string | null;
-  error: { code: ErrorCode; message: string } | null;
+  error: { code: CommandErrorCode; message: string } | null;
   credits: number | null;
   cost: number | null;
 };

@@ -1,5 +1,5 @@
 import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
-import type { Client, ClientDownloadOptions } from "../generation/client.ts";
+import type { ClientDownloadOptions, ServiceClient } from "../generation/client.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../generation/events.ts";
 import { collect, type RunEvent, run } from "../generation/run.ts";
 import type { Label } from "../http/api.ts";
@@ -33,7 +33,7 @@ export type Sent =
 
 type WorkDependencies = {
   /** With the journal that the ledger has made of its own. */
-  client: Client;
+  client: ServiceClient;
   costs: Costs;
   ledger: Ledger;
   /** The path of the results file. */

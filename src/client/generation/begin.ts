@@ -20,7 +20,7 @@ export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   /** The caller does not wait for the generation, so a later run does not resume it. */
   noWait?: boolean | undefined;
   /** The row of a batch that it is started for. */
-  batch?: BatchRow | undefined;
+  batch?: StartedRow | undefined;
   /** It is started for an AI agent. */
   mcp?: boolean | undefined;
   /** How long to wait for another process that starts the same, in milliseconds; at most, and by default, 15 minutes. */
@@ -28,7 +28,7 @@ export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   signal: AbortSignal;
 };
 
-export type BatchRow = {
+export type StartedRow = {
   /** The results file. */
   path: string;
   row: string;

@@ -3,12 +3,12 @@ import type { Api } from "../http/api.ts";
 import { askPatiently } from "../http/ask.ts";
 import { type Reply, refusal } from "../http/reply.ts";
 import type { RetryIo } from "../http/retry.ts";
-import { errorText, type Generation, readGeneration } from "../http/schema.ts";
+import { errorText, readGeneration, type WireGeneration } from "../http/schema.ts";
 import { cancelledReason, failedError } from "./follow.ts";
 
 /** A generation that was cancelled. */
 export type Cancelled = {
-  generation: Generation;
+  generation: WireGeneration;
   /** What came back, whenever it was cancelled; `undefined` where the service does not say. */
   creditsReturned: number | undefined;
 };
@@ -16,7 +16,7 @@ export type Cancelled = {
 export type CancelOptions = {
   signal: AbortSignal;
   /** Asks how the generation stands; see `Client.status`. */
-  look(): Promise<Generation>;
+  look(): Promise<WireGeneration>;
 };
 
 /**
@@ -54,6 +54,6 @@ function readCancelled({ status, json }: Reply, id: string): Cancelled | undefin
   return { generation, creditsReturned: typeof credits === "number" ? credits : undefined };
 }
 
-function isCancelled({ status, error }: Generation): boolean {
+function isCancelled({ status, error }: WireGeneration): boolean {
   return status === "failed" && errorText(error) === cancelledReason;
 }

@@ -5,7 +5,13 @@ import type { Accounts } from "../http/accounts.ts";
 import { createApi } from "../http/api.ts";
 import { checkApiKey, checkBaseUrl, createRedaction, redactValue } from "../http/credentials.ts";
 import { backoffMs } from "../http/retry.ts";
-import { type Completed, errorText, type Generation, readCost, type StartRequest } from "../http/schema.ts";
+import {
+  type CompletedGeneration,
+  errorText,
+  readCost,
+  type StartRequest,
+  type WireGeneration,
+} from "../http/schema.ts";
 import { type Event, nextState } from "../ledger/attempt.ts";
 import type { Content } from "../ledger/content.ts";
 import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "../ledger/history.ts";
@@ -29,12 +35,12 @@ import {
 import { type Cancelled, cancel } from "./cancel.ts";
 import { cancelledReason, failedError, follow, readTimes } from "./follow.ts";
 import { poll, pollUntilAnswered } from "./poll.ts";
-import { type End, type StartOptions, start, unknownOutcome } from "./start.ts";
+import { type End, type PaidStartOptions, start, unknownOutcome } from "./start.ts";
 
 /** What a client may use of the outside world. */
 export type ClientIo = Machine & Pick<Io, "fetch" | "unsettled">;
 
-export type ClientOptions = {
+export type ServiceClientOptions = {
   /** The service's address; https, except on this machine. */
   baseUrl: string;
   apiKey: string;
@@ -56,8 +62,8 @@ export type ReadyStart = NewAttempt & {
   sendUntilKnown(options: SendOptions): Promise<End>;
 };
 
-export type SendOptions = Pick<StartOptions, "signal" | "retriesNotNow" | "label" | "balance"> &
-  Partial<Pick<StartOptions, "leave">> & {
+export type SendOptions = Pick<PaidStartOptions, "signal" | "retriesNotNow" | "label" | "balance"> &
+  Partial<Pick<PaidStartOptions, "leave">> & {
     /** Whether a note says what is probably wrong in the request; a batch has told it in its plan. */
     tellsDoubts?: boolean;
   };
@@ -88,9 +94,9 @@ export type ClientDownloadOptions = ClientFollowOptions & {
 export type ClientClaimOptions = Omit<ClaimOptions, "id"> & Pick<BeginOptions, "timeoutMs" | "signal">;
 
 /** A video that was saved: where, and what it is known by. */
-export type Downloaded = Completed & { file: string; content: Content };
+export type DownloadedVideo = CompletedGeneration & { file: string; content: Content };
 
-export type Client = {
+export type ServiceClient = {
   baseUrl: string;
   /** The account that its key stands for, as `accountOf` gives it. */
   account: string;
@@ -114,7 +120,7 @@ export type Client = {
   /** Writes down that the URL of a generation was handed to the caller, where it was started without an output path. Never rejects. */
   delivered(id: string): Promise<void>;
   /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `pollUntilAnswered` does. */
-  status(id: string, options: { signal: AbortSignal }): Promise<Generation>;
+  status(id: string, options: { signal: AbortSignal }): Promise<WireGeneration>;
   /**
    * Cancels a generation, where its service can, and writes it down as failed. `wasOver` is set where the journal has its end already. Rejects as
    * `cancel` does.
@@ -123,7 +129,7 @@ export type Client = {
   /** The accounts of a `vidgen serve`, for its owner's key. */
   accounts(options: { signal: AbortSignal }): Promise<Accounts>;
   /** Follows a generation until it has completed. Rejects as `follow` does. */
-  follow(id: string, options: ClientFollowOptions): Promise<Completed>;
+  follow(id: string, options: ClientFollowOptions): Promise<CompletedGeneration>;
   /**
    * Claims the place for the video of a generation, a file, a folder or a template, or finds it saved there. Waits for a process that has the
    * place. Rejects with `output`, with `pending` when the other process still has it, or with the signal's reason.
@@ -132,7 +138,7 @@ export type Client = {
   /** Where the video of a generation is saved already, if `outputPath` would save it there. */
   findSaved(id: string, outputPath: string): Promise<string | undefined>;
   /** Follows a generation and saves its video. The caller releases a target that it passes. Rejects as `follow` and `claim` do. */
-  download(id: string, output: string | Target, options: ClientDownloadOptions): Promise<Downloaded>;
+  download(id: string, output: string | Target, options: ClientDownloadOptions): Promise<DownloadedVideo>;
   /** What the journal knows of this service, newest first; `goOn` as in `Journal.entries`. */
   entries: Journal["entries"];
   /** The same about one generation. */
@@ -140,7 +146,7 @@ export type Client = {
   /** The same, all of them, as their lines. */
   attempts: Journal["attempts"];
   /** The same client with another journal, made of its own. */
-  withJournal(change: (journal: Omit<Journal, "path">) => Omit<Journal, "path">): Client;
+  withJournal(change: (journal: Omit<Journal, "path">) => Omit<Journal, "path">): ServiceClient;
   /** The credits that the account has now, where the journal knows them well enough to compare them with those after a start. Never rejects. */
   balance(): Promise<number | undefined>;
   /** Writes the info file beside a video that is saved already, unless it is there. Rejects with `output` or the signal's reason. */
@@ -161,7 +167,7 @@ const lookMs = 10_000;
 const maxRemembered = 1_000;
 
 /** A client of the service, for the CLI and for the library. Throws `usage` for an address or a key that cannot be used. */
-export function createServiceClient(options: ClientOptions, io: ClientIo): Client {
+export function createServiceClient(options: ServiceClientOptions, io: ClientIo): ServiceClient {
   const baseUrl = checkBaseUrl(options.baseUrl, "baseUrl");
   const apiKey = checkApiKey(options.apiKey);
   const api = createApi({ baseUrl, apiKey, fetch: io.fetch });
@@ -305,7 +311,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     if (entry !== undefined && nextState(entry.state, "found") !== entry.state) await record({ kind: "found", id });
   }
 
-  async function look(id: string, { signal }: { signal: AbortSignal }): Promise<Generation> {
+  async function look(id: string, { signal }: { signal: AbortSignal }): Promise<WireGeneration> {
     const entry = await find(id).catch(() => undefined);
     const generation = await pollUntilAnswered(api, id, io, signal, onNote).catch(async (thrown) => {
       const error = explainKey(asVidgenError(thrown));
@@ -330,7 +336,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     return generation;
   }
 
-  async function followAndRecord(id: string, how: ClientFollowOptions): Promise<Completed> {
+  async function followAndRecord(id: string, how: ClientFollowOptions): Promise<CompletedGeneration> {
     const { timeoutMs, intervalMs } = readTimes(how, baseUrl);
     const isNew = fresh.has(id);
     const entry = await find(id).catch(() => undefined);
@@ -364,7 +370,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     return claimOrFind(outputPath, { ...how, id, entry }, { ...how, journal, targets, onNote }, io);
   }
 
-  async function followAndSave(id: string, target: Target, how: ClientDownloadOptions): Promise<Downloaded> {
+  async function followAndSave(id: string, target: Target, how: ClientDownloadOptions): Promise<DownloadedVideo> {
     const { timeoutMs, intervalMs } = readTimes(how, baseUrl);
     const start = io.now();
     const signal = AbortSignal.any([how.signal, target.lost]);

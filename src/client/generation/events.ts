@@ -1,4 +1,4 @@
-import type { ErrorCode, VidgenError } from "../../errors.ts";
+import type { CommandErrorCode, VidgenError } from "../../errors.ts";
 import type { Status } from "../ledger/attempt.ts";
 
 /** How a generation, or a row of a batch, has ended for this run; `processing` when it still runs, `lost` when the service does not know it. */
@@ -6,7 +6,7 @@ export type EndStatus = Exclude<Status, "starting" | "dismissed">;
 
 /** An error as `--json` and `--events` show it. */
 export type ErrorFields = {
-  code: ErrorCode;
+  code: CommandErrorCode;
   message: string;
   hint: string | null;
   id: string | null;
@@ -109,6 +109,6 @@ export function errorFieldsOf({ code, message, hint, id, httpStatus }: VidgenErr
 }
 
 /** Whether a start was refused for a reason that is not the row's own, such as the key or the credits: the next run tries again. */
-export function isGeneral(code: ErrorCode | undefined): boolean {
+export function isGeneral(code: CommandErrorCode | undefined): boolean {
   return code !== undefined && code !== "rejected";
 }

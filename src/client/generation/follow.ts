@@ -2,7 +2,7 @@ import { doctorHint, usage, VidgenError } from "../../errors.ts";
 import type { Api } from "../http/api.ts";
 import { isLoopback } from "../http/credentials.ts";
 import { freeRetryMs, type RetryIo } from "../http/retry.ts";
-import { type Completed, errorText, type FailureCode, type Generation, states } from "../http/schema.ts";
+import { type CompletedGeneration, errorText, type FailureCode, states, type WireGeneration } from "../http/schema.ts";
 import { type PollResult, poll } from "./poll.ts";
 
 export type PollOptions = {
@@ -57,7 +57,7 @@ export function readTimes({ timeoutMs = usualTimeoutMs, intervalMs }: Times, bas
  * timeout, when no poll had an answer), `not_found`, `auth`, `credits`, `rejected` (also when it has completed and names no video), or the
  * signal's reason.
  */
-export async function follow(api: Api, id: string, options: PollOptions, clock: RetryIo): Promise<Completed> {
+export async function follow(api: Api, id: string, options: PollOptions, clock: RetryIo): Promise<CompletedGeneration> {
   const start = clock.now();
   const timeout = new VidgenError("pending", `Timed out after ${formatLimit(options.timeoutMs)}; still generating.`, {
     id,
@@ -108,7 +108,7 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
       return wasReached() ? pending : unreachedError();
     },
     /** `askedAt` is when the request was sent: the pause of a process that was suspended before it read the reply is not the service's. */
-    completed(result: PollResult, askedAt: number): Completed | undefined {
+    completed(result: PollResult, askedAt: number): CompletedGeneration | undefined {
       failures = result.kind === "trouble" ? failures + 1 : 0;
       if (result.kind === "trouble") {
         trouble = result.reason;
@@ -154,7 +154,7 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
 }
 
 /** A field that the interface does not have, and that `vidgen serve` adds for real models. */
-function readPercent({ progress }: Generation): number | undefined {
+function readPercent({ progress }: WireGeneration): number | undefined {
   return typeof progress === "number" && progress >= 0 && progress <= 100 ? Math.floor(progress) : undefined;
 }
 
@@ -173,7 +173,7 @@ export const cancelledReason = "cancelled";
  * Returns the error of a generation that has failed: `failed`; where `vidgen serve` says so, `credits` when its engine's provider wants those,
  * `unknown` when its request to an engine may have been charged, and nobody can say, and `network` or `auth` when no engine took it.
  */
-export function failedError(id: string, { error, error_code }: Generation): VidgenError {
+export function failedError(id: string, { error, error_code }: WireGeneration): VidgenError {
   const reason = errorText(error) ?? "the service gave no reason";
   const failure = Object.hasOwn(failures, String(error_code)) ? failures[error_code as FailureCode] : undefined;
   if (failure) {
@@ -214,7 +214,7 @@ const failures: Readonly<Record<FailureCode, Failure>> = {
 };
 
 /** The http(s) address of the video, its odd characters encoded; `undefined` when there is none that can be fetched. */
-export function readVideoUrl(generation: Generation): string | undefined {
+export function readVideoUrl(generation: WireGeneration): string | undefined {
   const url = generation.video_url;
   if (typeof url !== "string" || !URL.canParse(url)) return undefined;
   const parsed = new URL(url);

@@ -5,11 +5,11 @@ import { askAgain, askOnce, type Trouble, troubleOf } from "../http/ask.ts";
 import { isRecord } from "../http/json.ts";
 import { errorCode, type Reply, refusal } from "../http/reply.ts";
 import type { RetryIo } from "../http/retry.ts";
-import { errorText, type Generation, normalizeGeneration, readGeneration, saysNo } from "../http/schema.ts";
+import { errorText, normalizeGeneration, readGeneration, saysNo, type WireGeneration } from "../http/schema.ts";
 
 /** What one poll shows; `refused` is an answer that says no. */
 export type PollResult =
-  | { kind: "generation"; generation: Generation }
+  | { kind: "generation"; generation: WireGeneration }
   | { kind: "refused"; error: VidgenError }
   | Trouble;
 
@@ -36,7 +36,7 @@ export async function pollUntilAnswered(
   clock: RetryIo,
   signal: AbortSignal,
   onNote: (text: string) => void,
-): Promise<Generation> {
+): Promise<WireGeneration> {
   const result = await askAgain(() => poll(api, id, clock, signal), { signal, onNote }, clock);
   if (result.kind === "generation") return result.generation;
   if (result.kind === "refused") throw result.error;

@@ -1,11 +1,11 @@
 import { asVidgenError, beforePaying, VidgenError } from "../../errors.ts";
-import type { Generation, Started, StartRequest } from "../http/schema.ts";
+import type { AcceptedStart, StartRequest, WireGeneration } from "../http/schema.ts";
 import type { Content } from "../ledger/content.ts";
 import type { Earlier, StartedEntry } from "../ledger/policy.ts";
 import type { ClaimOptions, Target } from "../save/target.ts";
 import type { BeginOptions } from "./begin.ts";
 import { createChannel } from "./channel.ts";
-import type { Client, ClientDownloadOptions, ReadyStart, SendOptions } from "./client.ts";
+import type { ClientDownloadOptions, ReadyStart, SendOptions, ServiceClient } from "./client.ts";
 import type { EndStatus } from "./events.ts";
 import type { End } from "./start.ts";
 
@@ -14,7 +14,7 @@ export type RunEvent =
   /** The intent is written, and the request goes out next: who stops here has sent nothing. */
   | { event: "sending"; attempt: string; at: string; outputPath: string | undefined }
   /** The service has accepted it. */
-  | { event: "accepted"; id: string; attempt: string; at: string; started: Started }
+  | { event: "accepted"; id: string; attempt: string; at: string; started: AcceptedStart }
   /** An earlier attempt is resumed: nothing is sent. */
   | { event: "resumed"; id: string; attempt: string; at: string; earlier: StartedEntry; isSaved: boolean }
   /** It is asked for until it has ended. */
@@ -33,7 +33,7 @@ export type Ended = {
   id: string | undefined;
   status: EndStatus;
   /** As the service told it last; `undefined` for a video that was saved before. */
-  generation?: Generation | undefined;
+  generation?: WireGeneration | undefined;
   videoUrl?: string | undefined;
   /** Where it is saved, and what it is known by where this run has saved it. */
   file?: string | undefined;
@@ -62,7 +62,7 @@ export type RunOptions = CollectOptions &
   };
 
 type Runner = Pick<
-  Client,
+  ServiceClient,
   "begin" | "beginNew" | "claim" | "delivered" | "download" | "follow" | "streamed" | "told" | "unsent"
 >;
 

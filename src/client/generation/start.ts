@@ -4,11 +4,11 @@ import type { Api, Label } from "../http/api.ts";
 import { describeFailure, describeReply, describeValues, lacksCredits, type Reply, refusal } from "../http/reply.ts";
 import { backoffMs, isFinalConnectFailure, isNotNow, type RetryIo, retryAfterMs } from "../http/retry.ts";
 import { readStartReply } from "../http/salvage.ts";
-import { errorText, type Started, type StartRequest } from "../http/schema.ts";
+import { type AcceptedStart, errorText, type StartRequest } from "../http/schema.ts";
 import type { JournalLine } from "../ledger/history.ts";
 import type { Journal } from "../ledger/journal.ts";
 
-export type StartOptions = {
+export type PaidStartOptions = {
   /** The attempt's name in the journal and in errors. */
   attempt: string;
   /** The Idempotency-Key. */
@@ -36,7 +36,7 @@ export type StartOptions = {
 
 type StartIo = RetryIo & Pick<Io, "unsettled">;
 
-type Accepted = { kind: "accepted"; started: Started };
+type Accepted = { kind: "accepted"; started: AcceptedStart };
 type Final = { kind: "refused" | "unknown"; error: VidgenError };
 /** `notNow` has what Retry-After asks for, where the last answer was "not now" and is not retried. */
 type Refused = { kind: "refused"; error: VidgenError; notNow?: { waitMs: number | undefined } };
@@ -65,7 +65,7 @@ const interruptLimitMs = 10_000;
  * only when no byte of it was written, or when the service said "not now" (429, 421, 425). Returns how it ended; the error is `network`
  * (nothing was sent), `unknown` (it may have been charged), or the code of the service's refusal.
  */
-export async function start(api: Api, request: StartRequest, options: StartOptions, io: StartIo): Promise<End> {
+export async function start(api: Api, request: StartRequest, options: PaidStartOptions, io: StartIo): Promise<End> {
   const { attempt, journal } = options;
   const end = await startUntilKnown(api, request, options, io)
     .then((end) => unlessForeign(end, options))
@@ -79,7 +79,7 @@ export async function start(api: Api, request: StartRequest, options: StartOptio
 }
 
 /** The id of another request is not taken for this one's: its video would be saved under the wrong name. */
-async function unlessForeign(end: End, { attempt, isForeign }: StartOptions): Promise<End> {
+async function unlessForeign(end: End, { attempt, isForeign }: PaidStartOptions): Promise<End> {
   const id = end.kind === "accepted" ? end.started.generation.id : end.error.id;
   if (id === undefined || end.kind === "unknown") return end;
   if (!(await isForeign(id).catch(() => false))) return end;
@@ -87,12 +87,12 @@ async function unlessForeign(end: End, { attempt, isForeign }: StartOptions): Pr
 }
 
 /** What the second request says tells of the first one only when it gives its id. */
-function unlessCharged(end: End, { attempt, mayBeCharged }: StartOptions): End {
+function unlessCharged(end: End, { attempt, mayBeCharged }: PaidStartOptions): End {
   if (!mayBeCharged || end.kind === "accepted" || end.kind === "unknown") return end;
   return unknownOutcome(`it was sent again with the same key: ${end.error.message}`, attempt);
 }
 
-function withFall(end: End, { balance }: StartOptions): End {
+function withFall(end: End, { balance }: PaidStartOptions): End {
   if (end.kind !== "accepted" || balance === undefined) return end;
   const { credits_charged, remaining_credits: left } = end.started;
   if (credits_charged !== undefined || left === undefined) return end;
@@ -108,7 +108,7 @@ function outcomeLine(end: End, attempt: string): JournalLine {
   return { kind: "accepted", attempt, id: generation.id, credits, balance_fell, remaining_credits };
 }
 
-async function startUntilKnown(api: Api, request: StartRequest, options: StartOptions, io: StartIo): Promise<End> {
+async function startUntilKnown(api: Api, request: StartRequest, options: PaidStartOptions, io: StartIo): Promise<End> {
   const begin = io.now();
   /** Set once a request was answered with "not now": then no message may say that nothing was sent. */
   let notNow: NotNow | undefined;
@@ -132,7 +132,12 @@ async function startUntilKnown(api: Api, request: StartRequest, options: StartOp
   }
 }
 
-async function attemptOnce(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<SendOutcome> {
+async function attemptOnce(
+  api: Api,
+  request: StartRequest,
+  options: PaidStartOptions,
+  clock: Clock,
+): Promise<SendOutcome> {
   const limit = createAnswerLimit(options, clock);
   try {
     const how = { signal: limit.signal, unsentSignal: options.signal, label: options.label };
@@ -151,7 +156,7 @@ async function attemptOnce(api: Api, request: StartRequest, options: StartOption
 }
 
 /** A signal that aborts after two minutes, at the second Ctrl-C, or ten seconds after the first. */
-function createAnswerLimit(options: StartOptions, clock: Clock) {
+function createAnswerLimit(options: PaidStartOptions, clock: Clock) {
   const limit = clock.limit(answerLimitMs, options.leave, new Error("no response within 120 s"));
   const controller = new AbortController();
   const cleared = new AbortController();

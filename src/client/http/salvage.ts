@@ -1,9 +1,9 @@
 import { isUsableId } from "./id.ts";
 import { isRecord, parseJson } from "./json.ts";
-import { asGeneration, type Started } from "./schema.ts";
+import { type AcceptedStart, asGeneration } from "./schema.ts";
 
 /** What a start reply tells, as far as it came. `saysNo` is set for `"success": false`. */
-export type StartReply = { started: Started | undefined; saysNo: boolean };
+export type StartReply = { started: AcceptedStart | undefined; saysNo: boolean };
 
 /**
  * Reads a start reply (interface 2.3): whole, cut anywhere, or with values that are no JSON, such as NaN. The id is taken from inside `data`
@@ -18,7 +18,7 @@ export function readStartReply(text: string): StartReply {
   const status = typeof data.status === "string" ? data.status : "processing";
   // A generation without its other fields, where these cannot be read.
   const generation = asGeneration({ ...data, id, status }) ?? { id, status };
-  const started: Started = { generation, remaining_credits: readNumber(remaining_credits) };
+  const started: AcceptedStart = { generation, remaining_credits: readNumber(remaining_credits) };
   const charged = readNumber(credits_charged);
   if (charged !== undefined && charged >= 0) started.credits_charged = charged;
   return { started, saysNo };

@@ -18,7 +18,7 @@ export type FailureCode = (typeof failureCodes)[number];
 export type StartRequest = { prompt: string; model: string; [field: string]: unknown };
 
 /** A generation as any reply may show it (interface 2.1): the start reply's `data`, the status reply, the callback. */
-export type Generation = {
+export type WireGeneration = {
   /** Its id, which the service made. */
   id: string;
   /** "processing", "completed", "failed", or another word of the service. */
@@ -45,7 +45,7 @@ export type Generation = {
 const optionalText = z.catch(z.nullish(z.string()), null);
 
 /** Strict about `id` and `status`, which the client needs; further fields are kept. */
-const generationSchema: z.ZodMiniType<Generation> = z.looseObject({
+const generationSchema: z.ZodMiniType<WireGeneration> = z.looseObject({
   id: z.string().check(z.refine(isUsableId)),
   status: z.string(),
   video_url: optionalText,
@@ -57,13 +57,13 @@ const generationSchema: z.ZodMiniType<Generation> = z.looseObject({
 });
 
 /** The generation that a value describes, without what has the wrong type; `undefined` when it has no usable id or no status. */
-export function asGeneration(value: unknown): Generation | undefined {
+export function asGeneration(value: unknown): WireGeneration | undefined {
   return generationSchema.safeParse(value).data;
 }
 
 /** What the service has told at a start. */
-export type Started = {
-  generation: Generation;
+export type AcceptedStart = {
+  generation: WireGeneration;
   /** What it cost, where the service states that, as `vidgen serve` does; the interface has no such field. */
   credits_charged?: number | undefined;
   /** Where it does not: by how much less is left than before, where that is known. Others may have spent too. */
@@ -75,7 +75,7 @@ export type Started = {
  * Reads the status reply (interface 4.2) about `askedId`, flat or inside `data`; `undefined` when it is neither, or about another
  * generation. A reply without an id counts as one about `askedId`.
  */
-export function readGeneration(json: unknown, askedId: string): Generation | undefined {
+export function readGeneration(json: unknown, askedId: string): WireGeneration | undefined {
   for (const candidate of isRecord(json) ? [json, json.data] : []) {
     if (!isRecord(candidate) || !isAbout(askedId, candidate.id)) continue;
     const generation = asGeneration({ ...candidate, id: askedId });
@@ -94,7 +94,7 @@ function isAbout(askedId: string, id: unknown): boolean {
  * Some services deviate from the interface: a state in upper case, or a word for success that comes with an address, becomes the
  * interface's word, and a relative address of the video is resolved against the base URL.
  */
-export function normalizeGeneration(generation: Generation, baseUrl: string): Generation {
+export function normalizeGeneration(generation: WireGeneration, baseUrl: string): WireGeneration {
   const video_url = resolveUrl(generation.video_url, `${baseUrl}/`);
   const word = generation.status.toLowerCase();
   const isSuccess = ["succeeded", "success"].includes(word) && Boolean(video_url);
@@ -102,7 +102,7 @@ export function normalizeGeneration(generation: Generation, baseUrl: string): Ge
   return { ...generation, video_url, status: state ?? generation.status };
 }
 
-function resolveUrl(url: Generation["video_url"], base: string): Generation["video_url"] {
+function resolveUrl(url: WireGeneration["video_url"], base: string): WireGeneration["video_url"] {
   if (!url?.trim() || URL.canParse(url) || !URL.canParse(url, base)) return url;
   return new URL(url, base).href;
 }
@@ -137,9 +137,9 @@ export function checkPrompt(text: string): string {
 }
 
 /** A generation that is `completed`, with the address of its video. */
-export type Completed = { generation: Generation; videoUrl: string };
+export type CompletedGeneration = { generation: WireGeneration; videoUrl: string };
 
 /** What an engine of `vidgen serve` has charged, in USD: a field that the interface does not have. */
-export function readCost({ cost }: Generation): number | undefined {
+export function readCost({ cost }: WireGeneration): number | undefined {
   return typeof cost === "number" && Number.isFinite(cost) && cost >= 0 ? cost : undefined;
 }

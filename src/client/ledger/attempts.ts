@@ -13,7 +13,7 @@ export async function isUnclear({ entry, ageMs }: Dated, leaseOf: Journal["lease
   return lease === "dead" || (lease === "unsure" && ageMs >= startingMs);
 }
 
-type ListOptions = {
+type ListAttemptsOptions = {
   status?: Entry["status"] | undefined;
   limit: number;
   /** Whether only those of services on this machine are wanted. */
@@ -24,7 +24,7 @@ type ListOptions = {
 
 /** The newest attempts in the journal. One that was killed while its request was out is `unknown`. */
 export async function listAttempts(
-  { status, limit, local, isMeant = () => true }: ListOptions,
+  { status, limit, local, isMeant = () => true }: ListAttemptsOptions,
   journal: Pick<Journal, "entries" | "leaseOf">,
   { date }: Pick<Io, "date">,
 ): Promise<Entry[]> {

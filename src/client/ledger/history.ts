@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { ErrorCode } from "../../errors.ts";
+import type { CommandErrorCode } from "../../errors.ts";
 import { isRecord } from "../http/json.ts";
 import type { StartRequest } from "../http/schema.ts";
 import { nextState, type State, type Status, statusOf, stopsOthers } from "./attempt.ts";
@@ -52,7 +52,7 @@ export type JournalLine =
       attempt: string;
       id?: string | undefined;
       reason: string;
-      code?: ErrorCode | undefined;
+      code?: CommandErrorCode | undefined;
     }
   /** A line of a newer version about an attempt: what has become of that is not known. Never written. */
   | { kind: "newer"; attempt: string; id?: string | undefined }
@@ -63,7 +63,7 @@ export type JournalLine =
   /** `watched` is set when an earlier poll saw it running: then `at` is about the time of its end. */
   | { kind: "completed"; id: string; watched?: boolean | undefined; cost?: number | undefined }
   /** `code` is set when nothing was charged. */
-  | { kind: "failed"; id: string; reason: string; code?: ErrorCode | undefined }
+  | { kind: "failed"; id: string; reason: string; code?: CommandErrorCode | undefined }
   /** The service itself cannot say whether it is made, and charged: its request to an engine got no usable response. */
   | { kind: "unclear"; id: string; reason: string }
   /** The service has accepted it, and no longer knows it. */
@@ -221,7 +221,7 @@ export type Entry = {
   took_ms?: number;
   /** Why it was refused, is unknown, or failed. */
   reason?: string;
-  code?: ErrorCode | undefined;
+  code?: CommandErrorCode | undefined;
   /** Another start passes it over. */
   dismissed?: boolean;
   /** Its id was handed to the caller, who does not wait for it. */

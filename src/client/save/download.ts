@@ -8,7 +8,7 @@ import { isSameVersion, rangeHeaders, readVersion, type Version } from "../ledge
 import { outputError } from "./files.ts";
 import { faultOfMp4 } from "./mp4.ts";
 
-export type DownloadOptions = {
+export type MediaOptions = {
   signal: AbortSignal;
   /** What the file holds, left by an earlier process; with a validator the download is resumed. */
   version: Version | undefined;
@@ -55,7 +55,7 @@ const progressBytes = 1_000_000;
  * note. The address gets no Authorization header. Returns the file's sha256 in hexadecimal. Throws `output` when the video cannot be fetched
  * or written, with `httpStatus` when its address is of no use; or the signal's reason.
  */
-export async function download(url: string, file: DiskFile, options: DownloadOptions, io: DownloadIo): Promise<string> {
+export async function download(url: string, file: DiskFile, options: MediaOptions, io: DownloadIo): Promise<string> {
   const { size } = await onDisk(file.stat());
   const hash = await onDisk(hashFile(file, options.signal));
   const have: Part = { size, hash, version: { ...options.version }, furthest: 0, wasUnknownFormat: false };
@@ -91,7 +91,7 @@ export async function download(url: string, file: DiskFile, options: DownloadOpt
   }
 }
 
-async function requestFreshUrl(status: number, options: DownloadOptions): Promise<string> {
+async function requestFreshUrl(status: number, options: MediaOptions): Promise<string> {
   try {
     return await options.freshUrl(options.signal);
   } catch (error) {
@@ -106,7 +106,7 @@ async function fetchOnce(
   url: string,
   file: DiskFile,
   have: Part,
-  { options, io }: { options: DownloadOptions; io: DownloadIo },
+  { options, io }: { options: MediaOptions; io: DownloadIo },
 ): Promise<DownloadOutcome> {
   const limit = io.limit(stallMs, options.signal, new Error("no data for 30 s"));
   const done = new AbortController();
@@ -151,7 +151,7 @@ async function prepare(
   response: HttpResponse,
   file: DiskFile,
   have: Part,
-  options: DownloadOptions,
+  options: MediaOptions,
 ): Promise<"body" | "complete" | "no video"> {
   const { status, headers } = response;
   if ((status === 206 || status === 416) && have.size > 0) {
@@ -211,7 +211,7 @@ async function fetchMedia(
   }
 }
 
-type Writing = { options: DownloadOptions; onBytes(): void; disk: DownloadIo["disk"] };
+type Writing = { options: MediaOptions; onBytes(): void; disk: DownloadIo["disk"] };
 
 async function writeBody(response: HttpResponse, file: DiskFile, have: Part, writing: Writing): Promise<void> {
   const { options, onBytes, disk } = writing;

@@ -3,7 +3,7 @@ import { systemReason, VidgenError } from "../../errors.ts";
 import type { Disk, Io } from "../../io.ts";
 import { redactValue } from "../http/credentials.ts";
 import { isRecord, parseJson } from "../http/json.ts";
-import type { Generation } from "../http/schema.ts";
+import type { WireGeneration } from "../http/schema.ts";
 import { readCost } from "../http/schema.ts";
 import type { Entry } from "../ledger/history.ts";
 import { isExistsError, kindOf, renameNew } from "./files.ts";
@@ -15,7 +15,7 @@ export type InfoSources = {
   /** What the journal knows. */
   entry: Entry | undefined;
   /** What the service says. */
-  generation: Generation | undefined;
+  generation: WireGeneration | undefined;
   /** What the service has stated that it cost; 0 where credits cost nothing. */
   credits?: number | undefined;
 };

@@ -1,12 +1,12 @@
 import { VidgenError } from "../../errors.ts";
-import type { Completed } from "../http/schema.ts";
+import type { CompletedGeneration } from "../http/schema.ts";
 import { type Content, readContent } from "../ledger/content.ts";
 import type { Entry } from "../ledger/history.ts";
-import { type DownloadIo, type DownloadOptions, download } from "./download.ts";
+import { type DownloadIo, download, type MediaOptions } from "./download.ts";
 import { outputError } from "./files.ts";
 import { type Target, wordsOf } from "./target.ts";
 
-type SaveOptions = Omit<DownloadOptions, "version" | "onVersion"> & {
+type SaveOptions = Omit<MediaOptions, "version" | "onVersion"> & {
   target: Target;
   /** What the journal knows of the generation. */
   entry: Entry | undefined;
@@ -20,7 +20,7 @@ type SaveOptions = Omit<DownloadOptions, "version" | "onVersion"> & {
  * Saves the video of a generation that has completed, and returns its path and content. Throws `output`, whose hint is the video's address unless that
  * is of no use, or the signal's reason.
  */
-export async function save({ generation, videoUrl }: Completed, options: SaveOptions, io: DownloadIo) {
+export async function save({ generation, videoUrl }: CompletedGeneration, options: SaveOptions, io: DownloadIo) {
   const { target, entry } = options;
   const { id } = generation;
   const overdue = new VidgenError("output", "Timed out before the video was saved.");

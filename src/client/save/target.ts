@@ -2,7 +2,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { systemCode, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, Io } from "../../io.ts";
 import { type Acquired, type Lease, type LeaseIo, readHolder, tryLease, type Watch } from "../../lease.ts";
-import type { Generation } from "../http/schema.ts";
+import type { WireGeneration } from "../http/schema.ts";
 import { type Content, hasContent } from "../ledger/content.ts";
 import type { DatedLine, Entry, PartLine } from "../ledger/history.ts";
 import type { Journal } from "../ledger/journal.ts";
@@ -194,7 +194,7 @@ function dayOf(entry: Pick<Entry, "at"> | undefined, io: Pick<Io, "date">): stri
 }
 
 /** The prompt and the model that a file is named after: from the journal, else as the service reports them. */
-export function wordsOf(entry: Pick<Entry, "request"> | undefined, generation?: Generation): Words {
+export function wordsOf(entry: Pick<Entry, "request"> | undefined, generation?: WireGeneration): Words {
   const prompt = entry?.request.prompt ?? generation?.prompt ?? undefined;
   return { prompt, model: entry?.request.model ?? generation?.model ?? undefined };
 }

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { type Batch, type BatchOptions, openBatch } from "../../../src/client/batch/batch.ts";
+import { type Batch, type OpenBatchOptions, openBatch } from "../../../src/client/batch/batch.ts";
 import { keyRows, type Row } from "../../../src/client/batch/row.ts";
 import type { RunEnd, RunOptions } from "../../../src/client/batch/run.ts";
 import { readStatus } from "../../../src/client/batch/status.ts";
@@ -96,7 +96,7 @@ export function createService(options: ServiceOptions = {}) {
 export type Service = ReturnType<typeof createService>;
 
 type Options = Partial<
-  BatchOptions & RunOptions & Omit<WorkOptions, "overwrite"> & { baseUrl: string; apiKey: string; disk: Disk }
+  OpenBatchOptions & RunOptions & Omit<WorkOptions, "overwrite"> & { baseUrl: string; apiKey: string; disk: Disk }
 >;
 
 export type Ran = { batch: Batch; end: RunEnd; events: GenerationEvent[]; statuses: Record<string, string> };

@@ -1,15 +1,15 @@
 import { expect, test } from "vitest";
 import { failedError, follow, localPace, readVideoUrl, remotePace } from "../../../src/client/generation/follow.ts";
 import type { Api } from "../../../src/client/http/api.ts";
-import type { Generation } from "../../../src/client/http/schema.ts";
+import type { WireGeneration } from "../../../src/client/http/schema.ts";
 import { createVirtualClock } from "../../clock.ts";
 
 const minutes = Array.from({ length: 1_200 }, (_, i) => i * 100);
 
 const json = (status: number, value: object) => ({ status, text: JSON.stringify(value), json: value });
 
-function generation(fields: Record<string, unknown>): Generation {
-  return { id: "1b4e28ba", status: "completed", ...fields } as Generation;
+function generation(fields: Record<string, unknown>): WireGeneration {
+  return { id: "1b4e28ba", status: "completed", ...fields } as WireGeneration;
 }
 
 test.each([

@@ -1,7 +1,7 @@
 import { open, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { type DownloadOptions, download } from "../../../src/client/save/download.ts";
+import { download, type MediaOptions } from "../../../src/client/save/download.ts";
 import { VidgenError } from "../../../src/errors.ts";
 import { type Clock, type FetchInit, type HttpResponse, systemMachine } from "../../../src/io.ts";
 import { createVirtualClock } from "../../clock.ts";
@@ -58,7 +58,7 @@ function stalledAfter(length: number): Answer {
   };
 }
 
-type Scene = Partial<DownloadOptions> & { from?: string };
+type Scene = Partial<MediaOptions> & { from?: string };
 
 /** Downloads while the media address answers like this, one answer after the other, the last one for ever. */
 async function run(answers: Answer[], { from = url, ...options }: Scene = {}) {
