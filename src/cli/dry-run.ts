@@ -1,4 +1,4 @@
-import { redactValue } from "../client/http/credentials.ts";
+import { redactValue } from "../client/http/redaction.ts";
 import type { StartRequest } from "../client/http/schema.ts";
 import type { Choice, Earlier } from "../client/ledger/policy.ts";
 import { findDoubts } from "../client/request/fields.ts";

@@ -1,4 +1,4 @@
-import { shorten } from "../client/http/credentials.ts";
+import { shorten } from "../client/http/text.ts";
 import { kindOfRequest } from "../client/ledger/price.ts";
 import { type Field, type FieldTexts, fields, findValueFault } from "../client/request/fields.ts";
 import { readImages } from "../client/request/images.ts";

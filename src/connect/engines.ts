@@ -1,4 +1,4 @@
-import { checkApiKey } from "../client/http/credentials.ts";
+import { checkApiKey } from "../client/http/redaction.ts";
 import { models as knownModels } from "../client/request/models.ts";
 import { usage } from "../errors.ts";
 import type { Io } from "../io.ts";

@@ -1,7 +1,8 @@
 import { readFileSync, statSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { checkApiKey, checkBaseUrl } from "../client/http/credentials.ts";
+import { checkApiKey } from "../client/http/redaction.ts";
+import { checkBaseUrl } from "../client/http/url.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { folders, hasFolder } from "./storage.ts";

@@ -1,4 +1,4 @@
-import { shortenAddresses } from "../client/http/credentials.ts";
+import { shortenAddresses } from "../client/http/url.ts";
 import { systemCode } from "../errors.ts";
 import type { HttpResponse, Io } from "../io.ts";
 

@@ -1,4 +1,4 @@
-import { plain } from "../client/http/credentials.ts";
+import { plain } from "../client/http/text.ts";
 import { type ErrorCode, VidgenError as InternalError } from "../errors.ts";
 
 /** What every call rejects with. */

@@ -1,4 +1,4 @@
-import { shorten } from "../client/http/credentials.ts";
+import { shorten } from "../client/http/text.ts";
 import { statuses } from "../client/ledger/attempt.ts";
 import { findSimilar } from "../client/request/models.ts";
 import { usage, type VidgenError } from "../errors.ts";

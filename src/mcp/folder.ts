@@ -1,7 +1,7 @@
 import { lstat, mkdir, realpath } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { shorten } from "../client/http/credentials.ts";
+import { shorten } from "../client/http/text.ts";
 import { safeName } from "../client/save/naming.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";

@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { shorten } from "../../client/http/credentials.ts";
+import { shorten } from "../../client/http/text.ts";
 import { stopsOthers } from "../../client/ledger/attempt.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import { journalIn, storageFolder } from "../../connect/storage.ts";

@@ -1,5 +1,5 @@
 import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
-import { checkBaseUrl, withScheme } from "../../client/http/credentials.ts";
+import { checkBaseUrl, withScheme } from "../../client/http/url.ts";
 import { findDoubts } from "../../client/request/fields.ts";
 import { checkModel, defaultModel } from "../../client/request/models.ts";
 import { checkEngine } from "../../connect/local.ts";

@@ -1,7 +1,7 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { type RunEvent, type RunOptions, run } from "../../client/generation/run.ts";
-import { shorten } from "../../client/http/credentials.ts";
 import type { AcceptedStart, StartRequest } from "../../client/http/schema.ts";
+import { shorten } from "../../client/http/text.ts";
 import type { Earlier } from "../../client/ledger/policy.ts";
 import { defaultModel, guessModel } from "../../client/request/models.ts";
 import type { RequestInput } from "../../client/request/request.ts";

@@ -1,6 +1,6 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Callback, Incoming, Refusal } from "../../client/http/callback.ts";
-import { withScheme } from "../../client/http/credentials.ts";
+import { withScheme } from "../../client/http/url.ts";
 import { findLocalSecret } from "../../connect/local.ts";
 import { traceFetch } from "../../connect/trace.ts";
 import { readNumber } from "../../connect/values.ts";

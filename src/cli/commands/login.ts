@@ -1,5 +1,6 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { checkApiKey, checkBaseUrl, withScheme } from "../../client/http/credentials.ts";
+import { checkApiKey } from "../../client/http/redaction.ts";
+import { checkBaseUrl, withScheme } from "../../client/http/url.ts";
 import { formatNumber } from "../../connect/format.ts";
 import type { KeyCheck } from "../../connect/key-check.ts";
 import {

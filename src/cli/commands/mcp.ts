@@ -1,5 +1,5 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { checkBaseUrl } from "../../client/http/credentials.ts";
+import { checkBaseUrl } from "../../client/http/url.ts";
 import { withEngine } from "../../connect/engines.ts";
 import { readNumber } from "../../connect/values.ts";
 import { usage } from "../../errors.ts";

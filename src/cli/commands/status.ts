@@ -1,6 +1,6 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { shorten } from "../../client/http/credentials.ts";
 import type { WireGeneration } from "../../client/http/schema.ts";
+import { shorten } from "../../client/http/text.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import { withEngineFlag } from "../../connect/engines.ts";
 import { formatAge } from "../../connect/format.ts";

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { findProxy } from "../../client/http/connection.ts";
-import { isLoopback } from "../../client/http/credentials.ts";
 import { describeFailure } from "../../client/http/reply.ts";
+import { isLoopback } from "../../client/http/url.ts";
 import { type KeyCheck, tryKey } from "../../connect/key-check.ts";
 import { configPath, findBaseUrl, resolveApiKey } from "../../connect/settings.ts";
 import { systemCode } from "../../errors.ts";

@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { isLoopback } from "../../client/http/credentials.ts";
+import { isLoopback } from "../../client/http/url.ts";
 import { readNumber } from "../../connect/values.ts";
 import { usage } from "../../errors.ts";
 

@@ -1,4 +1,4 @@
-import { isLoopback } from "../../client/http/credentials.ts";
+import { isLoopback } from "../../client/http/url.ts";
 import { describeEngine, type EngineCheck } from "../../connect/engines.ts";
 import type { Io } from "../../io.ts";
 import type { Context } from "../context.ts";

@@ -1,6 +1,7 @@
 import { Chalk } from "chalk";
 import { type EventCounts, errorFieldsOf, type GenerationEvent } from "../../client/generation/events.ts";
-import { createRedaction, plain, redactValue } from "../../client/http/credentials.ts";
+import { createRedaction, redactValue } from "../../client/http/redaction.ts";
+import { plain } from "../../client/http/text.ts";
 import { asVidgenError, isSignal, systemCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { createEventLines } from "./event-lines.ts";

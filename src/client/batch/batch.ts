@@ -3,7 +3,7 @@ import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts
 import type { Disk, Machine } from "../../io.ts";
 import type { ServiceClient } from "../generation/client.ts";
 import { createEventFilter, type GenerationEvent } from "../generation/events.ts";
-import { redactValue } from "../http/credentials.ts";
+import { redactValue } from "../http/redaction.ts";
 import { type AttemptLines, type Entry, foldEntry, type RunLine } from "../ledger/history.ts";
 import { isOtherMaking } from "../ledger/policy.ts";
 import { findDoubts } from "../request/fields.ts";

@@ -3,7 +3,7 @@ import { asVidgenError, VidgenError } from "../../errors.ts";
 import type { Io, Machine } from "../../io.ts";
 import type { Accounts } from "../http/accounts.ts";
 import { createApi } from "../http/api.ts";
-import { checkApiKey, checkBaseUrl, createRedaction, redactValue } from "../http/credentials.ts";
+import { checkApiKey, createRedaction, redactValue } from "../http/redaction.ts";
 import { backoffMs } from "../http/retry.ts";
 import {
   type CompletedGeneration,
@@ -12,6 +12,7 @@ import {
   type StartRequest,
   type WireGeneration,
 } from "../http/schema.ts";
+import { checkBaseUrl } from "../http/url.ts";
 import { type Event, nextState } from "../ledger/attempt.ts";
 import type { Content } from "../ledger/content.ts";
 import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "../ledger/history.ts";

@@ -1,8 +1,8 @@
 import { doctorHint, usage, VidgenError } from "../../errors.ts";
 import type { Api } from "../http/api.ts";
-import { isLoopback } from "../http/credentials.ts";
 import { freeRetryMs, type RetryIo } from "../http/retry.ts";
 import { type CompletedGeneration, errorText, type FailureCode, states, type WireGeneration } from "../http/schema.ts";
+import { isLoopback } from "../http/url.ts";
 import { type PollResult, poll } from "./poll.ts";
 
 export type PollOptions = {

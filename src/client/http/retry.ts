@@ -1,5 +1,5 @@
 import type { Clock, Io } from "../../io.ts";
-import { isLoopback } from "./credentials.ts";
+import { isLoopback } from "./url.ts";
 
 /** What a retry uses: it waits for a random time. */
 export type RetryIo = Clock & Pick<Io, "random">;

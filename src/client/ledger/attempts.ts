@@ -1,5 +1,5 @@
 import type { Io } from "../../io.ts";
-import { isLoopback } from "../http/credentials.ts";
+import { isLoopback } from "../http/url.ts";
 import { type Dated, datedEntries, type Entry } from "./history.ts";
 import type { Journal } from "./journal.ts";
 

@@ -2,9 +2,10 @@ import { dirname, join } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile } from "../../io.ts";
 import { type Lease, type LockIo, readHolder, tryLease, type Watch, withLock } from "../../lease.ts";
-import { redactValue, shortenAddresses } from "../http/credentials.ts";
 import { isSameId } from "../http/id.ts";
+import { redactValue } from "../http/redaction.ts";
 import { createTurns } from "../http/turns.ts";
+import { shortenAddresses } from "../http/url.ts";
 import {
   type AttemptLines,
   createGrouping,

@@ -1,4 +1,4 @@
-import { shorten } from "../http/credentials.ts";
+import { shorten } from "../http/text.ts";
 import { aspectRatios, defaultModel, guessModel, models } from "./models.ts";
 
 /** A field of the start request (interface 4.1): all that flags, columns, questions, tools and commands know of it. */

@@ -1,8 +1,8 @@
 import { dirname, join } from "node:path";
 import { systemReason, VidgenError } from "../../errors.ts";
 import type { Disk, Io } from "../../io.ts";
-import { redactValue } from "../http/credentials.ts";
 import { isRecord, parseJson } from "../http/json.ts";
+import { redactValue } from "../http/redaction.ts";
 import type { WireGeneration } from "../http/schema.ts";
 import { readCost } from "../http/schema.ts";
 import type { Entry } from "../ledger/history.ts";

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { usage } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
-import { shorten } from "../../http/credentials.ts";
 import type { StartRequest } from "../../http/schema.ts";
+import { shorten } from "../../http/text.ts";
 import { recordOf } from "../../ledger/history.ts";
 import { type FieldTexts, textFields } from "../../request/fields.ts";
 import { readImages } from "../../request/images.ts";

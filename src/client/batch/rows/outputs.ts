@@ -1,6 +1,6 @@
 import { relative } from "node:path";
 import type { Io } from "../../../io.ts";
-import { shorten } from "../../http/credentials.ts";
+import { shorten } from "../../http/text.ts";
 import { fillNames, hasIdInFolder, idInFolder, isTooLong, type Words } from "../../save/naming.ts";
 import { isFolder } from "../../save/output-path.ts";
 import type { Faults } from "./faults.ts";

@@ -1,12 +1,7 @@
 import { expect, test } from "vitest";
-import {
-  checkApiKey,
-  checkBaseUrl,
-  createRedaction,
-  isLoopback,
-  shorten,
-  withScheme,
-} from "../../../src/client/http/credentials.ts";
+import { checkApiKey, createRedaction } from "../../../src/client/http/redaction.ts";
+import { shorten } from "../../../src/client/http/text.ts";
+import { checkBaseUrl, isLoopback, withScheme } from "../../../src/client/http/url.ts";
 
 const key = "canary-key-0123456789";
 

@@ -1,0 +1,63 @@
+import { usage } from "../../errors.ts";
+
+/** The key without the white space around it. Throws `usage` for one with characters that a header cannot hold. */
+export function checkApiKey(text: string, name = "The API key"): string {
+  const key = text.trim();
+  if (/^[\x21-\x7e]+$/.test(key)) return key;
+  throw usage(key === "" ? `${name} is empty.` : `${name} contains a space or another invalid character.`);
+}
+
+/** A shorter text is no real key, and may be part of many words. */
+const minSecret = 8;
+
+/**
+ * Keeps secrets out of what is shown or written down: `redact` removes each one that `hide` was given and `reveal` was not, also in its
+ * encoded forms, in any letter case, and where `shorten` has cut it.
+ */
+export function createRedaction() {
+  const hidden = new Map<string, Form[]>();
+  return {
+    hide(secret: string): void {
+      if (secret.length >= minSecret) hidden.set(secret, formsOf(secret));
+    },
+    reveal(secret: string): void {
+      hidden.delete(secret);
+    },
+    redact: (text: string): string => [...hidden.values()].flat().reduce(hideForm, text),
+  };
+}
+
+/** A form of a secret, and it in lower case. A host name is in lower case, whatever was typed. */
+type Form = { pattern: RegExp; lower: string };
+
+function hideForm(text: string, { pattern, lower }: Form): string {
+  const parts = text.replace(pattern, "[key]").split("…");
+  return parts.map((part, i) => (i < parts.length - 1 ? hideBeginning(part, lower) : part)).join("…");
+}
+
+/** The text without the beginning of a secret at its end. */
+function hideBeginning(text: string, lower: string): string {
+  const end = text.slice(1 - lower.length).toLowerCase();
+  for (let length = lower.length - 1; length >= minSecret; length--)
+    if (end.endsWith(lower.slice(0, length))) return `${text.slice(0, -length)}[key]`;
+  return text;
+}
+
+/** A copy of a value of JSON with every text in it redacted. */
+export function redactValue<Value>(value: Value, redact: (text: string) => string): Value {
+  const redacted = (_: string, inner: unknown): unknown => {
+    if (typeof inner === "string") return redact(inner);
+    if (typeof inner !== "object" || inner === null || Array.isArray(inner)) return inner;
+    return Object.fromEntries(Object.entries(inner).map(([name, each]) => [redact(name), each]));
+  };
+  return JSON.parse(JSON.stringify(value, redacted));
+}
+
+/** A secret as it is, percent-encoded, in base64, and in JSON. */
+function formsOf(secret: string): Form[] {
+  const bytes = Buffer.from(secret);
+  const encoded = [encodeURIComponent(secret), bytes.toString("base64"), bytes.toString("base64url")];
+  const forms = new Set([secret, ...encoded, JSON.stringify(secret).slice(1, -1)]);
+  const patternOf = (form: string) => new RegExp(form.replace(/[^\w]/g, "\\$&"), "gi");
+  return [...forms].map((form) => ({ pattern: patternOf(form), lower: form.toLowerCase() }));
+}
