@@ -127,7 +127,8 @@ export type Client = {
    */
   batch(rows: readonly BatchRow[], options: BatchOptions): AsyncIterable<BatchEvent>;
   /**
-   * Aborts the running calls, and resolves when they have released their locks. Costs nothing, and never rejects. A program can end without it.
+   * Aborts the running calls, and resolves when they have released their locks; a batch releases its own when its loop ends. Costs nothing, and
+   * never rejects. A program can end without it.
    */
   close(): Promise<void>;
   /** What the journal has of this service. */
@@ -174,7 +175,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   const running = new Set<Promise<unknown>>();
   // Before the options are checked, they may be anything.
   const withClosing = (how: CallOptions | null | undefined) => {
-    const signal = how?.signal;
+    const signal = how?.signal instanceof AbortSignal ? how.signal : undefined;
     return { signal: AbortSignal.any(signal === undefined ? [closing.signal] : [signal, closing.signal]) };
   };
   const call = <Result>(made: Call, work: (signal: AbortSignal) => Promise<Result>) => {
@@ -193,7 +194,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   }
 
   async function generate(request: GenerationRequest, how: GenerateOptions & { signal: AbortSignal }) {
-    const events = await runOnce(request, { onExisting: "resume", ...how, noWait: false });
+    const events = await runOnce(request, { ...how, onExisting: how.onExisting ?? "resume", noWait: false });
     try {
       const started = await untilStarted(events, how.idempotencyKey);
       tell(how.onStarted, started);

@@ -382,6 +382,7 @@ test("createClient refuses an option that it does not have, and a call one that 
     await failureOf(client.generations.list({ status: "done" as "completed" })),
     await failureOf(client.follow("x", 5_000 as unknown as object)),
     await failureOf(client.follow("x", null as unknown as object)),
+    await failureOf(client.status("x", { signal: "soon" as unknown as AbortSignal })),
   ];
   expect(failures.map(({ code, message, hint }) => [code, message, hint])).toEqual([
     ["usage", 'start has no option "extra".', "Its options are signal, idempotencyKey, onExisting."],
@@ -389,6 +390,7 @@ test("createClient refuses an option that it does not have, and a call one that 
     ["usage", expect.stringMatching(/^status must be one of starting, .* refused, not "done"\.$/), undefined],
     ["usage", "The options of follow must be an object.", undefined],
     ["usage", "The options of follow must be an object.", undefined],
+    ["usage", "signal must be an AbortSignal.", undefined],
   ]);
   expect(calls).toEqual([]);
 });
@@ -414,7 +416,8 @@ test("onExisting: a finished generation is reused, a new one is started beside i
   expect(short(await generate("resume"))).toEqual(["x2", false]);
   expect(await failureOf(client.generate(request, { timeoutMs: 300 }))).toMatchObject({ code: "pending", id: "x3" });
   isFinished = true;
-  expect(short(await generate("resume"))).toEqual(["x3", true]);
+  // As without the option.
+  expect(short(await generate(undefined))).toEqual(["x3", true]);
   expect(short(await generate("new"))).toEqual(["x4", false]);
   expect(short(await client.start(request, { onExisting: "reuse" }))).toEqual(["x4", true]);
   expect(short(await client.start(request))).toEqual(["x5", false]);

@@ -175,6 +175,8 @@ export function checkOptions(call: CallName, given: unknown, name: string = call
   for (const [option, value] of Object.entries(given)) {
     const words = Object.hasOwn(fields, option) ? fields[option] : undefined;
     if (words === undefined) throw unknownOption(option, Object.keys(fields), name);
+    if (option === "signal" && value !== undefined && !(value instanceof AbortSignal))
+      throw usage("signal must be an AbortSignal.");
     if (words !== true && value !== undefined && !words.includes(value))
       throw usage(`${option} must be one of ${words.join(", ")}, not "${shorten(String(value))}".`);
   }

@@ -10,7 +10,7 @@ import { formatAge, formatPrice } from "../../connect/format.ts";
 import { explainLocalCredits } from "../../connect/local.ts";
 import type { Session } from "../../connect/session.ts";
 import { findModelSetting, findOutputSetting } from "../../connect/settings.ts";
-import { beforePaying, usage, type VidgenError } from "../../errors.ts";
+import { asVidgenError, beforePaying, usage, type VidgenError } from "../../errors.ts";
 import {
   baseUrlOption,
   bellOption,
@@ -108,7 +108,7 @@ async function generate(typed: string | undefined, given: Options, context: Gene
   const startedAt = io.now();
   const events = run(ready.request, ready.how, session.client);
   defer(async () => void (await events.return(undefined)));
-  const started = await start(events, ready, context);
+  const started = await start(events, ready, { ...context, options });
   const { id, document, credits, isResumed } = started;
   let { outputPath } = ready.how;
   try {
@@ -221,13 +221,16 @@ async function confirmModel(model: string, { dryRun, engine }: Options, context:
 }
 
 type Events = AsyncGenerator<RunEvent, undefined>;
+type Starting = GenerateContext & { options: Options };
 type Ready = { session: Session; request: StartRequest; how: RunOptions };
 
 /** Sends the request, or finds the generation that is resumed, and prints the id as soon as it is known. */
-async function start(events: Events, ready: Ready, context: GenerateContext): Promise<StartResult> {
+async function start(events: Events, ready: Ready, context: Starting): Promise<StartResult> {
   const { session, request } = ready;
   const { io, output, reporter } = context;
-  const { value: first } = await events.next();
+  const { value: first } = await events.next().catch((error) => {
+    throw stoppedBefore(error, ready, context);
+  });
   if (first?.event === "resumed") return tellResumed(first, ready, context);
   // Read before the request, so that nothing stands between the answer and the id.
   const before = session.isLocal ? undefined : await session.client.balance();
@@ -243,6 +246,13 @@ async function start(events: Events, ready: Ready, context: GenerateContext): Pr
   const cost = session.isLocal ? localCost(session) : remoteCost(started, fell);
   output.note(`Started ${id} (${request.model}${cost}).`);
   return { id, document: { ...generation, credits_charged, remaining_credits }, credits, isResumed: false };
+}
+
+/** The error of a run that has sent nothing; one that was about to resume a generation says which, and how to go on. */
+function stoppedBefore(error: unknown, { how }: Ready, { io, reporter, options }: Starting): unknown {
+  const { id, code } = asVidgenError(error);
+  if (id === undefined || code === "unknown" || code === "not_found") return error;
+  return reporter.stopped(id, withResumeHint(error, id, { ...options, outputPath: how.outputPath }, io));
 }
 
 function notStarted(event: RunEvent | undefined, session: Session, reporter: Reporter): VidgenError {

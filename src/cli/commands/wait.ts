@@ -111,10 +111,11 @@ async function waitForOne({ id, open }: LocatedGeneration, waiting: Waiting): Pr
   const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);
   const events = collect(id, collectOptions(waiting, 0), session.client);
   waiting.defer(async () => void (await events.return(undefined)));
-  const ended = await watch(id, events, { session, reporter });
-  const resume = { ...options, outputPath: ended.outputPath ?? outputPath };
-  if (ended.error) stop(withResumeHint(ended.error, id, resume, io));
+  const resume = { ...options, outputPath };
   try {
+    const ended = await watch(id, events, { session, reporter });
+    resume.outputPath = ended.outputPath ?? outputPath;
+    if (ended.error) throw ended.error;
     const result = resultOf(ended, id, session.isInProcess(), output);
     await printResult(result, { outputPath, open: options.open ?? false, saveCommand, output }, io);
     reporter.ended(id, result);

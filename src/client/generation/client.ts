@@ -208,7 +208,7 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
         () => true,
         () => false,
       );
-      if (!isWaitedFor || !(await keepsKey(begun.at, how.signal))) return end;
+      if (!isWaitedFor || !(await keepsKey(begun.at, how.signal))) return settled;
       settled = await sendOnce(request, { ...begun, mayBeCharged: true }, how);
     }
     return settled;

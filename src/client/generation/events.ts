@@ -94,15 +94,6 @@ export function createEventFilter(now: () => number): (event: GenerationEvent) =
   };
 }
 
-/** The client's callbacks about one generation, as events. */
-export function createEventListeners(id: string, tell: (event: GenerationEvent) => void) {
-  return {
-    onState: (status: string) => tell({ event: "state", id, status }),
-    onProgress: (received: number, total: number | undefined) =>
-      tell({ event: "progress", id, received, total: total ?? null }),
-  };
-}
-
 /** The fields of an error as a program gets them. */
 export function errorFieldsOf({ code, message, hint, id, httpStatus }: VidgenError): ErrorFields {
   return { code, message, hint: hint ?? null, id: id ?? null, http_status: httpStatus ?? null };

@@ -57,7 +57,7 @@ export type RunOptions = CollectOptions &
   Omit<SendOptions, "signal"> & {
     /** What to do about earlier attempts; without it none is looked at. */
     earlier?: Earlier | undefined;
-    /** Ends the request that is out, where something else than `signal` does. */
+    /** Aborts the request that is out; by default `signal` does. A call of an agent that is cancelled must not lose the id. */
     sendSignal?: AbortSignal | undefined;
   };
 
@@ -68,8 +68,9 @@ type Runner = Pick<
 
 /**
  * Makes one generation: chooses between an earlier attempt and a new one, sends the request that costs money, follows the generation and saves
- * its video. Yields what happens; the end of a start, or of a generation, is an event also where it failed. A consumer that stops detaches:
- * before the request nothing is sent, and after it the attempt stays open for a later run. Throws, before anything is sent, as `begin` does.
+ * its video. Yields what happens; the end of a start, or of a generation, is an event also where it failed. Taking one more event hands over
+ * what the last one had: the result of `ended`, and with `noWait` the id of `accepted`. A consumer that stops before that detaches: before the
+ * request nothing is sent, and after it the attempt stays open for a later run. Throws, before anything is sent, as `begin` does.
  */
 export async function* run(
   request: StartRequest,
@@ -80,7 +81,8 @@ export async function* run(
   const choosing =
     earlier === undefined ? client.beginNew(request, options) : client.begin(request, { ...options, earlier });
   const begun = await choosing.catch((error) => {
-    throw beforePaying(error);
+    // With an id it is about a generation that was paid for before.
+    throw asVidgenError(error).id === undefined ? beforePaying(error) : error;
   });
   const { attempt, at, target } = begun;
   const outputPath = target?.outputPath ?? options.outputPath;
@@ -145,7 +147,7 @@ function endOfStart(end: Exclude<End, { kind: "accepted" }>, outputPath: string 
   return { event: "ended", id: error.id, status, outputPath, error, notNow };
 }
 
-/** The same for a place that is claimed: the caller releases it. */
+/** Follows a generation, and saves its video at a place that the caller has claimed, and releases. */
 async function* collectInto(
   id: string,
   target: Target | undefined,
@@ -180,7 +182,7 @@ async function* collectInto(
     yield* events;
     const ended = await collecting;
     yield ended;
-    // Who takes the next event has printed the address, or returned it.
+    // Who takes the next event has printed the address or returned it, or has streamed the video.
     if (ended.error === undefined && outputPath === undefined) await client.delivered(id);
     if (ended.error === undefined && outputPath === "-") await client.streamed(id);
     return undefined;

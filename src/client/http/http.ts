@@ -29,7 +29,10 @@ export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetc
     }
     try {
       loading ??= loadFree(env, nodeVersion);
-      const sendFree = await loading;
+      const sendFree = await loading.catch((error) => {
+        loading = undefined;
+        throw error;
+      });
       return createResponse(await sendFree(url, init));
     } catch (error) {
       throw new RequestError(error, { sent: true });

@@ -269,6 +269,13 @@ function createTarget(place: Place, held: Held, disk: Disk): Target {
     return found !== undefined && found.ino === own?.ino;
   }
 
+  /** Removes the partial file that a process before this one made and wrote nothing to. */
+  async function removeEmpty(): Promise<void> {
+    const found = await disk.lstat(partPath).catch(() => undefined);
+    const line = found?.size === 0 ? await findLine() : undefined;
+    if (found && line && isOurs(found, line)) await disk.rm(partPath).catch(() => {});
+  }
+
   return {
     outputPath: place.outputPath,
     lost: lease.lost,
@@ -304,10 +311,11 @@ function createTarget(place: Place, held: Held, disk: Disk): Target {
       );
       // Left where the system refuses to remove it: nothing is lost by that, and a later process of the attempt takes it over.
       if (part && isHeld && !isKept && (await isThere(part.file))) await disk.rm(partPath).catch(() => {});
+      if (opened === undefined && isHeld) await removeEmpty();
       // Closed last: until then no other file can have its inode.
       await part?.file.close().catch(() => {});
       await lease.release();
-      if (place.isTemporary) await disk.rm(place.folder, { recursive: true, force: true });
+      if (place.isTemporary) await disk.rm(place.folder, { recursive: true, force: true }).catch(() => {});
     },
   };
 }

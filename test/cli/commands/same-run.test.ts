@@ -3,6 +3,7 @@ import {
   existsSync,
   linkSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -755,6 +756,31 @@ describe("a partial file", () => {
     renameSync(part, `${file}.other`);
     expect(await world.vidgen("generate", "a fox", "-o", file)).toMatchObject({ code: 0 });
     expect([paid(world), readFileSync(file)]).toEqual([1, Buffer.from(video)]);
+  });
+
+  test("of a generation that has failed meanwhile is removed by the next process", async () => {
+    const world = await createWorld();
+    const file = join(world.folder, "fox.mp4");
+    await kill(world, isPoll, "generate", "a fox", "-o", file);
+    expect(existsSync(findPart(world.folder))).toBe(true);
+    world.faults.push((request) => {
+      const id = new URL(request.url).searchParams.get("id");
+      return isPoll(request) ? Response.json({ id, status: "failed", error: "no" }) : undefined;
+    });
+    expect(await world.vidgen("generate", "a fox", "-o", file)).toMatchObject({ code: 4 });
+    expect(readdirSync(world.folder)).toEqual([]);
+  });
+
+  test("whose file has come into being meanwhile is left: the error is about a generation that was paid for", async () => {
+    const world = await createWorld();
+    const file = join(world.folder, "fox.mp4");
+    await kill(world, isPoll, "generate", "a fox", "-o", file);
+    writeFileSync(file, "precious");
+    const run = await world.vidgen("generate", "a fox", "-o", file);
+    expect(run).toMatchObject({ code: 9, stderr: expect.stringContaining(`${file} already exists.`) });
+    expect(run.stderr).toContain("vidgen wait ");
+    expect(run.stderr).not.toContain("charged");
+    expect([readFileSync(file, "utf8"), paid(world)]).toEqual(["precious", 1]);
   });
 
   test("that has another name too is never written to: it may be the saved video", async () => {

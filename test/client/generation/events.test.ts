@@ -1,9 +1,5 @@
 import { expect, test } from "vitest";
-import {
-  createEventFilter,
-  createEventListeners,
-  type GenerationEvent,
-} from "../../../src/client/generation/events.ts";
+import { createEventFilter, type GenerationEvent } from "../../../src/client/generation/events.ts";
 
 const state = (status: string, id = "a"): GenerationEvent => ({ event: "state", id, status });
 const progress = (received: number, total: number | null = 100, id = "a"): GenerationEvent => ({
@@ -97,13 +93,4 @@ test.each<[string, [at: number, event: GenerationEvent][], boolean[]]>([
     return isNews(event);
   });
   expect(passed).toEqual(expected);
-});
-
-test("what the client reports becomes events", () => {
-  const told: GenerationEvent[] = [];
-  const { onState, onProgress } = createEventListeners("a", (event) => told.push(event));
-  onState("processing");
-  onProgress(5, 100);
-  onProgress(5, undefined);
-  expect(told).toEqual([state("processing"), progress(5), progress(5, null)]);
 });
