@@ -96,7 +96,13 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
       const ask = <Result>(kind: Parameters<Process["call"]>[0], work: () => Promise<Result>) =>
         process.call(kind, () => {
           if (steadyMs(process) === 0) throw unavailable(new Error("connect ECONNREFUSED 10.0.0.5:5432"));
-          return serially(work);
+          const isCut = process.takeCut();
+          return serially(async () => {
+            const result = await work();
+            if (!isCut) return result;
+            if (kind === "finish") reach("the answer to the end of a generation is lost");
+            throw unavailable(new Error("Connection terminated unexpectedly"));
+          });
         });
       let claiming: Parameters<Store["claim"]> | undefined;
       let looking: Parameters<Store["waiting"]>[0] | undefined;

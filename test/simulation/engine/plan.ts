@@ -111,7 +111,9 @@ export function planOf(seed: string): EnginePlan {
     callMs: random.pick([0, 1, 20]),
     restartsMs: random.pick([1, 1_000, 30_000]),
     mishaps: Array.from({ length: processes }, () =>
-      Array.from({ length: 2 }, () => mishapsOf({ random, killing, freezing })),
+      Array.from({ length: 2 }, () =>
+        mishapsOf({ random, killing, freezing, cutting: store === "shared" && has(0.3) }),
+      ),
     ),
     acts: acts.sort((a, b) => a.at - b.at),
     troubles: hasTrouble ? some(random, 3, () => troubleOf(random, trouble, spanMs)) : [],
@@ -154,20 +156,26 @@ function freezeMs(random: Random): number {
   return random.pick([3_000, 11_000, 13_000, 30_000, 65_000, 100_000, 5 * minute]);
 }
 
-function mishapsOf({ random, killing, freezing }: { random: Random; killing: boolean; freezing: boolean }): Mishap[] {
+type Drawn = { random: Random; killing: boolean; freezing: boolean; cutting: boolean };
+
+function mishapsOf({ random, killing, freezing, cutting }: Drawn): Mishap[] {
   const whats = [
     ...(killing ? (["killed"] as const) : []),
     ...(freezing ? (["frozen"] as const) : []),
+    ...(cutting ? (["cut"] as const) : []),
     ...(random.next() < 0.15 ? (["stopped"] as const) : []),
   ];
   if (whats.length === 0 || random.next() < 0.4) return [];
-  return some(random, 2, () => ({
-    on: random.pick(callKinds),
-    nth: random.pick([1, 1, 1, 2, 3, 5]),
-    isAfter: random.next() < 0.5,
-    what: random.pick(whats),
-    ms: freezeMs(random),
-  }));
+  return some(random, 2, () => {
+    const what = random.pick(whats);
+    return {
+      on: random.pick(what === "cut" ? (["submitting", "submitted", "finish"] as const) : callKinds),
+      nth: random.pick([1, 1, 1, 2, 3, 5]),
+      isAfter: what !== "cut" && random.next() < 0.5,
+      what,
+      ms: freezeMs(random),
+    };
+  });
 }
 
 function troubleOf(random: Random, kinds: ReadTrouble[], spanMs: number): Trouble {

@@ -26,6 +26,7 @@ export const engineProbeNames = [
   "the disk is full while a video is saved",
   "there is no descriptor for a video",
   "a database cannot be written",
+  "the answer to the end of a generation is lost",
   "the clock jumps",
 ] as const;
 

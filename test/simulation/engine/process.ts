@@ -23,8 +23,8 @@ export type Mishap = {
   on: CallKind;
   nth: number;
   isAfter: boolean;
-  /** "stopped" is a SIGTERM. */
-  what: "killed" | "frozen" | "stopped";
+  /** "stopped" is a SIGTERM. "cut" is its connection to the shared database, before the next answer. */
+  what: "killed" | "frozen" | "stopped" | "cut";
   ms: number;
 };
 
@@ -40,7 +40,7 @@ export type Process = {
   diskFault(): DiskFault | undefined;
   isOver(): boolean;
   isFrozen(): boolean;
-  /** When it was killed, or woke up last after it was frozen; `undefined` if neither has happened. */
+  /** When it was killed, cut off from its database, or woke up last after it was frozen; `undefined` if none of these has happened. */
   stoppedAt: number | undefined;
   /** Lets happen what is planned for this call. */
   strike(kind: CallKind, isAfter: boolean): void;
@@ -49,6 +49,8 @@ export type Process = {
   /** Runs `work` in the process: later, when it is frozen; never, when it is dead. */
   after(ms: number, work: () => void): Step | undefined;
   freeze(ms: number): void;
+  /** Whether its connection to the database breaks before the next answer; once. */
+  takeCut(): boolean;
   /** It never acts again. */
   end(): void;
 };
@@ -75,6 +77,7 @@ export function createProcess(options: ProcessOptions, schedule: Schedule): Proc
   let mishaps = [...options.mishaps];
   let isOver = false;
   let frozenUntil = 0;
+  let isCut = false;
 
   const strike = (kind: CallKind, isAfter: boolean) => {
     if (isOver || mishaps.length === 0) return;
@@ -89,6 +92,7 @@ export function createProcess(options: ProcessOptions, schedule: Schedule): Proc
       if (mishap.what === "killed") process.end();
       if (mishap.what === "frozen") process.freeze(mishap.ms);
       if (mishap.what === "stopped") options.onStop();
+      if (mishap.what === "cut") isCut = true;
     }
   };
   const after = (ms: number, work: () => void): Step | undefined => {
@@ -190,6 +194,12 @@ export function createProcess(options: ProcessOptions, schedule: Schedule): Proc
     freeze(ms) {
       frozenUntil = Math.max(frozenUntil, schedule.now() + ms);
       process.stoppedAt = frozenUntil;
+    },
+    takeCut() {
+      const wasCut = isCut;
+      isCut = false;
+      if (wasCut) process.stoppedAt = schedule.now();
+      return wasCut;
     },
     end() {
       isOver = true;
