@@ -81,8 +81,7 @@ export async function* run(
   const choosing =
     earlier === undefined ? client.beginNew(request, options) : client.begin(request, { ...options, earlier });
   const begun = await choosing.catch((error) => {
-    // With an id it is about a generation that was paid for before.
-    throw asVidgenError(error).id === undefined ? beforePaying(error) : error;
+    throw beforePaying(error);
   });
   const { attempt, at, target } = begun;
   const outputPath = target?.outputPath ?? options.outputPath;
