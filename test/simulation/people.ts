@@ -429,7 +429,7 @@ async function callLibrary(given: LibraryCall, { client, run }: { client: Librar
 /** Of the lines of its journal. */
 function newestId({ process, journal }: Run): string {
   const text = process.computer.disk.content(journal)?.toString("utf8") ?? "";
-  return /.*"id":"([\w-]+)"/s.exec(text)?.[1] ?? "no-generation-yet";
+  return [...text.matchAll(/"id":"([\w-]+)"/g)].at(-1)?.[1] ?? "no-generation-yet";
 }
 
 function print({ said, onPrint }: Run, text: string): void {
