@@ -2,13 +2,13 @@ import { shortenAddresses } from "../client/http/url.ts";
 import { systemCode } from "../errors.ts";
 import type { HttpResponse, Io } from "../io.ts";
 
-/** Where a session tells what is of interest to the user, and keeps its key out of. */
+/** What a session reports to its user by. */
 export type Notes = {
   note(text: string): void;
-  /** Whether each request is told too, by `trace`. */
+  /** Whether each request is reported too, by `trace`. */
   verbose: boolean;
   trace(text: string): void;
-  /** Replaces a secret in everything that is told from now on. */
+  /** Replaces a secret in everything that is reported from now on. */
   hide(secret: string): void;
 };
 

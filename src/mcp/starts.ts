@@ -59,7 +59,7 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
     if (overrun && again) throw overrun;
     const signal = AbortSignal.any([cancelled, ending]);
     signal.throwIfAborted();
-    const sending = { sendSignal: ending, leave: io.leave, balance: costs.balance() };
+    const sending = { sendSignal: ending, leave: io.leave, balance: costs.balance };
     const how: RunOptions = { earlier: again ? "again" : "reuse", mcp: true, noWait: true, signal, ...sending };
     return { session, costs, overrun, events: run(request, how, session.client) };
   }

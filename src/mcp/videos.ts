@@ -2,8 +2,8 @@ import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import * as z from "zod";
 import { failedError, readVideoUrl } from "../client/generation/follow.ts";
+import { collect } from "../client/generation/run.ts";
 import { errorText, type WireGeneration } from "../client/http/schema.ts";
-import type { Target } from "../client/save/target.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
@@ -135,33 +135,30 @@ function saveTool(options: ToolOptions, io: Io): Tool {
     async run({ id, path }, call) {
       const outputPath = await options.folder.outputPath(path);
       const { session } = await find(id, options, io);
-      const { client } = session;
       const overdue = new VidgenError("pending", "Still running.", { id });
       const limit = io.limit(maxWaitSeconds * 1000, call.signal, overdue);
       const begin = io.now();
       let status = "processing";
-      const onState = (seen: string) => {
-        status = seen;
-        call.onProgress((io.now() - begin) / 1000, seen);
-      };
-      let target: Target | undefined;
       try {
-        const claimed = await client.claim(id, outputPath, { signal: limit.signal });
-        if (claimed.file !== undefined) return await describe(id, claimed.file, "It was already saved there.");
-        target = claimed.target;
-        const { file } = await client.download(id, target, { signal: limit.signal, onState });
-        return await describe(id, file, "The video is saved.");
-      } catch (error) {
-        if (error !== overdue) throw error;
-        const what =
-          status === "completed"
-            ? "The download is not finished; it will resume where it stopped"
-            : "It is still running";
-        return { id, status, file: null, bytes: null, note: `${what}: call save_video again.` };
+        for await (const event of collect(id, { outputPath, signal: limit.signal }, session.client)) {
+          if (event.event === "state") {
+            status = event.status;
+            call.onProgress((io.now() - begin) / 1000, status);
+          }
+          if (event.event !== "ended") continue;
+          const { file, generation, error } = event;
+          if (error && limit.signal.reason !== overdue) throw error;
+          if (file !== undefined)
+            return await describe(id, file, generation ? "The video is saved." : "It was already saved there.");
+        }
       } finally {
         limit.clear();
-        await target?.release();
       }
+      const what =
+        status === "completed"
+          ? "The download is not finished; it will resume where it stopped"
+          : "It is still running";
+      return { id, status, file: null, bytes: null, note: `${what}: call save_video again.` };
     },
   });
 }

@@ -56,7 +56,7 @@ const hourMs = 3_600_000;
 export function allows(other: Attempt, mine: Attempt, now: number): boolean {
   if (other.posts.length === 0) return true;
   // A key stands for one start for ever, whatever has become of that.
-  if (mine.isNamed) return other.isRefused || (other.dismissedAt !== undefined && !other.isIdWritten);
+  if (mine.isNamed) return other.isRefused || (other.dismissedAt !== undefined && !isSureOf(other));
   if (other.dismissedAt !== undefined || other.overFor.has("all")) return true;
   if (mine.kind === "batch") return false;
   const isReuse = mine.earlier === "reuse";
@@ -67,6 +67,11 @@ export function allows(other: Attempt, mine: Attempt, now: number): boolean {
   if (other.noWait && (other.isTold || isPrinted(other))) return true;
   // Held by a live process at some moment since this command was typed.
   return other.holders.some(({ endedAt = now }) => endedAt > mine.run.process.startedAt);
+}
+
+/** Whether the journal says that it has a generation: one that is lost, or of which the service cannot say what it cost, is as none. */
+function isSureOf({ isIdWritten, unknownSince, unclearTo }: Attempt): boolean {
+  return isIdWritten && unknownSince === undefined && unclearTo.size === 0;
 }
 
 /** Whether its id went to stdout. */

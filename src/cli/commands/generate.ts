@@ -153,7 +153,9 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   defer(services.close);
   const session = await services.open();
   const saving = { outputPath, overwrite, infoJson: options.writeInfoJson };
-  const how: RunOptions = { ...saving, ...times, earlier, noWait: !options.wait, signal: io.signal, leave: io.leave };
+  const balance = session.isLocal ? undefined : session.client.balance;
+  const { signal, leave } = io;
+  const how: RunOptions = { ...saving, ...times, earlier, noWait: !options.wait, balance, signal, leave };
   return { session, request, how };
 }
 
@@ -232,18 +234,14 @@ async function start(events: Events, ready: Ready, context: Starting): Promise<S
     throw stoppedBefore(error, ready, context);
   });
   if (first?.event === "resumed") return tellResumed(first, ready, context);
-  // Read before the request, so that nothing stands between the answer and the id.
-  const before = session.isLocal ? undefined : await session.client.balance();
   const { value: second } = await events.next().finally(showStart(output, io));
   if (second?.event !== "accepted") throw notStarted(second, session, reporter);
   const { id, attempt, started } = second;
-  const { generation, credits_charged, remaining_credits } = started;
-  const fell = before === undefined || remaining_credits === undefined ? undefined : before - remaining_credits;
+  const { generation, credits_charged, remaining_credits, balance_fell } = started;
   const credits = session.isLocal ? undefined : credits_charged;
-  const balance_fell = credits_charged === undefined ? fell : undefined;
   const told = { id, attempt, model: request.model, resumed: false, remaining_credits, credits, balance_fell };
   reporter.tell({ event: "started", ...told });
-  const cost = session.isLocal ? localCost(session) : remoteCost(started, fell);
+  const cost = session.isLocal ? localCost(session) : remoteCost(started);
   output.note(`Started ${id} (${request.model}${cost}).`);
   return { id, document: { ...generation, credits_charged, remaining_credits }, credits, isResumed: false };
 }
@@ -274,11 +272,11 @@ function tellResumed(
 }
 
 /** The price is what the service states alone: the balance falls also by what others spend. */
-function remoteCost({ credits_charged, remaining_credits }: AcceptedStart, fell: number | undefined): string {
+function remoteCost({ credits_charged, remaining_credits, balance_fell = 0 }: AcceptedStart): string {
   const price = formatPrice({ credits: credits_charged });
   const left = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
   if (price !== undefined) return `, ${price}${left}`;
-  return fell !== undefined && fell > 0 ? `${left}; the balance fell by ${fell}` : left;
+  return balance_fell > 0 ? `${left}; the balance fell by ${balance_fell}` : left;
 }
 
 function localCost({ engine }: Session): string {

@@ -3,8 +3,8 @@ import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { dismiss } from "../../client/generation/begin.ts";
 import { isUuid } from "../../client/http/id.ts";
 import { statuses } from "../../client/ledger/attempt.ts";
-import { isUnclear, listAttempts } from "../../client/ledger/attempts.ts";
-import { datedEntries, type Entry } from "../../client/ledger/history.ts";
+import { listAttempts } from "../../client/ledger/attempts.ts";
+import type { Entry } from "../../client/ledger/history.ts";
 import type { Journal } from "../../client/ledger/journal.ts";
 import { models } from "../../client/request/models.ts";
 import { createTargets } from "../../client/save/target.ts";
@@ -189,20 +189,30 @@ const unclearNote =
   "`vidgen wait <id>` fetches it, `vidgen list --dismiss <attempt>` closes the attempt.";
 
 export async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
-  const isOver = async (entry: Entry) => {
-    const [dated] = datedEntries([entry], io.date());
-    return entry.status === "lost" || (dated !== undefined && (await isUnclear(dated, journal.leaseOf)));
-  };
+  await watchLease(await findEntry(typed, journal), journal, { io, output });
   const attempt = await journal.lock(async () => {
-    await isOver(await findEntry(typed, journal));
-    // Read again now that the lease has been asked: a process may have written its outcome just before it ended.
+    // Read again now that the lease is known: a process may have written its outcome just before it ended.
     const entry = await findEntry(typed, journal);
-    if (!(await isOver(entry)))
+    const isDead = entry.state === "sending" && (await journal.leaseOf(entry.attempt)) === "dead";
+    if (!isDead && entry.state !== "unknown" && entry.state !== "lost")
       throw usage(`${typed} is ${entry.status}: only an attempt with the status unknown or lost can be dismissed.`);
     await dismiss(entry, { journal, targets: createTargets(journal, io) });
     return entry.attempt;
   });
   output.note(`Dismissed ${attempt}: the same request can be started again.`);
+}
+
+/** Watches the process of an attempt on another machine until its lease shows that it runs or has ended: at most a minute. */
+async function watchLease(
+  { attempt, state }: Entry,
+  { leaseOf }: Pick<Journal, "leaseOf">,
+  { io, output }: Pick<Context, "io" | "output">,
+): Promise<void> {
+  for (let looks = 0; state === "sending" && (await leaseOf(attempt)) === "unsure"; looks++) {
+    if (looks === 2)
+      output.note("Watching for up to 60 s whether the process that sends it, on another machine, still runs.");
+    await io.sleep(1_000, io.signal);
+  }
 }
 
 type Forgetting = { yes: boolean | undefined; journal: Journal; output: Output };

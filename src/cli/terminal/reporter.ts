@@ -4,7 +4,7 @@ import {
   errorFieldsOf,
   type GenerationEvent,
 } from "../../client/generation/events.ts";
-import type { Ended, RunEvent } from "../../client/generation/run.ts";
+import { type Ended, endStatusOf, type RunEvent } from "../../client/generation/run.ts";
 import type { Session } from "../../connect/session.ts";
 import { asVidgenError, type VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
@@ -58,16 +58,11 @@ export function createReporter(
     },
     stopped(id, thrown) {
       const error = asVidgenError(thrown).with({ id });
-      const isCompleted = statuses.get(id) === "completed";
-      const status = endStatusOf(error) ?? (isCompleted ? "completed" : "processing");
+      const status = endStatusOf(error, statuses.get(id));
       tell({ event: "ended", id, status, ...nothing, error: errorFieldsOf(error) });
       return error;
     },
   };
-}
-
-function endStatusOf(error: VidgenError): EndStatus | undefined {
-  return error.code === "not_found" ? "lost" : error.ended;
 }
 
 /**

@@ -82,7 +82,7 @@ export function createWork(
       const { key, line, state, record, outputPath } = row;
       const dismissed = state.kind === "new" ? state.dismissed : [];
       const batch = { path: results, row: key, line, rowsFile: rowsFile?.identity, dismissed };
-      const sending = { leave, label, balance: costs.balance(), retriesNotNow: false, tellsDoubts: false };
+      const sending = { leave, label, balance: costs.balance, retriesNotNow: false, tellsDoubts: false };
       let events: AsyncGenerator<RunEvent, undefined>;
       let attempt = "";
       try {

@@ -20,7 +20,6 @@ import { type Journal, noJournal, withoutSecrets } from "../ledger/journal.ts";
 import type { Earlier } from "../ledger/policy.ts";
 import { isComparable, readBalance } from "../ledger/price.ts";
 import { findDoubts } from "../request/fields.ts";
-import { existsError } from "../save/files.ts";
 import { hasInfo, writeInfo } from "../save/info.ts";
 import { save } from "../save/save.ts";
 import { type Claimed, type ClaimOptions, createTargets, type Target } from "../save/target.ts";
@@ -138,8 +137,8 @@ export type ServiceClient = {
   claim(id: string, outputPath: string, options: ClientClaimOptions): Promise<Claimed>;
   /** Where the video of a generation is saved already, if `outputPath` would save it there. */
   findSaved(id: string, outputPath: string): Promise<string | undefined>;
-  /** Follows a generation and saves its video. The caller releases a target that it passes. Rejects as `follow` and `claim` do. */
-  download(id: string, output: string | Target, options: ClientDownloadOptions): Promise<DownloadedVideo>;
+  /** Follows a generation and saves its video at a place that the caller releases. Rejects as `follow` does, and with `output`. */
+  download(id: string, target: Target, options: ClientDownloadOptions): Promise<DownloadedVideo>;
   /** What the journal knows of this service, newest first; `goOn` as in `Journal.entries`. */
   entries: Journal["entries"];
   /** The same about one generation. */
@@ -441,12 +440,7 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
     accounts: async (how) => (await import("../http/accounts.ts")).createAccounts(api, how, io),
     follow: followAndRecord,
     claim,
-    async download(id, output, how) {
-      if (typeof output !== "string") return followAndSave(id, output, how);
-      const { target, file } = await claim(id, output, how);
-      if (target === undefined) throw existsError(file);
-      return followAndSave(id, target, how).finally(target.release);
-    },
+    download: followAndSave,
     entries,
     attempts: async () => (await journal.attempts()).filter(([intent]) => intent.base_url === service),
     withJournal: (change) => createServiceClient({ ...options, journal: change(options.journal ?? noJournal) }, io),

@@ -54,7 +54,9 @@ export type CollectOptions = Omit<ClientDownloadOptions, "onState" | "onTrouble"
 
 export type RunOptions = CollectOptions &
   Omit<BeginOptions, "timeoutMs"> &
-  Omit<SendOptions, "signal"> & {
+  Omit<SendOptions, "signal" | "balance"> & {
+    /** Returns the credits that the account has, right before the request: with them a start tells by how much they have fallen. */
+    balance?: (() => number | undefined | Promise<number | undefined>) | undefined;
     /** What to do about earlier attempts; without it none is looked at. */
     earlier?: Earlier | undefined;
     /** Aborts the request that is out; by default `signal` does. A call of an agent that is cancelled must not lose the id. */
@@ -129,7 +131,7 @@ export async function* collect(
 /** Sends the request, unless the consumer stops before it is out. */
 async function* send(begun: ReadyStart, options: RunOptions, client: Runner): AsyncGenerator<RunEvent, End> {
   const { attempt, at } = begun;
-  const { outputPath, signal, sendSignal = signal, ...how } = options;
+  const { outputPath, signal, sendSignal = signal, balance, ...how } = options;
   let isOut = false;
   try {
     yield { event: "sending", attempt, at, outputPath };
@@ -137,7 +139,7 @@ async function* send(begun: ReadyStart, options: RunOptions, client: Runner): As
   } finally {
     if (!isOut) await client.unsent(attempt);
   }
-  return begun.sendUntilKnown({ ...how, signal: sendSignal });
+  return begun.sendUntilKnown({ ...how, signal: sendSignal, balance: await balance?.() });
 }
 
 function endOfStart(end: Exclude<End, { kind: "accepted" }>, outputPath: string | undefined): Ended {
@@ -191,8 +193,8 @@ async function* collectInto(
   }
 }
 
-/** How far a generation is that could not be collected; `status` is what the service told last. */
-function endStatusOf(error: VidgenError, status: string): EndStatus {
+/** How far a generation is that could not be collected; `status` is what the service said last. */
+export function endStatusOf(error: VidgenError, status: string | undefined): EndStatus {
   if (error.code === "not_found") return "lost";
   return error.ended ?? (status === "completed" ? "completed" : "processing");
 }

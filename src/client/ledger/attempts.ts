@@ -6,8 +6,8 @@ import type { Journal } from "./journal.ts";
 /** An attempt has an outcome after this time: a request that was sent, and retried, takes up to 4 minutes. */
 const startingMs = 5 * 60_000;
 
-/** Whether an attempt may have been charged although its id is unknown: its process has ended, or takes too long and may have ended. */
-export async function isUnclear({ entry, ageMs }: Dated, leaseOf: Journal["leaseOf"]): Promise<boolean> {
+/** Whether an attempt is shown as one that may have been charged: its process has ended, or takes too long and may have ended. */
+async function isUnclear({ entry, ageMs }: Dated, leaseOf: Journal["leaseOf"]): Promise<boolean> {
   if (entry.state !== "sending") return entry.state === "unknown";
   const lease = await leaseOf(entry.attempt);
   return lease === "dead" || (lease === "unsure" && ageMs >= startingMs);

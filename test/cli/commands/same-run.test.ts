@@ -803,6 +803,38 @@ test("a video that was streamed to stdout is saved, and one whose reader left is
   expect((await world.vidgen("wait", "--all")).stderr).toContain("Nothing to wait for");
 });
 
+describe("--dismiss of an attempt whose process is on another machine", () => {
+  /** An attempt that is being sent, by the clock of another machine ten minutes ago. */
+  const startElsewhere = async () => {
+    const world = await createWorld();
+    await kill(world, isStart, "generate", "a fox");
+    const path = join(world.home, "journal.jsonl");
+    const [{ attempt, at }] = journalLines(world).filter(({ kind }) => kind === "intent");
+    const then = new Date(Date.parse(at) - 600_000).toISOString();
+    writeFileSync(path, readFileSync(path, "utf8").replaceAll(at, then));
+    const lease = join(world.home, "journal.jsonl.leases", attempt);
+    const [name = ""] = readdirSync(lease);
+    const other = join(lease, "elsewhere_9_77_5_token");
+    renameSync(join(lease, name), other);
+    return { world, attempt, other, dismiss: () => world.vidgen("list", "--dismiss", attempt) };
+  };
+
+  test("is refused once that is seen to run, whatever the two clocks say", async () => {
+    const { world, other, dismiss } = await startElsewhere();
+    const refreshed = world.io.sleep(5_000).then(() => utimesSync(other, world.io.date(), world.io.date()));
+    expect(await dismiss()).toMatchObject({ code: 2, stderr: expect.stringContaining("Watching for up to 60 s") });
+    await refreshed;
+    expect(journalLines(world).map(({ kind }) => kind)).not.toContain("dismissed");
+  });
+
+  test("is done once that was seen to do nothing for a minute", async () => {
+    const { world, dismiss } = await startElsewhere();
+    const begin = world.io.now();
+    expect(await dismiss()).toMatchObject({ code: 0 });
+    expect(world.io.now() - begin).toBeGreaterThanOrEqual(60_000);
+  });
+});
+
 test("an attempt whose id is written while it is dismissed is not dismissed", async () => {
   const world = await createWorld();
   await kill(world, isStart, "generate", "a fox");

@@ -68,7 +68,12 @@ function createWorld() {
       if (end.kind !== "accepted") throw end.error;
       return { ...end.started, attempt: begun.attempt };
     };
-    return { ...client, journal: opened, start };
+    const save = async (id: string, place: string) => {
+      const { target, file } = await client.claim(id, place, { signal });
+      if (target === undefined) throw new Error(`${file} is saved already`);
+      return client.download(id, target, { signal }).finally(target.release);
+    };
+    return { ...client, journal: opened, start, save };
   };
   return { folder, journal, place, lines, open };
 }
@@ -149,7 +154,7 @@ test("a video is saved under its words, and the next process finds it there", as
   const { open, folder, lines } = createWorld();
   const client = open();
   await client.start();
-  const { file } = await client.download(id, `${folder}/{slug}-{id}.mp4`, { signal });
+  const { file } = await client.save(id, `${folder}/{slug}-{id}.mp4`);
   expect([file, new Uint8Array(readFileSync(file))]).toEqual([join(folder, `a-red-fox-${id}.mp4`), video]);
   expect(lines().map(({ kind }) => kind)).toEqual([
     "intent",
@@ -245,9 +250,7 @@ test("a download resumes what an earlier process has left, on condition that it 
   };
   const first = open(cut);
   await first.start();
-  const { target } = await first.claim(id, place, { signal });
-  await expect(first.download(id, target ?? "", { signal })).rejects.toMatchObject({ code: "output" });
-  await target?.release();
+  await expect(first.save(id, place)).rejects.toMatchObject({ code: "output" });
   const asked: unknown[] = [];
   const second = open(
     (url, init) => {
@@ -259,8 +262,7 @@ test("a download resumes what an earlier process has left, on condition that it 
     },
     { pid: 2, running: [2] },
   );
-  const { target: resumed } = await second.claim(id, place, { signal });
-  const { file } = await second.download(id, resumed ?? "", { signal });
+  const { file } = await second.save(id, place);
   expect(asked).toEqual([["bytes=20-", '"one"']]);
   expect(new Uint8Array(readFileSync(file))).toEqual(video);
 });
@@ -271,7 +273,7 @@ test("a video that was paid for is saved even where the journal can no longer be
   await client.start();
   rmSync(journal);
   mkdirSync(journal);
-  expect((await client.download(id, place, { signal })).file).toBe(place);
+  expect((await client.save(id, place)).file).toBe(place);
 });
 
 test("what a client does follows from the service's answers, its clock, its random numbers and its UUIDs", async () => {
