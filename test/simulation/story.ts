@@ -167,6 +167,8 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
           if (mishap.what === "edit") change(mishap.edit ?? "", ["look", "name", "any"].includes(mishap.on));
         },
         onSecondPress() {
+          // A program with the library handles no second Ctrl-C: its system ends it.
+          if (act.command.type === "library") return process.end(true);
           leaveAtOnce(current);
           finish();
         },
