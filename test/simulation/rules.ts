@@ -123,7 +123,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       for (const each of byId(String(id))) handOver(each);
     if (known && kind === "unknown") onUnknown(known);
     if (known && kind === "dismissed") onDismissed(known, process);
-    if (known && kind !== "intent") known.hasOutcome = true;
+    if (known && kind !== "intent" && kind !== "part") known.hasOutcome = true;
     if (kind === "unfinished") reach("unfinished attempts are copied to the end of a long journal");
     if (kind === "lost") onLost(String(id));
     if (kind === "delivered" && typeof id === "string" && line.file !== undefined && line.file !== "-")

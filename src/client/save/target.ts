@@ -153,7 +153,10 @@ export function createTargets(journal: Pick<Journal, "append" | "findLast"> | un
       if (outputPath === "-" || outputPath.includes("{n}")) return false;
       const place = await findPlace(outputPath, { words, date: dayOf(undefined, io), n: 1, unique: "" }, disk);
       if (place?.file === undefined) return false;
-      return (await readHolder(leaseOfPart(partOf(place, "")), io, watch)) !== undefined;
+      const holder = await readHolder(leaseOfPart(partOf(place, "")), io, watch).catch((error) => {
+        throw outputError(error, outputPath);
+      });
+      return holder !== undefined;
     },
     async findSaved({ id, ...entry }, outputPath) {
       const { content } = entry;

@@ -8,7 +8,7 @@ import type { Journal } from "../../../src/client/ledger/journal.ts";
 import { outputError } from "../../../src/client/save/files.ts";
 import { fileName, type Naming } from "../../../src/client/save/naming.ts";
 import { createTargets, type Target } from "../../../src/client/save/target.ts";
-import { type DiskFile, systemMachine } from "../../../src/io.ts";
+import { type Disk, type DiskFile, systemMachine } from "../../../src/io.ts";
 import { makeFolder } from "../../folder.ts";
 
 const naming = { id: "1b4e28ba-2fa1-41d2-883f-0016d3cca427", prompt: "A red fox runs", model: "wan-2.5" };
@@ -329,4 +329,15 @@ test("a .part that cannot be removed is left there: that is no reason to fail", 
 test("a long prompt ends at a word", () => {
   const name = fileName({ id, prompt: "a red fox runs through the snow at dusk while the moon rises" });
   expect(name).toBe("a-red-fox-runs-through-the-snow-at-dusk-while-1b4e28ba.mp4");
+});
+
+test("a place that cannot be looked at is an error about the file, not a bug", async () => {
+  const folder = makeFolder();
+  const readdir = async () => Promise.reject(Object.assign(new Error("too many"), { code: "EMFILE" }));
+  const disk: Disk = { ...systemMachine.disk, readdir };
+  const looking = createTargets(undefined, { ...systemMachine, disk }).isHeld(join(folder, "fox.mp4"), {});
+  await expect(looking).rejects.toMatchObject({
+    code: "output",
+    message: expect.stringContaining("too many open files"),
+  });
 });
