@@ -1,5 +1,6 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { type CollectOptions, collect } from "../../client/generation/run.ts";
+import { isExistsError } from "../../client/save/files.ts";
 import { isDistinct } from "../../client/save/naming.ts";
 import { withEngineFlag } from "../../connect/engines.ts";
 import { findOutputSetting } from "../../connect/settings.ts";
@@ -122,7 +123,8 @@ async function waitForOne({ id, open }: LocatedGeneration, waiting: Waiting): Pr
     await output.printed();
     await events.next();
   } catch (error) {
-    stop(withResumeHint(error, id, resume, io));
+    // The same -o would fail again.
+    stop(isExistsError(error) ? error : withResumeHint(error, id, resume, io));
   }
 }
 

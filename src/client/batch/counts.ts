@@ -25,11 +25,14 @@ export function createCounts(plan: Plan): { counts: BatchCounts; take(event: Gen
     remaining_credits,
     cost: null,
   };
+  /** The rows that have an id and have not ended. */
+  const started = new Set<string | undefined>();
   return {
     counts,
     take(event) {
       if (event.event === "started") {
         counts.remaining_credits = event.remaining_credits ?? counts.remaining_credits;
+        started.add(event.row);
         if (event.resumed) return;
         counts.to_start--;
         counts.running++;
@@ -39,9 +42,8 @@ export function createCounts(plan: Plan): { counts: BatchCounts; take(event: Gen
       if (cost !== undefined) counts.cost = (counts.cost ?? 0) + cost;
       // The next run starts it, as the plan of that run says.
       if (status === "refused" && id === null && isGeneral(error?.code)) return;
-      // These are ends of a start, also where the answer named a generation.
-      if (status === "refused" || status === "unsent" || status === "unknown") counts.to_start--;
-      else counts.running--;
+      if (started.delete(event.row)) counts.running--;
+      else counts.to_start--;
       // A completed generation whose video is not saved is still to be collected.
       if (status === "completed" && error === null) counts.done++;
       else if (status === "processing" || status === "completed") counts.running++;

@@ -351,6 +351,11 @@ function fold(entry: Entry, line: DatedLine): void {
       entry.content = parseContent(line) ?? entry.content;
       break;
   }
+  // An attempt that runs, or has its video, is no longer refused, unknown or failed.
+  if (entry.state !== before && (isOpen(entry) || entry.state === "delivered")) {
+    delete entry.reason;
+    delete entry.code;
+  }
 }
 
 /** Whether it still runs, or its result was not delivered. */

@@ -215,6 +215,28 @@ test("--events: each event has its row, and the summary the counts of a batch", 
   expect(events.at(-1)).toMatchObject({ exit_code: 4, ...counts });
 });
 
+const unclear: World["faults"][number] = (request) => {
+  if (request.method !== "GET") return undefined;
+  const id = new URL(request.url).searchParams.get("id");
+  return Response.json({ id, status: "failed", error: "no reply", error_code: "unclear" });
+};
+const summaryOf = ({ stdout }: Run) => JSON.parse(lines(stdout).at(-1) ?? "");
+
+test("a row that its engine calls unclear is not counted as running, nor as a start", async () => {
+  const { world, batch } = await createBatch(["fox,a fox", "owl,an owl"]);
+  world.faults.push(unclear);
+  const run = await batch("--events", "--jobs", "1", "--max-credits", "10");
+  expect(summaryOf(run)).toMatchObject({ total: 2, unknown: 1, running: 0, to_start: 1 });
+});
+
+test("a row that an earlier run started, and its engine calls unclear, is not counted as running", async () => {
+  const { world, batch } = await createBatch(["fox,a fox", "owl,an owl"]);
+  const first = await batch("--events", "--timeout", "1s");
+  expect(summaryOf(first)).toMatchObject({ total: 2, running: 2, to_start: 0 });
+  world.faults.push(unclear);
+  expect(summaryOf(await batch("--events"))).toMatchObject({ total: 2, unknown: 2, running: 0, to_start: 0 });
+});
+
 const noMedia: World["faults"][number] = (request) =>
   request.url.startsWith(mediaUrl) ? new Response("", { status: 418 }) : undefined;
 const refuseToConnect: World["faults"][number] = (request) => {

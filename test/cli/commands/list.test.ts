@@ -41,6 +41,14 @@ test("--json is one array, --limit and --status choose", async () => {
   expect(await prompts("--status", "completed")).toEqual(["two", "one"]);
 });
 
+test("--json has no partial files, which are the journal's own", async () => {
+  const world = await createWorld();
+  await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));
+  expect(readFileSync(join(world.home, "journal.jsonl"), "utf8")).toContain('"kind":"part"');
+  const [entry] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+  expect(entry).not.toHaveProperty("parts");
+});
+
 test.each([20, 40, 80, 200])(
   "at a terminal of %i columns there is a header, and a line for each, cut to the width",
   async (columns) => {

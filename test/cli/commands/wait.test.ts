@@ -317,6 +317,16 @@ test("a download that was interrupted is gone on with where it was", async () =>
   expect(readdirSync(world.folder)).toEqual(["fox.mp4"]);
 });
 
+test("a file that exists is exit 9, with no command that would fail again", async () => {
+  const world = await createWorld();
+  const id = await start(world);
+  const place = join(world.folder, "fox.mp4");
+  writeFileSync(place, "mine");
+  const run = await world.vidgen("wait", id, "-o", place);
+  expect(run).toMatchObject({ code: 9, stderr: expect.stringContaining("choose another name with -o") });
+  expect(run.stderr).not.toContain("Resume with");
+});
+
 test("a file called .part is somebody else's: it is left alone, and is in nobody's way", async () => {
   const world = await createWorld();
   const file = join(world.folder, "fox.mp4");

@@ -73,6 +73,21 @@ test.each([
   expect(await statusAfter(intent("a"), ...lines)).toBe(status);
 });
 
+test.each([
+  ["refused", [{ kind: "found", id: "id-a" }]],
+  ["refused", [{ kind: "completed", id: "id-a" }]],
+  ["unknown", [accepted("a")]],
+  ["unknown", [{ kind: "completed", id: "id-a" }]],
+  ["unknown", [{ kind: "delivered", id: "id-a", file: "a.mp4" }]],
+] as [string, JournalLine[]][])("keeps no reason of an attempt that was %s after %j", async (kind, lines) => {
+  const journal = newJournal();
+  const outcome = { kind, attempt: "a", id: "id-a", reason: "x", code: "rejected" } as JournalLine;
+  for (const line of [intent("a"), outcome, ...lines]) await journal.append(line);
+  expect((await journal.entries())[0]).toMatchObject({ id: "id-a" });
+  expect((await journal.entries())[0]).not.toMatchObject({ reason: "x" });
+  expect((await journal.entries())[0]).not.toHaveProperty("code");
+});
+
 test("is newest first, and empty where there is none", async () => {
   const journal = newJournal();
   expect(await journal.entries()).toEqual([]);
