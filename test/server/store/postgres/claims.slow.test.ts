@@ -168,6 +168,24 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     }
   });
 
+  test("processes that claim at the same time get different generations, and all that they asked for", async () => {
+    const { url, store } = await createProcesses();
+    const accounts = Array.from({ length: 40 }, (_, index) => `account-${index}`);
+    for (const name of accounts) await store.addAccount({ name, keyHash: name, creditsOf: () => 1_000 });
+    const starts = accounts.flatMap((account) => Array.from({ length: 5 }, () => newGeneration({ account })));
+    await Promise.all(starts.map((generation) => store.start(generation, cost, undefined)));
+    const stores = await Promise.all(["a", "b", "c", "d"].map(async (process) => (await open(url, { process })).store));
+    const claimed = await Promise.all(
+      stores.map(async (each) => {
+        const claims: Claim[][] = [];
+        for (let round = 0; round < 10; round++) claims.push(await each.claim(wanted, { limit: 5, except: [] }));
+        return claims;
+      }),
+    );
+    expect(claimed.flat().map((claims) => claims.length)).toEqual(Array.from({ length: 40 }, () => 5));
+    expect(new Set(claimed.flat(2).map(({ id }) => id)).size).toBe(200);
+  });
+
   test("a process takes no more than it has room for, oldest first", async () => {
     const { begin, start, made } = await createProcesses();
     const all = [await start(), await start(), await start()];
