@@ -17,6 +17,7 @@ import {
   groupPlaces,
   occupy,
   type Place,
+  partOf,
   roomOf,
   type Slot,
 } from "./place.ts";
@@ -40,7 +41,7 @@ export type Queue = {
 };
 
 export type QueueOptions = Omit<EndOptions, "signal" | "confirm"> & {
-  store: Pick<Store, "claim" | "release" | "waiting" | "isShared" | "publish">;
+  store: Pick<Store, "claim" | "release" | "divide" | "waiting" | "isShared" | "publish">;
   engines: readonly Engine[];
   /** Whether the service runs inside a command. */
   isCommand?: boolean | undefined;
@@ -107,6 +108,7 @@ export function createQueue(options: QueueOptions): Queue {
   let wanted: Set<string> | undefined;
   const lacksMs = options.isCommand ? commandLacksMs : usualLacksMs;
   let lacksAt = Number.NEGATIVE_INFINITY;
+  let divideAt = Number.NEGATIVE_INFINITY;
   /** Bounded, since the end of a generation is not heard of while the database is away. */
   const percents = createRecent<number>(maxPercents);
 
@@ -192,6 +194,19 @@ export function createQueue(options: QueueOptions): Queue {
     return made;
   };
 
+  /** An engine that takes nothing from this process is left to the others; until it does again, it gets one at a time. */
+  const divide = async () => {
+    if (!store.divide || clock.now() < divideAt) return;
+    const used = places.filter(({ engine, breaker }) => !engine.isSimulation && !breaker.outage());
+    const shares = await store.divide(used.map(({ engine }) => engine.name));
+    divideAt = clock.now() + sharedPollMs;
+    for (const place of places) {
+      const { engine, jobs } = place;
+      const share = shares.get(engine.name);
+      if (share) place.most = partOf(engine, share);
+      else if (!engine.isSimulation) place.most = Math.min(engine.concurrency, jobs + 1);
+    }
+  };
   /** What was submitted goes on whatever room there is: its engine makes it already. What is unclear ends. */
   const takeBegun = async () => {
     const engines = places.map(({ engine }) => engine.name);
@@ -233,7 +248,7 @@ export function createQueue(options: QueueOptions): Queue {
   };
   /** Images are fetched before there is room to render, so that a slow server of images delays no other generation. */
   const fetchAhead = async (group: Group) => {
-    const isOut = group.places.every(({ breaker }) => breaker.pauseMs() > 0);
+    const isOut = group.places.every(({ most, breaker }) => most === 0 || breaker.pauseMs() > 0);
     // Another engine, or another process, may take it.
     if (isOut) for (const job of jobsIn("fetched")) if (canMake(group, job.claimed)) job.place(undefined);
     const room = isOut ? 0 : maxFetched - jobsIn("fetching", "fetched").length;
@@ -263,6 +278,7 @@ export function createQueue(options: QueueOptions): Queue {
     let nextMs: number;
     try {
       await takeBegun();
+      await divide();
       for (const group of groups) await takeNew(group);
       for (const group of groups) await fetchAhead(group);
       nextMs = await failWaiting();
