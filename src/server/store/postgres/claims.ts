@@ -77,7 +77,7 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
    */
   const takeNew = async (wanted: New, among: Among, limit: number): Promise<Row[]> => {
     const taken: Row[] = [];
-    for (let depth = 1; ; depth *= 4) {
+    for (let depth = 4; ; depth *= 8) {
       const { select, values } = selectCandidates(wanted, among, depth);
       const candidates = await query(select, isSteady(), ...values);
       const numbers = candidates.map(({ number }) => number);
