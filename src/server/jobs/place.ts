@@ -1,21 +1,26 @@
 import type { Engine } from "../engines/engine.ts";
-import type { Claim, Needs } from "../store/store.ts";
+import type { Claim, Needs, Share } from "../store/store.ts";
 import { type Breaker, type BreakerOptions, createBreaker } from "./breaker.ts";
 import type { Made } from "./make.ts";
 
-/** An engine with what it makes now: `open` are the creates that have no reply yet. */
-export type Place = { engine: Engine; breaker: Breaker; jobs: number; open: number };
+/** An engine with what it makes now: `most` is how many at once for this process, `open` are the creates that have no reply yet. */
+export type Place = { engine: Engine; breaker: Breaker; most: number; jobs: number; open: number };
 
 /** Engines that can make the same, so that any of them may get what is claimed for one. */
 export type Group = { places: Place[] } & Pick<Engine, "models" | "maxImages" | "isSimulation">;
 
 export function createPlace(engine: Engine, options: BreakerOptions): Place {
-  return { engine, breaker: createBreaker(options), jobs: 0, open: 0 };
+  return { engine, breaker: createBreaker(options), most: engine.concurrency, jobs: 0, open: 0 };
+}
+
+/** This process's part of what an engine makes at once: the shares of all processes add up to it. */
+export function partOf({ concurrency }: Pick<Engine, "concurrency">, { processes, before }: Share): number {
+  return Math.max(0, Math.ceil((concurrency - before) / processes));
 }
 
 /** How many more generations an engine may get now. */
-export function roomOf({ engine, breaker, jobs, open }: Place): number {
-  const free = Math.max(0, engine.concurrency - jobs);
+export function roomOf({ engine, breaker, most, jobs, open }: Place): number {
+  const free = Math.max(0, most - jobs);
   return engine.isSimulation ? free : Math.min(free, Math.max(0, breaker.room(open)));
 }
 

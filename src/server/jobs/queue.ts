@@ -17,6 +17,7 @@ import {
   groupPlaces,
   occupy,
   type Place,
+  partOf,
   roomOf,
   type Slot,
 } from "./place.ts";
@@ -40,7 +41,7 @@ export type Queue = {
 };
 
 export type QueueOptions = Omit<EndOptions, "signal" | "confirm"> & {
-  store: Pick<Store, "claim" | "release" | "waiting" | "isShared" | "publish">;
+  store: Pick<Store, "claim" | "release" | "divide" | "waiting" | "isShared" | "publish">;
   engines: readonly Engine[];
   /** Whether the service runs inside a command. */
   isCommand?: boolean | undefined;
@@ -71,9 +72,19 @@ const maxPercents = 10_000;
 /** A generation that could not be finished is not tried again at once. */
 const laterMs = 2_000;
 
+/** The making of one generation. Those that are "fetching" or "fetched" have no slot yet; "making" have one, or end without it. */
+type Job = {
+  claimed: Claim;
+  state: "fetching" | "fetched" | "making";
+  /** Gives it a slot, when it is "fetched"; without one, it is left to other processes, or for later. */
+  place(slot: Slot | undefined): void;
+  cancelled: AbortController;
+  done: Promise<void>;
+};
+
 /**
  * Makes generations (interface section 3: processing to completed or failed). When an engine has room, it claims one that this engine can make:
- * the accounts take turns, each with its oldest one. A job is the making of one generation.
+ * the accounts take turns, each with its oldest one.
  */
 export function createQueue(options: QueueOptions): Queue {
   const { store, clock, onTrouble, onNote } = options;
@@ -92,28 +103,30 @@ export function createQueue(options: QueueOptions): Queue {
   const findLack = createLackFinder({ places, store, isCommand: options.isCommand, clock, onTrouble });
   const turns = createTurns();
   const loading = createCapacity(maxLoading);
-  const jobs = new Map<string, { cancelled: AbortController; done: Promise<void> }>();
-  /** Those whose images are there, and how each gets a slot; without one, it is left to other processes, or for later. */
-  const fetched = new Map<Claim, (slot: Slot | undefined) => void>();
-  let fetching = 0;
+  const jobs = new Map<string, Job>();
   /** The only ones that are made; all without it. */
   let wanted: Set<string> | undefined;
   const lacksMs = options.isCommand ? commandLacksMs : usualLacksMs;
   let lacksAt = Number.NEGATIVE_INFINITY;
+  let divideAt = Number.NEGATIVE_INFINITY;
   /** Bounded, since the end of a generation is not heard of while the database is away. */
   const percents = createRecent<number>(maxPercents);
 
   const among = () => ({ except: [...jobs.keys()], ids: wanted && [...wanted] });
   const claim = (what: Wanted, limit: number) => store.claim(what, { ...among(), limit });
 
-  /** Makes a generation here until it has ended or is left. The request is not kept: it may have 28 MB, and a job may take hours. */
-  const begin = ({ id, lost, confirm }: Claim, make: (own: MakeOptions) => Promise<Made>) => {
+  const jobsIn = (...states: Job["state"][]) => [...jobs.values()].filter(({ state }) => states.includes(state));
+
+  /** Begins a job, which runs until its generation has ended or is left. The request is not kept: it may have 28 MB, and a job may take hours. */
+  const begin = (claimed: Claim, state: Job["state"], make: (job: Job, own: MakeOptions) => Promise<Made>) => {
+    const { id, lost, confirm } = claimed;
     const cancelled = new AbortController();
     const signal = AbortSignal.any([stop.signal, lost, cancelled.signal]);
     const own = { ...options, signal, confirm };
+    const job: Job = { claimed, state, place: () => {}, cancelled, done: Promise.resolve() };
     const work = async () => {
       signal.throwIfAborted();
-      const made = await make(own);
+      const made = await make(job, own);
       await removeFiles(id, { isMade: made.kind === "made" }, options);
       if (made.kind === "not taken") return store.release(id);
       const isEnded = await endGeneration(id, made, own);
@@ -130,16 +143,43 @@ export function createQueue(options: QueueOptions): Queue {
       await removeFiles(id, { isMade: !cancelled.signal.aborted }, options);
       if (!lost.aborted) await store.release(id).catch(() => {});
     };
-    const done = work().catch(leave);
-    jobs.set(id, {
-      cancelled,
-      done: done.then(() => {
+    jobs.set(id, job);
+    job.done = work()
+      .catch(leave)
+      .then(() => {
         jobs.delete(id);
         wake();
-      }),
-    });
+      });
   };
-
+  /** Begins a job that has its slot; one without it fetches its images first, and then waits for it. */
+  const beginMaking = (claimed: Claim, given?: Slot) =>
+    begin(claimed, given ? "making" : "fetching", async (job, own) => {
+      let slot = given;
+      try {
+        const load = () => loadTask(claimed, own);
+        const task = await (slot ? loading(1, load) : load()).finally(() => {
+          job.state = "making";
+        });
+        if ("kind" in task) return task;
+        own.signal.throwIfAborted();
+        slot ??= await waitForSlot(job, own.signal);
+        own.signal.throwIfAborted();
+        return slot ? await makeAt(task, { slot, claimed }, own) : { kind: "not taken", reason: "no engine" };
+      } finally {
+        slot?.free();
+        wake();
+      }
+    });
+  const waitForSlot = (job: Job, signal: AbortSignal) =>
+    new Promise<Slot | undefined>((resolve) => {
+      job.state = "fetched";
+      job.place = (slot) => {
+        job.state = "making";
+        resolve(slot);
+      };
+      signal.addEventListener("abort", () => job.place(undefined), { once: true });
+      wake();
+    });
   const makeAt = async (task: Task, { slot, claimed }: { slot: Slot; claimed: Claim }, own: MakeOptions) => {
     const { id, account } = claimed;
     const made = await makeVideo(task, slot.engine, {
@@ -153,42 +193,20 @@ export function createQueue(options: QueueOptions): Queue {
     slot.onMade(made);
     return made;
   };
-  const free = (slot: Slot | undefined) => {
-    slot?.free();
-    wake();
-  };
-  const makeIn = (slot: Slot, claimed: Claim) => async (own: MakeOptions) => {
-    try {
-      const task = await loading(1, () => loadTask(claimed, own));
-      return "kind" in task ? task : await makeAt(task, { slot, claimed }, own);
-    } finally {
-      free(slot);
-    }
-  };
-  const fetchAndMake = (claimed: Claim) => async (own: MakeOptions) => {
-    let slot: Slot | undefined;
-    fetching++;
-    try {
-      const task = await loadTask(claimed, own).finally(() => fetching--);
-      if ("kind" in task) return task;
-      own.signal.throwIfAborted();
-      slot = await new Promise<Slot | undefined>((resolve) => {
-        fetched.set(claimed, resolve);
-        own.signal.addEventListener("abort", () => give(claimed, undefined), { once: true });
-        wake();
-      });
-      own.signal.throwIfAborted();
-      return slot ? await makeAt(task, { slot, claimed }, own) : ({ kind: "not taken", reason: "no engine" } as const);
-    } finally {
-      free(slot);
-    }
-  };
-  const give = (claimed: Claim, slot: Slot | undefined) => {
-    const resolve = fetched.get(claimed);
-    fetched.delete(claimed);
-    resolve?.(slot);
-  };
 
+  /** An engine that takes nothing from this process is left to the others; until it does again, it gets one at a time. */
+  const divide = async () => {
+    if (!store.divide || clock.now() < divideAt) return;
+    const used = places.filter(({ engine, breaker }) => !engine.isSimulation && !breaker.outage());
+    const shares = await store.divide(used.map(({ engine }) => engine.name));
+    divideAt = clock.now() + sharedPollMs;
+    for (const place of places) {
+      const { engine, jobs } = place;
+      const share = shares.get(engine.name);
+      if (share) place.most = partOf(engine, share);
+      else if (!engine.isSimulation) place.most = Math.min(engine.concurrency, jobs + 1);
+    }
+  };
   /** What was submitted goes on whatever room there is: its engine makes it already. What is unclear ends. */
   const takeBegun = async () => {
     const engines = places.map(({ engine }) => engine.name);
@@ -197,8 +215,8 @@ export function createQueue(options: QueueOptions): Queue {
       found = await claim({ kind: "begun", engines }, maxClaimed);
       for (const claimed of found) {
         const place = places.find(({ engine }) => engine.name === claimed.engine);
-        if (place) begin(claimed, makeIn(occupy(place, claimed), claimed));
-        else begin(claimed, (own) => loading(1, () => endUnclear(claimed, own)));
+        if (place) beginMaking(claimed, occupy(place, claimed));
+        else begin(claimed, "making", (_, own) => loading(1, () => endUnclear(claimed, own)));
       }
     } while (found.length === maxClaimed);
   };
@@ -210,32 +228,32 @@ export function createQueue(options: QueueOptions): Queue {
     const roomIn = () => group.places.reduce((sum, place) => sum + roomOf(place), 0);
     for (let room = roomIn(); room > 0; room = roomIn()) {
       const order = turns.list();
-      const turnOf = ({ account }: Claim) => order.indexOf(account);
-      const [first] = [...fetched.keys()]
-        .filter((each) => canMake(group, each))
-        .sort((a, b) => turnOf(a) - turnOf(b) || a.number - b.number);
-      const before = first && { turn: turnOf(first), number: first.number };
+      const turnOf = ({ claimed }: Job) => order.indexOf(claimed.account);
+      const [first] = jobsIn("fetched")
+        .filter(({ claimed }) => canMake(group, claimed))
+        .sort((a, b) => turnOf(a) - turnOf(b) || a.claimed.number - b.claimed.number);
+      const before = first && { turn: turnOf(first), number: first.claimed.number };
       // One at a time then: what comes next is before or after the one with its images.
       const found = await claim({ ...group, kind: "new", isFetched: false, turns: order, before }, first ? 1 : room);
       for (const claimed of found) {
         const place = findLeastBusy(group.places);
-        if (place) begin(claimed, makeIn(occupyInTurn(place, claimed), claimed));
+        if (place) beginMaking(claimed, occupyInTurn(place, claimed));
         else await store.release(claimed.id);
       }
       if (found.length > 0) continue;
       const place = findLeastBusy(group.places);
       if (!first || !place) return;
-      give(first, occupyInTurn(place, first));
+      first.place(occupyInTurn(place, first.claimed));
     }
   };
   /** Images are fetched before there is room to render, so that a slow server of images delays no other generation. */
   const fetchAhead = async (group: Group) => {
-    const isOut = group.places.every(({ breaker }) => breaker.pauseMs() > 0);
+    const isOut = group.places.every(({ most, breaker }) => most === 0 || breaker.pauseMs() > 0);
     // Another engine, or another process, may take it.
-    if (isOut) for (const each of fetched.keys()) if (canMake(group, each)) give(each, undefined);
-    const room = isOut ? 0 : maxFetched - fetching - fetched.size;
+    if (isOut) for (const job of jobsIn("fetched")) if (canMake(group, job.claimed)) job.place(undefined);
+    const room = isOut ? 0 : maxFetched - jobsIn("fetching", "fetched").length;
     const found = room > 0 ? await claim({ ...group, kind: "new", isFetched: true, turns: turns.list() }, room) : [];
-    for (const claimed of found) begin(claimed, fetchAndMake(claimed));
+    for (const claimed of found) beginMaking(claimed);
   };
   /** Resolves with the milliseconds until it is to look again. */
   const failWaiting = async (): Promise<number> => {
@@ -248,7 +266,7 @@ export function createQueue(options: QueueOptions): Queue {
       if (!lack) continue;
       const { needs, startedBefore, error, error_code } = lack;
       const found = await claim({ ...needs, kind: "same", startedBefore }, maxLoading);
-      for (const claimed of found) begin(claimed, async () => ({ kind: "failed", error, error_code }));
+      for (const claimed of found) begin(claimed, "making", async () => ({ kind: "failed", error, error_code }));
       // Their requests are read, so the others come after them.
       if (found.length > 0) lacksAt = Number.NEGATIVE_INFINITY;
     }
@@ -260,6 +278,7 @@ export function createQueue(options: QueueOptions): Queue {
     let nextMs: number;
     try {
       await takeBegun();
+      await divide();
       for (const group of groups) await takeNew(group);
       for (const group of groups) await fetchAhead(group);
       nextMs = await failWaiting();

@@ -171,6 +171,9 @@ export type Among = { except: readonly string[]; ids?: readonly string[] | undef
 /** How many generations with the same needs wait, since when the oldest one does (ISO 8601), and how many of their model some process makes. */
 export type Waiting = Needs & { count: number; held: number; oldest_at: string };
 
+/** How many processes use an engine, and how many of them come before this one. */
+export type Share = { processes: number; before: number };
+
 /** Deliveries that are due now; `busy` are those that this process attempts, by the host of their receivers. */
 export type DueQuery = {
   /** The time by this process's clock (ISO 8601). */
@@ -396,6 +399,8 @@ export type Store = {
   claim(wanted: Wanted, among: Among & { limit: number }): Promise<Claim[]>;
   /** Lets any process claim a generation that this one has claimed. */
   release(id: string): Promise<void>;
+  /** Which share this process has of each engine that it can use now; only a shared store divides them. */
+  divide?(engines: readonly string[]): Promise<Map<string, Share>>;
   /** What waits and is not being made, by its needs. */
   waiting(among: Among): Promise<Waiting[]>;
   /**

@@ -38,19 +38,21 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     await service.start("all");
     onTestFinished(service.close);
     const start = (model: string) => service.api(startRequest({ prompt: "a fox", model }));
-    return Object.assign(start, { api: service.api });
+    return Object.assign(start, { api: service.api, close: service.close });
   }
 
   /** An engine that never ends, and tells when it gets something to make. */
-  function anEngine(model: string, concurrency: number) {
+  function anEngine(model: string, concurrency: number, { isSimulation = true } = {}) {
     const begun: number[] = [];
     const stopped: string[] = [];
     const engine = fakeEngine({
       name: `http://${model}`,
       models: [model],
       concurrency,
-      render(_, { signal }) {
+      isSimulation,
+      async render({ file }, { checkpoint, signal }) {
         begun.push(performance.now());
+        if (!isSimulation) await checkpoint({ state: "submitted", job: file });
         return new Promise((_resolve, reject) =>
           signal.addEventListener("abort", () => {
             stopped.push(String(signal.reason));
@@ -62,6 +64,8 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     return { engine, begun, stopped };
   }
 
+  type Maker = ReturnType<typeof anEngine>;
+
   test("feeds an idle engine within a second beside a model that has more to make than its engine can", async () => {
     const [busy, idle] = [anEngine("wan-2.5", 2), anEngine("ray-3", 2)];
     const start = await openService([busy.engine, idle.engine]);
@@ -72,6 +76,22 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     for (let left = 400; idle.begun.length === 0 && left > 0; left--) await systemClock.sleep(10);
     expect((idle.begun[0] ?? Number.POSITIVE_INFINITY) - startedAt).toBeLessThan(1_000 * slowness);
     expect(busy.begun).toHaveLength(2);
+  });
+
+  test("makes its part of what an engine makes at once, and all of it once it is alone", async () => {
+    const database = await server().createDatabase();
+    const [first, second] = [1, 2].map(() => anEngine("ray-3", 5, { isSimulation: false })) as [Maker, Maker];
+    const start = await openService([first.engine], database);
+    const { close } = await openService([second.engine], database);
+    const begun = () => first.begun.length + second.begun.length;
+    // Then the first one has seen the other.
+    await systemClock.sleep(1_500 * slowness);
+    for (let index = 0; index < 12; index++) await start("ray-3");
+    await expect.poll(begun).toBe(5);
+    await systemClock.sleep(1_500 * slowness);
+    expect([first, second].map(({ begun }) => begun.length).sort()).toEqual([2, 3]);
+    await close();
+    await expect.poll(() => first.begun.length).toBe(5);
   });
 
   test("stops what another process was asked to cancel", async () => {

@@ -59,20 +59,40 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
     }
   };
 
+  const isSteady = () => steadyMs() > outageMs;
+  /** Claims the rows that a SELECT locks. */
+  const take = ({ select, values }: Selection) =>
+    query(
+      // Materialized: a plan may run a subquery once for each row, and take more than the limit.
+      `WITH taken (taken_number) AS MATERIALIZED (${select})
+       UPDATE vidgen.generations SET holder = $2, held_until = now() + make_interval(secs => ${heldSeconds})
+       FROM taken WHERE number = taken_number
+       RETURNING number, id, account, model, images, is_real, is_fetched, engine, is_submitting`,
+      ...[isSteady(), process, ...values],
+    );
+  /**
+   * Reads candidates without a lock, and locks only what it claims: other processes pass over locked rows, and would find nothing. While it has
+   * too few, as other processes were faster, or as few accounts wait, it reads further into each queue. When a later round rejects, what the
+   * earlier ones have claimed is free again once its time is over.
+   */
+  const takeNew = async (wanted: New, among: Among, limit: number): Promise<Row[]> => {
+    const taken: Row[] = [];
+    for (let depth = 4; ; depth *= 8) {
+      const { select, values } = selectCandidates(wanted, among, depth);
+      const candidates = await query(select, isSteady(), ...values);
+      const numbers = candidates.map(({ number }) => number);
+      if (numbers.length > 0) taken.push(...(await take(selectFirst(numbers, limit - taken.length))));
+      const isEnd = candidates.every(({ nth }) => Number(nth) < depth);
+      if (isEnd || taken.length >= limit) return taken;
+    }
+  };
+
   const claims: Pick<Store, "claim" | "release" | "waiting"> = {
     async claim(wanted, { limit, ...among }) {
       renewing ??= renewAll();
-      const { select, values } =
-        wanted.kind === "new" ? selectNew(wanted, among, limit) : selectOldest(wanted, among, limit);
       const at = now();
-      const rows = await query(
-        // Materialized: a plan may run a subquery once for each row, and take more than the limit.
-        `WITH taken (taken_number) AS MATERIALIZED (${select})
-         UPDATE vidgen.generations SET holder = $1, held_until = now() + make_interval(secs => ${heldSeconds})
-         FROM taken WHERE number = taken_number
-         RETURNING number, id, account, model, images, is_real, is_fetched, engine, is_submitting`,
-        ...[process, steadyMs() > outageMs, ...values],
-      );
+      const rows =
+        wanted.kind === "new" ? await takeNew(wanted, among, limit) : await take(selectOldest(wanted, among, limit));
       const claimed = rows.map((row) => {
         const lost = new AbortController();
         const id = String(row.id);
@@ -121,7 +141,8 @@ type Condition = [sql: string, value: Value];
 type New = Extract<Wanted, { kind: "new" }>;
 type Selection = { select: string; values: Value[] };
 
-const isFree = "status = 'processing' AND (held_until IS NULL OR $2 AND held_until < now())";
+const isFree = "status = 'processing' AND (held_until IS NULL OR $1 AND held_until < now())";
+const isQueued = "status = 'processing' AND engine IS NULL AND NOT is_submitting";
 
 function selectOldest(wanted: Exclude<Wanted, New>, among: Among, limit: number): Selection {
   const { condition, values } = where([...conditionsOf(wanted), ...conditionsAmong(among)], 2);
@@ -130,8 +151,11 @@ function selectOldest(wanted: Exclude<Wanted, New>, among: Among, limit: number)
   return { select, values };
 }
 
-/** By the index `waiting`, of each account only what may be claimed is read, however many generations wait. */
-function selectNew(wanted: New, among: Among, limit: number): Selection {
+/**
+ * The next `depth` of each account, in the order of the turns. By the index `waiting`, of each account only what may be claimed is read, however
+ * many generations wait.
+ */
+function selectCandidates(wanted: New, among: Among, depth: number): Selection {
   const { models, isFetched, turns, before } = wanted;
   const given = [models, isFetched, turns, before?.turn ?? null, before?.number ?? null];
   const conditions: Condition[] = [
@@ -139,28 +163,39 @@ function selectNew(wanted: New, among: Among, limit: number): Selection {
     ["is_real <= ?", !wanted.isSimulation],
     ...conditionsAmong(among),
   ];
-  const { condition, values } = where(conditions, 2 + given.length);
-  const isWaiting = "is_fetched = $4 AND status = 'processing' AND engine IS NULL AND NOT is_submitting";
-  const next = `SELECT min(account) FROM vidgen.generations AS waiting WHERE ${isWaiting}`;
+  const { condition, values } = where(conditions, 1 + given.length);
+  const next = `SELECT min(account) FROM vidgen.generations AS waiting WHERE is_fetched = $3 AND ${isQueued}`;
   const select = `
     WITH RECURSIVE
       queues (model, account) AS (
-        SELECT wanted.model, (${next} AND waiting.model = wanted.model) FROM unnest($3::text[]) AS wanted (model)
+        SELECT wanted.model, (${next} AND waiting.model = wanted.model) FROM unnest($2::text[]) AS wanted (model)
         UNION ALL
         SELECT model, (${next} AND waiting.model = queues.model AND waiting.account > queues.account)
         FROM queues WHERE account IS NOT NULL
       ),
       heads AS (
         SELECT number, row_number() OVER (PARTITION BY queues.account ORDER BY number) AS nth,
-          coalesce(array_position($5::text[], queues.account), 0) - 1 AS turn
+          coalesce(array_position($4::text[], queues.account), 0) - 1 AS turn
         FROM queues CROSS JOIN LATERAL (
-          SELECT number FROM vidgen.generations ${condition} AND ${isWaiting} AND ${isFree}
+          SELECT number FROM vidgen.generations ${condition} AND is_fetched = $3 AND ${isQueued} AND ${isFree}
             AND model = queues.model AND account = queues.account
-          ORDER BY number LIMIT ${limit} FOR UPDATE SKIP LOCKED) AS head
+          ORDER BY number LIMIT ${depth}) AS head
+        WHERE queues.account IS NOT NULL
       )
-    SELECT number FROM heads WHERE $6::integer IS NULL OR nth = 1 AND (turn, number) < ($6::integer, $7::bigint)
-    ORDER BY nth, turn, number LIMIT ${limit}`;
+    SELECT number, nth FROM heads
+    WHERE nth <= ${depth} AND ($5::integer IS NULL OR nth = 1 AND (turn, number) < ($5::integer, $6::bigint))
+    ORDER BY nth, turn, number`;
   return { select, values: [...given, ...values] };
+}
+
+/** The first candidates that are still free: another process may have claimed, or even submitted, one since it was read. */
+function selectFirst(numbers: readonly unknown[], limit: number): Selection {
+  const select = `
+    SELECT number FROM unnest($3::bigint[]) WITH ORDINALITY AS candidate (number, place)
+    JOIN vidgen.generations USING (number)
+    WHERE ${isQueued} AND ${isFree}
+    ORDER BY place LIMIT ${limit} FOR UPDATE OF generations SKIP LOCKED`;
+  return { select, values: [numbers] };
 }
 
 function conditionsOf(wanted: Exclude<Wanted, New>): Condition[] {

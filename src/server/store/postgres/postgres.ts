@@ -10,6 +10,7 @@ import { createGenerations } from "./generations.ts";
 import { type FirstValues, initialize } from "./initialize.ts";
 import { createLedger, keyMs } from "./ledger.ts";
 import { migrate } from "./migrations.ts";
+import { createShares } from "./shares.ts";
 import { createStarts } from "./starts.ts";
 
 export type Postgres = {
@@ -54,6 +55,7 @@ export async function openPostgres(
     const { add, ...deliveries } = createDeliveries(database, clock);
     const starts = createStarts(database);
     const { stopRenewing, ...claims } = createClaims(background, { process, clock, onTrouble });
+    const shares = createShares(background, clock);
     const listeners = new Set<(change: Change) => void>();
     let isListening = false;
     const store: Store = {
@@ -64,6 +66,7 @@ export async function openPostgres(
       ...createGenerations(database, { addDelivery: add, process }),
       ...deliveries,
       ...claims,
+      divide: shares.divide,
       due: (query) => claimDue(background.query, query),
       isShared: true,
       listen(onChange) {
@@ -79,6 +82,7 @@ export async function openPostgres(
       publish: (change) => void notify(background.query, change).catch(() => {}),
       async close() {
         await Promise.all([starts.close(), stopRenewing()]);
+        shares.close();
         await close();
       },
     };

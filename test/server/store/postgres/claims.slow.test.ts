@@ -168,6 +168,53 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     }
   });
 
+  test("processes that claim at the same time get different generations, and all that they asked for", async () => {
+    const { url, store } = await createProcesses();
+    const accounts = Array.from({ length: 40 }, (_, index) => `account-${index}`);
+    for (const name of accounts) await store.addAccount({ name, keyHash: name, creditsOf: () => 1_000 });
+    const starts = accounts.flatMap((account) => Array.from({ length: 5 }, () => newGeneration({ account })));
+    await Promise.all(starts.map((generation) => store.start(generation, cost, undefined)));
+    const stores = await Promise.all(["a", "b", "c", "d"].map(async (process) => (await open(url, { process })).store));
+    const claimed = await Promise.all(
+      stores.map(async (each) => {
+        const claims: Claim[][] = [];
+        for (let round = 0; round < 10; round++) claims.push(await each.claim(wanted, { limit: 5, except: [] }));
+        return claims;
+      }),
+    );
+    expect(claimed.flat().map((claims) => claims.length)).toEqual(Array.from({ length: 40 }, () => 5));
+    expect(new Set(claimed.flat(2).map(({ id }) => id)).size).toBe(200);
+  });
+
+  test("an engine is divided among the processes that use it, as long as each is connected", async () => {
+    const url = await server().createDatabase();
+    const stores = [];
+    for (const process of ["a", "b", "c"]) stores.push((await open(url, { process, onTrouble: () => {} })).store);
+    const [a, b, c] = stores as [Store, Store, Store];
+    const shares = async (...engines: string[]) =>
+      Promise.all([a, b].map(async (each) => Object.fromEntries((await each.divide?.(engines)) ?? [])));
+    const alone = { processes: 1, before: 0 };
+    expect(Object.fromEntries((await a.divide?.(["http://gpu-1"])) ?? [])).toEqual({ "http://gpu-1": alone });
+    await shares("http://gpu-1", "http://gpu-2");
+    await c.divide?.(["http://gpu-2"]);
+    const [ofA, ofB] = await shares("http://gpu-1", "http://gpu-2");
+    expect([ofA?.["http://gpu-1"]?.processes, ofA?.["http://gpu-2"]?.processes]).toEqual([2, 3]);
+    const before = [ofA, ofB].map((own) => own?.["http://gpu-1"]?.before);
+    expect(before.sort()).toEqual([0, 1]);
+    // What a process cannot use now is left to the others.
+    await b.divide?.(["http://gpu-1"]);
+    await c.close();
+    await expect
+      .poll(async () => Object.fromEntries((await a.divide?.(["http://gpu-2"])) ?? []))
+      .toEqual({ "http://gpu-2": alone });
+    expect(Object.fromEntries((await b.divide?.(["http://gpu-1"])) ?? [])).toEqual({ "http://gpu-1": alone });
+    // A connection that has broken is made again.
+    const isHolder = "pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')";
+    await query(url, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${isHolder}`);
+    await a.divide?.(["http://gpu-1"]).catch(() => {});
+    expect(Object.fromEntries((await a.divide?.(["http://gpu-1"])) ?? [])).toMatchObject({ "http://gpu-1": {} });
+  });
+
   test("a process takes no more than it has room for, oldest first", async () => {
     const { begin, start, made } = await createProcesses();
     const all = [await start(), await start(), await start()];
