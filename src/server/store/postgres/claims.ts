@@ -72,18 +72,21 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
     );
   /**
    * Reads candidates without a lock, and locks only what it claims: other processes pass over locked rows, and would find nothing. While it has
-   * too few, as other processes were faster, or as few accounts wait, it reads further into each queue. When a later round rejects, what the
-   * earlier ones have claimed is free again once its time is over.
+   * too few, it reads the next ones; further into each queue when other processes were faster with all of these. When a later round rejects, what
+   * the earlier ones have claimed is free again once its time is over.
    */
   const takeNew = async (wanted: New, among: Among, limit: number): Promise<Row[]> => {
     const taken: Row[] = [];
-    for (let depth = 4; ; depth *= 8) {
+    for (let depth = 4; ; ) {
       const { select, values } = selectCandidates(wanted, among, depth);
       const candidates = await query(select, isSteady(), ...values);
       const numbers = candidates.map(({ number }) => number);
-      if (numbers.length > 0) taken.push(...(await take(selectFirst(numbers, limit - taken.length))));
+      const found = numbers.length > 0 ? await take(selectFirst(numbers, limit - taken.length)) : [];
+      taken.push(...found);
       const isEnd = candidates.every(({ nth }) => Number(nth) < depth);
       if (isEnd || taken.length >= limit) return taken;
+      // A plan for few rows of each queue reads only those; for many it sorts a whole queue.
+      if (found.length === 0) depth *= 4;
     }
   };
 
@@ -153,7 +156,7 @@ function selectOldest(wanted: Exclude<Wanted, New>, among: Among, limit: number)
 
 /**
  * The next `depth` of each account, in the order of the turns. By the index `waiting`, of each account only what may be claimed is read, however
- * many generations wait.
+ * many generations wait: no other index has the order by account and number of one model.
  */
 function selectCandidates(wanted: New, among: Among, depth: number): Selection {
   const { models, isFetched, turns, before } = wanted;
@@ -178,8 +181,8 @@ function selectCandidates(wanted: New, among: Among, depth: number): Selection {
           coalesce(array_position($4::text[], queues.account), 0) - 1 AS turn
         FROM queues CROSS JOIN LATERAL (
           SELECT number FROM vidgen.generations ${condition} AND is_fetched = $3 AND ${isQueued} AND ${isFree}
-            AND model = queues.model AND account = queues.account
-          ORDER BY number LIMIT ${depth}) AS head
+            AND model = queues.model AND account BETWEEN queues.account AND queues.account
+          ORDER BY account, number LIMIT ${depth}) AS head
         WHERE queues.account IS NOT NULL
       )
     SELECT number, nth FROM heads
