@@ -2,6 +2,17 @@ import { systemCode } from "../../../errors.ts";
 import type { Clock } from "../../../io.ts";
 import type { Database, Query } from "./database.ts";
 
+/** Parts of the step that adds the sums. */
+const keysOf = (row: string) =>
+  `CROSS JOIN LATERAL (VALUES ('day', left(${row}.created_at, 10)), ('model', ${row}.model), ('label', ${row}.label)) AS keys (by, key)`;
+const usdOf = (result: string) => `substring(${result} FROM ',"cost":([0-9.e+-]+)}$')::float8`;
+const isUnclear = (result: string) => `${result} LIKE '%"error_code":"unclear"%'`;
+const sumColumns = `keys.by, account, keys.key, count(*) AS generations, sum(${usdOf("result")}) AS usd,
+  count(*) FILTER (WHERE state = 'queued') AS queued, count(*) FILTER (WHERE state = 'running') AS running,
+  count(*) FILTER (WHERE state = 'completed') AS completed, count(*) FILTER (WHERE state = 'failed') AS failed,
+  count(*) FILTER (WHERE ${isUnclear("result")}) AS unclear, max(label_size) AS size, min(created_at) AS started_at,
+  max(completed_at) AS ended_at, max(number) AS newest`;
+
 /**
  * The steps to the current version; step n makes version n from n - 1. They are never changed once they were released.
  *
@@ -132,6 +143,77 @@ const migrations: string[] = [
   ALTER TABLE vidgen.generations
     ADD COLUMN starred boolean NOT NULL DEFAULT false, ADD COLUMN label text, ADD COLUMN label_size bigint;
   `,
+  // Whoever changes a sum has locked its account before, as a start has: so a start and an end never wait for each other's sums.
+  `
+  CREATE TABLE vidgen.sums (
+    by text NOT NULL,
+    account text NOT NULL,
+    key text NOT NULL,
+    generations bigint NOT NULL DEFAULT 0,
+    credits bigint NOT NULL DEFAULT 0,
+    usd float8,
+    queued bigint NOT NULL DEFAULT 0,
+    running bigint NOT NULL DEFAULT 0,
+    completed bigint NOT NULL DEFAULT 0,
+    failed bigint NOT NULL DEFAULT 0,
+    unclear bigint NOT NULL DEFAULT 0,
+    size bigint,
+    started_at text,
+    ended_at text,
+    newest bigint,
+    PRIMARY KEY (by, account, key)
+  );
+  CREATE FUNCTION vidgen.generations_started() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO vidgen.sums AS kept
+      (by, account, key, generations, usd, queued, running, completed, failed, unclear, size, started_at, ended_at, newest)
+    SELECT ${sumColumns}
+    FROM started ${keysOf("started")} WHERE keys.key IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+    ON CONFLICT (by, account, key) DO UPDATE SET generations = kept.generations + EXCLUDED.generations,
+      usd = coalesce(kept.usd + EXCLUDED.usd, kept.usd, EXCLUDED.usd), queued = kept.queued + EXCLUDED.queued,
+      running = kept.running + EXCLUDED.running, completed = kept.completed + EXCLUDED.completed,
+      failed = kept.failed + EXCLUDED.failed, unclear = kept.unclear + EXCLUDED.unclear, size = greatest(kept.size, EXCLUDED.size),
+      started_at = least(kept.started_at, EXCLUDED.started_at), ended_at = greatest(kept.ended_at, EXCLUDED.ended_at),
+      newest = EXCLUDED.newest;
+    RETURN NULL;
+  END $$;
+  CREATE FUNCTION vidgen.generation_changed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    PERFORM FROM vidgen.accounts WHERE name = NEW.account FOR NO KEY UPDATE;
+    UPDATE vidgen.sums SET usd = coalesce(usd + ${usdOf("NEW.result")}, usd, ${usdOf("NEW.result")}),
+      queued = queued + (NEW.state = 'queued')::integer - (OLD.state = 'queued')::integer,
+      running = running + (NEW.state = 'running')::integer - (OLD.state = 'running')::integer,
+      completed = completed + (NEW.state = 'completed')::integer, failed = failed + (NEW.state = 'failed')::integer,
+      unclear = unclear + (${isUnclear("NEW.result")})::integer, ended_at = greatest(ended_at, NEW.completed_at)
+    WHERE account = NEW.account AND (by, key) IN (('day', left(NEW.created_at, 10)), ('model', NEW.model), ('label', NEW.label));
+    RETURN NULL;
+  END $$;
+  CREATE FUNCTION vidgen.generations_forgotten() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    PERFORM FROM vidgen.accounts WHERE name IN (SELECT account FROM forgotten) ORDER BY name FOR NO KEY UPDATE;
+    UPDATE vidgen.sums AS kept SET completed = kept.completed - gone.completed, failed = kept.failed - gone.failed, unclear = kept.unclear - gone.unclear
+    FROM (SELECT ${sumColumns} FROM forgotten ${keysOf("forgotten")} GROUP BY 1, 2, 3) AS gone
+    WHERE (kept.by, kept.account, kept.key) = (gone.by, gone.account, gone.key);
+    RETURN NULL;
+  END $$;
+  CREATE FUNCTION vidgen.generations_paid() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    UPDATE vidgen.sums AS kept SET credits = kept.credits + paid.credits
+    FROM (
+      SELECT keys.by, generations.account, keys.key, -sum(amount) AS credits
+      FROM entries JOIN vidgen.generations ON generations.number = generation ${keysOf("generations")} GROUP BY 1, 2, 3
+    ) AS paid WHERE (kept.by, kept.account, kept.key) = (paid.by, paid.account, paid.key);
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER generations_started AFTER INSERT ON vidgen.generations REFERENCING NEW TABLE AS started
+    FOR EACH STATEMENT EXECUTE FUNCTION vidgen.generations_started();
+  CREATE TRIGGER generation_changed AFTER UPDATE OF state ON vidgen.generations
+    FOR EACH ROW WHEN (NEW.state <> OLD.state) EXECUTE FUNCTION vidgen.generation_changed();
+  CREATE TRIGGER generations_forgotten AFTER DELETE ON vidgen.generations REFERENCING OLD TABLE AS forgotten
+    FOR EACH STATEMENT EXECUTE FUNCTION vidgen.generations_forgotten();
+  CREATE TRIGGER generations_paid AFTER INSERT ON vidgen.ledger REFERENCING NEW TABLE AS entries
+    FOR EACH STATEMENT EXECUTE FUNCTION vidgen.generations_paid();
+  INSERT INTO vidgen.sums (by, account, key, generations, usd, queued, running, completed, failed, unclear, size, started_at, ended_at, newest, credits)
+    SELECT ${sumColumns}, coalesce(sum(paid.credits), 0)
+    FROM vidgen.generations LEFT JOIN (SELECT generation, -sum(amount) AS credits FROM vidgen.ledger GROUP BY 1) AS paid ON paid.generation = number
+    ${keysOf("generations")} WHERE keys.key IS NOT NULL GROUP BY 1, 2, 3;
+  `,
 ];
 
 /**
@@ -154,6 +236,7 @@ const indexes: Readonly<Record<string, string>> = {
   queued_by_model: "vidgen.generations (model, number) WHERE state = 'queued'",
   starred: "vidgen.generations (number) WHERE starred",
   labelled: "vidgen.generations (label, number) WHERE label IS NOT NULL",
+  generations_by_account_and_state: "vidgen.generations (account, state, number)",
 };
 
 export type MigrateOptions = {

@@ -1,10 +1,8 @@
 import { hash } from "node:crypto";
-import { countStates, readLabels } from "../labels.ts";
 import {
   cutImages,
   joinImages,
   marksOf,
-  maxModelled,
   needsOf,
   readCompleted,
   shownCharacters,
@@ -31,6 +29,7 @@ import type {
   StoredGeneration,
   StoredResult,
 } from "../store.ts";
+import { countRows, countSums, labelTotals, readCounts, readLabels, summedBy } from "../sums.ts";
 import type { Database, Row, Value } from "./database.ts";
 import type { Ledger } from "./ledger.ts";
 import { where } from "./where.ts";
@@ -145,15 +144,23 @@ export function createGenerations(database: Database, ledger: Ledger) {
       );
     },
     totals({ state, from, ...filter }: GenerationFilter & { from?: string | undefined }): GenerationTotals {
-      const every = where(matching(filter));
-      const rows = database.all(
-        `SELECT state, count(*) AS count FROM generations ${every.condition} GROUP BY state`,
-        ...every.values,
-      );
-      const models =
-        filter.account === undefined
-          ? database.all(modelsOf)
-          : database.all(modelsOfAccount, filter.account, maxModelled);
+      const { account, model, label } = filter;
+      const sumsOf = (by: "model" | "label", key?: string) => {
+        const { condition, values } = where([
+          ["by = ?", by],
+          ["account = ?", account],
+          ["key = ?", key],
+        ]);
+        return database.all(countSums("sums", condition), ...values);
+      };
+      const models = sumsOf("model");
+      const count = (): Row[] => {
+        const by = summedBy(filter);
+        if (by === "model") return models.filter(({ key }) => model === undefined || key === model);
+        if (by === "label") return sumsOf("label", label);
+        const { condition, values } = where(matching(filter));
+        return database.all(`SELECT ${countRows} FROM generations ${condition}`, ...values);
+      };
       const newer = where([...matching({ ...filter, state }), newerThan(from)]);
       const [row] =
         from === undefined
@@ -163,21 +170,18 @@ export function createGenerations(database: Database, ledger: Ledger) {
               ...newer.values,
             );
       return {
-        counts: Object.fromEntries(rows.map(({ state, count }) => [state, count])),
+        counts: readCounts(count()),
         newer: Number(row?.count ?? 0),
-        models: models.map(({ model }) => String(model)),
+        models: models.map(({ key }) => String(key)),
       };
     },
-    labels({ label, limit, ...filter }: LabelQuery): LabelTotals[] {
-      const { condition, values } = where([["label IS NOT NULL", true], ...matching({ ...filter, label })]);
-      const rows = database.all(
-        `SELECT label, max(asked ->> '$.request.label.size') AS size, min(created_at) AS started_at,
-           max(completed_at) AS ended_at, ${countStates}, sum(result ->> '$.cost') AS usd,
-           sum((SELECT coalesce(-sum(amount), 0) FROM ledger WHERE generation = generations.number)) AS credits
-         FROM generations ${condition} GROUP BY label ORDER BY max(number) DESC LIMIT ?`,
-        ...[...values, limit],
-      );
-      return readLabels(rows);
+    labels({ account, label, limit }: LabelQuery): LabelTotals[] {
+      const { condition, values } = where([
+        ["by = ?", "label"],
+        ["account = ?", account],
+        ["key = ?", label],
+      ]);
+      return readLabels(database.all(labelTotals("sums", condition, limit), ...values));
     },
     star(id: string, isStarred: boolean): void {
       database.run("UPDATE generations SET starred = ? WHERE id = ?", Number(isStarred), id);
@@ -252,19 +256,6 @@ export function createGenerations(database: Database, ledger: Ledger) {
     },
   };
 }
-
-/** Goes from one model to the next by the index: DISTINCT would read every row. */
-const modelsOf = `
-  WITH RECURSIVE models (model) AS (
-    SELECT min(model) FROM generations
-    UNION ALL SELECT (SELECT min(model) FROM generations WHERE model > models.model) FROM models WHERE model IS NOT NULL
-  )
-  SELECT model FROM models WHERE model IS NOT NULL`;
-
-/** Without an index, the model of each is read out of its request: so only the newest count. */
-const modelsOfAccount = `
-  SELECT DISTINCT model FROM (SELECT model FROM generations WHERE account = ? ORDER BY number DESC LIMIT ?)
-  ORDER BY model`;
 
 /** How far the generations before another one, or after it, are counted. */
 const maxCounted = 1_000;

@@ -209,7 +209,9 @@ test("a database of the version that counted tries is brought up to date: nothin
   await store.close();
   edit(
     file,
-    `DROP INDEX labelled; DROP INDEX starred; ALTER TABLE generations DROP COLUMN starred; ALTER TABLE generations DROP COLUMN label;
+    `DROP TRIGGER generation_started; DROP TRIGGER generation_changed; DROP TRIGGER generation_forgotten; DROP TRIGGER generation_paid;
+     DROP TABLE sums; DROP INDEX generations_by_account_and_state;
+     DROP INDEX labelled; DROP INDEX starred; ALTER TABLE generations DROP COLUMN starred; ALTER TABLE generations DROP COLUMN label;
      DROP INDEX kept; DROP INDEX ended; DROP INDEX keys_by_generation; DROP TRIGGER ledger_paid;
      DROP INDEX begun; DROP INDEX waiting; DROP INDEX unfinished_by_account; DROP INDEX starts_by_account;
      DROP INDEX ledger_keys; ALTER TABLE ledger DROP COLUMN key_hash;
