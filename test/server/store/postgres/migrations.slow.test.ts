@@ -26,7 +26,10 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
       `INSERT INTO vidgen.accounts (name) VALUES ('local');
        INSERT INTO vidgen.generations (id, account, status, created_at, model, prompt, asked, checkpoint, result)
        SELECT 'id ' || n, 'local', 'failed', '2026-01-01T00:00:00.000Z', 'sora-2', 'A fox', '{}', 'null', '{}'
-       FROM generate_series(1, 100) AS n`,
+       FROM generate_series(1, 100) AS n;
+       UPDATE vidgen.generations SET result = '{"error":null,"error_code":"unclear","media":null,"cost":0.25}' WHERE number = 3;
+       INSERT INTO vidgen.ledger (account, amount, reason, generation) SELECT 'local', -10, 'start', number FROM vidgen.generations;
+       INSERT INTO vidgen.ledger (account, amount, reason, generation) VALUES ('local', 10, 'refund', 2)`,
     );
     return url;
   }
@@ -49,6 +52,22 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     for (const what of [indexes, columns, versions]) expect(await query(old, what)).toEqual(await query(fresh, what));
     const [row] = await query(old, "SELECT state, search FROM vidgen.generations WHERE id = 'id 7'");
     expect(row).toEqual({ state: "failed", search: "a fox\nid 7\nsora-2" });
+    const sums = await query(
+      old,
+      "SELECT by, key, generations, credits, usd, failed, unclear, started_at FROM vidgen.sums ORDER BY by",
+    );
+    const all = {
+      generations: "100",
+      credits: "990",
+      usd: 0.25,
+      failed: "100",
+      unclear: "1",
+      started_at: "2026-01-01T00:00:00.000Z",
+    };
+    expect(sums).toEqual([
+      { by: "day", key: "2026-01-01", ...all },
+      { by: "model", key: "sora-2", ...all },
+    ]);
     // Nobody waits for a new one.
     expect(notes).toEqual([expect.stringMatching(/^Upgrading the database from version 6 to \d+\./)]);
   });

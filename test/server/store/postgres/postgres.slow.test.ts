@@ -176,6 +176,9 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await query(url, "SELECT count(*)::int FROM vidgen.generations")).toEqual([{ count: ids.length }]);
     expect(await sumOf(url)).toEqual({ sum: 1_000_000 - ids.length * cost, debits: ids.length });
     expect(await store.balance("local")).toBe(1_000_000 - ids.length * cost);
+    expect((await store.totals({})).counts).toEqual({ queued: ids.length });
+    const { model } = await store.spending({ limit: 9 });
+    expect(model).toMatchObject([{ generations: ids.length, credits: ids.length * cost }]);
   });
 
   test("a key that was removed is refused by this process at once, and by another one within 5 s", async () => {

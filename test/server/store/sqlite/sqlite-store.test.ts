@@ -235,6 +235,10 @@ test("a database of the version that counted tries is brought up to date: nothin
   expect(await findUnfinished(migrated)).toStrictEqual([one]);
   expect(await migrated.generation(other.id)).toStrictEqual({ ...other, ...completed });
   expect(await migrated.balance("local")).toBe(80);
+  // What the database has added up since it has rows.
+  expect((await migrated.totals({})).counts).toEqual({ queued: 1, completed: 1 });
+  const day = [{ key: "2026-01-01", generations: 2, credits: 20, usd: 0.4 }];
+  expect(await migrated.spending({ limit: 9 })).toMatchObject({ day, model: [{ ...day[0], key: "sora-2" }] });
 });
 
 test("a newer vidgen's database is refused", async () => {
@@ -456,7 +460,9 @@ async function writeUntilKilled(file: string, count: number): Promise<string[]> 
 }
 
 const countRows = `SELECT (SELECT count(*) FROM generations) AS generations, (SELECT count(*) FROM idempotency_keys) AS keys,
-  (SELECT count(*) FROM ledger WHERE reason = 'start') AS debits, (SELECT sum(amount) FROM ledger) AS sum`;
+  (SELECT count(*) FROM ledger WHERE reason = 'start') AS debits, (SELECT sum(amount) FROM ledger) AS sum,
+  (SELECT sum(generations) FROM sums WHERE by = 'day') AS started, (SELECT sum(credits) FROM sums WHERE by = 'model') AS paid,
+  (SELECT sum(failed) FROM sums WHERE by = 'model') - (SELECT count(*) FROM generations WHERE state = 'failed') AS wrong`;
 
 test("a process that was suspended, and has lost its folder to another one, changes nothing in the file, nor when it closes", async () => {
   const file = await newFile();
@@ -500,6 +506,7 @@ test("killed again and again: no acknowledged start is lost, and the ledger sums
     const counts = inspect(file, (database) => database.get(countRows));
     const generations = (credits - balance) / cost;
     expect(generations).toBeGreaterThanOrEqual(acknowledged.length);
-    expect(counts).toEqual({ generations, keys: generations, debits: generations, sum: balance });
+    const summed = { started: generations, paid: credits - balance, wrong: 0 };
+    expect(counts).toEqual({ generations, keys: generations, debits: generations, sum: balance, ...summed });
   }
 });
