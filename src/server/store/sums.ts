@@ -31,6 +31,9 @@ export function summedBy({ model, label, text, isStarred }: GenerationFilter): "
   return label === undefined ? "model" : "label";
 }
 
+/** So many of the newest rows that match a search, a star, or a model and a label at once are counted. */
+export const maxFound = 10_000;
+
 export const countRows = states.map((state) => `count(*) FILTER (WHERE state = '${state}') AS ${state}`).join(", ");
 
 // PostgreSQL gives large numbers as texts.

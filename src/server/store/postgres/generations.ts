@@ -12,7 +12,7 @@ import type {
   StoredGeneration,
   StoredResult,
 } from "../store.ts";
-import { countRows, countSums, labelTotals, readCounts, readLabels, summedBy } from "../sums.ts";
+import { countRows, countSums, labelTotals, maxFound, readCounts, readLabels, summedBy } from "../sums.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query, Row } from "./database.ts";
 import type { Deliveries } from "./deliveries.ts";
@@ -172,7 +172,11 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
         if (by === "model") return models.filter(({ key }) => model === undefined || key === model);
         if (by === "label") return sumsOf("label", label);
         const { condition, values } = where(matching(filter));
-        return query(`SELECT ${countRows} FROM vidgen.generations ${condition}`, ...values);
+        return query(
+          `SELECT ${countRows} FROM (
+             SELECT state FROM vidgen.generations ${condition} ORDER BY number DESC LIMIT ${maxFound}) AS found`,
+          ...values,
+        );
       };
       const newer = where([...matching({ ...filter, state }), newerThan(from)]);
       const [row] =
@@ -202,7 +206,7 @@ const matching = ({ state, model, text, account, isStarred, label }: GenerationF
   ["account = ?", account],
   ["starred", isStarred],
   ["label = ?", label],
-  ...searchWords(text).map((word): Condition => ["strpos(search, ?) > 0", word]),
+  ...searchWords(text).map((word): Condition => ["search LIKE ?", `%${word.replace(/[\\%_]/g, "\\$&")}%`]),
 ];
 const numberOf = "(SELECT number FROM vidgen.generations WHERE id = ?)";
 const olderThan = (id: string | undefined): Condition => [`number < ${numberOf}`, id];

@@ -239,6 +239,12 @@ const indexes: Readonly<Record<string, string>> = {
   generations_by_account_and_state: "vidgen.generations (account, state, number)",
 };
 
+/**
+ * The index of the search: every three characters of each text. It needs an extension; a server that does not have it, or does not allow it, is
+ * asked again at each start, and the search reads all texts.
+ */
+const searchIndex = "search_texts";
+
 export type MigrateOptions = {
   clock: Pick<Clock, "sleep" | "now">;
   /** Called with a line for the owner when it takes long. */
@@ -275,14 +281,21 @@ export async function migrate(
     for (let from = version; from < migrations.length; from++) await retryLocked(() => takeStep(sql, from), options);
     // This waits for the transactions of others, and nobody waits for it.
     await sql("SET lock_timeout = 0");
-    for (const name of Object.keys(indexes)) await retryLocked(() => buildIndex(sql, name), options);
+    for (const [name, columns] of Object.entries(indexes))
+      await retryLocked(() => buildIndex(sql, name, columns), options);
+    const schema = await findTrigrams(sql);
+    if (schema !== undefined)
+      await retryLocked(
+        () => buildIndex(sql, searchIndex, `vidgen.generations USING gin (search ${schema}.gin_trgm_ops)`),
+        options,
+      );
   });
 }
 
 async function isCurrent(query: Query): Promise<boolean> {
   if ((await versionOf(query)) < migrations.length) return false;
   const found = await readIndexes(query);
-  return Object.keys(indexes).every((name) => found.get(name)?.isWhole);
+  return [...Object.keys(indexes), searchIndex].every((name) => found.get(name)?.isWhole);
 }
 
 async function readIndexes(query: Query): Promise<Map<unknown, { isWhole: boolean }>> {
@@ -315,12 +328,21 @@ async function takeStep(sql: Query, from: number): Promise<void> {
   }
 }
 
-async function buildIndex(sql: Query, name: string): Promise<void> {
+/** Returns the schema of the extension pg_trgm, which is added first; `undefined` when it cannot be. */
+async function findTrigrams(sql: Query): Promise<string | undefined> {
+  await sql("CREATE EXTENSION IF NOT EXISTS pg_trgm SCHEMA vidgen").catch(() => {});
+  const [row] = await sql<{ schema: string }>(
+    "SELECT extnamespace::regnamespace::text AS schema FROM pg_extension WHERE extname = 'pg_trgm'",
+  );
+  return row?.schema;
+}
+
+async function buildIndex(sql: Query, name: string, columns: string): Promise<void> {
   const found = (await readIndexes(sql)).get(name);
   if (found?.isWhole) return;
   // A process was killed while it built this index.
   if (found) await sql(`DROP INDEX CONCURRENTLY vidgen.${name}`);
-  await sql(`CREATE INDEX CONCURRENTLY ${name} ON ${indexes[name]}`);
+  await sql(`CREATE INDEX CONCURRENTLY ${name} ON ${columns}`);
 }
 
 /** Tries again for a minute while another session holds a lock, or waits for this one. */

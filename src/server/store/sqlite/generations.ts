@@ -29,7 +29,7 @@ import type {
   StoredGeneration,
   StoredResult,
 } from "../store.ts";
-import { countRows, countSums, labelTotals, readCounts, readLabels, summedBy } from "../sums.ts";
+import { countRows, countSums, labelTotals, maxFound, readCounts, readLabels, summedBy } from "../sums.ts";
 import type { Database, Row, Value } from "./database.ts";
 import type { Ledger } from "./ledger.ts";
 import { where } from "./where.ts";
@@ -122,6 +122,7 @@ export function createGenerations(database: Database, ledger: Ledger) {
     },
     list({ before, after, from, limit, ...filter }: GenerationQuery): GenerationSummary[] {
       const { condition, values } = where([...matching(filter), olderThan(before), newerThan(after), notAfter(from)]);
+      const { tables, order } = searched(filter);
       const rows = database.all(
         `SELECT id, account, status, state, created_at, completed_at, removed_at, starred, model, label,
            result, substr(asked ->> '$.request.prompt', 1, ${shownCharacters}) AS prompt,
@@ -130,7 +131,7 @@ export function createGenerations(database: Database, ledger: Ledger) {
            (SELECT coalesce(-sum(amount), 0) FROM ledger WHERE generation = shown.number) AS credits,
            (SELECT count(*) FROM (SELECT 1 FROM generations AS other INDEXED BY queued WHERE shown.state = 'queued'
              AND other.state = 'queued' AND other.model = shown.model AND other.number < shown.number LIMIT ${maxCounted})) AS ahead
-         FROM generations AS shown ${condition} ORDER BY number ${after === undefined ? "DESC" : "ASC"} LIMIT ?`,
+         FROM ${tables} ${condition} ORDER BY ${order} ${after === undefined ? "DESC" : "ASC"} LIMIT ?`,
         ...[...values, limit],
       );
       return rows.map(
@@ -159,14 +160,18 @@ export function createGenerations(database: Database, ledger: Ledger) {
         if (by === "model") return models.filter(({ key }) => model === undefined || key === model);
         if (by === "label") return sumsOf("label", label);
         const { condition, values } = where(matching(filter));
-        return database.all(`SELECT ${countRows} FROM generations ${condition}`, ...values);
+        const { tables, order } = searched(filter);
+        return database.all(
+          `SELECT ${countRows} FROM (SELECT state FROM ${tables} ${condition} ORDER BY ${order} DESC LIMIT ${maxFound})`,
+          ...values,
+        );
       };
       const newer = where([...matching({ ...filter, state }), newerThan(from)]);
       const [row] =
         from === undefined
           ? []
           : database.all(
-              `SELECT count(*) AS count FROM (SELECT 1 FROM generations ${newer.condition} LIMIT ${maxCounted})`,
+              `SELECT count(*) AS count FROM (SELECT 1 FROM ${searched(filter).tables} ${newer.condition} LIMIT ${maxCounted})`,
               ...newer.values,
             );
       return {
@@ -262,18 +267,23 @@ const maxCounted = 1_000;
 
 type Condition = [sql: string, value: string | readonly string[] | true | undefined];
 
-const matching = ({ state, model, text, account, isStarred, label }: GenerationFilter): Condition[] => {
-  const words = searchWords(text);
-  const found = `number IN (SELECT generation FROM search WHERE ${words.map(() => "instr(text, ?)").join(" AND ")})`;
-  return [
-    ["state = ?", state],
-    ["model = ?", model],
-    ["account = ?", account],
-    ["starred", isStarred],
-    ["label = ?", label],
-    [found, words.length === 0 ? undefined : words],
-  ];
-};
+const matching = ({ state, model, text, account, isStarred, label }: GenerationFilter): Condition[] => [
+  ["state = ?", state],
+  ["model = ?", model],
+  ["account = ?", account],
+  ["starred", isStarred],
+  ["label = ?", label],
+  ...searchWords(text).map((word): Condition => ["instr(text, ?)", word]),
+];
+
+/** The tables that have what is looked for, and the order in which the first rows are found without reading all: the texts of everybody, or the generations of one. */
+function searched({ text, account, label, isStarred }: GenerationFilter): { tables: string; order: string } {
+  if (searchWords(text).length === 0) return { tables: "generations AS shown", order: "number" };
+  if (account === undefined && label === undefined && !isStarred)
+    return { tables: "search CROSS JOIN generations AS shown ON number = generation", order: "generation" };
+  return { tables: "generations AS shown CROSS JOIN search ON generation = number", order: "number" };
+}
+
 const numberOf = "(SELECT number FROM generations WHERE id = ?)";
 const olderThan = (id: string | undefined): Condition => [`number < ${numberOf}`, id];
 const notAfter = (id: string | undefined): Condition => [`number <= ${numberOf}`, id];

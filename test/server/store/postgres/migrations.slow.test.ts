@@ -4,6 +4,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../../src/io.ts";
 import { postgresPrograms } from "../../../needs.ts";
 import { query } from "../../../postgres.ts";
+import { newGeneration } from "../records.ts";
 import { open, useServer } from "./open.ts";
 
 const versionSix = readFileSync(new URL("version-6.sql", import.meta.url), "utf8");
@@ -70,6 +71,21 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     ]);
     // Nobody waits for a new one.
     expect(notes).toEqual([expect.stringMatching(/^Upgrading the database from version 6 to \d+\./)]);
+  });
+
+  test("leaves out the index of the search where its extension is not allowed: the texts are read then", async () => {
+    const url = await server().createDatabase();
+    const { store } = await open(url);
+    await store.addAccount({ name: "local", keyHash: "hash", creditsOf: () => 100 });
+    const generation = newGeneration();
+    await store.start(generation, 10, undefined);
+    const texts = "SELECT FROM pg_indexes WHERE schemaname = 'vidgen' AND indexname = 'search_texts'";
+    expect(await query(url, texts)).toHaveLength(1);
+    const database = new URL(url).pathname.slice(1);
+    await query(url, `DROP EXTENSION pg_trgm CASCADE; REVOKE CREATE ON DATABASE ${database} FROM tester`);
+    const again = await open(url);
+    expect(await query(url, texts)).toEqual([]);
+    expect(await again.store.list({ text: "fox", limit: 9 })).toMatchObject([{ id: generation.id }]);
   });
 
   test("has no time limit, whatever the database, its role and the address set", async () => {
