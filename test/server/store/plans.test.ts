@@ -67,17 +67,19 @@ test("SQLite reads for the page what it shows, by indexes and sums", async () =>
   generations.list({ account, state: "failed", limit: 9 });
   generations.list({ text: "fox", limit: 9 });
   generations.list({ text: "fox", account, limit: 9 });
+  generations.list({ text: "fo x", limit: 9 });
   for (const filter of [{}, { account }, { account, label: "foxes.csv" }]) generations.totals(filter);
   for (const filter of [{}, { account }]) generations.labels({ ...filter, limit: 9 });
   for (const filter of [{}, { account }]) ledger.spending({ ...filter, limit: 9 });
-  const [state, text, own, ...sums] = plans;
+  const [state, text, own, short, ...sums] = plans;
   expect(state).toMatch(/^SEARCH shown USING INDEX generations_by_account_and_state \(account=\? AND state=\?\)/);
   // The newest texts first, and only those generations that are found.
   expect(text).toMatch(/^SCAN search; SEARCH shown USING INTEGER PRIMARY KEY /);
   expect(own).toMatch(
     /^SEARCH shown USING INDEX generations_by_account \(account=\?\); SEARCH search USING INTEGER PRIMARY KEY /,
   );
-  for (const plan of [state, text, own]) expect(plan).not.toContain("ORDER BY");
+  expect(short).toMatch(/^SEARCH search USING INTEGER PRIMARY KEY \(rowid>\?\);/);
+  for (const plan of [state, text, own, short]) expect(plan).not.toContain("ORDER BY");
   expect(sums).toHaveLength(8);
   for (const plan of sums) expect(plan).toMatch(/SEARCH sums USING PRIMARY KEY \(by=\?/);
 });

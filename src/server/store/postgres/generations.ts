@@ -1,6 +1,6 @@
 import { endChanges } from "../change.ts";
 import { joinImages, marksOf, readCompleted, shownCharacters, submissionOf } from "../needs.ts";
-import { searchText, searchWords } from "../search.ts";
+import { isShortSearch, maxScanned, searchText, searchWords } from "../search.ts";
 import type {
   Cancellation,
   CompletedBefore,
@@ -206,6 +206,7 @@ const matching = ({ state, model, text, account, isStarred, label }: GenerationF
   ["account = ?", account],
   ["starred", isStarred],
   ["label = ?", label],
+  [`number > (SELECT max(number) FROM vidgen.generations) - ${maxScanned}`, isShortSearch(text) || undefined],
   ...searchWords(text).map((word): Condition => ["search LIKE ?", `%${word.replace(/[\\%_]/g, "\\$&")}%`]),
 ];
 const numberOf = "(SELECT number FROM vidgen.generations WHERE id = ?)";

@@ -9,7 +9,7 @@ import {
   stateOf,
   submissionOf,
 } from "../needs.ts";
-import { searchText, searchWords } from "../search.ts";
+import { isShortSearch, maxScanned, searchText, searchWords } from "../search.ts";
 import type {
   Cancellation,
   Completed,
@@ -121,8 +121,13 @@ export function createGenerations(database: Database, ledger: Ledger) {
       return rows.map(readRow);
     },
     list({ before, after, from, limit, ...filter }: GenerationQuery): GenerationSummary[] {
-      const { condition, values } = where([...matching(filter), olderThan(before), newerThan(after), notAfter(from)]);
       const { tables, order } = searched(filter);
+      const { condition, values } = where([
+        ...matching(filter),
+        [`${order} < ${numberOf}`, before],
+        [`${order} > ${numberOf}`, after],
+        [`${order} <= ${numberOf}`, from],
+      ]);
       const rows = database.all(
         `SELECT id, account, status, state, created_at, completed_at, removed_at, starred, model, label,
            result, substr(asked ->> '$.request.prompt', 1, ${shownCharacters}) AS prompt,
@@ -160,18 +165,18 @@ export function createGenerations(database: Database, ledger: Ledger) {
         if (by === "model") return models.filter(({ key }) => model === undefined || key === model);
         if (by === "label") return sumsOf("label", label);
         const { condition, values } = where(matching(filter));
-        const { tables, order } = searched(filter);
         return database.all(
           `SELECT ${countRows} FROM (SELECT state FROM ${tables} ${condition} ORDER BY ${order} DESC LIMIT ${maxFound})`,
           ...values,
         );
       };
-      const newer = where([...matching({ ...filter, state }), newerThan(from)]);
+      const { tables, order } = searched(filter);
+      const newer = where([...matching({ ...filter, state }), [`${order} > ${numberOf}`, from]]);
       const [row] =
         from === undefined
           ? []
           : database.all(
-              `SELECT count(*) AS count FROM (SELECT 1 FROM ${searched(filter).tables} ${newer.condition} LIMIT ${maxCounted})`,
+              `SELECT count(*) AS count FROM (SELECT 1 FROM ${tables} ${newer.condition} LIMIT ${maxCounted})`,
               ...newer.values,
             );
       return {
@@ -267,13 +272,17 @@ const maxCounted = 1_000;
 
 type Condition = [sql: string, value: string | readonly string[] | true | undefined];
 
-const matching = ({ state, model, text, account, isStarred, label }: GenerationFilter): Condition[] => [
-  ["state = ?", state],
-  ["model = ?", model],
-  ["account = ?", account],
-  ["starred", isStarred],
-  ["label = ?", label],
-  ...searchWords(text).map((word): Condition => ["instr(text, ?)", word]),
+const matching = (filter: GenerationFilter): Condition[] => [
+  ["state = ?", filter.state],
+  ["model = ?", filter.model],
+  ["account = ?", filter.account],
+  ["starred", filter.isStarred],
+  ["label = ?", filter.label],
+  [
+    `${searched(filter).order} > (SELECT max(number) FROM generations) - ${maxScanned}`,
+    isShortSearch(filter.text) || undefined,
+  ],
+  ...searchWords(filter.text).map((word): Condition => ["instr(text, ?)", word]),
 ];
 
 /** The tables that have what is looked for, and the order in which the first rows are found without reading all: the texts of everybody, or the generations of one. */
@@ -286,7 +295,6 @@ function searched({ text, account, label, isStarred }: GenerationFilter): { tabl
 
 const numberOf = "(SELECT number FROM generations WHERE id = ?)";
 const olderThan = (id: string | undefined): Condition => [`number < ${numberOf}`, id];
-const notAfter = (id: string | undefined): Condition => [`number <= ${numberOf}`, id];
 const newerThan = (id: string | undefined): Condition => [`number > ${numberOf}`, id];
 
 /** This program wrote the rows, so that their JSON is not checked again. Earlier versions had previews alone, and no extras. */
