@@ -40,7 +40,8 @@ export async function fillSqlite(file: string, rows: number): Promise<void> {
   const time = (offset: string) =>
     `strftime('%Y-%m-%dT%H:%M:%fZ', '2026-01-01', (i * ${(days * 86_400) / rows}) || ' seconds'${offset})`;
   // An earlier version, with which this one is compared, reads that from the attempts.
-  const delivered = database.get("SELECT 1 FROM pragma_table_info('deliveries') WHERE name = 'delivered'");
+  const isStated = database.get("SELECT 1 FROM pragma_table_info('deliveries') WHERE name = 'state'") !== undefined;
+  const state = `, iif(${isWaiting(rows)}, 'waiting', iif(${isDelivered}, 'delivered', 'given_up')), ${account}`;
   try {
     database.exec(`PRAGMA journal_mode = WAL; PRAGMA cache_size = -200000; BEGIN;
       CREATE TEMP TABLE numbers (i INTEGER PRIMARY KEY);
@@ -55,9 +56,9 @@ export async function fillSqlite(file: string, rows: number): Promise<void> {
       INSERT INTO ledger (account, amount, reason, generation) SELECT account, -10, 'start', number FROM generations;
       INSERT INTO ledger (account, amount, reason, generation)
       SELECT account, 10, 'refund', number FROM generations WHERE status = 'failed';
-      INSERT INTO deliveries (id, generation, request, next_at, planned_at, host${delivered ? ", delivered" : ""})
+      INSERT INTO deliveries (id, generation, request, next_at, planned_at, host${isStated ? ", state, account" : ""})
       SELECT 'msg_' || i, i + 1, ${request}, iif(${isWaiting(rows)}, '2099-09-01T00:00:00.000Z', NULL),
-        '2026-01-01T00:00:00.000Z', ${host}${delivered ? `, ${isDelivered}` : ""}
+        '2026-01-01T00:00:00.000Z', ${host}${isStated ? state : ""}
       FROM numbers WHERE ${hasCallback(rows)};
       INSERT INTO delivery_attempts (delivery, number, at, outcome, delivered, reply, ms)
       SELECT deliveries.number, 1, '2026-01-01T00:00:00.000Z', '"HTTP 200"', ${isDelivered}, '""', 5

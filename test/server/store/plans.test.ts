@@ -71,7 +71,7 @@ test("SQLite reads for the page what it shows, by indexes and sums", async () =>
   for (const filter of [{}, { account }, { account, label: "foxes.csv" }]) generations.totals(filter);
   for (const filter of [{}, { account }]) generations.labels({ ...filter, limit: 9 });
   for (const filter of [{}, { account }]) ledger.spending({ ...filter, limit: 9 });
-  const [state, text, own, short, ...sums] = plans;
+  const [state, text, own, short, ...sums] = plans.splice(0);
   expect(state).toMatch(/^SEARCH shown USING INDEX generations_by_account_and_state \(account=\? AND state=\?\)/);
   // The newest texts first, and only those generations that are found.
   expect(text).toMatch(/^SCAN search; SEARCH shown USING INTEGER PRIMARY KEY /);
@@ -82,4 +82,9 @@ test("SQLite reads for the page what it shows, by indexes and sums", async () =>
   for (const plan of [state, text, own, short]) expect(plan).not.toContain("ORDER BY");
   expect(sums).toHaveLength(8);
   for (const plan of sums) expect(plan).toMatch(/SEARCH sums USING PRIMARY KEY \(by=\?/);
+  const deliveries = createDeliveries(watched);
+  for (const filter of [{}, { account }, { host: "hook.example" }]) deliveries.totals(filter);
+  deliveries.list({ account, state: "given_up", limit: 9 });
+  expect(plans).toHaveLength(7);
+  for (const plan of plans) expect(plan).toMatch(/USING (COVERING )?INDEX deliveries_by_(account|state|host)/);
 });

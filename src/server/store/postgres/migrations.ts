@@ -214,6 +214,34 @@ const migrations: string[] = [
     FROM vidgen.generations LEFT JOIN (SELECT generation, -sum(amount) AS credits FROM vidgen.ledger GROUP BY 1) AS paid ON paid.generation = number
     ${keysOf("generations")} WHERE keys.key IS NOT NULL GROUP BY 1, 2, 3;
   `,
+  // The new columns get their values with a change of their type, which may not have a subquery, but a function. Triggers keep them, since a process of
+  // an earlier version, which may still run, does not know of them.
+  `
+  CREATE FUNCTION vidgen.account_of(bigint) RETURNS text LANGUAGE sql STABLE AS
+    $$ SELECT account FROM vidgen.generations WHERE number = $1 $$;
+  CREATE FUNCTION vidgen.was_delivered(bigint) RETURNS boolean LANGUAGE sql STABLE AS
+    $$ SELECT coalesce((SELECT delivered FROM vidgen.delivery_attempts WHERE delivery = $1 ORDER BY number DESC LIMIT 1), false) $$;
+  ALTER TABLE vidgen.deliveries
+    ADD COLUMN account text NOT NULL DEFAULT '', ADD COLUMN delivered boolean NOT NULL DEFAULT false;
+  ALTER TABLE vidgen.deliveries
+    ALTER COLUMN account TYPE text USING vidgen.account_of(generation),
+    ALTER COLUMN delivered TYPE boolean USING vidgen.was_delivered(number);
+  ALTER TABLE vidgen.deliveries
+    ADD COLUMN state text GENERATED ALWAYS AS (
+      CASE WHEN next_at IS NOT NULL THEN 'waiting' WHEN delivered THEN 'delivered' ELSE 'given_up' END
+    ) STORED;
+  DROP FUNCTION vidgen.account_of, vidgen.was_delivered;
+  CREATE FUNCTION vidgen.delivery_added() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    NEW.account := (SELECT account FROM vidgen.generations WHERE number = NEW.generation);
+    RETURN NEW;
+  END $$;
+  CREATE FUNCTION vidgen.delivery_attempted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    UPDATE vidgen.deliveries SET delivered = NEW.delivered WHERE number = NEW.delivery AND delivered <> NEW.delivered;
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER delivery_added BEFORE INSERT ON vidgen.deliveries FOR EACH ROW EXECUTE FUNCTION vidgen.delivery_added();
+  CREATE TRIGGER delivery_attempted AFTER INSERT ON vidgen.delivery_attempts FOR EACH ROW EXECUTE FUNCTION vidgen.delivery_attempted();
+  `,
 ];
 
 /**
@@ -237,6 +265,9 @@ const indexes: Readonly<Record<string, string>> = {
   starred: "vidgen.generations (number) WHERE starred",
   labelled: "vidgen.generations (label, number) WHERE label IS NOT NULL",
   generations_by_account_and_state: "vidgen.generations (account, state, number)",
+  deliveries_by_account: "vidgen.deliveries (account, state, number)",
+  deliveries_by_state: "vidgen.deliveries (state, host, number)",
+  deliveries_by_host: "vidgen.deliveries (host, state)",
 };
 
 /**

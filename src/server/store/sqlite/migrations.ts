@@ -229,6 +229,16 @@ const migrations: string[] = [
   END;
   CREATE INDEX generations_by_account_and_state ON generations (account, state, number);
   `,
+  `
+  ALTER TABLE deliveries ADD COLUMN account TEXT NOT NULL DEFAULT '';
+  ALTER TABLE deliveries ADD COLUMN state TEXT NOT NULL DEFAULT 'waiting';
+  UPDATE deliveries SET account = (SELECT account FROM generations WHERE number = generation),
+    state = iif(next_at IS NOT NULL, 'waiting', iif(
+      (SELECT delivered FROM delivery_attempts WHERE delivery = deliveries.number ORDER BY number DESC LIMIT 1), 'delivered', 'given_up'));
+  CREATE INDEX deliveries_by_account ON deliveries (account, state, number);
+  CREATE INDEX deliveries_by_state ON deliveries (state, host, number);
+  CREATE INDEX deliveries_by_host ON deliveries (host, state);
+  `,
 ];
 
 /**

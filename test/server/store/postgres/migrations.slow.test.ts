@@ -30,7 +30,10 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
        FROM generate_series(1, 100) AS n;
        UPDATE vidgen.generations SET result = '{"error":null,"error_code":"unclear","media":null,"cost":0.25}' WHERE number = 3;
        INSERT INTO vidgen.ledger (account, amount, reason, generation) SELECT 'local', -10, 'start', number FROM vidgen.generations;
-       INSERT INTO vidgen.ledger (account, amount, reason, generation) VALUES ('local', 10, 'refund', 2)`,
+       INSERT INTO vidgen.ledger (account, amount, reason, generation) VALUES ('local', 10, 'refund', 2);
+       INSERT INTO vidgen.deliveries (id, generation, request, next_at) VALUES ('1', 1, '{}', NULL), ('2', 2, '{}', NULL), ('3', 3, '{}', '2026-01-01');
+       INSERT INTO vidgen.delivery_attempts (delivery, number, at, outcome, delivered, reply)
+       VALUES (1, 1, '', '""', false, '""'), (1, 2, '', '""', true, '""'), (2, 1, '', '""', false, '""')`,
     );
     return url;
   }
@@ -69,6 +72,8 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
       { by: "day", key: "2026-01-01", ...all },
       { by: "model", key: "sora-2", ...all },
     ]);
+    const deliveries = await query(old, "SELECT account, state FROM vidgen.deliveries ORDER BY number");
+    expect(deliveries).toEqual(["delivered", "given_up", "waiting"].map((state) => ({ account: "local", state })));
     // Nobody waits for a new one.
     expect(notes).toEqual([expect.stringMatching(/^Upgrading the database from version 6 to \d+\./)]);
   });

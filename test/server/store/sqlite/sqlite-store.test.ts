@@ -205,12 +205,15 @@ test("a database of the version that counted tries is brought up to date: nothin
   const store = await openWith(100, file);
   const [one, other] = [newGeneration(), newGeneration()];
   for (const each of [one, other]) await store.start(each, cost, undefined);
-  await store.finish(other.id, completed, undefined);
+  await store.finish(other.id, completed, newDelivery("1", other.id));
+  await store.recordAttempt("1", attempt("HTTP 500"), "2026-01-01T00:05:00.000Z");
+  await store.recordAttempt("1", attempt("HTTP 204", { delivered: true }), null);
   await store.close();
   edit(
     file,
     `DROP TRIGGER generation_started; DROP TRIGGER generation_changed; DROP TRIGGER generation_forgotten; DROP TRIGGER generation_paid;
-     DROP TABLE sums; DROP INDEX generations_by_account_and_state;
+     DROP TABLE sums; DROP INDEX generations_by_account_and_state; DROP INDEX deliveries_by_account; DROP INDEX deliveries_by_host; DROP INDEX deliveries_by_state;
+     ALTER TABLE deliveries DROP COLUMN state; ALTER TABLE deliveries DROP COLUMN account;
      DROP INDEX labelled; DROP INDEX starred; ALTER TABLE generations DROP COLUMN starred; ALTER TABLE generations DROP COLUMN label;
      DROP INDEX kept; DROP INDEX ended; DROP INDEX keys_by_generation; DROP TRIGGER ledger_paid;
      DROP INDEX begun; DROP INDEX waiting; DROP INDEX unfinished_by_account; DROP INDEX starts_by_account;
@@ -237,6 +240,7 @@ test("a database of the version that counted tries is brought up to date: nothin
   expect(await migrated.balance("local")).toBe(80);
   // What the database has added up since it has rows.
   expect((await migrated.totals({})).counts).toEqual({ queued: 1, completed: 1 });
+  expect((await migrated.deliveryTotals({ account: "local" })).counts).toEqual({ delivered: 1 });
   const day = [{ key: "2026-01-01", generations: 2, credits: 20, usd: 0.4 }];
   expect(await migrated.spending({ limit: 9 })).toMatchObject({ day, model: [{ ...day[0], key: "sora-2" }] });
 });
