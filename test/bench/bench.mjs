@@ -1,14 +1,17 @@
 // Prints the figures for speed and memory, each beside a yardstick measured in the same run. `npm run bench -- install` prints those of one part.
+// `npm run bench -- reports --rows 1000000 --only postgres` measures the reports of a large service, which takes minutes and only runs when it is named.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
 import { measureDownload } from "./download.mjs";
 import { measureFollow } from "./follow.mjs";
 import { measureInstall } from "./install.mjs";
 import { measureLibrary } from "./library.mjs";
 import { startServer } from "./measure.mjs";
 import { measurePage } from "./page.mjs";
+import { measureReports } from "./reports.mjs";
 import { measureStartup } from "./startup.mjs";
 
 const parts = {
@@ -19,7 +22,10 @@ const parts = {
   install: measureInstall,
   page: measurePage,
 };
-const wanted = process.argv.slice(2);
+const { values: options, positionals: wanted } = parseArgs({
+  options: { rows: { type: "string", default: "100000" }, only: { type: "string" } },
+  allowPositionals: true,
+});
 const folder = mkdtempSync(join(tmpdir(), "vidgen-bench-"));
 const bin = fileURLToPath(new URL("../../bin/vidgen.js", import.meta.url));
 const print = (name, ...figures) => process.stdout.write(`${name.padEnd(36)} ${figures.join("   ")}\n`);
@@ -37,6 +43,7 @@ print(`Node ${process.versions.node} on ${process.platform}, ${process.arch}; me
 try {
   for (const [name, measure] of Object.entries(parts))
     if (wanted.length === 0 || wanted.includes(name)) await measure({ bin, env, folder, url: service.url, print });
+  if (wanted.includes("reports")) await measureReports({ print, rows: Number(options.rows), only: options.only });
 } finally {
   service.close();
   rmSync(folder, { recursive: true });

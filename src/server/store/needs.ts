@@ -8,9 +8,6 @@ export function needsOf({ request, checkpoint }: Pick<StoredGeneration, "request
   return { model, images: images.length, isReal, isFetched, ...submissionOf(checkpoint) };
 }
 
-/** Of so many of an account's newest generations the models are listed. */
-export const maxModelled = 10_000;
-
 /** How much of a prompt a list has. */
 export const shownCharacters = 300;
 

@@ -19,3 +19,11 @@ export function searchWords(text = ""): string[] {
     .filter((word) => word !== "")
     .slice(0, maxWords);
 }
+
+/** So many of the newest generations are searched where no word has three characters, which an index needs. */
+export const maxScanned = 100_000;
+
+export function isShortSearch(text: string | undefined): boolean {
+  const words = searchWords(text);
+  return words.length > 0 && words.every((word) => word.length < 3);
+}

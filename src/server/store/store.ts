@@ -107,7 +107,7 @@ export type CompletedBefore = EndedBefore & { after?: Completed | undefined };
 
 /**
  * How many generations of each state match the rest of a filter, how many that match it all are newer than `from`, up to 1,000, and which
- * models there are at all, in alphabetical order: where the filter has an account, those of its newest generations, and of nobody else's.
+ * models there are at all, in alphabetical order: where the filter has an account, those of its generations.
  */
 export type GenerationTotals = { counts: Partial<Record<State, number>>; newer: number; models: string[] };
 

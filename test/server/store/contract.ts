@@ -4,6 +4,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../../src/io.ts";
 import type { Change } from "../../../src/server/store/change.ts";
 import type { Place, Store, StoredGeneration } from "../../../src/server/store/store.ts";
+import { createRandom } from "../../faults/random.ts";
 import {
   attempt,
   completed,
@@ -761,6 +762,109 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
       { key: ofBears.label, generations: 1, credits: 10, usd: null },
     ]);
     expect((await store.generation(done))?.request.label).toEqual(foxes);
+  });
+
+  it("what is added up equals the ledger and the generations, whatever happened to them at once, in two processes", async () => {
+    const open = await createWith(1_000_000);
+    const stores = [await open(), ...(name === "PostgreSQL" ? [await open()] : [])];
+    const [store] = stores as [Store];
+    const accounts = ["local", "b", "c"];
+    for (const account of accounts.slice(1))
+      await store.addAccount({ name: account, keyHash: account, creditsOf: () => 1_000_000 });
+    const random = createRandom("sums");
+    const { request } = newGeneration();
+    const started: { generation: StoredGeneration; paid: number; usd: number | null }[] = [];
+    const unended = new Set<(typeof started)[0]>();
+    const act = async (step: number) => {
+      const one = random.pick(stores);
+      const running = unended.size === 0 ? undefined : random.pick([...unended]);
+      if (running === undefined || random.next() < 0.5) {
+        const label = random.pick([undefined, { name: "foxes.csv", size: 9 }, { name: `of ${step % 2}`, size: null }]);
+        const generation = newGeneration({
+          account: random.pick(accounts),
+          created_at: `2026-01-0${random.pick([1, 2, 3])}T00:00:00.000Z`,
+          request: { ...request, model: random.pick(["sora-2", "veo-3.1"]), label },
+        });
+        const entry = { generation, paid: cost, usd: null };
+        await one.start(generation, cost, { key: generation.id, body: "{}" });
+        started.push(entry);
+        unended.add(entry);
+        return;
+      }
+      const { id } = running.generation;
+      if (random.next() < 0.4) {
+        const checkpoint = random.pick([
+          null,
+          { state: "rendering", tries: 1, engine: "preview", at: "2026-01-03T00:00:00.000Z" },
+        ] as const);
+        await one.keepCheckpoint(id, checkpoint).catch(() => {});
+        return;
+      }
+      unended.delete(running);
+      const end = random.pick([
+        { ...completed, cost: random.pick([0.25, 0.5, null]) },
+        { ...failed, cost: 0.125 },
+        { ...failed, isRefunded: true },
+        { ...failed, error_code: "unclear" as const },
+      ]);
+      const delivery =
+        random.next() < 0.5 ? { ...newDelivery(`of ${id}`, id), account: running.generation.account } : undefined;
+      const hasEnded =
+        random.next() < 0.3
+          ? await one.cancel(id, { end, engine: null, delivery })
+          : await one.finish(id, end, delivery);
+      if (hasEnded) {
+        running.usd = end.cost;
+        if ("isRefunded" in end) running.paid = 0;
+      } else unended.add(running);
+      if (hasEnded && delivery)
+        await random
+          .pick(stores)
+          .recordAttempt(delivery.id, attempt("HTTP 200", { delivered: random.next() < 0.5 }), null);
+    };
+    for (let round = 0; round < 40; round++) {
+      await Promise.all(Array.from({ length: 8 }, (_, index) => act(8 * round + index)));
+      if (round % 10 === 9)
+        await Promise.all(stores.map((each) => each.forget({ before: "2026-02-01T00:00:00.000Z", limit: 5 })));
+    }
+
+    for (const account of [undefined, ...accounts]) {
+      const own = started.filter(({ generation }) => account === undefined || generation.account === account);
+      const spent = (by: "day" | "model" | "label", key: string) => {
+        const of = own.filter(
+          ({ generation: { created_at, request } }) =>
+            ({ day: created_at.slice(0, 10), model: request.model, label: request.label?.name })[by] === key,
+        );
+        const known = of.flatMap(({ usd }) => usd ?? []);
+        return {
+          key,
+          generations: of.length,
+          credits: of.reduce((sum, { paid }) => sum + paid, 0),
+          usd: known.length === 0 ? null : known.reduce((sum, each) => sum + each, 0),
+        };
+      };
+      const spending = await store.spending({ account, limit: 9 });
+      for (const by of ["day", "model", "label"] as const)
+        expect(spending[by]).toEqual(spending[by].map(({ key }) => spent(by, key)));
+      for (const by of ["day", "model"] as const)
+        expect(spending[by].reduce((sum, each) => sum + each.generations, 0)).toBe(own.length);
+      const left = await store.list({ account, limit: 1_000 });
+      const countsOf = (rows: typeof left) => {
+        const counts: Record<string, number> = {};
+        for (const { state } of rows) counts[state] = (counts[state] ?? 0) + 1;
+        return counts;
+      };
+      expect((await store.totals({ account })).counts).toEqual(countsOf(left));
+      for (const label of ["foxes.csv", "of 0", "of 1"]) {
+        const rows = left.filter((row) => row.label === label);
+        expect((await store.totals({ account, label })).counts).toEqual(countsOf(rows));
+        const [totals] = await store.labels({ account, label, limit: 1 });
+        expect(totals?.counts).toEqual({ queued: 0, running: 0, completed: 0, failed: 0, ...countsOf(rows) });
+      }
+    }
+    const paid = started.reduce((sum, each) => sum + each.paid, 0);
+    const left = await Promise.all(accounts.map((account) => store.balance(account)));
+    expect(3_000_000 - paid).toBe(left.reduce((sum, each) => sum + each));
   });
 
   it("a star is kept, found, taken away, and told of", async () => {

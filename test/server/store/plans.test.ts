@@ -1,7 +1,9 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { createClaims } from "../../../src/server/store/sqlite/claims.ts";
 import { type Database, openDatabase } from "../../../src/server/store/sqlite/database.ts";
 import { createDeliveries } from "../../../src/server/store/sqlite/deliveries.ts";
+import { createGenerations } from "../../../src/server/store/sqlite/generations.ts";
+import { createLedger } from "../../../src/server/store/sqlite/ledger.ts";
 import { migrate } from "../../../src/server/store/sqlite/migrations.ts";
 
 // What /metrics asks a database, and the loop that takes work: only what has not ended is read, by an index, however many rows there are.
@@ -15,7 +17,8 @@ const wanted = {
   turns: [],
 } as const;
 
-test("SQLite reads what waits by the indexes of what has not ended", async () => {
+/** A database, and the plans of what is asked of it. */
+async function watch() {
   const database = await openDatabase(":memory:");
   migrate(database);
   const plans: string[] = [];
@@ -37,6 +40,12 @@ test("SQLite reads what waits by the indexes of what has not ended", async () =>
       return database.get(sql, ...values);
     },
   };
+  onTestFinished(() => database.close());
+  return { plans, watched };
+}
+
+test("SQLite reads what waits by the indexes of what has not ended", async () => {
+  const { plans, watched } = await watch();
   const claims = createClaims(watched, { assertFresh() {} });
   claims.waiting({ except: [] });
   claims.find({ kind: "begun", engines: [] }, { except: [], limit: 1 });
@@ -48,5 +57,34 @@ test("SQLite reads what waits by the indexes of what has not ended", async () =>
     expect.not.stringMatching(/SCAN generations/),
     expect.stringMatching(/^SEARCH deliveries USING COVERING INDEX pending /),
   ]);
-  database.close();
+});
+
+test("SQLite reads for the page what it shows, by indexes and sums", async () => {
+  const { plans, watched } = await watch();
+  const ledger = createLedger(watched);
+  const generations = createGenerations(watched, ledger);
+  const account = "local";
+  generations.list({ account, state: "failed", limit: 9 });
+  generations.list({ text: "fox", limit: 9 });
+  generations.list({ text: "fox", account, limit: 9 });
+  generations.list({ text: "fo x", limit: 9 });
+  for (const filter of [{}, { account }, { account, label: "foxes.csv" }]) generations.totals(filter);
+  for (const filter of [{}, { account }]) generations.labels({ ...filter, limit: 9 });
+  for (const filter of [{}, { account }]) ledger.spending({ ...filter, limit: 9 });
+  const [state, text, own, short, ...sums] = plans.splice(0);
+  expect(state).toMatch(/^SEARCH shown USING INDEX generations_by_account_and_state \(account=\? AND state=\?\)/);
+  // The newest texts first, and only those generations that are found.
+  expect(text).toMatch(/^SCAN search; SEARCH shown USING INTEGER PRIMARY KEY /);
+  expect(own).toMatch(
+    /^SEARCH shown USING INDEX generations_by_account \(account=\?\); SEARCH search USING INTEGER PRIMARY KEY /,
+  );
+  expect(short).toMatch(/^SEARCH search USING INTEGER PRIMARY KEY \(rowid>\?\);/);
+  for (const plan of [state, text, own, short]) expect(plan).not.toContain("ORDER BY");
+  expect(sums).toHaveLength(8);
+  for (const plan of sums) expect(plan).toMatch(/SEARCH sums USING PRIMARY KEY \(by=\?/);
+  const deliveries = createDeliveries(watched);
+  for (const filter of [{}, { account }, { host: "hook.example" }]) deliveries.totals(filter);
+  deliveries.list({ account, state: "given_up", limit: 9 });
+  expect(plans).toHaveLength(7);
+  for (const plan of plans) expect(plan).toMatch(/USING (COVERING )?INDEX deliveries_by_(account|state|host)/);
 });

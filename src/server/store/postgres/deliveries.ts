@@ -11,17 +11,10 @@ export type Deliveries = ReturnType<typeof createDeliveries>;
 const attemptSeconds = 20;
 
 const selection = `
-  SELECT deliveries.number, deliveries.id, generations.id AS generation, account, request, next_at,
+  SELECT deliveries.number, deliveries.id, generations.id AS generation, deliveries.account, request, next_at,
     left(prompt, ${shownCharacters}) AS prompt,
     (SELECT count(*) FROM vidgen.delivery_attempts WHERE delivery = deliveries.number) AS attempts
   FROM vidgen.deliveries JOIN vidgen.generations ON generations.number = deliveries.generation`;
-
-/** `DeliveryState` of a row. */
-const state = `CASE WHEN next_at IS NOT NULL THEN 'waiting' WHEN (
-    SELECT delivered FROM vidgen.delivery_attempts WHERE delivery = deliveries.number ORDER BY number DESC LIMIT 1
-  ) THEN 'delivered' ELSE 'given_up' END`;
-
-const ofAccount = "deliveries.generation IN (SELECT number FROM vidgen.generations WHERE account = ?)";
 
 /** Callbacks and the attempts to deliver them. */
 export function createDeliveries({ query, transaction }: Database, clock: Pick<Clock, "date">) {
@@ -72,8 +65,8 @@ export function createDeliveries({ query, transaction }: Database, clock: Pick<C
       transaction(async (sql) => {
         const { condition, values } = where(
           [
-            [`${state} = ?`, "given_up"],
-            [ofAccount, account],
+            ["state = ?", "given_up"],
+            ["account = ?", account],
             ["host = ?", host],
           ],
           2,
@@ -90,17 +83,17 @@ export function createDeliveries({ query, transaction }: Database, clock: Pick<C
         return rows.length;
       }),
     async deliveryTotals({ account, host }: DeliveryFilter) {
-      const own = where([[ofAccount, account]]);
+      const own = where([["account = ?", account]]);
       const hosts = await query(
         `SELECT host FROM vidgen.deliveries ${own.condition} GROUP BY host ORDER BY host COLLATE "C" LIMIT 100`,
         ...own.values,
       );
       const wanted = where([
-        [ofAccount, account],
+        ["account = ?", account],
         ["host = ?", host],
       ]);
       const rows = await query(
-        `SELECT ${state} AS state, count(*) AS count FROM vidgen.deliveries ${wanted.condition} GROUP BY 1`,
+        `SELECT state, count(*) AS count FROM vidgen.deliveries ${wanted.condition} GROUP BY 1`,
         ...wanted.values,
       );
       return {
@@ -121,9 +114,9 @@ export function createDeliveries({ query, transaction }: Database, clock: Pick<C
       ...filter
     }: DeliveryQuery): Promise<DeliveryRecord[]> {
       const { condition, values } = where([
-        ["account = ?", account],
+        ["deliveries.account = ?", account],
         ["host = ?", host],
-        [`${state} = ?`, filter.state],
+        ["deliveries.state = ?", filter.state],
         ["deliveries.number < (SELECT number FROM vidgen.deliveries WHERE id = ?)", before],
         ["generations.id = ANY(?)", generations],
       ]);

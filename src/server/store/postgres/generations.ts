@@ -1,7 +1,6 @@
 import { endChanges } from "../change.ts";
-import { countStates, readLabels } from "../labels.ts";
-import { joinImages, marksOf, maxModelled, readCompleted, shownCharacters, submissionOf } from "../needs.ts";
-import { searchText, searchWords } from "../search.ts";
+import { joinImages, marksOf, readCompleted, shownCharacters, submissionOf } from "../needs.ts";
+import { isShortSearch, maxScanned, searchText, searchWords } from "../search.ts";
 import type {
   Cancellation,
   CompletedBefore,
@@ -13,10 +12,11 @@ import type {
   StoredGeneration,
   StoredResult,
 } from "../store.ts";
+import { countRows, countSums, labelTotals, maxFound, readCounts, readLabels, summedBy } from "../sums.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query, Row } from "./database.ts";
 import type { Deliveries } from "./deliveries.ts";
-import { refund, usd } from "./ledger.ts";
+import { refund } from "./ledger.ts";
 import { where } from "./where.ts";
 
 export const columns = "id, account, status, created_at, completed_at, asked, checkpoint, result";
@@ -148,39 +148,48 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
       );
       return rows.map(readSummary);
     },
-    async labels({ limit, ...filter }) {
-      const { condition, values } = where([["label IS NOT NULL", true], ...matching(filter)]);
-      const rows = await query(
-        `SELECT label, max(label_size) AS size, min(created_at) AS started_at, max(completed_at) AS ended_at,
-           ${countStates}, sum(${usd}) AS usd,
-           sum((SELECT coalesce(-sum(amount), 0) FROM vidgen.ledger WHERE generation = shown.number)) AS credits
-         FROM vidgen.generations AS shown ${condition} GROUP BY label ORDER BY max(number) DESC LIMIT ${limit}`,
-        ...values,
-      );
-      return readLabels(rows);
+    async labels({ account, label, limit }) {
+      const { condition, values } = where([
+        ["by = ?", "label"],
+        ["account = ?", account],
+        ["key = ?", label],
+      ]);
+      return readLabels(await query(labelTotals("vidgen.sums", condition, limit), ...values));
     },
     async totals({ state, from, ...filter }) {
-      const every = where(matching(filter));
+      const { account, model, label } = filter;
+      const sumsOf = (by: "model" | "label", key?: string) => {
+        const { condition, values } = where([
+          ["by = ?", by],
+          ["account = ?", account],
+          ["key = ?", key],
+        ]);
+        return query(countSums("vidgen.sums", condition), ...values);
+      };
+      const models = await sumsOf("model");
+      const count = async (): Promise<Row[]> => {
+        const by = summedBy(filter);
+        if (by === "model") return models.filter(({ key }) => model === undefined || key === model);
+        if (by === "label") return sumsOf("label", label);
+        const { condition, values } = where(matching(filter));
+        return query(
+          `SELECT ${countRows} FROM (
+             SELECT state FROM vidgen.generations ${condition} ORDER BY number DESC LIMIT ${maxFound}) AS found`,
+          ...values,
+        );
+      };
       const newer = where([...matching({ ...filter, state }), newerThan(from)]);
-      const [rows, models, [row]] = await Promise.all([
-        query(
-          `SELECT state, count(*) AS count FROM vidgen.generations ${every.condition} GROUP BY state`,
-          ...every.values,
-        ),
-        filter.account === undefined
-          ? query("SELECT DISTINCT model FROM vidgen.generations ORDER BY model")
-          : query(modelsOfAccount, filter.account),
+      const [row] =
         from === undefined
           ? []
-          : query(
+          : await query(
               `SELECT count(*) AS count FROM (SELECT FROM vidgen.generations ${newer.condition} LIMIT ${maxCounted}) AS newer`,
               ...newer.values,
-            ),
-      ]);
+            );
       return {
-        counts: Object.fromEntries(rows.map(({ state, count }) => [state, Number(count)])),
+        counts: readCounts(await count()),
         newer: Number(row?.count ?? 0),
-        models: models.map(({ model }) => String(model)),
+        models: models.map(({ key }) => String(key)),
       };
     },
   } satisfies Partial<Store>;
@@ -188,11 +197,6 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
 
 /** How far the generations before another one, or after it, are counted. */
 const maxCounted = 1_000;
-
-const modelsOfAccount = `
-  SELECT DISTINCT model FROM (
-    SELECT model FROM vidgen.generations WHERE account = $1 ORDER BY number DESC LIMIT ${maxModelled}
-  ) AS newest ORDER BY model`;
 
 type Condition = [sql: string, value: string | true | undefined];
 
@@ -202,7 +206,8 @@ const matching = ({ state, model, text, account, isStarred, label }: GenerationF
   ["account = ?", account],
   ["starred", isStarred],
   ["label = ?", label],
-  ...searchWords(text).map((word): Condition => ["strpos(search, ?) > 0", word]),
+  [`number > (SELECT max(number) FROM vidgen.generations) - ${maxScanned}`, isShortSearch(text) || undefined],
+  ...searchWords(text).map((word): Condition => ["search LIKE ?", `%${word.replace(/[\\%_]/g, "\\$&")}%`]),
 ];
 const numberOf = "(SELECT number FROM vidgen.generations WHERE id = ?)";
 const olderThan = (id: string | undefined): Condition => [`number < ${numberOf}`, id];

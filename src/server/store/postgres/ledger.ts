@@ -2,8 +2,8 @@ import { hash } from "node:crypto";
 import type { Clock } from "../../../io.ts";
 import { hourBefore, type Use } from "../limits.ts";
 import { addedReason, refundOf, shownCharacters } from "../needs.ts";
-import { readSpending, spentByEach } from "../spending.ts";
 import type { LedgerEntry, LedgerQuery, Limits, SpendingQuery, Store } from "../store.ts";
+import { readSpending, spentByEach } from "../sums.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query, Row } from "./database.ts";
 import { where } from "./where.ts";
@@ -12,7 +12,7 @@ import { where } from "./where.ts";
 export const keyMs = 5_000;
 
 /** What an engine has charged, in the JSON of a result, where it comes last; its texts may have what a text of PostgreSQL has not. */
-export const usd = `substring(result FROM ',"cost":([0-9.e+-]+)}$')::float8`;
+const usd = `substring(result FROM ',"cost":([0-9.e+-]+)}$')::float8`;
 
 /** Now, as `toISOString` writes it. */
 export const isoNow = `to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
@@ -92,19 +92,12 @@ export function createLedger(
       return rows.map((row) => ({ ...row, number: Number(row.number), amount: Number(row.amount) }) as LedgerEntry);
     },
     async spending({ account, limit }: SpendingQuery) {
-      const { condition, values } = where([["account = ?", account]]);
-      const rows = await query(
-        `WITH spent AS (
-           SELECT left(created_at, 10) AS day, model, label, count(*) AS generations, sum(${usd}) AS usd, sum(credits) AS credits
-           FROM vidgen.generations LEFT JOIN (
-             SELECT generation, -sum(amount) AS credits FROM vidgen.ledger GROUP BY generation
-           ) AS paid ON paid.generation = generations.number
-           ${condition} GROUP BY 1, 2, 3
-         )
-         ${spentByEach(limit)}`,
-        ...values,
-      );
-      return readSpending(rows);
+      const { condition, values } = where([
+        // Each of the three, so that an account's own are found by the key of the table.
+        ["by IN ('day', 'model', 'label')", true],
+        ["account = ?", account],
+      ]);
+      return readSpending(await query(spentByEach("vidgen.sums", condition, limit), ...values));
     },
     async accounts() {
       const rows = await query(

@@ -2,6 +2,17 @@ import { systemCode } from "../../../errors.ts";
 import type { Clock } from "../../../io.ts";
 import type { Database, Query } from "./database.ts";
 
+/** Parts of the step that adds the sums. */
+const keysOf = (row: string) =>
+  `CROSS JOIN LATERAL (VALUES ('day', left(${row}.created_at, 10)), ('model', ${row}.model), ('label', ${row}.label)) AS keys (by, key)`;
+const usdOf = (result: string) => `substring(${result} FROM ',"cost":([0-9.e+-]+)}$')::float8`;
+const isUnclear = (result: string) => `${result} LIKE '%"error_code":"unclear"%'`;
+const sumColumns = `keys.by, account, keys.key, count(*) AS generations, sum(${usdOf("result")}) AS usd,
+  count(*) FILTER (WHERE state = 'queued') AS queued, count(*) FILTER (WHERE state = 'running') AS running,
+  count(*) FILTER (WHERE state = 'completed') AS completed, count(*) FILTER (WHERE state = 'failed') AS failed,
+  count(*) FILTER (WHERE ${isUnclear("result")}) AS unclear, max(label_size) AS size, min(created_at) AS started_at,
+  max(completed_at) AS ended_at, max(number) AS newest`;
+
 /**
  * The steps to the current version; step n makes version n from n - 1. They are never changed once they were released.
  *
@@ -132,6 +143,105 @@ const migrations: string[] = [
   ALTER TABLE vidgen.generations
     ADD COLUMN starred boolean NOT NULL DEFAULT false, ADD COLUMN label text, ADD COLUMN label_size bigint;
   `,
+  // Whoever changes a sum has locked its account before, as a start has: so a start and an end never wait for each other's sums.
+  `
+  CREATE TABLE vidgen.sums (
+    by text NOT NULL,
+    account text NOT NULL,
+    key text NOT NULL,
+    generations bigint NOT NULL DEFAULT 0,
+    credits bigint NOT NULL DEFAULT 0,
+    usd float8,
+    queued bigint NOT NULL DEFAULT 0,
+    running bigint NOT NULL DEFAULT 0,
+    completed bigint NOT NULL DEFAULT 0,
+    failed bigint NOT NULL DEFAULT 0,
+    unclear bigint NOT NULL DEFAULT 0,
+    size bigint,
+    started_at text,
+    ended_at text,
+    newest bigint,
+    PRIMARY KEY (by, account, key)
+  );
+  CREATE FUNCTION vidgen.generations_started() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO vidgen.sums AS kept
+      (by, account, key, generations, usd, queued, running, completed, failed, unclear, size, started_at, ended_at, newest)
+    SELECT ${sumColumns}
+    FROM started ${keysOf("started")} WHERE keys.key IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+    ON CONFLICT (by, account, key) DO UPDATE SET generations = kept.generations + EXCLUDED.generations,
+      usd = coalesce(kept.usd + EXCLUDED.usd, kept.usd, EXCLUDED.usd), queued = kept.queued + EXCLUDED.queued,
+      running = kept.running + EXCLUDED.running, completed = kept.completed + EXCLUDED.completed,
+      failed = kept.failed + EXCLUDED.failed, unclear = kept.unclear + EXCLUDED.unclear, size = greatest(kept.size, EXCLUDED.size),
+      started_at = least(kept.started_at, EXCLUDED.started_at), ended_at = greatest(kept.ended_at, EXCLUDED.ended_at),
+      newest = EXCLUDED.newest;
+    RETURN NULL;
+  END $$;
+  CREATE FUNCTION vidgen.generation_changed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    PERFORM FROM vidgen.accounts WHERE name = NEW.account FOR NO KEY UPDATE;
+    UPDATE vidgen.sums SET usd = coalesce(usd + ${usdOf("NEW.result")}, usd, ${usdOf("NEW.result")}),
+      queued = queued + (NEW.state = 'queued')::integer - (OLD.state = 'queued')::integer,
+      running = running + (NEW.state = 'running')::integer - (OLD.state = 'running')::integer,
+      completed = completed + (NEW.state = 'completed')::integer, failed = failed + (NEW.state = 'failed')::integer,
+      unclear = unclear + (${isUnclear("NEW.result")})::integer, ended_at = greatest(ended_at, NEW.completed_at)
+    WHERE account = NEW.account AND (by, key) IN (('day', left(NEW.created_at, 10)), ('model', NEW.model), ('label', NEW.label));
+    RETURN NULL;
+  END $$;
+  CREATE FUNCTION vidgen.generations_forgotten() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    PERFORM FROM vidgen.accounts WHERE name IN (SELECT account FROM forgotten) ORDER BY name FOR NO KEY UPDATE;
+    UPDATE vidgen.sums AS kept SET completed = kept.completed - gone.completed, failed = kept.failed - gone.failed, unclear = kept.unclear - gone.unclear
+    FROM (SELECT ${sumColumns} FROM forgotten ${keysOf("forgotten")} GROUP BY 1, 2, 3) AS gone
+    WHERE (kept.by, kept.account, kept.key) = (gone.by, gone.account, gone.key);
+    RETURN NULL;
+  END $$;
+  CREATE FUNCTION vidgen.generations_paid() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    UPDATE vidgen.sums AS kept SET credits = kept.credits + paid.credits
+    FROM (
+      SELECT keys.by, generations.account, keys.key, -sum(amount) AS credits
+      FROM entries JOIN vidgen.generations ON generations.number = generation ${keysOf("generations")} GROUP BY 1, 2, 3
+    ) AS paid WHERE (kept.by, kept.account, kept.key) = (paid.by, paid.account, paid.key);
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER generations_started AFTER INSERT ON vidgen.generations REFERENCING NEW TABLE AS started
+    FOR EACH STATEMENT EXECUTE FUNCTION vidgen.generations_started();
+  CREATE TRIGGER generation_changed AFTER UPDATE OF state ON vidgen.generations
+    FOR EACH ROW WHEN (NEW.state <> OLD.state) EXECUTE FUNCTION vidgen.generation_changed();
+  CREATE TRIGGER generations_forgotten AFTER DELETE ON vidgen.generations REFERENCING OLD TABLE AS forgotten
+    FOR EACH STATEMENT EXECUTE FUNCTION vidgen.generations_forgotten();
+  CREATE TRIGGER generations_paid AFTER INSERT ON vidgen.ledger REFERENCING NEW TABLE AS entries
+    FOR EACH STATEMENT EXECUTE FUNCTION vidgen.generations_paid();
+  INSERT INTO vidgen.sums (by, account, key, generations, usd, queued, running, completed, failed, unclear, size, started_at, ended_at, newest, credits)
+    SELECT ${sumColumns}, coalesce(sum(paid.credits), 0)
+    FROM vidgen.generations LEFT JOIN (SELECT generation, -sum(amount) AS credits FROM vidgen.ledger GROUP BY 1) AS paid ON paid.generation = number
+    ${keysOf("generations")} WHERE keys.key IS NOT NULL GROUP BY 1, 2, 3;
+  `,
+  // The new columns get their values with a change of their type, which may not have a subquery, but a function. Triggers keep them, since a process of
+  // an earlier version, which may still run, does not know of them.
+  `
+  CREATE FUNCTION vidgen.account_of(bigint) RETURNS text LANGUAGE sql STABLE AS
+    $$ SELECT account FROM vidgen.generations WHERE number = $1 $$;
+  CREATE FUNCTION vidgen.was_delivered(bigint) RETURNS boolean LANGUAGE sql STABLE AS
+    $$ SELECT coalesce((SELECT delivered FROM vidgen.delivery_attempts WHERE delivery = $1 ORDER BY number DESC LIMIT 1), false) $$;
+  ALTER TABLE vidgen.deliveries
+    ADD COLUMN account text NOT NULL DEFAULT '', ADD COLUMN delivered boolean NOT NULL DEFAULT false;
+  ALTER TABLE vidgen.deliveries
+    ALTER COLUMN account TYPE text USING vidgen.account_of(generation),
+    ALTER COLUMN delivered TYPE boolean USING vidgen.was_delivered(number);
+  ALTER TABLE vidgen.deliveries
+    ADD COLUMN state text GENERATED ALWAYS AS (
+      CASE WHEN next_at IS NOT NULL THEN 'waiting' WHEN delivered THEN 'delivered' ELSE 'given_up' END
+    ) STORED;
+  DROP FUNCTION vidgen.account_of, vidgen.was_delivered;
+  CREATE FUNCTION vidgen.delivery_added() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    NEW.account := (SELECT account FROM vidgen.generations WHERE number = NEW.generation);
+    RETURN NEW;
+  END $$;
+  CREATE FUNCTION vidgen.delivery_attempted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    UPDATE vidgen.deliveries SET delivered = NEW.delivered WHERE number = NEW.delivery AND delivered <> NEW.delivered;
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER delivery_added BEFORE INSERT ON vidgen.deliveries FOR EACH ROW EXECUTE FUNCTION vidgen.delivery_added();
+  CREATE TRIGGER delivery_attempted AFTER INSERT ON vidgen.delivery_attempts FOR EACH ROW EXECUTE FUNCTION vidgen.delivery_attempted();
+  `,
 ];
 
 /**
@@ -154,7 +264,17 @@ const indexes: Readonly<Record<string, string>> = {
   queued_by_model: "vidgen.generations (model, number) WHERE state = 'queued'",
   starred: "vidgen.generations (number) WHERE starred",
   labelled: "vidgen.generations (label, number) WHERE label IS NOT NULL",
+  generations_by_account_and_state: "vidgen.generations (account, state, number)",
+  deliveries_by_account: "vidgen.deliveries (account, state, number)",
+  deliveries_by_state: "vidgen.deliveries (state, host, number)",
+  deliveries_by_host: "vidgen.deliveries (host, state)",
 };
+
+/**
+ * The index of the search: every three characters of each text. It needs an extension; a server that does not have it, or does not allow it, is
+ * asked again at each start, and the search reads all texts.
+ */
+const searchIndex = "search_texts";
 
 export type MigrateOptions = {
   clock: Pick<Clock, "sleep" | "now">;
@@ -192,14 +312,21 @@ export async function migrate(
     for (let from = version; from < migrations.length; from++) await retryLocked(() => takeStep(sql, from), options);
     // This waits for the transactions of others, and nobody waits for it.
     await sql("SET lock_timeout = 0");
-    for (const name of Object.keys(indexes)) await retryLocked(() => buildIndex(sql, name), options);
+    for (const [name, columns] of Object.entries(indexes))
+      await retryLocked(() => buildIndex(sql, name, columns), options);
+    const schema = await findTrigrams(sql);
+    if (schema !== undefined)
+      await retryLocked(
+        () => buildIndex(sql, searchIndex, `vidgen.generations USING gin (search ${schema}.gin_trgm_ops)`),
+        options,
+      );
   });
 }
 
 async function isCurrent(query: Query): Promise<boolean> {
   if ((await versionOf(query)) < migrations.length) return false;
   const found = await readIndexes(query);
-  return Object.keys(indexes).every((name) => found.get(name)?.isWhole);
+  return [...Object.keys(indexes), searchIndex].every((name) => found.get(name)?.isWhole);
 }
 
 async function readIndexes(query: Query): Promise<Map<unknown, { isWhole: boolean }>> {
@@ -232,12 +359,21 @@ async function takeStep(sql: Query, from: number): Promise<void> {
   }
 }
 
-async function buildIndex(sql: Query, name: string): Promise<void> {
+/** Returns the schema of the extension pg_trgm, which is added first; `undefined` when it cannot be. */
+async function findTrigrams(sql: Query): Promise<string | undefined> {
+  await sql("CREATE EXTENSION IF NOT EXISTS pg_trgm SCHEMA vidgen").catch(() => {});
+  const [row] = await sql<{ schema: string }>(
+    "SELECT extnamespace::regnamespace::text AS schema FROM pg_extension WHERE extname = 'pg_trgm'",
+  );
+  return row?.schema;
+}
+
+async function buildIndex(sql: Query, name: string, columns: string): Promise<void> {
   const found = (await readIndexes(sql)).get(name);
   if (found?.isWhole) return;
   // A process was killed while it built this index.
   if (found) await sql(`DROP INDEX CONCURRENTLY vidgen.${name}`);
-  await sql(`CREATE INDEX CONCURRENTLY ${name} ON ${indexes[name]}`);
+  await sql(`CREATE INDEX CONCURRENTLY ${name} ON ${columns}`);
 }
 
 /** Tries again for a minute while another session holds a lock, or waits for this one. */

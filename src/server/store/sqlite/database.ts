@@ -1,6 +1,6 @@
 import { rmdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { Database as Connection } from "node-sqlite3-wasm";
+import type { Database as Connection, Statement } from "node-sqlite3-wasm";
 import { unavailable } from "../../trouble.ts";
 import { withoutNul } from "../search.ts";
 import { syncFolder } from "../sync.ts";
@@ -84,6 +84,9 @@ function bind<T extends Value | Uint8Array>(values: readonly T[]) {
   return values.map((value) => (typeof value === "string" ? withoutNul(value) : value));
 }
 
+/** So many statements are kept compiled, which takes longer than to run most of them. */
+const maxStatements = 100;
+
 /** Narrows the package's types to the values that are stored here. */
 function wrap(connection: Connection): Database {
   const ask = <T>(work: () => T): T => {
@@ -93,12 +96,53 @@ function wrap(connection: Connection): Database {
       throw describe(error);
     }
   };
+  /** The one that was used last is the last one. */
+  const statements = new Map<string, Statement>();
+  const finalize = (statement: Statement) => {
+    try {
+      statement.finalize();
+    } catch {
+      // It repeats the error of a step that has failed.
+    }
+  };
+  const prepare = (sql: string) => {
+    const [oldest] = statements;
+    if (oldest && statements.size >= maxStatements) {
+      statements.delete(oldest[0]);
+      finalize(oldest[1]);
+    }
+    return connection.prepare(sql);
+  };
+  const use = <T>(sql: string, work: (statement: Statement) => T): T =>
+    ask(() => {
+      const statement = statements.get(sql) ?? prepare(sql);
+      // One that fails is not used again.
+      statements.delete(sql);
+      try {
+        const result = work(statement);
+        statements.set(sql, statement);
+        return result;
+      } catch (error) {
+        finalize(statement);
+        throw error;
+      }
+    });
+  // Its own `get` leaves a statement, and with it a transaction, open.
+  const all = (sql: string, values: Value[]) => use(sql, (statement) => statement.all(bind(values)) as Row[]);
   return {
     exec: (sql) => ask(() => connection.exec(sql)),
-    run: (sql, ...values) => ask(() => connection.run(sql, bind(values)).changes),
-    all: (sql, ...values) => ask(() => connection.all(sql, bind(values)) as Row[]),
-    get: (sql, ...values) => ask(() => (connection.get(sql, bind(values)) ?? undefined) as Row | undefined),
+    run(sql, ...values) {
+      // A kept statement keeps its values, too: images are large.
+      if (values.some((value) => value instanceof Uint8Array))
+        return ask(() => connection.run(sql, bind(values)).changes);
+      return use(sql, (statement) => statement.run(bind(values)).changes);
+    },
+    all: (sql, ...values) => all(sql, values),
+    get: (sql, ...values) => all(sql, values)[0],
     inTransaction: () => connection.inTransaction,
-    close: () => connection.close(),
+    close() {
+      for (const statement of statements.values()) finalize(statement);
+      connection.close();
+    },
   };
 }

@@ -11,13 +11,6 @@ import type {
 import type { Database, Row, Value } from "./database.ts";
 import { where } from "./where.ts";
 
-/** `DeliveryState` of a row. */
-const state = `CASE WHEN next_at IS NOT NULL THEN 'waiting' WHEN (
-    SELECT delivered FROM delivery_attempts WHERE delivery = deliveries.number ORDER BY number DESC LIMIT 1
-  ) THEN 'delivered' ELSE 'given_up' END`;
-
-const ofAccount = "deliveries.generation IN (SELECT number FROM generations WHERE account = ?)";
-
 /** The tables of callbacks and of the attempts to deliver them. Synchronous: the caller runs changes in a transaction. */
 export function createDeliveries(database: Database) {
   const attemptsOf = (delivery: Value): Attempt[] => {
@@ -28,15 +21,15 @@ export function createDeliveries(database: Database) {
   return {
     add({ id, generation, url, body, traceparent, next_at }: Delivery): void {
       const changes = database.run(
-        `INSERT INTO deliveries (id, generation, request, next_at, planned_at, host)
-         SELECT ?, number, ?, ?, ?, ? FROM generations WHERE id = ?`,
+        `INSERT INTO deliveries (id, generation, account, request, next_at, planned_at, host)
+         SELECT ?, number, account, ?, ?, ?, ? FROM generations WHERE id = ?`,
         ...[id, JSON.stringify({ url, body, traceparent }), next_at, next_at, hostOf(url), generation],
       );
       if (changes === 0) throw new Error(`no generation ${generation}`);
     },
     due({ now, limit, perHost, except, busy }: DueQuery): { deliveries: Delivery[]; nextMs: number } {
       const rows = database.all(
-        `SELECT deliveries.id, generations.id AS generation, account, request, next_at,
+        `SELECT deliveries.id, generations.id AS generation, deliveries.account, request, next_at,
            (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number) AS attempts
          FROM deliveries JOIN generations ON generations.number = deliveries.generation
          WHERE deliveries.number IN (
@@ -54,7 +47,11 @@ export function createDeliveries(database: Database) {
       return { deliveries: rows.map(readRow), nextMs };
     },
     record(id: string, { at, outcome, delivered, reply, ms }: Attempt, next_at: string | null): void {
-      const changes = database.run("UPDATE deliveries SET next_at = ?, planned_at = ? WHERE id = ?", next_at, at, id);
+      const ended = delivered ? "delivered" : "given_up";
+      const changes = database.run(
+        "UPDATE deliveries SET next_at = ?, planned_at = ?, state = ? WHERE id = ?",
+        ...[next_at, at, next_at === null ? ended : "waiting", id],
+      );
       if (changes === 0) throw new Error(`no delivery ${id}`);
       database.run(
         `INSERT INTO delivery_attempts (delivery, number, at, outcome, delivered, reply, ms)
@@ -68,8 +65,8 @@ export function createDeliveries(database: Database) {
     },
     resend(generation: string, at: string): Delivery | undefined {
       const row = database.get(
-        `UPDATE deliveries SET next_at = ?, planned_at = ? WHERE generation = (SELECT number FROM generations WHERE id = ?)
-         RETURNING id, request, next_at, (SELECT account FROM generations WHERE number = generation) AS account,
+        `UPDATE deliveries SET next_at = ?, planned_at = ?, state = 'waiting' WHERE generation = (SELECT number FROM generations WHERE id = ?)
+         RETURNING id, request, next_at, account,
            (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number) AS attempts`,
         ...[at, at, generation],
       );
@@ -78,29 +75,29 @@ export function createDeliveries(database: Database) {
     /** Returns the ids of their generations. */
     resendGivenUp({ account, host }: DeliveryFilter, at: string): string[] {
       const { condition, values } = where([
-        [`${state} = ?`, "given_up"],
-        [ofAccount, account],
+        ["state = ?", "given_up"],
+        ["account = ?", account],
         ["host = ?", host],
       ]);
       const rows = database.all(
-        `UPDATE deliveries SET next_at = ?, planned_at = ? ${condition}
+        `UPDATE deliveries SET next_at = ?, planned_at = ?, state = 'waiting' ${condition}
          RETURNING (SELECT id FROM generations WHERE number = generation) AS generation`,
         ...[at, at, ...values],
       );
       return rows.map(({ generation }) => String(generation));
     },
     totals({ account, host }: DeliveryFilter): DeliveryTotals {
-      const own = where([[ofAccount, account]]);
+      const own = where([["account = ?", account]]);
       const hosts = database.all(
         `SELECT DISTINCT host FROM deliveries ${own.condition} ORDER BY host LIMIT 100`,
         ...own.values,
       );
       const wanted = where([
-        [ofAccount, account],
+        ["account = ?", account],
         ["host = ?", host],
       ]);
       const rows = database.all(
-        `SELECT ${state} AS state, count(*) AS count FROM deliveries ${wanted.condition} GROUP BY 1`,
+        `SELECT state, count(*) AS count FROM deliveries ${wanted.condition} GROUP BY 1`,
         ...wanted.values,
       );
       return {
@@ -110,14 +107,14 @@ export function createDeliveries(database: Database) {
     },
     list({ before, limit, generations, account, host, ...query }: DeliveryQuery): DeliveryRecord[] {
       const { condition, values } = where([
-        ["account = ?", account],
+        ["deliveries.account = ?", account],
         ["host = ?", host],
-        [`${state} = ?`, query.state],
+        ["deliveries.state = ?", query.state],
         ["deliveries.number < (SELECT number FROM deliveries WHERE id = ?)", before],
         ["generations.id IN (SELECT value FROM json_each(?))", generations && JSON.stringify(generations)],
       ]);
       const rows = database.all(
-        `SELECT deliveries.number, deliveries.id, generations.id AS generation, account, request, next_at,
+        `SELECT deliveries.number, deliveries.id, generations.id AS generation, deliveries.account, request, next_at,
            substr(asked ->> '$.request.prompt', 1, ${shownCharacters}) AS prompt
          FROM deliveries JOIN generations ON generations.number = deliveries.generation
          ${condition} ORDER BY deliveries.number DESC LIMIT ?`,

@@ -1,17 +1,15 @@
 import { hash } from "node:crypto";
-import { countStates, readLabels } from "../labels.ts";
 import {
   cutImages,
   joinImages,
   marksOf,
-  maxModelled,
   needsOf,
   readCompleted,
   shownCharacters,
   stateOf,
   submissionOf,
 } from "../needs.ts";
-import { searchText, searchWords } from "../search.ts";
+import { isShortSearch, maxScanned, searchText, searchWords } from "../search.ts";
 import type {
   Cancellation,
   Completed,
@@ -31,6 +29,7 @@ import type {
   StoredGeneration,
   StoredResult,
 } from "../store.ts";
+import { countRows, countSums, labelTotals, maxFound, readCounts, readLabels, summedBy } from "../sums.ts";
 import type { Database, Row, Value } from "./database.ts";
 import type { Ledger } from "./ledger.ts";
 import { where } from "./where.ts";
@@ -122,7 +121,13 @@ export function createGenerations(database: Database, ledger: Ledger) {
       return rows.map(readRow);
     },
     list({ before, after, from, limit, ...filter }: GenerationQuery): GenerationSummary[] {
-      const { condition, values } = where([...matching(filter), olderThan(before), newerThan(after), notAfter(from)]);
+      const { tables, order } = searched(filter);
+      const { condition, values } = where([
+        ...matching(filter),
+        [`${order} < ${numberOf}`, before],
+        [`${order} > ${numberOf}`, after],
+        [`${order} <= ${numberOf}`, from],
+      ]);
       const rows = database.all(
         `SELECT id, account, status, state, created_at, completed_at, removed_at, starred, model, label,
            result, substr(asked ->> '$.request.prompt', 1, ${shownCharacters}) AS prompt,
@@ -131,7 +136,7 @@ export function createGenerations(database: Database, ledger: Ledger) {
            (SELECT coalesce(-sum(amount), 0) FROM ledger WHERE generation = shown.number) AS credits,
            (SELECT count(*) FROM (SELECT 1 FROM generations AS other INDEXED BY queued WHERE shown.state = 'queued'
              AND other.state = 'queued' AND other.model = shown.model AND other.number < shown.number LIMIT ${maxCounted})) AS ahead
-         FROM generations AS shown ${condition} ORDER BY number ${after === undefined ? "DESC" : "ASC"} LIMIT ?`,
+         FROM ${tables} ${condition} ORDER BY ${order} ${after === undefined ? "DESC" : "ASC"} LIMIT ?`,
         ...[...values, limit],
       );
       return rows.map(
@@ -145,39 +150,48 @@ export function createGenerations(database: Database, ledger: Ledger) {
       );
     },
     totals({ state, from, ...filter }: GenerationFilter & { from?: string | undefined }): GenerationTotals {
-      const every = where(matching(filter));
-      const rows = database.all(
-        `SELECT state, count(*) AS count FROM generations ${every.condition} GROUP BY state`,
-        ...every.values,
-      );
-      const models =
-        filter.account === undefined
-          ? database.all(modelsOf)
-          : database.all(modelsOfAccount, filter.account, maxModelled);
-      const newer = where([...matching({ ...filter, state }), newerThan(from)]);
+      const { account, model, label } = filter;
+      const sumsOf = (by: "model" | "label", key?: string) => {
+        const { condition, values } = where([
+          ["by = ?", by],
+          ["account = ?", account],
+          ["key = ?", key],
+        ]);
+        return database.all(countSums("sums", condition), ...values);
+      };
+      const models = sumsOf("model");
+      const count = (): Row[] => {
+        const by = summedBy(filter);
+        if (by === "model") return models.filter(({ key }) => model === undefined || key === model);
+        if (by === "label") return sumsOf("label", label);
+        const { condition, values } = where(matching(filter));
+        return database.all(
+          `SELECT ${countRows} FROM (SELECT state FROM ${tables} ${condition} ORDER BY ${order} DESC LIMIT ${maxFound})`,
+          ...values,
+        );
+      };
+      const { tables, order } = searched(filter);
+      const newer = where([...matching({ ...filter, state }), [`${order} > ${numberOf}`, from]]);
       const [row] =
         from === undefined
           ? []
           : database.all(
-              `SELECT count(*) AS count FROM (SELECT 1 FROM generations ${newer.condition} LIMIT ${maxCounted})`,
+              `SELECT count(*) AS count FROM (SELECT 1 FROM ${tables} ${newer.condition} LIMIT ${maxCounted})`,
               ...newer.values,
             );
       return {
-        counts: Object.fromEntries(rows.map(({ state, count }) => [state, count])),
+        counts: readCounts(count()),
         newer: Number(row?.count ?? 0),
-        models: models.map(({ model }) => String(model)),
+        models: models.map(({ key }) => String(key)),
       };
     },
-    labels({ label, limit, ...filter }: LabelQuery): LabelTotals[] {
-      const { condition, values } = where([["label IS NOT NULL", true], ...matching({ ...filter, label })]);
-      const rows = database.all(
-        `SELECT label, max(asked ->> '$.request.label.size') AS size, min(created_at) AS started_at,
-           max(completed_at) AS ended_at, ${countStates}, sum(result ->> '$.cost') AS usd,
-           sum((SELECT coalesce(-sum(amount), 0) FROM ledger WHERE generation = generations.number)) AS credits
-         FROM generations ${condition} GROUP BY label ORDER BY max(number) DESC LIMIT ?`,
-        ...[...values, limit],
-      );
-      return readLabels(rows);
+    labels({ account, label, limit }: LabelQuery): LabelTotals[] {
+      const { condition, values } = where([
+        ["by = ?", "label"],
+        ["account = ?", account],
+        ["key = ?", label],
+      ]);
+      return readLabels(database.all(labelTotals("sums", condition, limit), ...values));
     },
     star(id: string, isStarred: boolean): void {
       database.run("UPDATE generations SET starred = ? WHERE id = ?", Number(isStarred), id);
@@ -253,39 +267,34 @@ export function createGenerations(database: Database, ledger: Ledger) {
   };
 }
 
-/** Goes from one model to the next by the index: DISTINCT would read every row. */
-const modelsOf = `
-  WITH RECURSIVE models (model) AS (
-    SELECT min(model) FROM generations
-    UNION ALL SELECT (SELECT min(model) FROM generations WHERE model > models.model) FROM models WHERE model IS NOT NULL
-  )
-  SELECT model FROM models WHERE model IS NOT NULL`;
-
-/** Without an index, the model of each is read out of its request: so only the newest count. */
-const modelsOfAccount = `
-  SELECT DISTINCT model FROM (SELECT model FROM generations WHERE account = ? ORDER BY number DESC LIMIT ?)
-  ORDER BY model`;
-
 /** How far the generations before another one, or after it, are counted. */
 const maxCounted = 1_000;
 
 type Condition = [sql: string, value: string | readonly string[] | true | undefined];
 
-const matching = ({ state, model, text, account, isStarred, label }: GenerationFilter): Condition[] => {
-  const words = searchWords(text);
-  const found = `number IN (SELECT generation FROM search WHERE ${words.map(() => "instr(text, ?)").join(" AND ")})`;
-  return [
-    ["state = ?", state],
-    ["model = ?", model],
-    ["account = ?", account],
-    ["starred", isStarred],
-    ["label = ?", label],
-    [found, words.length === 0 ? undefined : words],
-  ];
-};
+const matching = (filter: GenerationFilter): Condition[] => [
+  ["state = ?", filter.state],
+  ["model = ?", filter.model],
+  ["account = ?", filter.account],
+  ["starred", filter.isStarred],
+  ["label = ?", filter.label],
+  [
+    `${searched(filter).order} > (SELECT max(number) FROM generations) - ${maxScanned}`,
+    isShortSearch(filter.text) || undefined,
+  ],
+  ...searchWords(filter.text).map((word): Condition => ["instr(text, ?)", word]),
+];
+
+/** The tables that have what is looked for, and the order in which the first rows are found without reading all: the texts of everybody, or the generations of one. */
+function searched({ text, account, label, isStarred }: GenerationFilter): { tables: string; order: string } {
+  if (searchWords(text).length === 0) return { tables: "generations AS shown", order: "number" };
+  if (account === undefined && label === undefined && !isStarred)
+    return { tables: "search CROSS JOIN generations AS shown ON number = generation", order: "generation" };
+  return { tables: "generations AS shown CROSS JOIN search ON generation = number", order: "number" };
+}
+
 const numberOf = "(SELECT number FROM generations WHERE id = ?)";
 const olderThan = (id: string | undefined): Condition => [`number < ${numberOf}`, id];
-const notAfter = (id: string | undefined): Condition => [`number <= ${numberOf}`, id];
 const newerThan = (id: string | undefined): Condition => [`number > ${numberOf}`, id];
 
 /** This program wrote the rows, so that their JSON is not checked again. Earlier versions had previews alone, and no extras. */

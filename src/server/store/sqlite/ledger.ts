@@ -1,7 +1,6 @@
 import { hash } from "node:crypto";
 import { findLimit, hourBefore, type Use } from "../limits.ts";
 import { addedReason, refundOf, shownCharacters } from "../needs.ts";
-import { readSpending, spentByEach } from "../spending.ts";
 import type {
   AccountRecord,
   AddedKey,
@@ -16,6 +15,7 @@ import type {
   Spending,
   SpendingQuery,
 } from "../store.ts";
+import { readSpending, spentByEach } from "../sums.ts";
 import type { Database } from "./database.ts";
 import { where } from "./where.ts";
 
@@ -92,18 +92,12 @@ export function createLedger(database: Database) {
       ) as LedgerEntry[];
     },
     spending({ account, limit }: SpendingQuery): Spending {
-      const { condition, values } = where([["account = ?", account]]);
-      // The index has the models: without it, that of each row is read out of its request.
-      const rows = database.all(
-        `WITH spent AS MATERIALIZED (
-           SELECT substr(created_at, 1, 10) AS day, model, label, count(*) AS generations, sum(result ->> '$.cost') AS usd,
-             sum((SELECT -sum(amount) FROM ledger WHERE generation = generations.number)) AS credits
-           FROM generations INDEXED BY generations_by_model ${condition} GROUP BY 1, 2, 3
-         )
-         ${spentByEach(limit)}`,
-        ...values,
-      );
-      return readSpending(rows);
+      const { condition, values } = where([
+        // Each of the three, so that an account's own are found by the key of the table.
+        ["by IN ('day', 'model', 'label')", true],
+        ["account = ?", account],
+      ]);
+      return readSpending(database.all(spentByEach("sums", condition, limit), ...values));
     },
     accounts(): AccountRecord[] {
       return database.all(

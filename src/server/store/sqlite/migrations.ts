@@ -1,11 +1,15 @@
 import type { Database } from "./database.ts";
 
+/** The sums that a generation counts in. */
+const keysOf = (row: "NEW" | "OLD") =>
+  `SELECT 'day' AS by, substr(${row}.created_at, 1, 10) AS key UNION ALL SELECT 'model', ${row}.model UNION ALL SELECT 'label', ${row}.label`;
+
 /**
  * The script at index n brings a database from version n to version n + 1. A released script is never changed.
  *
  * Texts from outside are stored as JSON, since SQLite ends a text at a NUL. `balance` is the sum of an account's rows in the ledger. A
  * trigger updates it, so that a start does not add up hundreds of thousands of rows; it is compared with the ledger after a crash. An attempt
- * of a delivery was planned at `planned_at` for `next_at`: a clock that shows an earlier time than both was set back.
+ * of a delivery was planned at `planned_at` for `next_at`: a clock that shows an earlier time than both was set back. `sums` is read by `sums.ts`.
  */
 const migrations: string[] = [
   `
@@ -159,6 +163,81 @@ const migrations: string[] = [
   ALTER TABLE generations ADD COLUMN label TEXT;
   CREATE INDEX starred ON generations (number) WHERE starred;
   CREATE INDEX labelled ON generations (label, number) WHERE label IS NOT NULL;
+  `,
+  `
+  CREATE TABLE sums (
+    by TEXT NOT NULL CHECK (by IN ('day', 'model', 'label')),
+    account TEXT NOT NULL,
+    key TEXT NOT NULL,
+    generations INTEGER NOT NULL DEFAULT 0,
+    credits INTEGER NOT NULL DEFAULT 0,
+    usd REAL,
+    queued INTEGER NOT NULL DEFAULT 0,
+    running INTEGER NOT NULL DEFAULT 0,
+    completed INTEGER NOT NULL DEFAULT 0,
+    failed INTEGER NOT NULL DEFAULT 0,
+    unclear INTEGER NOT NULL DEFAULT 0,
+    size INTEGER,
+    started_at TEXT,
+    ended_at TEXT,
+    newest INTEGER,
+    PRIMARY KEY (by, account, key)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO sums
+    SELECT by, account, iif(by = 'day', day, iif(by = 'model', model, label)) AS key, sum(generations), sum(credits), sum(usd),
+      sum(queued), sum(running), sum(completed), sum(failed), sum(unclear), max(size), min(started_at), max(ended_at), max(newest)
+    FROM (
+      SELECT account, substr(created_at, 1, 10) AS day, model, label, count(*) AS generations, sum(result ->> '$.cost') AS usd,
+        sum((SELECT -sum(amount) FROM ledger WHERE generation = generations.number)) AS credits,
+        sum(state = 'queued') AS queued, sum(state = 'running') AS running, sum(state = 'completed') AS completed,
+        sum(state = 'failed') AS failed, sum(result LIKE '%"error_code":"unclear"%') AS unclear,
+        max(asked ->> '$.request.label.size') AS size, min(created_at) AS started_at, max(completed_at) AS ended_at, max(number) AS newest
+      FROM generations GROUP BY 1, 2, 3, 4
+    ) CROSS JOIN (SELECT 'day' AS by UNION ALL SELECT 'model' UNION ALL SELECT 'label')
+    GROUP BY 1, 2, 3 HAVING key IS NOT NULL;
+  CREATE TRIGGER generation_started AFTER INSERT ON generations BEGIN
+    INSERT INTO sums (by, account, key, generations, usd, queued, running, completed, failed, unclear, size, started_at, ended_at, newest)
+      SELECT keys.by, NEW.account, keys.key, 1, NEW.result ->> '$.cost', NEW.state = 'queued', NEW.state = 'running',
+        NEW.state = 'completed', NEW.state = 'failed', NEW.result LIKE '%"error_code":"unclear"%',
+        NEW.asked ->> '$.request.label.size', NEW.created_at, NEW.completed_at, NEW.number
+      FROM (${keysOf("NEW")}) AS keys WHERE keys.key IS NOT NULL
+      ON CONFLICT DO UPDATE SET generations = generations + 1, usd = coalesce(usd + excluded.usd, usd, excluded.usd),
+        queued = queued + excluded.queued, running = running + excluded.running, completed = completed + excluded.completed,
+        failed = failed + excluded.failed, unclear = unclear + excluded.unclear,
+        size = max(coalesce(size, excluded.size), coalesce(excluded.size, size)), started_at = min(started_at, excluded.started_at),
+        ended_at = max(coalesce(ended_at, excluded.ended_at), coalesce(excluded.ended_at, ended_at)), newest = excluded.newest;
+  END;
+  CREATE TRIGGER generation_changed AFTER UPDATE OF state ON generations WHEN NEW.state <> OLD.state BEGIN
+    UPDATE sums SET usd = coalesce(usd + (NEW.result ->> '$.cost'), usd, NEW.result ->> '$.cost'),
+      queued = queued + (NEW.state = 'queued') - (OLD.state = 'queued'),
+      running = running + (NEW.state = 'running') - (OLD.state = 'running'),
+      completed = completed + (NEW.state = 'completed'), failed = failed + (NEW.state = 'failed'),
+      unclear = unclear + (NEW.result LIKE '%"error_code":"unclear"%'),
+      ended_at = max(coalesce(ended_at, NEW.completed_at), coalesce(NEW.completed_at, ended_at))
+    FROM (${keysOf("NEW")}) AS keys WHERE sums.by = keys.by AND sums.account = NEW.account AND sums.key = keys.key;
+  END;
+  CREATE TRIGGER generation_forgotten AFTER DELETE ON generations BEGIN
+    UPDATE sums SET completed = completed - (OLD.state = 'completed'), failed = failed - (OLD.state = 'failed'),
+      unclear = unclear - (OLD.result LIKE '%"error_code":"unclear"%')
+    FROM (${keysOf("OLD")}) AS keys WHERE sums.by = keys.by AND sums.account = OLD.account AND sums.key = keys.key;
+  END;
+  CREATE TRIGGER generation_paid AFTER INSERT ON ledger WHEN NEW.generation IS NOT NULL BEGIN
+    UPDATE sums SET credits = credits - NEW.amount
+    FROM generations
+    WHERE number = NEW.generation AND sums.account = generations.account
+      AND (by = 'day' AND key = substr(created_at, 1, 10) OR by = 'model' AND key = model OR by = 'label' AND key = label);
+  END;
+  CREATE INDEX generations_by_account_and_state ON generations (account, state, number);
+  `,
+  `
+  ALTER TABLE deliveries ADD COLUMN account TEXT NOT NULL DEFAULT '';
+  ALTER TABLE deliveries ADD COLUMN state TEXT NOT NULL DEFAULT 'waiting';
+  UPDATE deliveries SET account = (SELECT account FROM generations WHERE number = generation),
+    state = iif(next_at IS NOT NULL, 'waiting', iif(
+      (SELECT delivered FROM delivery_attempts WHERE delivery = deliveries.number ORDER BY number DESC LIMIT 1), 'delivered', 'given_up'));
+  CREATE INDEX deliveries_by_account ON deliveries (account, state, number);
+  CREATE INDEX deliveries_by_state ON deliveries (state, host, number);
+  CREATE INDEX deliveries_by_host ON deliveries (host, state);
   `,
 ];
 

@@ -4,6 +4,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../../src/io.ts";
 import { postgresPrograms } from "../../../needs.ts";
 import { query } from "../../../postgres.ts";
+import { newGeneration } from "../records.ts";
 import { open, useServer } from "./open.ts";
 
 const versionSix = readFileSync(new URL("version-6.sql", import.meta.url), "utf8");
@@ -26,7 +27,13 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
       `INSERT INTO vidgen.accounts (name) VALUES ('local');
        INSERT INTO vidgen.generations (id, account, status, created_at, model, prompt, asked, checkpoint, result)
        SELECT 'id ' || n, 'local', 'failed', '2026-01-01T00:00:00.000Z', 'sora-2', 'A fox', '{}', 'null', '{}'
-       FROM generate_series(1, 100) AS n`,
+       FROM generate_series(1, 100) AS n;
+       UPDATE vidgen.generations SET result = '{"error":null,"error_code":"unclear","media":null,"cost":0.25}' WHERE number = 3;
+       INSERT INTO vidgen.ledger (account, amount, reason, generation) SELECT 'local', -10, 'start', number FROM vidgen.generations;
+       INSERT INTO vidgen.ledger (account, amount, reason, generation) VALUES ('local', 10, 'refund', 2);
+       INSERT INTO vidgen.deliveries (id, generation, request, next_at) VALUES ('1', 1, '{}', NULL), ('2', 2, '{}', NULL), ('3', 3, '{}', '2026-01-01');
+       INSERT INTO vidgen.delivery_attempts (delivery, number, at, outcome, delivered, reply)
+       VALUES (1, 1, '', '""', false, '""'), (1, 2, '', '""', true, '""'), (2, 1, '', '""', false, '""')`,
     );
     return url;
   }
@@ -49,8 +56,41 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     for (const what of [indexes, columns, versions]) expect(await query(old, what)).toEqual(await query(fresh, what));
     const [row] = await query(old, "SELECT state, search FROM vidgen.generations WHERE id = 'id 7'");
     expect(row).toEqual({ state: "failed", search: "a fox\nid 7\nsora-2" });
+    const sums = await query(
+      old,
+      "SELECT by, key, generations, credits, usd, failed, unclear, started_at FROM vidgen.sums ORDER BY by",
+    );
+    const all = {
+      generations: "100",
+      credits: "990",
+      usd: 0.25,
+      failed: "100",
+      unclear: "1",
+      started_at: "2026-01-01T00:00:00.000Z",
+    };
+    expect(sums).toEqual([
+      { by: "day", key: "2026-01-01", ...all },
+      { by: "model", key: "sora-2", ...all },
+    ]);
+    const deliveries = await query(old, "SELECT account, state FROM vidgen.deliveries ORDER BY number");
+    expect(deliveries).toEqual(["delivered", "given_up", "waiting"].map((state) => ({ account: "local", state })));
     // Nobody waits for a new one.
     expect(notes).toEqual([expect.stringMatching(/^Upgrading the database from version 6 to \d+\./)]);
+  });
+
+  test("leaves out the index of the search where its extension is not allowed: the texts are read then", async () => {
+    const url = await server().createDatabase();
+    const { store } = await open(url);
+    await store.addAccount({ name: "local", keyHash: "hash", creditsOf: () => 100 });
+    const generation = newGeneration();
+    await store.start(generation, 10, undefined);
+    const texts = "SELECT FROM pg_indexes WHERE schemaname = 'vidgen' AND indexname = 'search_texts'";
+    expect(await query(url, texts)).toHaveLength(1);
+    const database = new URL(url).pathname.slice(1);
+    await query(url, `DROP EXTENSION pg_trgm CASCADE; REVOKE CREATE ON DATABASE ${database} FROM tester`);
+    const again = await open(url);
+    expect(await query(url, texts)).toEqual([]);
+    expect(await again.store.list({ text: "fox", limit: 9 })).toMatchObject([{ id: generation.id }]);
   });
 
   test("has no time limit, whatever the database, its role and the address set", async () => {

@@ -3,6 +3,8 @@ import { systemClock } from "../../../../src/io.ts";
 import { createClaims } from "../../../../src/server/store/postgres/claims.ts";
 import { type Database, openDatabase } from "../../../../src/server/store/postgres/database.ts";
 import { createDeliveries } from "../../../../src/server/store/postgres/deliveries.ts";
+import { createGenerations } from "../../../../src/server/store/postgres/generations.ts";
+import { createLedger } from "../../../../src/server/store/postgres/ledger.ts";
 import { postgresPrograms } from "../../../needs.ts";
 import { open, useServer } from "./open.ts";
 
@@ -37,6 +39,44 @@ test.skipIf(postgresPrograms === undefined)(
       expect.stringContaining("Index Only Scan using deliveries_due"),
     ]);
     for (const plan of plans) expect(plan).not.toContain("Seq Scan");
+    await database.close();
+  },
+);
+
+test.skipIf(postgresPrograms === undefined)(
+  "PostgreSQL reads for the page what it shows, by indexes and sums",
+  async () => {
+    const url = await server().createDatabase();
+    await (await open(url)).store.addAccount({ name: "local", keyHash: "hash" });
+    const database = await openDatabase(url, { maxConnections: 2, clock: systemClock, onTrouble: () => {} });
+    await database.query(`INSERT INTO vidgen.generations
+      (id, account, status, created_at, completed_at, model, prompt, asked, checkpoint, result, search, label)
+    SELECT n, 'local', 'completed', '2026-01-01', '2026-01-02', 'sora-2', '', '', 'null', '{}', 'a fox, take ' || n, n % 10
+    FROM generate_series(1, 20000) AS n`);
+    await database.query("VACUUM ANALYZE");
+    const plans: string[] = [];
+    const watched: Database = {
+      ...database,
+      query: async (sql, ...values) => {
+        const plan = await database.query(`EXPLAIN ${sql}`, ...values);
+        plans.push(plan.map((row) => row["QUERY PLAN"]).join("\n"));
+        return database.query(sql, ...values);
+      },
+    };
+    const { addDelivery, process } = { addDelivery: async () => {}, process: "1" };
+    const generations = createGenerations(watched, { addDelivery, process });
+    const ledger = createLedger(watched, systemClock);
+    expect(await generations.list({ account: "local", state: "failed", limit: 9 })).toEqual([]);
+    expect(await generations.list({ text: "zebra", limit: 9 })).toEqual([]);
+    expect(await generations.list({ text: "zq", limit: 9 })).toEqual([]);
+    const account = "local";
+    expect((await generations.totals({ account })).counts).toEqual({ completed: 20_000 });
+    expect(await generations.labels({ account, limit: 9 })).toHaveLength(9);
+    expect((await ledger.spending({ account, limit: 9 })).day).toHaveLength(1);
+    expect(plans[0]).toContain("Index Scan Backward using generations_by_account_and_state");
+    expect(plans[1]).toContain("Bitmap Index Scan on search_texts");
+    expect(plans[2]).toMatch(/Index Scan Backward using generations_pkey.*\n.*Index Cond: \(number > /);
+    for (const plan of plans.slice(3)) expect(plan).toMatch(/ on sums /);
     await database.close();
   },
 );

@@ -176,6 +176,9 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await query(url, "SELECT count(*)::int FROM vidgen.generations")).toEqual([{ count: ids.length }]);
     expect(await sumOf(url)).toEqual({ sum: 1_000_000 - ids.length * cost, debits: ids.length });
     expect(await store.balance("local")).toBe(1_000_000 - ids.length * cost);
+    expect((await store.totals({})).counts).toEqual({ queued: ids.length });
+    const { model } = await store.spending({ limit: 9 });
+    expect(model).toMatchObject([{ generations: ids.length, credits: ids.length * cost }]);
   });
 
   test("a key that was removed is refused by this process at once, and by another one within 5 s", async () => {
@@ -336,7 +339,9 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     await store.close();
     await query(
       url,
-      `ALTER TABLE vidgen.generations DROP COLUMN images, DROP COLUMN is_real, DROP COLUMN is_fetched,
+      `DROP FUNCTION vidgen.delivery_added, vidgen.delivery_attempted, vidgen.generations_started, vidgen.generation_changed, vidgen.generations_forgotten, vidgen.generations_paid CASCADE;
+       DROP TABLE vidgen.sums; ALTER TABLE vidgen.deliveries DROP COLUMN state, DROP COLUMN account, DROP COLUMN delivered;
+       ALTER TABLE vidgen.generations DROP COLUMN images, DROP COLUMN is_real, DROP COLUMN is_fetched,
          DROP COLUMN engine, DROP COLUMN is_submitting, DROP COLUMN removed_at,
          DROP COLUMN state, DROP COLUMN search, DROP COLUMN starred, DROP COLUMN label, DROP COLUMN label_size;
        DROP INDEX vidgen.ended, vidgen.keys_by_generation; DROP TRIGGER ledger_paid ON vidgen.ledger;

@@ -205,11 +205,16 @@ test("a database of the version that counted tries is brought up to date: nothin
   const store = await openWith(100, file);
   const [one, other] = [newGeneration(), newGeneration()];
   for (const each of [one, other]) await store.start(each, cost, undefined);
-  await store.finish(other.id, completed, undefined);
+  await store.finish(other.id, completed, newDelivery("1", other.id));
+  await store.recordAttempt("1", attempt("HTTP 500"), "2026-01-01T00:05:00.000Z");
+  await store.recordAttempt("1", attempt("HTTP 204", { delivered: true }), null);
   await store.close();
   edit(
     file,
-    `DROP INDEX labelled; DROP INDEX starred; ALTER TABLE generations DROP COLUMN starred; ALTER TABLE generations DROP COLUMN label;
+    `DROP TRIGGER generation_started; DROP TRIGGER generation_changed; DROP TRIGGER generation_forgotten; DROP TRIGGER generation_paid;
+     DROP TABLE sums; DROP INDEX generations_by_account_and_state; DROP INDEX deliveries_by_account; DROP INDEX deliveries_by_host; DROP INDEX deliveries_by_state;
+     ALTER TABLE deliveries DROP COLUMN state; ALTER TABLE deliveries DROP COLUMN account;
+     DROP INDEX labelled; DROP INDEX starred; ALTER TABLE generations DROP COLUMN starred; ALTER TABLE generations DROP COLUMN label;
      DROP INDEX kept; DROP INDEX ended; DROP INDEX keys_by_generation; DROP TRIGGER ledger_paid;
      DROP INDEX begun; DROP INDEX waiting; DROP INDEX unfinished_by_account; DROP INDEX starts_by_account;
      DROP INDEX ledger_keys; ALTER TABLE ledger DROP COLUMN key_hash;
@@ -233,6 +238,11 @@ test("a database of the version that counted tries is brought up to date: nothin
   expect(await findUnfinished(migrated)).toStrictEqual([one]);
   expect(await migrated.generation(other.id)).toStrictEqual({ ...other, ...completed });
   expect(await migrated.balance("local")).toBe(80);
+  // What the database has added up since it has rows.
+  expect((await migrated.totals({})).counts).toEqual({ queued: 1, completed: 1 });
+  expect((await migrated.deliveryTotals({ account: "local" })).counts).toEqual({ delivered: 1 });
+  const day = [{ key: "2026-01-01", generations: 2, credits: 20, usd: 0.4 }];
+  expect(await migrated.spending({ limit: 9 })).toMatchObject({ day, model: [{ ...day[0], key: "sora-2" }] });
 });
 
 test("a newer vidgen's database is refused", async () => {
@@ -454,7 +464,9 @@ async function writeUntilKilled(file: string, count: number): Promise<string[]> 
 }
 
 const countRows = `SELECT (SELECT count(*) FROM generations) AS generations, (SELECT count(*) FROM idempotency_keys) AS keys,
-  (SELECT count(*) FROM ledger WHERE reason = 'start') AS debits, (SELECT sum(amount) FROM ledger) AS sum`;
+  (SELECT count(*) FROM ledger WHERE reason = 'start') AS debits, (SELECT sum(amount) FROM ledger) AS sum,
+  (SELECT sum(generations) FROM sums WHERE by = 'day') AS started, (SELECT sum(credits) FROM sums WHERE by = 'model') AS paid,
+  (SELECT sum(failed) FROM sums WHERE by = 'model') - (SELECT count(*) FROM generations WHERE state = 'failed') AS wrong`;
 
 test("a process that was suspended, and has lost its folder to another one, changes nothing in the file, nor when it closes", async () => {
   const file = await newFile();
@@ -498,6 +510,7 @@ test("killed again and again: no acknowledged start is lost, and the ledger sums
     const counts = inspect(file, (database) => database.get(countRows));
     const generations = (credits - balance) / cost;
     expect(generations).toBeGreaterThanOrEqual(acknowledged.length);
-    expect(counts).toEqual({ generations, keys: generations, debits: generations, sum: balance });
+    const summed = { started: generations, paid: credits - balance, wrong: 0 };
+    expect(counts).toEqual({ generations, keys: generations, debits: generations, sum: balance, ...summed });
   }
 });

@@ -1,0 +1,72 @@
+import { searchWords } from "./search.ts";
+import type { GenerationFilter, GenerationTotals, LabelTotals, Spending, SpendingKey, State } from "./store.ts";
+
+// The table `sums` has a row for each day, model and label of an account, by which the database itself adds up what it adds and changes. What is
+// forgotten leaves the counts of states, and stays in what was spent. These are the parts of a query that both databases share.
+
+const states: readonly State[] = ["queued", "running", "completed", "failed"];
+const countStates = states.map((state) => `sum(${state}) AS ${state}`).join(", ");
+
+/** How many there are of each key, in alphabetical order. */
+export const countSums = (sums: string, condition: string) =>
+  `SELECT key, ${countStates} FROM ${sums} ${condition} GROUP BY key HAVING sum(queued + running + completed + failed) > 0 ORDER BY key`;
+
+export const labelTotals = (sums: string, condition: string, limit: number) =>
+  `SELECT key AS label, max(size) AS size, ${countStates}, sum(unclear) AS unclear, sum(credits) AS credits, sum(usd) AS usd,
+     min(started_at) AS started_at, max(ended_at) AS ended_at
+   FROM ${sums} ${condition} GROUP BY key HAVING sum(queued + running + completed + failed) > 0
+   ORDER BY max(newest) DESC LIMIT ${limit}`;
+
+/** The newest days, and the models and labels that have cost most. */
+export const spentByEach = (sums: string, condition: string, limit: number) =>
+  `SELECT * FROM (
+     SELECT by, key, sum(generations) AS generations, sum(credits) AS credits, sum(usd) AS usd, row_number() OVER (
+       PARTITION BY by ORDER BY CASE by WHEN 'day' THEN key END DESC, sum(credits) DESC, key) AS place
+     FROM ${sums} ${condition} GROUP BY by, key
+   ) AS placed WHERE place <= ${limit} ORDER BY place`;
+
+/** Whether the sums of the models, or of a label, have what matches a filter; otherwise its rows are counted. */
+export function summedBy({ model, label, text, isStarred }: GenerationFilter): "model" | "label" | undefined {
+  if (searchWords(text).length > 0 || isStarred || (model !== undefined && label !== undefined)) return undefined;
+  return label === undefined ? "model" : "label";
+}
+
+/** So many of the newest rows that match a search, a star, or a model and a label at once are counted. */
+export const maxFound = 10_000;
+
+export const countRows = states.map((state) => `count(*) FILTER (WHERE state = '${state}') AS ${state}`).join(", ");
+
+// PostgreSQL gives large numbers as texts.
+
+type Rows = readonly Record<string, unknown>[];
+
+/** Adds up the states of rows, and leaves out those that none is in. */
+export function readCounts(rows: Rows): GenerationTotals["counts"] {
+  const counted = states.map((state) => [state, rows.reduce((sum, row) => sum + Number(row[state]), 0)] as const);
+  return Object.fromEntries(counted.filter(([, count]) => count > 0));
+}
+
+export function readLabels(rows: Rows): LabelTotals[] {
+  return rows.map(({ label, size, usd, credits, started_at, ended_at, unclear, ...counts }) => ({
+    label: String(label),
+    size: size === null ? null : Number(size),
+    counts: Object.fromEntries(states.map((state) => [state, Number(counts[state])])) as LabelTotals["counts"],
+    unclear: Number(unclear),
+    credits: Number(credits),
+    usd: usd === null ? null : Number(usd),
+    started_at: String(started_at),
+    ended_at: ended_at === null ? null : String(ended_at),
+  }));
+}
+
+export function readSpending(rows: Rows): Spending {
+  const spending: Spending = { day: [], model: [], label: [] };
+  for (const { by, key, generations, usd, credits } of rows)
+    spending[by as SpendingKey].push({
+      key: String(key),
+      generations: Number(generations),
+      credits: Number(credits),
+      usd: usd === null ? null : Number(usd),
+    });
+  return spending;
+}
