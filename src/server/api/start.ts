@@ -1,6 +1,7 @@
 import { hash, randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import { HTTPException } from "hono/http-exception";
+import * as z from "zod";
 import type { Clock } from "../../io.ts";
 import { createBudget, createCapacity, createRecent, type Recent } from "../capacity.ts";
 import { type Directives, readDirectives } from "../jobs/directives.ts";
@@ -14,6 +15,7 @@ import type {
   StoredRequest,
 } from "../store/store.ts";
 import { readTraceparent } from "../trace.ts";
+import type { FieldNames } from "./input.ts";
 import {
   type ApiContext,
   type JsonBody,
@@ -24,7 +26,20 @@ import {
   streamResponse,
   usualBodyBytes,
 } from "./message.ts";
-import { createStartReader, type FieldNames, type StartReaderOptions, type StartRequest } from "./start-body.ts";
+import {
+  id,
+  idempotencyKey,
+  named,
+  type Operation,
+  parameters,
+  refusal,
+  reply,
+  requestBody,
+  retryAfterHeader,
+  time,
+} from "./openapi/operation.ts";
+import { createStartReader, type StartReaderOptions, type StartRequest, startSchema } from "./start-body.ts";
+import { processingExample } from "./status.ts";
 
 /** What a generation costs at the local service unless its owner set a price for the model; the interface shows none (section 8). */
 export const usualCost = 10;
@@ -62,6 +77,66 @@ export type StartFormat = {
   /** What it calls the interface's fields. */
   names?: FieldNames;
   reply(started: Started): object;
+};
+
+const startHeaders = {
+  "Idempotency-Key": idempotencyKey
+    .optional()
+    .meta({ description: "With the same key and body again, the same reply comes and nothing is charged." }),
+  "Vidgen-Label": z.string().optional().meta({
+    description:
+      "A label, such as the name of a batch, by which the page groups generations: percent-encoded, at most 200 characters.",
+  }),
+  "Vidgen-Label-Size": z
+    .int()
+    .min(1)
+    .optional()
+    .meta({ description: "How many generations will have that label, for the estimate of the remaining time." }),
+};
+
+/** What the operations of both APIs that start a generation have in common. */
+export const startCommon = {
+  description: "If no reply came, send it again only with its Idempotency-Key: it may have been charged.",
+  parameters: parameters("header", startHeaders),
+  refusals: {
+    ...refusal(400, "invalid_prompt", "prompt is missing"),
+    ...refusal(402, "insufficient_credits", "one generation costs 10 credits; the account has fewer"),
+    ...refusal(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body"),
+    ...refusal(
+      429,
+      "too_many_running",
+      "this account may have 1 unfinished generations at once; nothing was charged",
+      retryAfterHeader,
+    ),
+  },
+};
+
+const startedSchema = named("Started", {
+  success: z.literal(true),
+  data: z.object({ id, status: z.literal("processing"), model: z.string(), prompt: z.string(), created_at: time }),
+  credits_charged: z.number().meta({ description: "What this generation costs." }),
+  remaining_credits: z.number(),
+});
+
+const fox = { prompt: "a red fox runs through snow at dusk", model: "veo-3.1" };
+const { video_url: _, thumbnail_url: __, ...started } = processingExample;
+
+export const startOperation: Operation = {
+  operationId: "start",
+  summary: "Starts a generation, which is charged",
+  description: startCommon.description,
+  parameters: startCommon.parameters,
+  requestBody: requestBody(startSchema, { ...fox, aspectRatio: "16:9", duration: 5 }),
+  responses: {
+    200: reply("It has started", startedSchema, {
+      success: true,
+      data: { ...started, ...fox },
+      credits_charged: 10,
+      remaining_credits: 990,
+    }),
+    ...startCommon.refusals,
+    ...refusal(415, "unsupported_media_type", "the body must be application/json"),
+  },
 };
 
 /** POST /api/generate (interface 4.1). */
