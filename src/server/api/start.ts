@@ -65,9 +65,6 @@ export type StartOptions = StartReaderOptions & {
 /** A start, and the credits that it was charged. */
 type Started = StartOutcome & { kind: "started"; credits_charged: number };
 
-/** A start, and what a new one is to go through. */
-type Accepted = { outcome: Started; directives?: Directives };
-
 /** How one of the APIs writes a start and its reply. */
 export type StartFormat = {
   /** The media types of its bodies. */
@@ -156,7 +153,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
   const readStart = createStartReader(options);
   const takeShare = createBudget(maxLargeBytes);
   type Asked = Pick<JsonBody, "json"> & { names: FieldNames | undefined; idempotency: Idempotency | undefined };
-  const start = async (c: ApiContext, { json, names, idempotency }: Asked): Promise<Accepted> => {
+  const start = async (c: ApiContext, { json, names, idempotency }: Asked): Promise<Started> => {
     const { account } = c.var;
     const { request, callback_url } = readStart(json, names);
     await checkLimits(request, options.engines);
@@ -175,30 +172,30 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     if (outcome.kind === "limited") throw tooMany(outcome);
     if (outcome.kind === "key reused")
       throw refuse(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body");
-    if (outcome.replayed) return { outcome: await replay(outcome) };
+    if (outcome.replayed) return replay(outcome);
     options.onStart?.(generation, cost);
-    return { outcome: { ...outcome, credits_charged: cost }, directives };
+    return { ...outcome, credits_charged: cost };
   };
   /** The price of the model may have changed since. */
   const replay = async (outcome: StartOutcome & { kind: "started" }): Promise<Started> => {
     const entries = await options.store.ledger({ generation: outcome.generation.id, limit: 10 });
     return { ...outcome, credits_charged: entries.reduce((sum, { amount }) => sum + Math.max(0, -amount), 0) };
   };
-  const accept = async (c: ApiContext, bytes: Uint8Array, format: StartFormat): Promise<Accepted> => {
+  const accept = async (c: ApiContext, bytes: Uint8Array, format: StartFormat): Promise<Started> => {
     const { text, json } = await format.read(c, bytes);
     const key = readIdempotencyKey(c);
     const idempotency = key === undefined ? undefined : { key, body: text };
-    const accepted = await start(c, { json, names: format.names, idempotency }).catch(async (error) => {
+    const started = await start(c, { json, names: format.names, idempotency }).catch(async (error) => {
       // What was started with this key stays its answer, also when it would be refused now: the engines or their limits may have changed.
       if (!(error instanceof HTTPException) || !idempotency) throw error;
       const earlier = await options.store.findStart(c.var.account, idempotency);
       if (earlier?.kind !== "started") throw error;
-      return { outcome: await replay(earlier) };
+      return replay(earlier);
     });
-    const { id, request } = accepted.outcome.generation;
+    const { id, request } = started.generation;
     c.env.log?.about.push(id.slice(0, 8));
     if (c.env.log) Object.assign(c.env.log, { id, model: request.model });
-    return accepted;
+    return started;
   };
   /** A client that sends slowly takes no more room than what it has sent. */
   const acceptLarge = async (c: ApiContext, format: StartFormat) => {
@@ -213,10 +210,12 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
   const acceptSmall = async (c: ApiContext, format: StartFormat) =>
     accept(c, await readBody(c, { maxBytes: maxBodyBytes, types: format.types }), format);
   return (format) => async (c) => {
-    const { outcome, directives } = await (mayBeLarge(c) ? acceptLarge : acceptSmall)(c, format);
-    const body = format.reply(outcome);
-    if (directives?.hang) await untilDisconnected(c.req.raw.signal);
-    return directives?.cut ? cutResponse(body, outcome.generation.id, c) : c.json(body);
+    const started = await (mayBeLarge(c) ? acceptLarge : acceptSmall)(c, format);
+    const body = format.reply(started);
+    if (started.replayed) return c.json(body);
+    const { hang, cut } = readDirectives(started.generation.request);
+    if (hang) await untilDisconnected(c.req.raw.signal);
+    return cut ? cutResponse(body, started.generation.id, c) : c.json(body);
   };
 }
 
