@@ -110,10 +110,8 @@ export function createService(options: ServiceOptions): Service {
       metrics,
       onEnd,
       onStart: (...start) => metrics?.onStart(...start),
-      beside(startBy) {
-        const page = sessions && createPage({ ...options, startBy, queue, changes, sign, sessions, metrics });
-        return page ? [health.routes, page] : [health.routes];
-      },
+      health: health.paths,
+      beside: (startBy) => sessions && createPage({ ...options, startBy, queue, changes, sign, sessions, metrics }),
     }),
     media: createMedia(options),
     metrics: metrics && createMetricsApp(metrics, onTrouble),

@@ -180,7 +180,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     hasDirectives: options.hasDirectives ?? false,
     webhookSecret: secret,
     publicUrl: options.publicUrl,
-    beside: () => [createHealth({ store, videos, engines, clock }).routes],
+    health: createHealth({ store, videos, engines, clock }).paths,
   };
   const api = createDescribed(createApp(appOptions), baseUrl);
 

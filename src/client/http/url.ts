@@ -39,6 +39,11 @@ export function isLoopback(hostname: string): boolean {
   return isIP(hostname) === 4 && hostname.startsWith("127.");
 }
 
+/** Whether an address has its content in itself. */
+export function isData(address: string): boolean {
+  return /^data:/i.test(address);
+}
+
 /** The text with what may be secret left out of the addresses in it: password, query, and the bytes of a `data:` address. */
 export function shortenAddresses(text: string): string {
   return text

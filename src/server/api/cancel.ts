@@ -1,3 +1,4 @@
+import * as z from "zod";
 import type { Clock } from "../../io.ts";
 import { newDelivery } from "../callbacks/delivery.ts";
 import type { Engine } from "../engines/engine.ts";
@@ -5,7 +6,9 @@ import { describe } from "../engines/upstream/upstream.ts";
 import type { Ended } from "../jobs/end.ts";
 import type { GenerationEnd, Store, StoredGeneration } from "../store/store.ts";
 import { type ApiContext, refuse } from "./message.ts";
-import { findOwnGeneration } from "./own-generation.ts";
+import { named, parameters, type Route, refusal, reply } from "./openapi/operation.ts";
+import { findOwnGeneration, notFound, ownId } from "./own-generation.ts";
+import { generationSchema, processingExample } from "./status.ts";
 import { statusBody } from "./status-body.ts";
 
 export type CancelOptions = {
@@ -27,15 +30,32 @@ const engineLimitMs = 45_000;
 /** Between two looks a generation can be submitted, or end. */
 const maxLooks = 3;
 
-/**
- * POST /api/cancel?id=, which the interface does not have: ends a generation as `cancelOwn` does. `credits_returned` is what came back.
- */
-export function createCancelRoute(options: CancelOptions): (c: ApiContext) => Promise<Response> {
-  return async (c) => {
-    const generation = await cancelOwn(c, options);
-    const entries = await options.store.ledger({ generation: generation.id, limit: 10 });
-    const credits_returned = entries.reduce((sum, { amount }) => sum + Math.max(0, amount), 0);
-    return c.json({ ...statusBody(generation, options.mediaUrl()), credits_returned });
+const cancelledSchema = named("Cancelled", { ...generationSchema.shape, credits_returned: z.number() });
+
+/** POST /api/cancel?id=, which the interface does not have: ends a generation as `cancelOwn` does. */
+export function createCancelRoute(options: CancelOptions): Route {
+  return {
+    operationId: "cancel",
+    summary: "Cancels a generation: it ends as failed, and its credits are returned",
+    description:
+      "An engine that is already working on it is asked to stop. If the engine cannot, the reply is 409, and the generation continues. The same request again gets the same reply.",
+    parameters: parameters("query", ownId),
+    responses: {
+      200: reply("It is cancelled, now or before", cancelledSchema, {
+        ...processingExample,
+        status: "failed",
+        error: cancelledError,
+        credits_returned: 10,
+      }),
+      ...notFound,
+      ...refusal(409, "already_ended", "not cancelled: it has completed"),
+    },
+    async handle(c) {
+      const generation = await cancelOwn(c, options);
+      const entries = await options.store.ledger({ generation: generation.id, limit: 10 });
+      const credits_returned = entries.reduce((sum, { amount }) => sum + Math.max(0, amount), 0);
+      return c.json({ ...statusBody(generation, options.mediaUrl()), credits_returned });
+    },
   };
 }
 

@@ -1,11 +1,12 @@
 import { setMaxListeners } from "node:events";
-import { Hono } from "hono";
+import * as z from "zod";
 import { unlessAborted } from "../../client/http/http.ts";
 import type { Clock } from "../../io.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { Store } from "../store/store.ts";
-import { type ApiContext, type ApiEnv, refuse, retryAfter } from "./message.ts";
+import { type ApiContext, retryAfter } from "./message.ts";
+import { named, type Paths, type Route, reply, retryAfterHeader } from "./openapi/operation.ts";
 
 export type HealthOptions = {
   store: Pick<Store, "check">;
@@ -14,8 +15,17 @@ export type HealthOptions = {
   clock: Pick<Clock, "now" | "limit">;
 };
 
+const aliveSchema = named("Alive", { status: z.literal("ok") });
+
+const readinessSchema = named("Readiness", {
+  status: z.enum(["ok", "unavailable", "stopping"]),
+  database: z.enum(["ok", "unavailable"]),
+  media: z.enum(["ok", "unavailable"]),
+  engines: z.enum(["ok", "unavailable", "unused"]),
+});
+
 export type Health = {
-  routes: Hono<ApiEnv>;
+  paths: Paths;
   /** From now on the service is not ready. */
   stop(): void;
 };
@@ -38,11 +48,25 @@ export function createHealth({ store, videos, engines, clock }: HealthOptions): 
     const made = used.length === 0 ? "unused" : word(isMade);
     return { status, database: word(isStored), media: word(isKept), engines: made };
   };
-  const routes = new Hono<ApiEnv>();
-  routes.all("/healthz", (c) => answer(c, { status: "ok" }));
-  routes.all("/readyz", async (c) => answer(c, await look()));
+  const alive: Route = {
+    operationId: "alive",
+    summary: "Whether the process responds",
+    description: "Nothing else is checked, such as the database.",
+    responses: { 200: reply("It responds", aliveSchema, { status: "ok" }) },
+    handle: (c) => answer(c, { status: "ok" }),
+  };
+  const ready: Route = {
+    operationId: "ready",
+    summary: "Whether the service can do its work",
+    description: "Checks the database, the storage of the videos and the engines; a reply may be some seconds old.",
+    responses: {
+      200: reply("It can", readinessSchema, { status: "ok", database: "ok", media: "ok", engines: "ok" }),
+      503: { ...reply("It cannot", readinessSchema), headers: retryAfterHeader },
+    },
+    handle: async (c) => answer(c, await look()),
+  };
   return {
-    routes,
+    paths: { "/healthz": { GET: alive, HEAD: alive }, "/readyz": { GET: ready, HEAD: ready } },
     stop() {
       isStopping = true;
     },
@@ -54,10 +78,7 @@ function word(isOk: boolean): "ok" | "unavailable" {
 }
 
 function answer(c: ApiContext, body: { status: string }): Response {
-  const { method, path } = c.req;
   if (c.env.log) c.env.log.isRoutine = true;
-  if (method !== "GET" && method !== "HEAD")
-    throw refuse(405, "method_not_allowed", `${path} accepts only GET and HEAD`, { Allow: "GET, HEAD" });
   const headers = { "Cache-Control": "no-store" };
   return body.status === "ok" ? c.json(body, 200, headers) : c.json(body, 503, { ...headers, ...retryAfter });
 }

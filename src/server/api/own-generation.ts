@@ -1,6 +1,11 @@
 import { isUuid } from "../../client/http/id.ts";
 import type { Store, StoredGeneration } from "../store/store.ts";
 import { type ApiContext, refuse } from "./message.ts";
+import { id, refusal } from "./openapi/operation.ts";
+
+/** What `findOwnGeneration` reads, and how it refuses. */
+export const ownId = { id: id.meta({ description: "The id of the generation, from the reply to its start." }) };
+export const notFound = refusal(404, "not_found", "there is no generation with this id");
 
 /**
  * Finds the generation that the path, or else the query parameter `id`, names. Throws a refusal when the account has none with this id, or has

@@ -2,7 +2,9 @@ import * as z from "zod";
 import { findModel, maxLocalSeconds, models } from "../../client/request/models.ts";
 import { type Engine, type ExtraValue, optionalExtras, otherExtras } from "../engines/engine.ts";
 import type { StoredGeneration } from "../store/store.ts";
+import { type FieldNames, parse } from "./input.ts";
 import { findJsonFault, refuse } from "./message.ts";
+import { named, schemas } from "./openapi/operation.ts";
 
 /** Prompts and other texts have at most so many bytes, and addresses so many characters. */
 const maxTextBytes = 32_000;
@@ -54,16 +56,18 @@ const bodySchema = z.object({
   callback_url: httpUrl.nullish().meta({ description: "URL to which the result is POSTed: see the webhook." }),
 });
 
-export const optionalExtra = z
+const optionalExtra = z
   .union([z.number(), z.string().refine(isShortText, shortText)], { error: "must be a number or a text" })
-  .meta({ description: "Passed on to a real model; a model that does not know it ignores it." });
-export const otherExtra = z
+  .meta({ description: "Passed on to a real model; a model that does not know it ignores it." })
+  .register(schemas, { id: "OptionalExtra" });
+const otherExtra = z
   .union([z.number(), z.boolean(), z.string(), z.array(z.unknown()), z.record(z.string(), z.unknown())], {
     error: "must not be null",
   })
   .transform(readObject)
   .refine((value) => isShortText(JSON.stringify(value)), shortText)
-  .meta({ description: "Passed on to a real model." });
+  .meta({ description: "Passed on to a real model." })
+  .register(schemas, { id: "OtherExtra" });
 const extrasSchema = z.object(
   Object.fromEntries([
     ...optionalExtras.map((name) => [name, optionalExtra.optional()] as const),
@@ -72,10 +76,7 @@ const extrasSchema = z.object(
 );
 
 /** All that a start may have. */
-export const startSchema = bodySchema.extend(extrasSchema.shape);
-
-/** What a client calls fields of the interface, where it has other names for them. */
-export type FieldNames = { readonly [field: string]: string };
+export const startSchema = named("Start", { ...bodySchema.shape, ...extrasSchema.shape });
 
 export type StartRequest = Pick<StoredGeneration, "request" | "callback_url">;
 
@@ -93,7 +94,7 @@ export function createStartReader({
   const served = [...new Set(engines.flatMap(({ models }) => models))].join(", ");
   const modelsText = `model must be one of ${served}; \`vidgen serve --engine\` adds others`;
   return (json, names = {}) => {
-    const body = parse(bodySchema, json, names);
+    const body = parse(bodySchema, json, { names });
     const { callback_url, imageUrl: image, imageUrls = [], ...rest } = body;
     const able = engines.filter(({ models }) => models.includes(rest.model));
     if (able.length === 0) throw refuse(400, "invalid_model", modelsText);
@@ -105,7 +106,7 @@ export function createStartReader({
     const request = {
       ...rest,
       images,
-      extras: parse(extrasSchema, json, names) as Record<string, ExtraValue>,
+      extras: parse(extrasSchema, json, { names }) as Record<string, ExtraValue>,
       isReal,
       // A provider's model may have other defaults, and not take ours.
       ...(isReal && { unset: defaulted.filter((name) => !(name in (json as object))) }),
@@ -127,27 +128,6 @@ export function readObject<Value>(value: Value): Value {
   } catch {
     return value;
   }
-}
-
-/** Returns what the schema makes of a value from outside. Throws a 400 that says what is wrong with which field. */
-export function parse<Schema extends z.ZodType>(
-  schema: Schema,
-  json: unknown,
-  names: FieldNames = {},
-): z.infer<Schema> {
-  const parsed = schema.safeParse(json, { error: (issue) => typeMessage(issue) });
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const [first = "", ...rest] = issue?.path.map(String) ?? [];
-  const name = names[first] ?? first;
-  const field = [name, ...rest].join(".") || "the body";
-  throw refuse(400, `invalid_${name || "body"}`, `${field} ${issue?.message}`);
-}
-
-function typeMessage(issue: { code?: string | undefined; input?: unknown; expected?: unknown }): string | undefined {
-  if (issue.code !== "invalid_type") return undefined;
-  if (issue.input === undefined) return "is missing";
-  return `must be ${/^[ao]/.test(String(issue.expected)) ? "an" : "a"} ${issue.expected}`;
 }
 
 /** Interface section 8: `kling-1.6-elements` wants 2 to 4 images. Of the others it says nothing; they take what their engines take. */

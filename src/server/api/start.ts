@@ -1,6 +1,7 @@
 import { hash, randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import { HTTPException } from "hono/http-exception";
+import * as z from "zod";
 import type { Clock } from "../../io.ts";
 import { createBudget, createCapacity, createRecent, type Recent } from "../capacity.ts";
 import { type Directives, readDirectives } from "../jobs/directives.ts";
@@ -14,6 +15,7 @@ import type {
   StoredRequest,
 } from "../store/store.ts";
 import { readTraceparent } from "../trace.ts";
+import type { FieldNames } from "./input.ts";
 import {
   type ApiContext,
   type JsonBody,
@@ -24,7 +26,20 @@ import {
   streamResponse,
   usualBodyBytes,
 } from "./message.ts";
-import { createStartReader, type FieldNames, type StartReaderOptions, type StartRequest } from "./start-body.ts";
+import {
+  id,
+  idempotencyKey,
+  named,
+  type Operation,
+  parameters,
+  refusal,
+  reply,
+  requestBody,
+  retryAfterHeader,
+  time,
+} from "./openapi/operation.ts";
+import { createStartReader, type StartReaderOptions, type StartRequest, startSchema } from "./start-body.ts";
+import { processingExample } from "./status.ts";
 
 /** What a generation costs at the local service unless its owner set a price for the model; the interface shows none (section 8). */
 export const usualCost = 10;
@@ -50,9 +65,6 @@ export type StartOptions = StartReaderOptions & {
 /** A start, and the credits that it was charged. */
 type Started = StartOutcome & { kind: "started"; credits_charged: number };
 
-/** A start, and what a new one is to go through. */
-type Accepted = { outcome: Started; directives?: Directives };
-
 /** How one of the APIs writes a start and its reply. */
 export type StartFormat = {
   /** The media types of its bodies. */
@@ -62,6 +74,66 @@ export type StartFormat = {
   /** What it calls the interface's fields. */
   names?: FieldNames;
   reply(started: Started): object;
+};
+
+const startHeaders = {
+  "Idempotency-Key": idempotencyKey
+    .optional()
+    .meta({ description: "With the same key and body again, the same reply comes and nothing is charged." }),
+  "Vidgen-Label": z.string().optional().meta({
+    description:
+      "A label, such as the name of a batch, by which the page groups generations: percent-encoded, at most 200 characters.",
+  }),
+  "Vidgen-Label-Size": z
+    .int()
+    .min(1)
+    .optional()
+    .meta({ description: "How many generations will have that label, for the estimate of the remaining time." }),
+};
+
+/** What the operations of both APIs that start a generation have in common. */
+export const startCommon = {
+  description: "If no reply came, send it again only with its Idempotency-Key: it may have been charged.",
+  parameters: parameters("header", startHeaders),
+  refusals: {
+    ...refusal(400, "invalid_prompt", "prompt is missing"),
+    ...refusal(402, "insufficient_credits", "one generation costs 10 credits; the account has fewer"),
+    ...refusal(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body"),
+    ...refusal(
+      429,
+      "too_many_running",
+      "this account may have 1 unfinished generations at once; nothing was charged",
+      retryAfterHeader,
+    ),
+  },
+};
+
+const startedSchema = named("Started", {
+  success: z.literal(true),
+  data: z.object({ id, status: z.literal("processing"), model: z.string(), prompt: z.string(), created_at: time }),
+  credits_charged: z.number().meta({ description: "What this generation costs." }),
+  remaining_credits: z.number(),
+});
+
+const fox = { prompt: "a red fox runs through snow at dusk", model: "veo-3.1" };
+const { video_url: _, thumbnail_url: __, ...started } = processingExample;
+
+export const startOperation: Operation = {
+  operationId: "start",
+  summary: "Starts a generation, which is charged",
+  description: startCommon.description,
+  parameters: startCommon.parameters,
+  requestBody: requestBody(startSchema, { ...fox, aspectRatio: "16:9", duration: 5 }),
+  responses: {
+    200: reply("It has started", startedSchema, {
+      success: true,
+      data: { ...started, ...fox },
+      credits_charged: 10,
+      remaining_credits: 990,
+    }),
+    ...startCommon.refusals,
+    ...refusal(415, "unsupported_media_type", "the body must be application/json"),
+  },
 };
 
 /** POST /api/generate (interface 4.1). */
@@ -81,7 +153,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
   const readStart = createStartReader(options);
   const takeShare = createBudget(maxLargeBytes);
   type Asked = Pick<JsonBody, "json"> & { names: FieldNames | undefined; idempotency: Idempotency | undefined };
-  const start = async (c: ApiContext, { json, names, idempotency }: Asked): Promise<Accepted> => {
+  const start = async (c: ApiContext, { json, names, idempotency }: Asked): Promise<Started> => {
     const { account } = c.var;
     const { request, callback_url } = readStart(json, names);
     await checkLimits(request, options.engines);
@@ -100,30 +172,30 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     if (outcome.kind === "limited") throw tooMany(outcome);
     if (outcome.kind === "key reused")
       throw refuse(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body");
-    if (outcome.replayed) return { outcome: await replay(outcome) };
+    if (outcome.replayed) return replay(outcome);
     options.onStart?.(generation, cost);
-    return { outcome: { ...outcome, credits_charged: cost }, directives };
+    return { ...outcome, credits_charged: cost };
   };
   /** The price of the model may have changed since. */
   const replay = async (outcome: StartOutcome & { kind: "started" }): Promise<Started> => {
     const entries = await options.store.ledger({ generation: outcome.generation.id, limit: 10 });
     return { ...outcome, credits_charged: entries.reduce((sum, { amount }) => sum + Math.max(0, -amount), 0) };
   };
-  const accept = async (c: ApiContext, bytes: Uint8Array, format: StartFormat): Promise<Accepted> => {
+  const accept = async (c: ApiContext, bytes: Uint8Array, format: StartFormat): Promise<Started> => {
     const { text, json } = await format.read(c, bytes);
     const key = readIdempotencyKey(c);
     const idempotency = key === undefined ? undefined : { key, body: text };
-    const accepted = await start(c, { json, names: format.names, idempotency }).catch(async (error) => {
+    const started = await start(c, { json, names: format.names, idempotency }).catch(async (error) => {
       // What was started with this key stays its answer, also when it would be refused now: the engines or their limits may have changed.
       if (!(error instanceof HTTPException) || !idempotency) throw error;
       const earlier = await options.store.findStart(c.var.account, idempotency);
       if (earlier?.kind !== "started") throw error;
-      return { outcome: await replay(earlier) };
+      return replay(earlier);
     });
-    const { id, request } = accepted.outcome.generation;
+    const { id, request } = started.generation;
     c.env.log?.about.push(id.slice(0, 8));
     if (c.env.log) Object.assign(c.env.log, { id, model: request.model });
-    return accepted;
+    return started;
   };
   /** A client that sends slowly takes no more room than what it has sent. */
   const acceptLarge = async (c: ApiContext, format: StartFormat) => {
@@ -138,10 +210,12 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
   const acceptSmall = async (c: ApiContext, format: StartFormat) =>
     accept(c, await readBody(c, { maxBytes: maxBodyBytes, types: format.types }), format);
   return (format) => async (c) => {
-    const { outcome, directives } = await (mayBeLarge(c) ? acceptLarge : acceptSmall)(c, format);
-    const body = format.reply(outcome);
-    if (directives?.hang) await untilDisconnected(c.req.raw.signal);
-    return directives?.cut ? cutResponse(body, outcome.generation.id, c) : c.json(body);
+    const started = await (mayBeLarge(c) ? acceptLarge : acceptSmall)(c, format);
+    const body = format.reply(started);
+    if (started.replayed) return c.json(body);
+    const { hang, cut } = readDirectives(started.generation.request);
+    if (hang) await untilDisconnected(c.req.raw.signal);
+    return cut ? cutResponse(body, started.generation.id, c) : c.json(body);
   };
 }
 

@@ -1,11 +1,15 @@
 import * as z from "zod";
+import { failureCodes } from "../../client/http/schema.ts";
 import { readSize, roundedSize, sizeText } from "../engines/frame-size.ts";
 import { sizeOf } from "../engines/videos/kinds.ts";
 import { pictureFormat } from "../jobs/picture.ts";
 import type { StoredGeneration } from "../store/store.ts";
 import { cancelledError } from "./cancel.ts";
+import { type FieldNames, parse } from "./input.ts";
 import { type ApiContext, bodyType, type JsonBody, parseJson, refuse } from "./message.ts";
-import { type FieldNames, parse, readObject } from "./start-body.ts";
+import { id, named, schemas } from "./openapi/operation.ts";
+import { readObject, startSchema } from "./start-body.ts";
+import { costSchema } from "./status.ts";
 
 const formType = "multipart/form-data";
 
@@ -30,7 +34,7 @@ const images = z.preprocess(
 );
 
 /** The fields that the interface calls otherwise; the others are the same, and are checked as they are there. */
-export const createSchema = z.looseObject({
+const namedFields = z.looseObject({
   size: z
     .string()
     .transform(readSize)
@@ -42,10 +46,23 @@ export const createSchema = z.looseObject({
   image_reference: images.optional(),
 });
 
+/** All that a create may have. */
+export const createSchema = startSchema
+  .omit({ aspectRatio: true, duration: true, resolution: true, imageUrl: true, imageUrls: true })
+  .extend({ ...namedFields.shape, seconds: startSchema.shape.duration })
+  .register(schemas, { id: "Create" });
+export const createFormSchema = named("CreateForm", {
+  ...createSchema.shape,
+  input_reference: z
+    .string()
+    .optional()
+    .meta({ format: "binary", description: "A PNG, JPEG or WebP file, or its URL." }),
+});
+
 /** Returns the fields of a create, JSON or multipart, by the interface's names. Throws a refusal when it cannot be read. */
 export async function readVideoStart(c: ApiContext, bytes: Uint8Array): Promise<JsonBody> {
   const { json: body, text } = bodyType(c.req) === formType ? await readForm(c, bytes) : parseJson(c, bytes);
-  const { size, seconds: duration, input_reference, image_reference, ...same } = parse(createSchema, body);
+  const { size, seconds: duration, input_reference, image_reference, ...same } = parse(namedFields, body);
   const imageUrls = [...(input_reference ?? []), ...(image_reference ?? [])];
   const json = {
     ...same,
@@ -109,6 +126,30 @@ async function readFile(name: string, file: File): Promise<string> {
   if (!format) throw refuse(400, `invalid_${name}`, `${name} must be a PNG, JPEG or WebP`);
   return `data:image/${format};base64,${bytes.toString("base64")}`;
 }
+
+const unixTime = z.number().meta({ description: "Unix seconds." });
+
+/** What `videoBody` returns. */
+export const videoSchema = named("Video", {
+  id,
+  object: z.literal("video"),
+  status: z.enum(["queued", "in_progress", "completed", "failed"]),
+  progress: z.number().meta({ description: "In percent." }),
+  model: z.string(),
+  prompt: z.string(),
+  seconds: z.string(),
+  size: z.string(),
+  created_at: unixTime,
+  completed_at: unixTime.nullable(),
+  expires_at: z.null(),
+  error: z
+    .object({
+      code: z.string().meta({ description: `${[...failureCodes, "cancelled"].join(", ")}, or else failed.` }),
+      message: z.string(),
+    })
+    .nullable(),
+  usage: z.object({ cost: costSchema }).optional(),
+});
 
 /** The job of `/v1/videos` that a generation is. `percent` is how much of it is made, where that is known. */
 export function videoBody(generation: StoredGeneration, percent: number | undefined) {

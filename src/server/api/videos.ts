@@ -1,16 +1,94 @@
 import * as z from "zod";
 import { isUuid } from "../../client/http/id.ts";
-import type { Engine } from "../engines/engine.ts";
 import type { Queue } from "../jobs/queue.ts";
 import { createMedia, type MediaOptions } from "../media/media.ts";
 import { removeMedia } from "../media/media-store.ts";
 import type { Store, StoredGeneration } from "../store/store.ts";
 import { type CancelOptions, cancelOwn } from "./cancel.ts";
-import { type ApiContext, refuse } from "./message.ts";
-import { findOwnGeneration } from "./own-generation.ts";
-import type { StartFormat } from "./start.ts";
-import { parse } from "./start-body.ts";
-import { readVideoStart, videoBody, videoNames, videoTypes } from "./video-body.ts";
+import { parse } from "./input.ts";
+import { refuse } from "./message.ts";
+import {
+  id,
+  named,
+  type Paths,
+  parameters,
+  type Route,
+  refusal,
+  reply,
+  requestBody,
+  schemaRef,
+} from "./openapi/operation.ts";
+import { findOwnGeneration, notFound, ownId } from "./own-generation.ts";
+import { type StartRoutes, startCommon } from "./start.ts";
+import {
+  createFormSchema,
+  createSchema,
+  readVideoStart,
+  videoBody,
+  videoNames,
+  videoSchema,
+  videoTypes,
+} from "./video-body.ts";
+
+const example = {
+  id: "7d562bbb-0c2b-4c6e-9d0a-5a3c8f1e2b4d",
+  object: "video",
+  status: "queued",
+  progress: 0,
+  model: "veo-3.1",
+  prompt: "a red fox runs through snow at dusk",
+  seconds: "5",
+  size: "1280x720",
+  created_at: 1767225600,
+  completed_at: null,
+  expires_at: null,
+  error: null,
+};
+const { prompt, model, seconds, size } = example;
+const completedExample = { ...example, status: "completed", progress: 100, completed_at: 1767225630 };
+const createBody = requestBody(createSchema, { prompt, model, seconds, size });
+
+const notLimit = "must be a whole number from 1 to 100";
+const listQuery = z.object({
+  after: z.string().optional().meta({ description: "The id of a video: the list begins after it." }),
+  limit: z.coerce
+    .number(notLimit)
+    .int(notLimit)
+    .min(1, notLimit)
+    .max(100, notLimit)
+    .default(20)
+    .meta({ description: "How many videos to return at most." }),
+  order: z
+    .enum(["asc", "desc"], { error: 'must be "asc" or "desc"' })
+    .default("desc")
+    .meta({ description: "asc: the oldest first. desc: the newest first." }),
+});
+
+const listSchema = named("VideoList", {
+  object: z.literal("list"),
+  data: z.array(videoSchema),
+  first_id: id.nullable(),
+  last_id: id.nullable(),
+  has_more: z.boolean(),
+});
+
+const removedSchema = named("Removed", { id, object: z.literal("video.deleted"), deleted: z.literal(true) });
+
+const contentQuery = z.object({
+  variant: z
+    .enum(["video", "thumbnail"], { error: "must be video or thumbnail" })
+    .default("video")
+    .meta({ description: "The .mp4, or one frame as PNG." }),
+});
+
+const rangeHeader = {
+  Range: z
+    .string()
+    .optional()
+    .meta({ description: "The bytes to return.", examples: ["bytes=1000-"] }),
+};
+
+const bytes = (type: string) => ({ [type]: { schema: { type: "string", format: "binary" } } });
 
 export type VideoOptions = CancelOptions &
   MediaOptions & {
@@ -18,97 +96,132 @@ export type VideoOptions = CancelOptions &
     queue: Pick<Queue, "resume" | "progressOf">;
   };
 
-type Route = (c: ApiContext) => Promise<Response>;
-
-/** The routes of `/v1/videos`, and how it writes a start. */
-export type Videos = { format: StartFormat } & Record<"list" | "show" | "content" | "remove", Route>;
-
-const notLimit = "must be a whole number from 1 to 100";
-/** The query of the list. */
-export const videosQuery = z.object({
-  after: z.string().optional(),
-  limit: z.coerce.number(notLimit).int(notLimit).min(1, notLimit).max(100, notLimit).default(20),
-  order: z.enum(["asc", "desc"], { error: 'must be "asc" or "desc"' }).default("desc"),
-});
-
 /**
  * Creates the API that OpenAI's Videos API has left to servers of real models, over the same generations as the interface's: a client of either sees
  * what the other one has started.
  */
-export function createVideos(options: VideoOptions): Videos {
+export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths {
   const { store, queue, videos, clock } = options;
   const media = createMedia(options);
-  const show = (generation: StoredGeneration) => videoBody(generation, queue.progressOf(generation.id));
-  return {
-    format: {
-      types: videoTypes,
-      read: readVideoStart,
-      names: videoNames,
-      reply: ({ generation }) => show(generation),
+  const bodyOf = (generation: StoredGeneration) => videoBody(generation, queue.progressOf(generation.id));
+  const download: Route = {
+    operationId: "downloadVideo",
+    summary: "Returns the .mp4, whole or a range, or its thumbnail",
+    description: "It needs the API key, which `video_url` in the status of a generation does not need.",
+    parameters: [
+      ...parameters("path", ownId),
+      ...parameters("query", contentQuery.shape),
+      ...parameters("header", rangeHeader),
+    ],
+    responses: {
+      200: { description: "The whole file", content: { ...bytes("video/mp4"), ...bytes("image/png") } },
+      206: { description: "The range", content: bytes("video/mp4") },
+      ...refusal(400, "invalid_variant", "variant must be video or thumbnail"),
+      ...refusal(404, "not_ready", "this video is not completed yet"),
+      416: { description: "The file has fewer bytes" },
     },
-    async list(c) {
-      const { after, limit, order } = parse(videosQuery, c.req.query());
-      const { account } = c.var;
-      // One that was removed meanwhile still has its place.
-      const isOwn = after === undefined || (isUuid(after) && (await store.generation(after))?.account === account);
-      if (!isOwn) throw refuse(400, "invalid_after", "after must be the id of a video of this account");
-      const found = await store.generations({ account, order, after, limit: limit + 1 });
-      const data = found.slice(0, limit).map(show);
-      const [first_id, last_id] = [data[0]?.id ?? null, data.at(-1)?.id ?? null];
-      return c.json({ object: "list", data, first_id, last_id, has_more: found.length > limit });
-    },
-    async show(c) {
-      const generation = await findOwnGeneration(c, store);
-      if (generation.status === "processing") queue.resume(generation.id);
-      return c.json(show(generation));
-    },
-    async content(c) {
+    async handle(c) {
       const { id, status, error } = await findOwnGeneration(c, store);
-      const kind = kinds.get(c.req.query("variant") ?? "video");
-      if (kind === undefined) throw refuse(400, "invalid_variant", "variant must be video or thumbnail");
+      const { variant } = parse(contentQuery, c.req.query());
       if (status === "processing") throw refuse(404, "not_ready", "this video is not completed yet");
       if (status === "failed") throw refuse(404, "failed", `this video was not generated: ${error}`);
       const { method, raw } = c.req;
-      return media(new Request(new URL(`/${id}.${kind}`, c.req.url), { method, headers: raw.headers }), c.env);
-    },
-    async remove(c) {
-      const found = await findOwnGeneration(c, store);
-      const { id, media } = found.status === "processing" ? await cancelOwn(c, options) : found;
-      // Before it is called removed: a file that is left would stay forever.
-      await removeMedia(videos, media);
-      await store.remove(id, clock.date().toISOString());
-      return c.json({ id, object: "video.deleted", deleted: true });
+      const file = `/${id}.${variant === "video" ? "mp4" : "png"}`;
+      return media(new Request(new URL(file, c.req.url), { method, headers: raw.headers }), c.env);
     },
   };
+  return {
+    "/v1/videos": {
+      GET: {
+        operationId: "listVideos",
+        summary: "Lists the videos of the account",
+        description: "If `has_more` is true, the next part is returned for `after` with the `last_id` of this one.",
+        parameters: parameters("query", listQuery.shape),
+        responses: {
+          200: reply("A part of the list", listSchema, {
+            object: "list",
+            data: [completedExample],
+            first_id: example.id,
+            last_id: example.id,
+            has_more: false,
+          }),
+          ...refusal(400, "invalid_limit", `limit ${notLimit}`),
+        },
+        async handle(c) {
+          const { after, limit, order } = parse(listQuery, c.req.query());
+          const { account } = c.var;
+          // One that was removed meanwhile still has its place.
+          const isOwn = after === undefined || (isUuid(after) && (await store.generation(after))?.account === account);
+          if (!isOwn) throw refuse(400, "invalid_after", "after must be the id of a video of this account");
+          const found = await store.generations({ account, order, after, limit: limit + 1 });
+          const data = found.slice(0, limit).map(bodyOf);
+          const [first_id, last_id] = [data[0]?.id ?? null, data.at(-1)?.id ?? null];
+          return c.json({ object: "list", data, first_id, last_id, has_more: found.length > limit });
+        },
+      },
+      POST: {
+        operationId: "createVideo",
+        summary: "Starts a video, which is charged",
+        description: startCommon.description,
+        parameters: startCommon.parameters,
+        requestBody: {
+          ...createBody,
+          content: { ...createBody.content, "multipart/form-data": { schema: schemaRef(createFormSchema) } },
+        },
+        responses: {
+          200: reply("It has started", videoSchema, example),
+          ...startCommon.refusals,
+          ...refusal(415, "unsupported_media_type", "the body must be application/json or multipart/form-data"),
+        },
+        handle: startBy({
+          types: videoTypes,
+          read: readVideoStart,
+          names: videoNames,
+          reply: ({ generation }) => bodyOf(generation),
+        }),
+      },
+    },
+    "/v1/videos/:id": {
+      GET: {
+        operationId: "retrieveVideo",
+        summary: "Returns a video's status",
+        description: "Poll it every 5 to 10 seconds.",
+        parameters: parameters("path", ownId),
+        responses: { 200: reply("The video", videoSchema, completedExample), ...notFound },
+        async handle(c) {
+          const generation = await findOwnGeneration(c, store);
+          if (generation.status === "processing") queue.resume(generation.id);
+          return c.json(bodyOf(generation));
+        },
+      },
+      DELETE: {
+        operationId: "deleteVideo",
+        summary: "Cancels a running video and returns its credits, or removes a video that has ended",
+        description: "Its files are deleted, and its id is answered with 404 from then on.",
+        parameters: parameters("path", ownId),
+        responses: {
+          200: reply("It is removed", removedSchema, { id: example.id, object: "video.deleted", deleted: true }),
+          ...notFound,
+          ...refusal(409, "not_cancellable", "not cancelled: it is being submitted to fake; the generation continues"),
+        },
+        async handle(c) {
+          const found = await findOwnGeneration(c, store);
+          const { id, media } = found.status === "processing" ? await cancelOwn(c, options) : found;
+          // Before it is called removed: a file that is left would stay forever.
+          await removeMedia(videos, media);
+          await store.remove(id, clock.date().toISOString());
+          return c.json({ id, object: "video.deleted", deleted: true });
+        },
+      },
+    },
+    "/v1/videos/:id/content": { GET: download, HEAD: download },
+  };
 }
-
-const kinds = new Map([
-  ["video", "mp4"],
-  ["thumbnail", "png"],
-]);
 
 /** What OpenAI's API had besides, below /v1/videos. No engine here does it, and a client is told so rather than that the method is wrong. */
 export const notOffered = ["edits", "extensions", "characters", "characters/:character", ":id/remix"];
 
-export const refuseNotOffered: Route = async () => {
+export function refuseNotOffered(): never {
   const message = "edits, extensions, characters and remixes of videos are not offered; nothing was charged";
   throw refuse(404, "not_offered", message);
-};
-
-/**
- * The routes of GET /v1/models and /v1/models/<id>: what is served here. Other servers of `/v1/videos` have them too, and are told apart by
- * `owned_by`.
- */
-export function createModels({ engines }: { engines: readonly Pick<Engine, "models">[] }) {
-  const served = [...new Set(engines.flatMap(({ models }) => models))];
-  const data = served.map((id) => ({ id, object: "model", created: 0, owned_by: "vidgen" }));
-  const list: Route = async (c) => c.json({ object: "list", data });
-  const show: Route = async (c) => {
-    const wanted = c.req.param("id") ?? "";
-    const found = data.find(({ id }) => id === wanted);
-    if (found) return c.json(found);
-    const message = `${wanted.slice(0, 64)} is not served here; GET /v1/models lists what is`;
-    throw refuse(404, "model_not_found", message);
-  };
-  return { list, show };
 }

@@ -1,7 +1,7 @@
+import { isLoopback } from "../../client/http/url.ts";
 import { models as knownModels, type Model } from "../../client/request/models.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { findForbiddenKind } from "../outbound/addresses.ts";
 import { createOutbound } from "../outbound/outbound.ts";
 import { createAiSdkEngine } from "./ai-sdk/ai-sdk.ts";
 import { besideVidgen, loadPackage } from "./ai-sdk/package.ts";
@@ -52,7 +52,7 @@ export function createEngines(
       return createAiSdkEngine({ ...options, models, concurrency: jobs ?? usualJobs }, { ...io, open }, load);
     }
     if (!server) return createPreviewEngine({ models, concurrency: jobs });
-    const { open } = createOutbound({ allowLoopback: () => isLoopback(server.url), clock: io });
+    const { open } = createOutbound({ allowLoopback: () => isLoopback(new URL(server.url).hostname), clock: io });
     const options = { ...server, key: findKey(server), timeoutMs, keepUpstream, onNote };
     if (workflowFile !== undefined) {
       const workflow = readWorkflow(workflowFile, models);
@@ -118,9 +118,4 @@ export async function listOffers(
     }));
   });
   return (await Promise.all(lists)).flat();
-}
-
-function isLoopback(url: string): boolean {
-  const { hostname } = new URL(url);
-  return hostname === "localhost" || findForbiddenKind(hostname.replace(/[[\]]/g, ""), false) === "a loopback address";
 }

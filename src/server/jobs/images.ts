@@ -1,5 +1,6 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { isData } from "../../client/http/url.ts";
 import type { ImageFile } from "../engines/engine.ts";
 import type { Get } from "../outbound/outbound.ts";
 import { pictureFormat, readPictureHeader } from "./picture.ts";
@@ -50,11 +51,6 @@ function checkImage(bytes: Uint8Array, name: string): Pick<ImageFile, "format" |
   if (header.isAnimated) throw new Error(`${name} is animated; a still image is required`);
   checkSize(header, name);
   return { format, megapixels: megapixelsOf(header) };
-}
-
-/** Whether an image comes with the request, as a data: URL. */
-export function isData(source: string): boolean {
-  return /^data:/i.test(source);
 }
 
 /** Names an image in a message: an address without its query, which may hold a secret, and without the data of a data: URL. */

@@ -2,7 +2,7 @@ import { lookup as systemLookup } from "node:dns/promises";
 import { type IncomingMessage, type RequestOptions, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import type { LookupFunction, Socket } from "node:net";
-import { type AddressRules, checkAddress, hostOf, readTarget } from "./target.ts";
+import { type AddressRules, checkAddress, hostnameOf, readTarget } from "./target.ts";
 
 /** Resolves with all addresses of a name, because each one is checked. */
 export type Lookup = (name: string) => Promise<{ address: string; family: number }[]>;
@@ -38,7 +38,7 @@ export async function send(
   return new Promise((resolve, reject) => {
     const outgoing = start({
       method,
-      host: hostOf(url),
+      host: hostnameOf(url),
       port: url.port,
       path: url.pathname + url.search,
       headers: { ...headers, Host: url.host },

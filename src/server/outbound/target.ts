@@ -29,7 +29,7 @@ export function readTarget(text: string, what: string, rules: AddressRules): URL
   const url = new URL(text);
   if (!/^https?:$/.test(url.protocol))
     throw forbid(what, `${url.protocol} addresses`, "only http and https are allowed");
-  const host = hostOf(url);
+  const host = hostnameOf(url);
   if (url.username !== "" || url.password !== "") throw forbid(what, host, "the URL contains a user name");
   if (badPorts.has(portOf(url))) throw forbid(what, url.host, "the port is used by another protocol");
   if (isIP(host) !== 0) checkAddress(host, what, rules);
@@ -43,7 +43,7 @@ export function checkAddress(ip: string, what: string, { allowLoopback, isAllowe
 }
 
 /** The host as `node:net` takes it: an IPv6 address without brackets. */
-export function hostOf(url: URL): string {
+export function hostnameOf(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, "$1");
 }
 

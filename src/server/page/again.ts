@@ -1,3 +1,4 @@
+import { isData } from "../../client/http/url.ts";
 import { fields, flagOf, wireValue } from "../../client/request/fields.ts";
 import type { ExtraValue } from "../engines/engine.ts";
 import type { StoredGeneration } from "../store/store.ts";
@@ -121,8 +122,4 @@ function jsonText(body: object | string, indent?: number): string {
     unsafe,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
-}
-
-function isData(image: string): boolean {
-  return image.startsWith("data:");
 }

@@ -1,5 +1,6 @@
 import { Hono, type MiddlewareHandler } from "hono";
 import { getCookie } from "hono/cookie";
+import { isUuid } from "../../client/http/id.ts";
 import { VidgenError } from "../../errors.ts";
 import { localAccount } from "../announcement.ts";
 import { hashKey } from "../api/accounts.ts";
@@ -27,7 +28,6 @@ import {
   accountOf,
   addressOf,
   findShown,
-  isId,
   isNavigation,
   isShownTo,
   type PageContext,
@@ -151,7 +151,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   app.get("/videos/:file", signedIn, async (c) => {
     const { req, env } = c;
     const id = req.param("file").slice(0, uuidLength);
-    if (isId(id) && !(await isOwn(c, store, id))) return send(c, <Missing />, 404);
+    if (isUuid(id) && !(await isOwn(c, store, id))) return send(c, <Missing />, 404);
     const url = new URL(`/${req.param("file")}`, req.url);
     return media(new Request(url, { method: req.method, headers: req.raw.headers }), env);
   });

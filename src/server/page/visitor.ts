@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { isUuid } from "../../client/http/id.ts";
 import { localAccount } from "../announcement.ts";
 import type { ApiEnv } from "../api/message.ts";
 import type { Store } from "../store/store.ts";
@@ -18,7 +19,7 @@ export function isShownTo(c: PageContext, account: string): boolean {
 
 /** Returns the generation of this id, where this visitor may see it. */
 export async function findShown(c: PageContext, store: Pick<Store, "generation">, id: string) {
-  const generation = isId(id) ? await store.generation(id) : undefined;
+  const generation = isUuid(id) ? await store.generation(id) : undefined;
   return generation && isShownTo(c, generation.account) ? generation : undefined;
 }
 
@@ -30,11 +31,6 @@ export function addressOf(c: PageContext, { publicUrl = c.req.url }: { publicUrl
 /** Whether somebody has opened the address, rather than a program that expects an answer of the API. */
 export function isNavigation({ req }: PageContext): boolean {
   return req.header("Accept")?.includes("text/html") ?? false;
-}
-
-/** SQLite would end another text at its first NUL. */
-export function isId(text: string): boolean {
-  return uuid.test(text);
 }
 
 export const uuidLength = 36;

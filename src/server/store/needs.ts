@@ -1,4 +1,4 @@
-import { isData } from "../jobs/images.ts";
+import { isData } from "../../client/http/url.ts";
 import type { Claim, Completed, State, StoredCheckpoint, StoredGeneration, StoredRequest } from "./store.ts";
 
 /** What is stored beside a request, so that a claim does not read it. */

@@ -70,6 +70,7 @@ test.each([
   { name: "ci", credits: -1 },
   { name: "ci", credits: 1.5 },
   { name: "ci", credits: "9" },
+  { name: "ci", new: "true" },
 ])("%j is no account", async (body) => {
   const { api } = await createTestService();
   const reply = await api(ask(body));

@@ -6,12 +6,17 @@ type Json = Record<string, unknown>;
 type Ref = { $ref: string };
 type Media = { schema: Ref | Json; example?: unknown };
 export type Reply = { description: string; content?: Record<string, Media>; headers?: Json };
-export type Operation = { requestBody?: { content: Record<string, Media> }; responses: Record<string, Reply | Ref> };
+export type Operation = {
+  description: string;
+  parameters?: { name: string; description?: string }[];
+  requestBody?: { content: Record<string, Media> };
+  responses: Record<string, Reply | Ref>;
+};
 /** What these tests read of a description. */
 export type Description = {
   servers: { url: string }[];
   paths: Record<string, Record<string, Operation>>;
-  webhooks: { ended: { post: Operation & { parameters: { name: string }[] } } };
+  webhooks: { ended: { post: Operation } };
   components: Json;
 };
 

@@ -12,7 +12,14 @@ import {
   startRequest,
   type TestService,
 } from "../service.ts";
-import { createDescribed, createValidator, type Description, readDescription, resolve } from "./described.ts";
+import {
+  createDescribed,
+  createValidator,
+  type Description,
+  type Operation,
+  readDescription,
+  resolve,
+} from "./described.ts";
 import { open } from "./wire.ts";
 
 const jsonType = "application/json";
@@ -58,17 +65,19 @@ test("each route that is offered is described with the methods that it allows", 
   }
   const described = Object.entries(paths).map(([path, operations]) => [
     path,
-    operationsOf(operations)
-      .map(([method]) => method.toUpperCase())
+    Object.keys(operations)
+      .map((method) => method.toUpperCase())
       .sort(),
   ]);
   expect(Object.fromEntries(described)).toEqual(allowed);
 });
 
-/** Parameters may be those of all operations of a path. */
-function operationsOf(path: Description["paths"][string]) {
-  return Object.entries(path).filter(([name]) => name !== "parameters");
-}
+test("each operation and each parameter says what it is for", async () => {
+  const { paths } = await describe();
+  const described = Object.values(paths).flatMap(Object.values<Operation>);
+  const parameters = described.flatMap(({ parameters = [] }) => parameters);
+  expect([...described, ...parameters].filter(({ description }) => !description)).toEqual([]);
+});
 
 test.each([
   { what: "a field that is not described", body: { error: { code: "a", message: "b", type: "c" }, more: 1 } },
@@ -250,7 +259,7 @@ function post(path: string, body: unknown, others: Record<string, string> = {}):
 /** All examples of replies, by what gives them. */
 function examplesOf(description: Description) {
   const operations = Object.entries(description.paths).flatMap(([path, methods]) =>
-    operationsOf(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, operation })),
+    Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, operation })),
   );
   const own = operations.flatMap(({ name, operation: { responses, requestBody } }) =>
     Object.entries(responses).map(([status, reply]) => ({
@@ -289,7 +298,7 @@ test("a real callback is the webhook of the description, headers and all", async
   };
   const service = await createTestService({ receive });
   const description = await readDescription(service.api, baseUrl);
-  const { parameters, requestBody } = description.webhooks.ended.post;
+  const { parameters = [], requestBody } = description.webhooks.ended.post;
   await service.startId({ callback_url: "https://receiver.example/hook" });
   await service.rest();
   await service.callbacks.settled();

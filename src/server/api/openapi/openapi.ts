@@ -1,45 +1,72 @@
 import * as z from "zod";
 import packageJson from "../../../../package.json" with { type: "json" };
 import { createRecent } from "../../capacity.ts";
-import type { ApiContext } from "../message.ts";
-import { paths, webhooks } from "./operations.ts";
-import { responses } from "./replies.ts";
-import { schemaRef, schemas } from "./schemas.ts";
+import { type Paths, type Route, type Routes, responses, schemas, schemaUri } from "./operation.ts";
+import { endedWebhook } from "./webhook.ts";
 
-/** All schemas as JSON Schema, in which those with a name refer to each other. */
+/** All named schemas as JSON Schema, in which they refer to each other. */
 function jsonSchemas(): object {
-  const registry = z.registry<{ id: string }>();
-  for (const [name, schema] of Object.entries(schemas)) registry.add(schema, { id: name });
-  const all = z.toJSONSchema(registry, {
+  const all = z.toJSONSchema(schemas, {
     // As it is sent: other fields may come with those that are described.
     io: "input",
-    uri: (name) => schemaRef(name).$ref,
+    uri: schemaUri,
     // Generators of clients read it as a field that is always there; and a provider's model may have its own.
     override: ({ jsonSchema }) => void delete jsonSchema.default,
   }).schemas;
   return Object.fromEntries(Object.entries(all).map(([name, { $schema, $id, ...schema }]) => [name, schema]));
 }
 
+const shared = (name: keyof typeof responses) => ({ $ref: `#/components/responses/${name}` });
+const toAccount = { 401: shared("Unauthorized"), 503: shared("Unavailable"), default: shared("Refused") };
+
+/** What the tags mean, and what every operation with one may answer. */
+const tags: Record<keyof Routes, { description: string; responses: object; security?: [] }> = {
+  generations: { description: "From a prompt to a video.", responses: toAccount },
+  videos: { description: "The same generations for clients of `/v1/videos`.", responses: toAccount },
+  owner: {
+    description: "With the key of the local account.",
+    responses: { ...toAccount, 403: shared("Forbidden") },
+  },
+  service: {
+    description: "Without a key.",
+    responses: { 403: shared("Elsewhere"), default: shared("Refused") },
+    security: [],
+  },
+};
+
+function describePaths(tag: keyof Routes, paths: Paths): object {
+  const { description: _, responses, ...rest } = tags[tag];
+  const describeRoute = ({ handle: _, ...operation }: Route) => ({
+    tags: [tag],
+    ...rest,
+    ...operation,
+    responses: { ...responses, ...operation.responses },
+  });
+  const described = Object.entries(paths).map(([path, { HEAD: _, ...routes }]) => [
+    path.replace(/:(\w+)/g, "{$1}"),
+    Object.fromEntries(Object.entries(routes).map(([method, route]) => [method.toLowerCase(), describeRoute(route)])),
+  ]);
+  return Object.fromEntries(described);
+}
+
 /** Returns the description of the API, as OpenAPI 3.1, for a client that reaches it at this address. */
-function describe(baseUrl: string): object {
+function describe(baseUrl: string, routes: Routes): object {
+  const groups = Object.entries(routes) as [keyof Routes, Paths][];
   return {
     openapi: "3.1.0",
     info: {
       title: "vidgen serve",
       version: packageJson.version,
       summary: "Videos from prompts",
+      description:
+        "A generation makes one video from a prompt, and images if there are any. Start it, poll its status until it has ended, and download the video.",
       license: { name: "MIT", identifier: "MIT" },
     },
     servers: [{ url: baseUrl }],
     security: [{ key: [] }],
-    tags: [
-      { name: "generations", description: "From a prompt to a video." },
-      { name: "videos", description: "The same generations for clients of `/v1/videos`." },
-      { name: "owner", description: "With the key of the local account." },
-      { name: "service", description: "Without a key." },
-    ],
-    paths,
-    webhooks,
+    tags: Object.entries(tags).map(([name, { description }]) => ({ name, description })),
+    paths: Object.assign({}, ...groups.map(([tag, paths]) => describePaths(tag, paths))),
+    webhooks: { ended: { post: endedWebhook } },
     components: {
       securitySchemes: { key: { type: "http", scheme: "bearer", description: "The API key of an account." } },
       schemas: jsonSchemas(),
@@ -56,13 +83,21 @@ export type OpenapiOptions = {
 /** A service has a few names; for each the description is made once, as that takes much longer than any other reply without a key. */
 const maxAddresses = 10;
 
-/** GET /openapi.json, which takes no key: but for the address it is the same at every service of this version. */
-export function createOpenapiRoute({ publicUrl }: OpenapiOptions): (c: ApiContext) => Response {
+/** GET /openapi.json describes these routes, and takes no key. */
+export function createOpenapiRoute({ publicUrl }: OpenapiOptions, routes: () => Routes): Route {
   const texts = createRecent<string>(maxAddresses);
-  return (c) => {
-    const baseUrl = publicUrl ?? new URL(c.req.url).origin;
-    const text = texts.get(baseUrl) ?? JSON.stringify(describe(baseUrl));
-    texts.set(baseUrl, text);
-    return c.body(text, 200, { "Content-Type": "application/json" });
+  return {
+    operationId: "describe",
+    summary: "Returns this description",
+    description: "It is the same for every account.",
+    responses: {
+      200: { description: "OpenAPI 3.1", content: { "application/json": { schema: { type: "object" } } } },
+    },
+    handle(c) {
+      const baseUrl = publicUrl ?? new URL(c.req.url).origin;
+      const text = texts.get(baseUrl) ?? JSON.stringify(describe(baseUrl, routes()));
+      texts.set(baseUrl, text);
+      return c.body(text, 200, { "Content-Type": "application/json" });
+    },
   };
 }

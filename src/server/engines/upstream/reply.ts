@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { parseJson } from "../../../client/http/json.ts";
 import type { HttpResponse } from "../../../io.ts";
 
 /** A job as a server of `/v1/videos` tells it. Unknown statuses count as running. */
@@ -38,14 +39,6 @@ export async function readReply(
   // A shorter text is no real key, and may be part of many words.
   const text = secret === undefined || secret.length < 8 ? all : all.replaceAll(secret, "[key]");
   return { status, text, json: parseJson(text) };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** What is not as the schema wants it counts as left out. */

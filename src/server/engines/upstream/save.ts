@@ -1,5 +1,6 @@
 import { writeSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
+import { isData } from "../../../client/http/url.ts";
 import { faultOfMp4 } from "../../../client/save/mp4.ts";
 import { VidgenError } from "../../../errors.ts";
 import type { HttpResponse } from "../../../io.ts";
@@ -183,10 +184,6 @@ function nextAddress({ status, headers }: HttpResponse, told: Reply): string | n
   // SGLang answers so for a video that it has put into a store of its own.
   if (status === 400) return findAddressIn(told) ?? null;
   return status >= 300 && status < 400 ? headers.get("Location") : null;
-}
-
-function isData(address: string): boolean {
-  return address.startsWith("data:");
 }
 
 /** A server that makes the video at once may send it in its reply. */

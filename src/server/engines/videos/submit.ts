@@ -1,3 +1,4 @@
+import { isData } from "../../../client/http/url.ts";
 import { traceHeaders } from "../../trace.ts";
 import { optionalExtras, type RenderTask } from "../engine.ts";
 import { findCreated, findFinished, findJob, type Reply, readComplaints } from "../upstream/reply.ts";
@@ -94,5 +95,5 @@ function findRefused(reply: Reply, sent: string[]): string[] {
 
 /** A video in the reply itself, which may be large, is not read as an address. */
 function absolute(address: string, url: string): string {
-  return address.startsWith("data:") ? address : new URL(address, url).href;
+  return isData(address) ? address : new URL(address, url).href;
 }

@@ -1,0 +1,249 @@
+import * as z from "zod";
+import { localAccount } from "../announcement.ts";
+import { secretOf } from "../callbacks/signature.ts";
+import type { NewAccount, Store } from "../store/store.ts";
+import { createKey, hashKey, usualCredits } from "./accounts.ts";
+import { parse } from "./input.ts";
+import { type ApiContext, readIdempotencyKey, readJson, refuse } from "./message.ts";
+import { idempotencyKey, named, type Paths, parameters, refusal, reply, requestBody } from "./openapi/operation.ts";
+
+/** The name of an account, and a key too, on every route that takes one. */
+const nameOr = (fault: string) => z.string(fault).regex(/^[\w.-]{1,64}$/, fault);
+
+const notAccount = "must be the name of an account";
+const account = nameOr(notAccount);
+
+/** How refusals call fields, and the codes of refusals. */
+const names = { name: "an account name" };
+const codes = { name: "account", credits: "account", new: "account", max_running: "limit", max_per_hour: "limit" };
+
+async function readFields<Schema extends z.ZodObject>(c: ApiContext, schema: Schema): Promise<z.infer<Schema>> {
+  return parse(schema, Object((await readJson(c)).json), { names, codes });
+}
+
+const noAccount = refusal(404, "no_account", "there is no account ci");
+const ownKey = "the local account's key cannot be changed here: use vidgen serve --rotate";
+
+const limitsOf = <Limit extends z.ZodType>(limit: Limit) => ({
+  max_running: limit.meta({ description: "The maximum number of unfinished generations." }),
+  max_per_hour: limit.meta({ description: "The maximum number of starts per hour." }),
+});
+const limits = limitsOf(z.number().nullable());
+
+const accountsSchema = named("Accounts", {
+  accounts: z.array(z.object({ account: z.string(), credits: z.number(), keys: z.number(), ...limits })),
+});
+
+const notCredits = "must be a whole number";
+const newAccountSchema = named("NewAccount", {
+  name: nameOr("has 1 to 64 characters of A-Z a-z 0-9 _ . -"),
+  credits: z
+    .int(notCredits)
+    .min(0, notCredits)
+    .optional()
+    .meta({ description: `The credits of a new account; ${usualCredits} by default.` }),
+  new: z
+    .boolean()
+    .optional()
+    .meta({ description: "Whether to refuse an account that already exists instead of changing it." }),
+});
+
+const accountKeySchema = named("Account", {
+  account: z.string(),
+  api_key: z.string().meta({ description: "Shown only in this response." }),
+  webhook_secret: z.string().meta({ description: "Signs the callbacks of this account." }),
+  credits: z.number(),
+});
+
+const notAmount = "must be a whole number, negative to take credits away";
+const creditsSchema = named("Credits", {
+  account,
+  amount: z
+    .int(notAmount)
+    .refine((amount) => amount !== 0, notAmount)
+    .meta({ description: "A whole number; negative to take credits away." }),
+});
+const creditedSchema = named("Credited", {
+  account: z.string(),
+  amount: z.number(),
+  credits: z.number().meta({ description: "The balance now." }),
+  replayed: z
+    .boolean()
+    .meta({ description: "Whether the Idempotency-Key was used before; if so, nothing was changed." }),
+});
+
+const maxLimit = 1_000_000;
+const notLimit = `must be a whole number from 1 to ${maxLimit}, or null`;
+const newLimit = z.int(notLimit).min(1, notLimit).max(maxLimit, notLimit).nullable().exactOptional();
+
+const limitsSchema = named("Limits", { account, ...limitsOf(newLimit) });
+const limitedSchema = named("Limited", { account: z.string(), ...limits });
+
+const revoked = z.number().meta({ description: "How many keys were revoked." });
+const rotateSchema = named("Rotate", { account });
+const rotatedSchema = named("Rotated", { ...accountKeySchema.shape, webhook_secret: z.string(), revoked });
+
+const notRevocable = "must be a key or an account";
+const revokeSchema = named("Revoke", {
+  revoke: nameOr(notRevocable).meta({ description: "A key, or the name of an account to revoke all of its keys." }),
+});
+const revokedSchema = named("Revoked", { revoked });
+
+export type AccountOptions = {
+  store: Pick<Store, "account" | "accounts" | "addAccount" | "addCredits" | "setLimits" | "removeKeys">;
+  webhookSecret: string;
+};
+
+/** The routes by which the owner of the service manages its accounts. */
+export function createAccountRoutes({ store, webhookSecret }: AccountOptions): Paths {
+  /** Gives an account a new key, which is in the reply alone: the store keeps its hash. */
+  const addKey = async (account: Omit<NewAccount, "keyHash">) => {
+    const api_key = createKey();
+    const { credits, removed } = await store.addAccount({ ...account, keyHash: hashKey(api_key) });
+    const webhook_secret = secretOf(webhookSecret, account.name);
+    return { made: { account: account.name, api_key, webhook_secret, credits }, removed };
+  };
+  return {
+    "/accounts": {
+      GET: {
+        operationId: "accounts",
+        summary: "Lists the accounts",
+        description: "It shows how many keys each account has, and no key.",
+        responses: { 200: reply("Each account, by name", accountsSchema) },
+        handle: async (c) => c.json({ accounts: await store.accounts() }),
+      },
+      POST: {
+        operationId: "addAccount",
+        summary: "Creates an account, or another key for an existing one",
+        description: "An existing account gets one more key; with `new` or `credits`, the request is refused.",
+        requestBody: requestBody(newAccountSchema, { name: "ci", credits: 50 }),
+        responses: {
+          200: reply("The account with its key", accountKeySchema),
+          ...refusal(400, "invalid_account", `credits ${notCredits}`),
+          ...refusal(409, "account_exists", "the account ci exists, with 50 credits; nothing was changed"),
+        },
+        async handle(c) {
+          const { name, credits, new: isNew } = await readFields(c, newAccountSchema);
+          if (name === localAccount)
+            throw refuse(400, "invalid_account", `the account ${localAccount} already has a key`);
+          const creditsOf = (had: number | undefined) => {
+            // What an account has may be paid for.
+            if (had !== undefined && (isNew || credits !== undefined))
+              throw refuse(
+                409,
+                "account_exists",
+                `the account ${name} exists, with ${had} credits; nothing was changed`,
+              );
+            return had ?? credits ?? usualCredits;
+          };
+          const { made } = await addKey({ name, creditsOf });
+          return c.json(made);
+        },
+      },
+    },
+    "/accounts/credits": {
+      POST: {
+        operationId: "addCredits",
+        summary: "Adds credits to an account, or takes some away",
+        description: "If no reply came, send it again with the same Idempotency-Key.",
+        parameters: parameters("header", {
+          "Idempotency-Key": idempotencyKey.meta({ description: "With the same key again, nothing is changed." }),
+        }),
+        requestBody: requestBody(creditsSchema, { account: "ci", amount: 500 }),
+        responses: {
+          200: reply("The balance", creditedSchema, { account: "ci", amount: 500, credits: 550, replayed: false }),
+          ...refusal(400, "invalid_amount", `amount ${notAmount}`),
+          ...noAccount,
+          ...refusal(409, "credits_out_of_range", "ci has 50 credits; nothing was changed"),
+        },
+        async handle(c) {
+          const { account, amount } = await readFields(c, creditsSchema);
+          const key = readIdempotencyKey(c);
+          if (key === undefined)
+            throw refuse(
+              400,
+              "idempotency_key_required",
+              "credits are added with an Idempotency-Key, so that a repeated call adds once",
+            );
+          const outcome = await store.addCredits({ account, amount, key });
+          if (outcome.kind === "no account") throw refuseNoAccount(account);
+          if (outcome.kind === "key reused")
+            throw refuse(409, "idempotency_key_reused", "this Idempotency-Key was already used with another amount");
+          if (outcome.kind === "out of range")
+            throw refuse(409, "credits_out_of_range", `${account} has ${outcome.credits} credits; nothing was changed`);
+          const { credits, replayed } = outcome;
+          return c.json({ account, amount, credits, replayed });
+        },
+      },
+    },
+    "/accounts/limits": {
+      POST: {
+        operationId: "setLimits",
+        summary: "Limits what an account may start; null is no limit",
+        description: "A limit that is not in the request is unchanged. A start above a limit is refused with 429.",
+        requestBody: requestBody(limitsSchema, { account: "ci", max_running: 4, max_per_hour: null }),
+        responses: {
+          200: reply("Its limits", limitedSchema, { account: "ci", max_running: 4, max_per_hour: null }),
+          ...refusal(400, "invalid_limit", `max_running ${notLimit}`),
+          ...noAccount,
+        },
+        async handle(c) {
+          const { account, ...limits } = await readFields(c, limitsSchema);
+          const changed = await store.setLimits(account, limits);
+          if (!changed) throw refuseNoAccount(account);
+          return c.json({ account, ...changed });
+        },
+      },
+    },
+    "/accounts/rotate": {
+      POST: {
+        operationId: "rotate",
+        summary: "Replaces all keys of an account with a new one",
+        description:
+          "Its credits and generations are unchanged. Other processes of the service refuse the old keys within 5 s.",
+        requestBody: requestBody(rotateSchema, { account: "ci" }),
+        responses: {
+          200: reply("The account with its key", rotatedSchema),
+          ...refusal(400, "invalid_account", `account ${notAccount}`),
+          ...noAccount,
+          ...refusal(409, "own_key", ownKey),
+        },
+        async handle(c) {
+          const { account } = await readFields(c, rotateSchema);
+          if (account === localAccount) throw refuse(409, "own_key", ownKey);
+          const creditsOf = (had: number | undefined) => {
+            if (had === undefined) throw refuseNoAccount(account);
+            return had;
+          };
+          const { made, removed } = await addKey({ name: account, creditsOf, isOnlyKey: true });
+          return c.json({ ...made, revoked: removed });
+        },
+      },
+    },
+    "/accounts/revoke": {
+      POST: {
+        operationId: "revoke",
+        summary: "Revokes a key, or all keys of an account",
+        description:
+          "Credits and generations are unchanged. Other processes of the service refuse the keys within 5 s.",
+        requestBody: requestBody(revokeSchema, { revoke: "ci" }),
+        responses: {
+          200: reply("How many keys were revoked", revokedSchema, { revoked: 1 }),
+          ...refusal(400, "invalid_revoke", `revoke ${notRevocable}`),
+          ...refusal(409, "own_key", ownKey),
+        },
+        async handle(c) {
+          const { revoke } = await readFields(c, revokeSchema);
+          const isOwn = revoke === localAccount || (await store.account(hashKey(revoke))) === localAccount;
+          if (isOwn) throw refuse(409, "own_key", ownKey);
+          const one = await store.removeKeys({ keyHash: hashKey(revoke) });
+          return c.json({ revoked: one > 0 ? one : await store.removeKeys({ account: revoke }) });
+        },
+      },
+    },
+  };
+}
+
+function refuseNoAccount(account: string) {
+  return refuse(404, "no_account", `there is no account ${account}`);
+}

@@ -1,0 +1,84 @@
+import { HTTPException } from "hono/http-exception";
+import * as z from "zod";
+import { failureCodes, states } from "../../client/http/schema.ts";
+import type { Queue } from "../jobs/queue.ts";
+import type { Store } from "../store/store.ts";
+import { id, named, parameters, type Route, refusal, reply, time, url } from "./openapi/operation.ts";
+import { findOwnGeneration, notFound, ownId } from "./own-generation.ts";
+import { statusBody } from "./status-body.ts";
+
+/** What the engine's provider charged. */
+export const costSchema = z.number().meta({ description: "What the engine's provider charged, in USD." });
+
+/** What `statusBody` returns. */
+export const generationSchema = z.object({
+  id,
+  status: z.enum(states),
+  video_url: url
+    .nullable()
+    .meta({ description: "URL of the .mp4, which needs no API key; null until the generation is completed." }),
+  thumbnail_url: url.nullable().meta({ description: "URL of one frame, as PNG." }),
+  created_at: time,
+  error: z.string().optional().meta({ description: "Why it failed." }),
+  error_code: z.enum(failureCodes).optional().meta({
+    description:
+      "credits: the account at the engine's provider has no credits. unclear: it is unknown whether the engine generates the video and charges for it; it is not submitted again, and its credits are not returned automatically. not_submitted: no engine accepted it. auth: the engine refuses its key, so it was not submitted. not_fetched: the engine generated it, but its file cannot be used.",
+  }),
+  cost: costSchema.optional(),
+});
+
+const statusSchema = named("Generation", {
+  ...generationSchema.shape,
+  progress: z.number().optional().meta({ description: "How much of the video is generated, in percent." }),
+});
+
+const exampleId = "7d562bbb-0c2b-4c6e-9d0a-5a3c8f1e2b4d";
+
+export const processingExample = {
+  id: exampleId,
+  status: "processing",
+  video_url: null,
+  thumbnail_url: null,
+  created_at: "2026-01-01T00:00:00.000Z",
+};
+
+export const completedExample = {
+  ...processingExample,
+  status: "completed",
+  video_url: `http://127.0.0.1:8788/${exampleId}.mp4`,
+  thumbnail_url: `http://127.0.0.1:8788/${exampleId}.png`,
+};
+
+export type StatusOptions = {
+  store: Pick<Store, "generation" | "balance">;
+  queue: Pick<Queue, "resume" | "progressOf">;
+  mediaUrl(): string;
+};
+
+/** GET /api/generation-status (interface 4.2). */
+export function createStatusRoute({ store, queue, mediaUrl }: StatusOptions): Route {
+  return {
+    operationId: "status",
+    summary: "Returns a generation; poll it every 5 to 10 seconds",
+    description:
+      "Polling also resumes a generation that an earlier process of the service left unfinished. With 404, the header Remaining-Credits has the balance of the account.",
+    parameters: parameters("query", ownId),
+    responses: {
+      200: reply("The generation", statusSchema, completedExample),
+      ...refusal(400, "invalid_id", "the query parameter id is missing"),
+      ...notFound,
+    },
+    async handle(c) {
+      const generation = await findOwnGeneration(c, store).catch(async (error) => {
+        // A client checks its key by the status of an id that does not exist.
+        if (error instanceof HTTPException && error.status === 404)
+          error.res?.headers.set("Remaining-Credits", String(await store.balance(c.var.account)));
+        throw error;
+      });
+      if (generation.status === "processing") queue.resume(generation.id);
+      const body = statusBody(generation, mediaUrl());
+      const progress = body.status === "processing" ? queue.progressOf(generation.id) : undefined;
+      return c.json(progress === undefined ? body : { ...body, progress });
+    },
+  };
+}
