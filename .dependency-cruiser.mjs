@@ -14,6 +14,9 @@ const only = (name, house, ...others) => ({
   to: { path: "^src/", pathNot: [house, ...others] },
 });
 
+/** The files of a room do not import those of others. */
+const not = (name, room, others) => ({ name, severity, from: { path: room }, to: { path: others } });
+
 export default {
   forbidden: [
     { name: "no-circle", severity, from: {}, to: { circular: true } },
@@ -27,6 +30,11 @@ export default {
     only("connect-is-below-the-front-ends", "^src/connect/", "^src/client/", "^src/server/", shared),
     only("mcp-knows-no-command-line", "^src/mcp/", "^src/(connect|client)/", shared),
     only("library-knows-no-command-line", "^src/(index|ai-sdk|library/)", "^src/(connect|client)/", sdk, shared),
+    // Inside of the server neither: its rooms from the page down.
+    not("api-knows-no-page", "^src/server/api/", "^src/server/page/"),
+    not("queue-knows-no-routes", "^src/server/queue/", "^src/server/(page|api)/"),
+    not("rooms-know-no-queue", "^src/server/(callbacks|media|engines|http|outbound)/", "^src/server/(page|api|queue)/"),
+    not("store-knows-no-room", "^src/server/store/", "^src/server/(page|api|queue|callbacks|media|http|outbound)/"),
     only("server-knows-the-wire", "^src/server/", wire, shared),
     {
       name: "servers-and-agents-are-reached-through-their-commands",

@@ -19,7 +19,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { spawnProcess } from "./faults/spawned.ts";
-import { aPng } from "./server/jobs/pictures.ts";
+import { aPng } from "./server/queue/pictures.ts";
 
 // The program as it is installed: bin/vidgen.js over dist/, in processes of their own, over real sockets on loopback.
 

@@ -6,12 +6,12 @@ import { errorText } from "../client/http/schema.ts";
 import { systemReason, VidgenError } from "../errors.ts";
 import type { HttpResponse, Io } from "../io.ts";
 import { acquireFolder, readAnnouncement } from "./announcement.ts";
-import { refuse, streamResponse } from "./api/message.ts";
 import type { Route } from "./api/openapi/operation.ts";
+import { refuse, streamResponse } from "./http/message.ts";
+import { isUnavailable } from "./observe/trouble.ts";
 import { openStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
 import { syncFolder } from "./store/sync.ts";
-import { isUnavailable } from "./trouble.ts";
 
 /** POST /backup: a consistent copy of the embedded database, for the service's owner. */
 export function createBackupRoute({ backup }: Pick<Store, "backup">): Route {

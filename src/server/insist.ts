@@ -1,5 +1,5 @@
 import type { Clock } from "../io.ts";
-import { isUnavailable, type OnTrouble } from "./trouble.ts";
+import { isUnavailable, type OnTrouble } from "./observe/trouble.ts";
 
 const maxRetryMs = 60_000;
 

@@ -13,18 +13,18 @@ import {
 } from "./announcement.ts";
 import { createKey, hashKey, prepareLocalAccount, usualCredits } from "./api/accounts.ts";
 import { type Listening, type ListenOptions, listen } from "./api/listen.ts";
-import type { RequestEvent } from "./api/log.ts";
-import type { Handler } from "./api/message.ts";
 import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import { createSecret } from "./callbacks/signature.ts";
 import type { Engine } from "./engines/engine.ts";
 import { createPreviewEngine } from "./engines/preview/preview.ts";
-import type { Pace } from "./jobs/end.ts";
+import type { Handler } from "./http/message.ts";
 import { openFolder } from "./media/folder.ts";
 import type { MediaStore } from "./media/media-store.ts";
+import type { RequestEvent } from "./observe/log.ts";
 import { createOutbound } from "./outbound/outbound.ts";
 import { linkOf } from "./page/link.ts";
 import { createSessions } from "./page/session.ts";
+import type { Pace } from "./queue/end.ts";
 import { createService, type Service, type ServiceOptions } from "./service.ts";
 import { openStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
@@ -229,7 +229,7 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     keep: options.keep,
     onDelivery: options.onDelivery,
     onEnd: options.onEnd,
-    createMetrics: options.hasMetrics ? (await import("./metrics.ts")).createMetrics : undefined,
+    createMetrics: options.hasMetrics ? (await import("./observe/metrics.ts")).createMetrics : undefined,
     onNote: options.onNote,
     onTrouble: reporter(options),
   });

@@ -1,23 +1,23 @@
 import type { Clock } from "../io.ts";
 import { createApp, createMetricsApp } from "./api/app.ts";
 import { createHealth } from "./api/health.ts";
-import type { Handler } from "./api/message.ts";
 import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import { createCallbackSender } from "./callbacks/sender.ts";
 import { createSigner } from "./callbacks/signature.ts";
 import type { Engine } from "./engines/engine.ts";
-import type { Ended, Pace } from "./jobs/end.ts";
-import { createQueue } from "./jobs/queue.ts";
+import type { Handler } from "./http/message.ts";
 import { createMedia } from "./media/media.ts";
 import type { MediaStore } from "./media/media-store.ts";
-import type { createMetrics, Metrics } from "./metrics.ts";
+import type { createMetrics, Metrics } from "./observe/metrics.ts";
+import type { OnTrouble } from "./observe/trouble.ts";
 import type { Outbound } from "./outbound/outbound.ts";
 import { createChanges } from "./page/events.ts";
 import { createPage } from "./page/page.tsx";
 import type { Sessions } from "./page/session.ts";
-import { createRetention, type Keep } from "./retention.ts";
+import type { Ended, Pace } from "./queue/end.ts";
+import { createQueue } from "./queue/queue.ts";
+import { createRetention, type Keep } from "./queue/retention.ts";
 import type { Store } from "./store/store.ts";
-import type { OnTrouble } from "./trouble.ts";
 
 export type ServiceOptions = {
   store: Store;

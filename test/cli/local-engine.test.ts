@@ -7,7 +7,7 @@ import { tinyMp4 } from "../mp4.ts";
 import { type Call, refusedConnection } from "../server/engines/videos/fakes/fake.ts";
 import { createOpenRouter, type OpenRouterOptions } from "../server/engines/videos/fakes/openrouter.ts";
 import { createVllmOmni } from "../server/engines/videos/fakes/vllm-omni.ts";
-import { aPng } from "../server/jobs/pictures.ts";
+import { aPng } from "../server/queue/pictures.ts";
 import { apiKey, baseUrl, createWorld } from "../vidgen.ts";
 
 // A command that carries the local service makes real videos, in process and on the virtual clock.

@@ -10,7 +10,7 @@ import {
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { createVidgen, type VidgenModel, vidgen } from "../../dist/ai-sdk.js";
 import { VidgenError } from "../../dist/index.js";
-import { aPng } from "../server/jobs/pictures.ts";
+import { aPng } from "../server/queue/pictures.ts";
 import { type Announced, createClient, type Serving, serve } from "../soak/serve.ts";
 
 // The provider with the AI SDK itself, against `vidgen serve`, over real sockets on loopback.

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import OpenAI, { APIError, NotFoundError } from "openai";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { spawnVidgen } from "../faults/spawned.ts";
-import { aPng } from "../server/jobs/pictures.ts";
+import { aPng } from "../server/queue/pictures.ts";
 import { type Announced, type Serving, serve } from "../soak/serve.ts";
 
 // The built `vidgen serve`, as the client that others have written for OpenAI's Videos API sees it.

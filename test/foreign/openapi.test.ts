@@ -3,7 +3,7 @@ import createClient from "openapi-fetch";
 import { expect, test } from "vitest";
 import { tinyMp4 } from "../mp4.ts";
 import { readDescription } from "../server/api/described.ts";
-import { aPng } from "../server/jobs/pictures.ts";
+import { aPng } from "../server/queue/pictures.ts";
 import { apiKey, baseUrl, bearer, createTestService } from "../server/service.ts";
 // `types.test.ts` makes it.
 import type { paths } from "./openapi-types.d.ts";

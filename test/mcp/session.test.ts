@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { aPng } from "../server/jobs/pictures.ts";
+import { aPng } from "../server/queue/pictures.ts";
 import { apiKey, createWorld, failure, isStart, onStart, type World } from "../vidgen.ts";
 import { type Answer, connectAgent } from "./agent.ts";
 

@@ -1,7 +1,7 @@
 import { type Goal, portion } from "../faults/goal.ts";
 import { pause } from "../faults/wire.ts";
 import { inFolder } from "../faults/work.ts";
-import { pngOf } from "../server/jobs/pictures.ts";
+import { pngOf } from "../server/queue/pictures.ts";
 import { percentile, readPeakMb } from "./busy.ts";
 import { model } from "./engines-network.ts";
 import { listenAsEngine } from "./engines-server.ts";

@@ -6,9 +6,9 @@ import { redactBody } from "../../connect/trace.ts";
 import { readNumber, readTime } from "../../connect/values.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import type { RequestEvent } from "../../server/api/log.ts";
 import type { DeliveryEvent } from "../../server/callbacks/delivery.ts";
 import type { Engine } from "../../server/engines/engine.ts";
+import type { RequestEvent } from "../../server/observe/log.ts";
 import type { OpenOptions, RunningService, SharedService } from "../../server/serve.ts";
 import { collectValues, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -164,9 +164,9 @@ type Log = Pick<OpenOptions, "onRequest" | "onDelivery" | "onEnd" | "onNote"> & 
 /** What is said of what happens: lines for people, or with `--log json` nothing but documents. */
 async function createLog(options: Options, { io, output }: Context): Promise<Log> {
   const { deliveryLine, isGivenUp } = await import("../../server/callbacks/delivery.ts");
-  const { requestLine } = await import("../../server/api/log.ts");
+  const { requestLine } = await import("../../server/observe/log.ts");
   if (options.log === "json") {
-    const { createJsonLog } = await import("../../server/json-log.ts");
+    const { createJsonLog } = await import("../../server/observe/json-log.ts");
     const write = (document: object) =>
       void (output.quiet || io.stderr.write(`${jsonText(document, output.redact)}\n`));
     return createJsonLog(write, io);

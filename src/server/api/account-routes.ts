@@ -1,10 +1,10 @@
 import * as z from "zod";
 import { localAccount } from "../announcement.ts";
 import { secretOf } from "../callbacks/signature.ts";
+import { parse } from "../http/input.ts";
+import { type ApiContext, readIdempotencyKey, readJson, refuse } from "../http/message.ts";
 import type { NewAccount, Store } from "../store/store.ts";
 import { createKey, hashKey, usualCredits } from "./accounts.ts";
-import { parse } from "./input.ts";
-import { type ApiContext, readIdempotencyKey, readJson, refuse } from "./message.ts";
 import { idempotencyKey, named, type Paths, parameters, refusal, reply, requestBody } from "./openapi/operation.ts";
 
 /** The name of an account, and a key too, on every route that takes one. */

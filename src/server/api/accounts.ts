@@ -2,8 +2,8 @@ import { hash, randomBytes, randomUUID } from "node:crypto";
 import type { MiddlewareHandler } from "hono";
 import type { Io } from "../../io.ts";
 import { localAccount } from "../announcement.ts";
+import { type ApiEnv, refuse } from "../http/message.ts";
 import type { Store } from "../store/store.ts";
-import { type ApiEnv, refuse } from "./message.ts";
 
 /** What a new account has. */
 export const usualCredits = 1_000;

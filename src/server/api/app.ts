@@ -1,14 +1,14 @@
 import { Hono, type MiddlewareHandler } from "hono";
 import { createBackupRoute } from "../backup.ts";
-import type { Metrics } from "../metrics.ts";
-import type { Keep } from "../retention.ts";
+import { type ApiEnv, errorResponse, type Handler, refuse } from "../http/message.ts";
+import type { Metrics } from "../observe/metrics.ts";
+import type { OnTrouble } from "../observe/trouble.ts";
+import type { Keep } from "../queue/retention.ts";
 import type { Store } from "../store/store.ts";
-import type { OnTrouble } from "../trouble.ts";
 import { createAccountRoutes } from "./account-routes.ts";
 import { hashKey, requireOwner } from "./accounts.ts";
 import { type CancelOptions, createCancelRoute } from "./cancel.ts";
 import { createEnginesRoute, type EnginesOptions } from "./engines.ts";
-import { type ApiEnv, errorResponse, type Handler, refuse } from "./message.ts";
 import { createModels } from "./models.ts";
 import { createOpenapiRoute, type OpenapiOptions } from "./openapi/openapi.ts";
 import type { Paths, Route, Routes } from "./openapi/operation.ts";

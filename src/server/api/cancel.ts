@@ -3,13 +3,13 @@ import type { Clock } from "../../io.ts";
 import { newDelivery } from "../callbacks/delivery.ts";
 import type { Engine } from "../engines/engine.ts";
 import { describe } from "../engines/upstream/upstream.ts";
-import type { Ended } from "../jobs/end.ts";
+import { type ApiContext, refuse } from "../http/message.ts";
+import { statusBody } from "../http/status-body.ts";
+import type { Ended } from "../queue/end.ts";
 import type { GenerationEnd, Store, StoredGeneration } from "../store/store.ts";
-import { type ApiContext, refuse } from "./message.ts";
 import { named, parameters, type Route, refusal, reply } from "./openapi/operation.ts";
 import { findOwnGeneration, notFound, ownId } from "./own-generation.ts";
 import { generationSchema, processingExample } from "./status.ts";
-import { statusBody } from "./status-body.ts";
 
 export type CancelOptions = {
   store: Pick<Store, "generation" | "cancel" | "ledger">;

@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { Clock } from "../../io.ts";
 import { checkEngines, type EngineCheck } from "../engines/check.ts";
 import type { Engine } from "../engines/engine.ts";
-import type { Queue } from "../jobs/queue.ts";
+import type { Queue } from "../queue/queue.ts";
 import { named, type Route, reply, time } from "./openapi/operation.ts";
 
 const enginesSchema = named("Engines", {

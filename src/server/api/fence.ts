@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import type { HTTPException } from "hono/http-exception";
-import { refuse } from "./message.ts";
+import { refuse } from "../http/message.ts";
 
 /** Returns why a request is refused before any handler sees it. */
 export type Fence = (incoming: IncomingMessage) => HTTPException | undefined;

@@ -3,9 +3,9 @@ import * as z from "zod";
 import { unlessAborted } from "../../client/http/http.ts";
 import type { Clock } from "../../io.ts";
 import type { Engine } from "../engines/engine.ts";
+import { type ApiContext, retryAfter } from "../http/message.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { Store } from "../store/store.ts";
-import { type ApiContext, retryAfter } from "./message.ts";
 import { named, type Paths, type Route, reply, retryAfterHeader } from "./openapi/operation.ts";
 
 export type HealthOptions = {

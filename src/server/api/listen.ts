@@ -7,11 +7,11 @@ import { setImmediate } from "node:timers/promises";
 import { getRequestListener, type HttpBindings } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Clock } from "../../io.ts";
-import { readTraceparent } from "../trace.ts";
+import { answerMalformed, type Exchange } from "../http/malformed.ts";
+import { errorResponse, type Handler, refuse } from "../http/message.ts";
+import { type RequestEvent, type RequestLog, readRequestId } from "../observe/log.ts";
+import { readTraceparent } from "../observe/trace.ts";
 import { createFence, type Fence } from "./fence.ts";
-import { type RequestEvent, type RequestLog, readRequestId } from "./log.ts";
-import { answerMalformed, type Exchange } from "./malformed.ts";
-import { errorResponse, type Handler, refuse } from "./message.ts";
 
 export type Listening = {
   /** Such as "http://127.0.0.1:8787". */

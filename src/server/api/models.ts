@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { Engine } from "../engines/engine.ts";
-import { refuse } from "./message.ts";
+import { refuse } from "../http/message.ts";
 import { named, type Paths, parameters, refusal, reply } from "./openapi/operation.ts";
 
 const modelSchema = named("Model", {

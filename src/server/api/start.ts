@@ -4,18 +4,8 @@ import { HTTPException } from "hono/http-exception";
 import * as z from "zod";
 import type { Clock } from "../../io.ts";
 import { createBudget, createCapacity, createRecent, type Recent } from "../capacity.ts";
-import { type Directives, readDirectives } from "../jobs/directives.ts";
-import type {
-  Idempotency,
-  Label,
-  Limited,
-  StartOutcome,
-  Store,
-  StoredGeneration,
-  StoredRequest,
-} from "../store/store.ts";
-import { readTraceparent } from "../trace.ts";
-import type { FieldNames } from "./input.ts";
+import { type Directives, readDirectives } from "../engines/preview/directives.ts";
+import type { FieldNames } from "../http/input.ts";
 import {
   type ApiContext,
   type JsonBody,
@@ -25,7 +15,17 @@ import {
   refuse,
   streamResponse,
   usualBodyBytes,
-} from "./message.ts";
+} from "../http/message.ts";
+import { readTraceparent } from "../observe/trace.ts";
+import type {
+  Idempotency,
+  Label,
+  Limited,
+  StartOutcome,
+  Store,
+  StoredGeneration,
+  StoredRequest,
+} from "../store/store.ts";
 import {
   id,
   idempotencyKey,

@@ -1,11 +1,11 @@
 import { HTTPException } from "hono/http-exception";
 import * as z from "zod";
 import { failureCodes, states } from "../../client/http/schema.ts";
-import type { Queue } from "../jobs/queue.ts";
+import { statusBody } from "../http/status-body.ts";
+import type { Queue } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
 import { id, named, parameters, type Route, refusal, reply, time, url } from "./openapi/operation.ts";
 import { findOwnGeneration, notFound, ownId } from "./own-generation.ts";
-import { statusBody } from "./status-body.ts";
 
 /** What the engine's provider charged. */
 export const costSchema = z.number().meta({ description: "What the engine's provider charged, in USD." });

@@ -1,12 +1,12 @@
 import * as z from "zod";
 import { isUuid } from "../../client/http/id.ts";
-import type { Queue } from "../jobs/queue.ts";
+import { parse } from "../http/input.ts";
+import { refuse } from "../http/message.ts";
 import { createMedia, type MediaOptions } from "../media/media.ts";
 import { removeMedia } from "../media/media-store.ts";
+import type { Queue } from "../queue/queue.ts";
 import type { Store, StoredGeneration } from "../store/store.ts";
 import { type CancelOptions, cancelOwn } from "./cancel.ts";
-import { parse } from "./input.ts";
-import { refuse } from "./message.ts";
 import {
   id,
   named,

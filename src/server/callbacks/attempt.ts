@@ -1,9 +1,9 @@
 import type { Clock } from "../../io.ts";
 import { insist } from "../insist.ts";
+import { traceHeaders } from "../observe/trace.ts";
+import type { OnTrouble } from "../observe/trouble.ts";
 import type { Post } from "../outbound/outbound.ts";
 import type { Delivery, Store } from "../store/store.ts";
-import { traceHeaders } from "../trace.ts";
-import type { OnTrouble } from "../trouble.ts";
 import { type DeliveryEvent, stripControls } from "./delivery.ts";
 import type { Signer } from "./signature.ts";
 

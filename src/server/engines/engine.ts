@@ -1,4 +1,4 @@
-import type { Traced } from "../trace.ts";
+import type { Traced } from "../observe/trace.ts";
 
 /** What a generation asks of an engine, with the service's defaults filled in. */
 export type RenderRequest = Traced & {

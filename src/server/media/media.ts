@@ -1,11 +1,11 @@
 import type { ServerResponse } from "node:http";
 import { PassThrough, pipeline, type Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
-import { errorResponse, type Handler, refuse, streamResponse } from "../api/message.ts";
 import { createRecent } from "../capacity.ts";
-import { readDirectives } from "../jobs/directives.ts";
+import { readDirectives } from "../engines/preview/directives.ts";
+import { errorResponse, type Handler, refuse, streamResponse } from "../http/message.ts";
+import type { OnTrouble } from "../observe/trouble.ts";
 import type { Media, Store } from "../store/store.ts";
-import type { OnTrouble } from "../trouble.ts";
 import type { MediaStore } from "./media-store.ts";
 
 export type MediaOptions = {

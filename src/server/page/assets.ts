@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import type { Handler } from "hono";
-import type { ApiEnv } from "../api/message.ts";
+import type { ApiEnv } from "../http/message.ts";
 
 /** The addresses of the page's files, which change with their content. */
 export type AssetPaths = { script: string; style: string; icon: string };

@@ -1,4 +1,4 @@
-import { readBody, refuse, streamResponse } from "../api/message.ts";
+import { readBody, refuse, streamResponse } from "../http/message.ts";
 import type { Store } from "../store/store.ts";
 import { countText, durationText } from "./formatting.ts";
 import { Layout, Message } from "./layout.tsx";

@@ -1,7 +1,7 @@
 import { type Field, fields, findValueFault, textFields } from "../../client/request/fields.ts";
 import { defaultModel, findModel } from "../../client/request/models.ts";
-import { type JsonBody, parseJson, refuse } from "../api/message.ts";
 import { type StartFormat, usualCost } from "../api/start.ts";
+import { type JsonBody, parseJson, refuse } from "../http/message.ts";
 import type { StoredGeneration } from "../store/store.ts";
 import { requestBody } from "./again.ts";
 import { countText } from "./formatting.ts";

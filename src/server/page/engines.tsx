@@ -1,7 +1,7 @@
 import type { EngineCheck } from "../engines/check.ts";
 import type { Engine } from "../engines/engine.ts";
-import type { Outage } from "../jobs/breaker.ts";
-import type { Counts } from "../metrics.ts";
+import type { Counts } from "../observe/metrics.ts";
+import type { Outage } from "../queue/breaker.ts";
 import type { Waiting } from "../store/store.ts";
 import { Layout, Time } from "./layout.tsx";
 

@@ -1,14 +1,14 @@
 import type { Hono, MiddlewareHandler } from "hono";
 import type { Child } from "hono/jsx";
 import type { Clock } from "../../io.ts";
-import type { ApiEnv } from "../api/message.ts";
 import type { StartRoutes } from "../api/start.ts";
 import type { Engine } from "../engines/engine.ts";
-import type { Queue } from "../jobs/queue.ts";
+import type { ApiEnv } from "../http/message.ts";
 import type { MediaStore } from "../media/media-store.ts";
-import type { Metrics } from "../metrics.ts";
+import type { Metrics } from "../observe/metrics.ts";
+import type { OnTrouble } from "../observe/trouble.ts";
+import type { Queue } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
-import type { OnTrouble } from "../trouble.ts";
 import type { Sign } from "./callbacks.tsx";
 import type { Changes } from "./events.ts";
 import type { Sessions } from "./session.ts";

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { isUuid } from "../../client/http/id.ts";
 import { localAccount } from "../announcement.ts";
-import type { ApiEnv } from "../api/message.ts";
+import type { ApiEnv } from "../http/message.ts";
 import type { Store } from "../store/store.ts";
 
 /** A request for the page, of somebody who is signed in. */

@@ -1,6 +1,6 @@
 import type { FailureCode } from "../../client/http/schema.ts";
 import type { Checkpoint, Engine, RenderRequest } from "../engines/engine.ts";
-import type { Traced } from "../trace.ts";
+import type { Traced } from "../observe/trace.ts";
 import type { Change } from "./change.ts";
 
 /** What was asked for. `images` are addresses, http(s) or data:; of a data: address only the beginning, once it is stored. */

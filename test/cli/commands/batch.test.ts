@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import * as z from "zod";
-import { aPng } from "../../server/jobs/pictures.ts";
+import { aPng } from "../../server/queue/pictures.ts";
 import { makeSpecial, specialFiles } from "../../special.ts";
 import { createWorld, failure, isStart, mediaUrl, onStart, type Run, type World } from "../../vidgen.ts";
 

@@ -1,7 +1,7 @@
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { aPng } from "../../server/jobs/pictures.ts";
+import { aPng } from "../../server/queue/pictures.ts";
 import { createWorld, isStart, type World } from "../../vidgen.ts";
 
 const png = aPng(30, 20);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { readImages } from "../../../src/client/request/images.ts";
-import { aPng, squaresJpeg, squaresWebp } from "../../server/jobs/pictures.ts";
+import { aPng, squaresJpeg, squaresWebp } from "../../server/queue/pictures.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "vidgen-test-"));
 afterAll(() => rmSync(folder, { recursive: true }));

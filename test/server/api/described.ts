@@ -1,6 +1,6 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
-import type { Handler } from "../../../src/server/api/message.ts";
+import type { Handler } from "../../../src/server/http/message.ts";
 
 type Json = Record<string, unknown>;
 type Ref = { $ref: string };

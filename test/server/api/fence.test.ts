@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Handler } from "../../../src/server/api/message.ts";
+import type { Handler } from "../../../src/server/http/message.ts";
 import { errorCode, open, say } from "./wire.ts";
 
 const hello: Handler = async () => new Response("hello");

@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { expect, test } from "vitest";
 import { createHealth, type HealthOptions } from "../../../src/server/api/health.ts";
-import type { ApiEnv } from "../../../src/server/api/message.ts";
+import type { ApiEnv } from "../../../src/server/http/message.ts";
 import { createVirtualClock } from "../../clock.ts";
 import { fakeEngine } from "../service.ts";
 

@@ -12,7 +12,7 @@ import { setImmediate } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { type Clock, systemClock } from "../../../src/io.ts";
 import { type Listening, listen } from "../../../src/server/api/listen.ts";
-import { type Handler, streamResponse } from "../../../src/server/api/message.ts";
+import { type Handler, streamResponse } from "../../../src/server/http/message.ts";
 import { makeFolder } from "../../folder.ts";
 import { slowness } from "../../slowness.ts";
 import { apiKey, bearer, createTestService, readError } from "../service.ts";

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../../mp4.ts";
-import { aPng, squaresJpeg, squaresWebp } from "../jobs/pictures.ts";
+import { aPng, squaresJpeg, squaresWebp } from "../queue/pictures.ts";
 import {
   apiKey,
   baseUrl,

@@ -2,7 +2,7 @@ import { connect, type Socket } from "node:net";
 import { expect, onTestFinished } from "vitest";
 import type { Clock } from "../../../src/io.ts";
 import { type Listening, type ListenOptions, listen } from "../../../src/server/api/listen.ts";
-import type { Handler } from "../../../src/server/api/message.ts";
+import type { Handler } from "../../../src/server/http/message.ts";
 
 /** What lingers does so until its client has read it all. */
 const lingering: Pick<Clock, "now" | "sleep"> = {

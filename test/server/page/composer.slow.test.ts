@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { makeFolder } from "../../folder.ts";
 import { browserPath } from "../../needs.ts";
-import { aPng } from "../jobs/pictures.ts";
+import { aPng } from "../queue/pictures.ts";
 import { isLive, launch, openTab, shows, type Tab } from "./browser.ts";
 import { openTestPage, paid, type TestPage, type TestPageOptions } from "./harness.ts";
 

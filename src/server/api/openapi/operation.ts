@@ -1,6 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import * as z from "zod";
-import { type ApiContext, errorBody, maxKeyLength } from "../message.ts";
+import { type ApiContext, errorBody, maxKeyLength } from "../../http/message.ts";
 
 /** What /openapi.json says of a route. */
 export type Operation = {

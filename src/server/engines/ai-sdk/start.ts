@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
 import { unlessAborted } from "../../../client/http/http.ts";
-import { traceHeaders } from "../../trace.ts";
+import { traceHeaders } from "../../observe/trace.ts";
 import type { RenderTask } from "../engine.ts";
 import { judgeReply, type NoCredits, type Outcome, type SubmitOptions, submitOnce } from "../upstream/submit.ts";
 import { sizeOf, wholeSeconds } from "../videos/kinds.ts";

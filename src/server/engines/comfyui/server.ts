@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
 import { usage, VidgenError } from "../../../errors.ts";
-import { type Traced, traceHeaders } from "../../trace.ts";
+import { type Traced, traceHeaders } from "../../observe/trace.ts";
 import type { ImageFile } from "../engine.ts";
 import { type Reply, readReply, wordsOf } from "../upstream/reply.ts";
 import { answered, type SubmitSignals } from "../upstream/submit.ts";

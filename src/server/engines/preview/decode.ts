@@ -1,4 +1,4 @@
-import { type PictureHeader, pictureFormat, readPictureHeader } from "../../jobs/picture.ts";
+import { type PictureHeader, pictureFormat, readPictureHeader } from "../../media/picture.ts";
 import type { Frame, FrameSize } from "./frame.ts";
 import { encodePng, rasterize, shrink, toFrame } from "./pixels.ts";
 

@@ -2,7 +2,7 @@ import { rm } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { models as knownModels } from "../../../client/request/models.ts";
 import { createCapacity } from "../../capacity.ts";
-import { maxMegapixels } from "../../jobs/images.ts";
+import { maxMegapixels } from "../../media/picture.ts";
 import type { Checkpoint, Engine } from "../engine.ts";
 import { createThreads } from "./threads.ts";
 

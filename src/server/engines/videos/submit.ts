@@ -1,5 +1,5 @@
 import { isData } from "../../../client/http/url.ts";
-import { traceHeaders } from "../../trace.ts";
+import { traceHeaders } from "../../observe/trace.ts";
 import { optionalExtras, type RenderTask } from "../engine.ts";
 import { findCreated, findFinished, findJob, type Reply, readComplaints } from "../upstream/reply.ts";
 import {

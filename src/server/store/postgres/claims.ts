@@ -1,5 +1,5 @@
 import type { Clock } from "../../../io.ts";
-import type { OnTrouble } from "../../trouble.ts";
+import type { OnTrouble } from "../../observe/trouble.ts";
 import type { Among, Claim, Store, Waiting, Wanted } from "../store.ts";
 import type { Database, Row, Value } from "./database.ts";
 import { where } from "./where.ts";

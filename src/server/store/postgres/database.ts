@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { ClientBase, ClientConfig, PoolClient } from "pg";
 import { systemCode } from "../../../errors.ts";
 import type { Clock } from "../../../io.ts";
-import type { OnTrouble } from "../../trouble.ts";
+import type { OnTrouble } from "../../observe/trouble.ts";
 import { withoutNul } from "../search.ts";
 
 export type Value = string | number | boolean | object | null | undefined;

@@ -1,5 +1,5 @@
 import type { Clock } from "../../../io.ts";
-import type { OnTrouble } from "../../trouble.ts";
+import type { OnTrouble } from "../../observe/trouble.ts";
 import type { Change } from "../change.ts";
 import type { Store } from "../store.ts";
 import { channel, notify, readChange } from "./changes.ts";

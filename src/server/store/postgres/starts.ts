@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { isUnavailable } from "../../trouble.ts";
+import { isUnavailable } from "../../observe/trouble.ts";
 import { type Batches, createBatches } from "../batches.ts";
 import { findLimit, type Use } from "../limits.ts";
 import { cutImages, needsOf } from "../needs.ts";

@@ -1,4 +1,4 @@
-import { createOutageReporter, isUnavailable, type OnTrouble } from "../../trouble.ts";
+import { createOutageReporter, isUnavailable, type OnTrouble } from "../../observe/trouble.ts";
 import { createBatches } from "../batches.ts";
 import type { Database } from "./database.ts";
 

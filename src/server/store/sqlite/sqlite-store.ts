@@ -1,7 +1,7 @@
 import { fstatSync, openSync, rmSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import type { Lease } from "../../../lease.ts";
-import type { OnTrouble } from "../../trouble.ts";
+import type { OnTrouble } from "../../observe/trouble.ts";
 import { type Change, endChanges } from "../change.ts";
 import type { Cancellation, Store } from "../store.ts";
 import { createClaims } from "./claims.ts";

@@ -11,7 +11,7 @@ import {
   pngOf,
   squaresJpeg,
   squaresWebp,
-} from "../../jobs/pictures.ts";
+} from "../../queue/pictures.ts";
 
 const name = "the image at https://images.example/a.png";
 const size = frameSize("4:3", "480p");

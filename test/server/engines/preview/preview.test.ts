@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import type { Checkpoint, RenderOptions } from "../../../../src/server/engines/engine.ts";
 import { createPreviewEngine } from "../../../../src/server/engines/preview/preview.ts";
 import { makeFolder } from "../../../folder.ts";
-import { pngOf, readPng, squaresWebp } from "../../jobs/pictures.ts";
+import { pngOf, readPng, squaresWebp } from "../../queue/pictures.ts";
 import { readMovie } from "./mp4.ts";
 import { aTask } from "./requests.ts";
 

@@ -5,7 +5,7 @@ import type { RenderRequest } from "../../../../src/server/engines/engine.ts";
 import { createFrame, type Frame } from "../../../../src/server/engines/preview/frame.ts";
 import { createClip, drawThumbnail, renderPreview } from "../../../../src/server/engines/preview/render.ts";
 import { makeFolder } from "../../../folder.ts";
-import { aPng, readPng, squaresJpeg, squaresWebp } from "../../jobs/pictures.ts";
+import { aPng, readPng, squaresJpeg, squaresWebp } from "../../queue/pictures.ts";
 import { readMovie, readNalKinds } from "./mp4.ts";
 import { anImage, aRequest, aTask, hostilePrompts } from "./requests.ts";
 

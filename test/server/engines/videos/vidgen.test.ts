@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { tinyMp4 } from "../../../mp4.ts";
-import { aPng } from "../../jobs/pictures.ts";
+import { aPng } from "../../queue/pictures.ts";
 import { apiKey, createTestService, filesIn, type ServiceOptions } from "../../service.ts";
 import { ioFetch } from "./fakes/fake.ts";
 import { createTestEngine, type EngineOptions } from "./run.ts";

@@ -14,9 +14,9 @@ import { dirname, join } from "node:path";
 import process from "node:process";
 import sqlite from "node-sqlite3-wasm";
 import { expect, onTestFinished, test } from "vitest";
+import type { OnTrouble } from "../../../../src/server/observe/trouble.ts";
 import { openStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store, StoredGeneration } from "../../../../src/server/store/store.ts";
-import type { OnTrouble } from "../../../../src/server/trouble.ts";
 import { compile } from "../../../compiled.ts";
 import { makeFolder } from "../../../folder.ts";
 import {

@@ -15,12 +15,12 @@ import type {
   RenderOutcome,
   RenderTask,
 } from "../engines/engine.ts";
+import { readDirectives } from "../engines/preview/directives.ts";
 import { insist } from "../insist.ts";
 import type { MediaStore } from "../media/media-store.ts";
+import type { OnTrouble } from "../observe/trouble.ts";
 import type { Get } from "../outbound/outbound.ts";
 import type { Claim, Media, Store, StoredGeneration } from "../store/store.ts";
-import type { OnTrouble } from "../trouble.ts";
-import { readDirectives } from "./directives.ts";
 import { saveImages } from "./images.ts";
 
 export type MakeOptions = {

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
-import { createComfyUiEngine } from "../../src/server/engines/comfyui/comfyui.ts";
-import { readWorkflow } from "../../src/server/engines/comfyui/workflow.ts";
-import { readTraceparent } from "../../src/server/trace.ts";
-import { createVirtualClock } from "../clock.ts";
-import { createComfyUi } from "./engines/comfyui/fake.ts";
-import { workflow, writeWorkflow } from "./engines/comfyui/run.ts";
-import { ioFetch } from "./engines/videos/fakes/fake.ts";
-import { createTestEngine, engineUrl, fakes, kindIds, timeoutMs } from "./engines/videos/run.ts";
-import { createTestService, renderMs } from "./service.ts";
+import { createComfyUiEngine } from "../../../src/server/engines/comfyui/comfyui.ts";
+import { readWorkflow } from "../../../src/server/engines/comfyui/workflow.ts";
+import { readTraceparent } from "../../../src/server/observe/trace.ts";
+import { createVirtualClock } from "../../clock.ts";
+import { createComfyUi } from "../engines/comfyui/fake.ts";
+import { workflow, writeWorkflow } from "../engines/comfyui/run.ts";
+import { ioFetch } from "../engines/videos/fakes/fake.ts";
+import { createTestEngine, engineUrl, fakes, kindIds, timeoutMs } from "../engines/videos/run.ts";
+import { createTestService, renderMs } from "../service.ts";
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createLackFinder } from "../../../src/server/jobs/lacks.ts";
+import { createLackFinder } from "../../../src/server/queue/lacks.ts";
 import { createVirtualClock } from "../../clock.ts";
 
 const waiting = {

@@ -1,7 +1,7 @@
 import type { Clock } from "../../io.ts";
 import { minutes } from "../engines/upstream/upstream.ts";
+import type { OnTrouble } from "../observe/trouble.ts";
 import type { Needs, Store, Waiting } from "../store/store.ts";
-import type { OnTrouble } from "../trouble.ts";
 import { canMake, type Place } from "./place.ts";
 
 /** Time for the owner to see that an engine is missing, and to start the service with it. */

@@ -3,9 +3,9 @@ import { once } from "node:events";
 import type { Server } from "node:http";
 import { Readable } from "node:stream";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { type Handler, streamResponse } from "../../../src/server/api/message.ts";
+import { type Handler, streamResponse } from "../../../src/server/http/message.ts";
 import { slowness } from "../../slowness.ts";
-import { dial, errorCode, open, read, say } from "./wire.ts";
+import { dial, errorCode, open, read, say } from "../api/wire.ts";
 
 const hello: Handler = async () => new Response("hello");
 const echo: Handler = async (request) => new Response(await request.text());

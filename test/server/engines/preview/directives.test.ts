@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { readPage, readTables } from "../../../src/docs.ts";
-import { readDirectives } from "../../../src/server/jobs/directives.ts";
-import { openFolder } from "../../../src/server/media/folder.ts";
-import { createMedia } from "../../../src/server/media/media.ts";
-import { createTestService, mediaUrl, readError, readStart } from "../service.ts";
+import { readPage, readTables } from "../../../../src/docs.ts";
+import { readDirectives } from "../../../../src/server/engines/preview/directives.ts";
+import { openFolder } from "../../../../src/server/media/folder.ts";
+import { createMedia } from "../../../../src/server/media/media.ts";
+import { createTestService, mediaUrl, readError, readStart } from "../../service.ts";
 
 type Status = { status: string; error?: string; video_url: string | null };
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { requestLine } from "../../../src/server/api/log.ts";
+import { requestLine } from "../../../src/server/observe/log.ts";
 
 test("whatever a client sends, its line is one line, and moves no cursor", () => {
   const odd = "a\nb\r\u001b[2Jc\u2028d\u202ee";

@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
-import { imageName, saveImages } from "../../../src/server/jobs/images.ts";
-import { readPictureHeader } from "../../../src/server/jobs/picture.ts";
+import { readPictureHeader } from "../../../src/server/media/picture.ts";
 import type { Get } from "../../../src/server/outbound/outbound.ts";
+import { imageName, saveImages } from "../../../src/server/queue/images.ts";
 import { aPng, extendedWebp, halfWebp, oriented, pngOf, squaresJpeg, squaresWebp } from "./pictures.ts";
 
 const url = "https://images.example/a.png";

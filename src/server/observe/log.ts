@@ -1,5 +1,5 @@
 import { stripControls } from "../callbacks/delivery.ts";
-import type { Traced } from "../trace.ts";
+import type { Traced } from "./trace.ts";
 
 /** What a handler tells of the request that it answers. */
 export type RequestLog = Traced & {

@@ -1,4 +1,4 @@
-import { systemReason } from "../errors.ts";
+import { systemReason } from "../../errors.ts";
 
 /** Reports a problem to the operator: a sentence without a full stop, and the error. */
 export type OnTrouble = (what: string, error: unknown) => void;

@@ -1,6 +1,9 @@
 /** The picture formats that the service accepts. */
 export type PictureFormat = "png" | "jpeg" | "webp";
 
+/** A decoded pixel takes four bytes, and a file of a few kilobytes may hold billions of pixels. */
+export const maxMegapixels = 50;
+
 /**
  * The header of a picture. `orientation` is EXIF's, from 1 (upright) to 8, and is read only from a JPEG. An animated PNG counts as still,
  * since every decoder shows its first picture.

@@ -1,4 +1,4 @@
-import { readDirectives } from "../jobs/directives.ts";
+import { readDirectives } from "../engines/preview/directives.ts";
 import type { StoredGeneration } from "../store/store.ts";
 
 /**

@@ -8,8 +8,8 @@ import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { Share } from "../capacity.ts";
-import { isUnavailable, type OnTrouble } from "../trouble.ts";
-import type { RequestLog } from "./log.ts";
+import type { RequestLog } from "../observe/log.ts";
+import { isUnavailable, type OnTrouble } from "../observe/trouble.ts";
 
 /** What comes with a request over a socket: Node's own objects, and what is logged of it. */
 export type Bindings = Partial<HttpBindings & { log: RequestLog }>;

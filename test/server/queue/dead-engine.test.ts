@@ -3,7 +3,7 @@ import type { Clock } from "../../../src/io.ts";
 import { RequestError } from "../../../src/io.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { createVideosEngine } from "../../../src/server/engines/videos/videos.ts";
-import { createBreaker } from "../../../src/server/jobs/breaker.ts";
+import { createBreaker } from "../../../src/server/queue/breaker.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
 import { createVirtualClock } from "../../clock.ts";

@@ -2,10 +2,10 @@ import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { readPage } from "../../src/docs.ts";
-import { makeFolder } from "../folder.ts";
-import { hasPromtool } from "../needs.ts";
-import { createCounted } from "./counted.ts";
+import { readPage } from "../../../src/docs.ts";
+import { makeFolder } from "../../folder.ts";
+import { hasPromtool } from "../../needs.ts";
+import { createCounted } from "../counted.ts";
 
 /** What promtool says of a text, and whether it found fault. */
 function promtool(words: string[], input: string) {

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { readPage } from "../../src/docs.ts";
-import { createCounted } from "./counted.ts";
-import { apiKey, baseUrl, bearer, otherKey, readError } from "./service.ts";
+import { readPage } from "../../../src/docs.ts";
+import { createCounted } from "../counted.ts";
+import { apiKey, baseUrl, bearer, otherKey, readError } from "../service.ts";
 
 test("starts, credits and failures are counted by model and reason, and a repeated start once", async () => {
   const { start, rest, figures } = await createCounted({ concurrency: 100 });
@@ -156,7 +156,7 @@ test("the alerts, the dashboard and the page name only figures that there are, a
   const told = await text();
   const existing = new Set(told.match(/^\w+/gm));
   const types = (told.match(/^# TYPE \w+/gm) ?? []).map((line) => line.replace("# TYPE ", ""));
-  const dashboard = readFileSync(new URL("../../.github/dashboard.json", import.meta.url), "utf8");
+  const dashboard = readFileSync(new URL("../../../.github/dashboard.json", import.meta.url), "utf8");
   const { panels } = JSON.parse(dashboard) as { panels: { targets?: { expr: string }[] }[] };
   const exprs = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
   expect(exprs.length).toBeGreaterThan(8);

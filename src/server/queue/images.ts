@@ -2,12 +2,10 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isData } from "../../client/http/url.ts";
 import type { ImageFile } from "../engines/engine.ts";
+import { maxMegapixels, pictureFormat, readPictureHeader } from "../media/picture.ts";
 import type { Get } from "../outbound/outbound.ts";
-import { pictureFormat, readPictureHeader } from "./picture.ts";
 
 const maxBytes = 20_000_000;
-/** A decoded pixel takes four bytes, and a file of a few kilobytes may hold billions of pixels. */
-export const maxMegapixels = 50;
 /** The limit of JPEG. A PNG may have longer sides, but no renderer accepts them. */
 const maxSide = 65_535;
 

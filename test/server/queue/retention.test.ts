@@ -1,10 +1,10 @@
 import { readdirSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";
-import { openFolder } from "../../src/server/media/folder.ts";
-import { createRetention, type Keep } from "../../src/server/retention.ts";
-import { unavailable } from "../../src/server/trouble.ts";
-import type { createVirtualClock } from "../clock.ts";
-import { createTestService, type TestService } from "./service.ts";
+import { openFolder } from "../../../src/server/media/folder.ts";
+import { unavailable } from "../../../src/server/observe/trouble.ts";
+import { createRetention, type Keep } from "../../../src/server/queue/retention.ts";
+import type { createVirtualClock } from "../../clock.ts";
+import { createTestService, type TestService } from "../service.ts";
 
 const day = 86_400_000;
 

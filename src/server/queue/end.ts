@@ -2,9 +2,9 @@ import { failureCodes } from "../../client/http/schema.ts";
 import { models } from "../../client/request/models.ts";
 import type { Clock } from "../../io.ts";
 import { newDelivery } from "../callbacks/delivery.ts";
+import { readDirectives } from "../engines/preview/directives.ts";
 import { insist } from "../insist.ts";
 import type { GenerationEnd, Store, StoredGeneration } from "../store/store.ts";
-import { readDirectives } from "./directives.ts";
 import { findGeneration, type Made, type MakeOptions } from "./make.ts";
 
 /** How long the preview takes for a generation: as long as rendering takes, or as long as the interface says (section 8). */

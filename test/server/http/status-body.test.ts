@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { statusBody } from "../../../src/server/api/status-body.ts";
+import { statusBody } from "../../../src/server/http/status-body.ts";
 import type { StoredGeneration } from "../../../src/server/store/store.ts";
 
 const completed: StoredGeneration = {
