@@ -1,7 +1,8 @@
 import { fstatSync, openSync, rmSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
+import { copyFile, mkdir } from "node:fs/promises";
+import { createTurns } from "../../../client/http/turns.ts";
 import type { Lease } from "../../../lease.ts";
-import type { OnTrouble } from "../../observe/trouble.ts";
+import { type OnTrouble, unavailable } from "../../observe/trouble.ts";
 import { type Change, endChanges } from "../change.ts";
 import type { Cancellation, Store } from "../store.ts";
 import { createClaims } from "./claims.ts";
@@ -30,7 +31,8 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
   const { onTrouble = () => {}, lease = ownLease } = options;
   const database = await openChecked(file);
   const checkFile = await createFileCheck(file);
-  const commits = createCommits(database, { check: () => lease.confirm().then(checkFile), onTrouble });
+  const check = () => lease.confirm().then(checkFile);
+  const commits = createCommits(database, { check, onTrouble });
   const ledger = createLedger(database);
   const generations = createGenerations(database, ledger);
   const deliveries = createDeliveries(database);
@@ -62,6 +64,26 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
           ? []
           : endChanges({ id, account }, { ...end, isCancelled: cancelled !== undefined }, delivery),
     ).then((account) => account !== undefined);
+  const inTurn = createTurns();
+  /** Copies the file while others read and write: for that time all changes stay in the log beside it. */
+  const copyDatabase = async () => {
+    const copy = copyOf(file);
+    await check();
+    try {
+      database.exec("PRAGMA wal_autocheckpoint = 0");
+      if (database.get("PRAGMA wal_checkpoint(TRUNCATE)")?.busy !== 0)
+        throw unavailable(undefined, `${file} is in use`);
+      await copyFile(file, copy).catch((error) => {
+        throw unavailable(error);
+      });
+      const fd = openSync(copy, "r");
+      return { size: fstatSync(fd).size, fd };
+    } finally {
+      database.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
+      // Without its name it goes with this process.
+      rmSync(copy, { force: true });
+    }
+  };
   return {
     check: () => commits.write(() => touch(database)),
     account: async (keyHash) => ledger.accountOf(keyHash),
@@ -146,20 +168,10 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
       return () => listeners.delete(onChange);
     },
     publish,
-    async backup() {
-      const copy = copyOf(file);
-      // Nothing else happens meanwhile, no other copy either: about a second for 100 MB.
-      try {
-        database.run("VACUUM INTO ?", copy);
-        const fd = openSync(copy, "r");
-        return { size: fstatSync(fd).size, fd };
-      } finally {
-        // Without its name it goes with this process.
-        removeCopy(copy);
-      }
-    },
+    // One at a time: the next one writes the log into the file, which is being copied.
+    backup: () => inTurn(copyDatabase),
     async close() {
-      await commits.close();
+      await Promise.all([commits.close(), inTurn(async () => {})]);
       // Closing writes to the file and deletes its log, which belong to the process that has taken over.
       const isOurs = await lease.confirm().then(
         () => true,
@@ -170,20 +182,18 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
   };
 }
 
+/** SQLite's own: so many pages of the log are written into the file together. */
+const checkpointPages = 1_000;
+
 /** Where a copy is for as long as it is made. */
 function copyOf(file: string): string {
   return `${file}.backup`;
 }
 
-/** One that failed has left a journal, which SQLite would play back into the next one. */
-function removeCopy(copy: string): void {
-  for (const each of [copy, `${copy}-journal`]) rmSync(each, { force: true });
-}
-
 async function openChecked(file: string): Promise<Database> {
   const afterCrash = await removeLock(file);
   // Of a process that was killed while it made one.
-  removeCopy(copyOf(file));
+  rmSync(copyOf(file), { force: true });
   let database: Database | undefined;
   try {
     database = await openDatabase(file);

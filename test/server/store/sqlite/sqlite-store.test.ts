@@ -10,6 +10,7 @@ import fs, {
   statSync,
   writeFileSync,
 } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { dirname, join } from "node:path";
 import process from "node:process";
 import sqlite from "node-sqlite3-wasm";
@@ -358,6 +359,31 @@ test("several copies at once are whole, and none leaves a file", async () => {
     expect([bytes.length, bytes.toString("latin1", 0, 15)]).toEqual([copy?.size, "SQLite format 3"]);
   }
   expect(besides(file)).toEqual([]);
+});
+
+test("a copy is the database at one moment, however much is written while it is made", async () => {
+  const file = await newFile();
+  const store = await openWith(100_000, file);
+  const before = newGeneration();
+  await store.start(before, cost, undefined);
+  // More than the log holds before it is written into the file.
+  const later = Array.from({ length: 6_000 }, () => newGeneration());
+  const original = fs.promises.copyFile;
+  const replace = (copyFile: typeof original) => {
+    fs.promises.copyFile = copyFile;
+    syncBuiltinESMExports();
+  };
+  onTestFinished(() => replace(original));
+  replace(async (...values) => {
+    await Promise.all(later.map((generation) => store.start(generation, cost, undefined)));
+    return original(...values);
+  });
+  const copy = await store.backup?.();
+  expect((await store.totals({})).counts).toEqual({ queued: 6_001 });
+  const other = await newFile();
+  writeFileSync(other, readFileSync(copy?.fd ?? 0));
+  closeSync(copy?.fd ?? 0);
+  expect((await (await open(other)).totals({})).counts).toEqual({ queued: 1 });
 });
 
 test("a copy for which there is no room leaves no file, nor does one of a process that was killed", async () => {
