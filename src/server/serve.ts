@@ -21,6 +21,7 @@ import type { Handler } from "./http/message.ts";
 import { openFolder } from "./media/folder.ts";
 import type { MediaStore } from "./media/media-store.ts";
 import type { RequestEvent } from "./observe/log.ts";
+import { watchStore } from "./observe/trouble.ts";
 import { createOutbound } from "./outbound/outbound.ts";
 import { linkOf } from "./page/link.ts";
 import { createSessions } from "./page/session.ts";
@@ -213,6 +214,7 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
   let mediaUrl = "";
   const service = createService({
     ...state,
+    store: watchStore(state.store, { clock: io, onTrouble: reporter(options) }),
     pace: options.pace,
     program: options.program,
     engines: options.engines ?? [createPreviewEngine()],

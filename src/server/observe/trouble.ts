@@ -1,4 +1,6 @@
 import { systemReason } from "../../errors.ts";
+import type { Clock } from "../../io.ts";
+import type { Store } from "../store/store.ts";
 
 /** Reports a problem to the operator: a sentence without a full stop, and the error. */
 export type OnTrouble = (what: string, error: unknown) => void;
@@ -28,4 +30,35 @@ export function createOutageReporter(what: string, onTrouble: OnTrouble) {
       isOut = false;
     },
   };
+}
+
+const slowMs = 1_000;
+const quietMs = 60_000;
+
+/** Returns a store of which the operator is told, once a minute for each method, that a call has taken a second: others may have waited with it. */
+export function watchStore(
+  store: Store,
+  { clock, onTrouble }: { clock: Pick<Clock, "now">; onTrouble: OnTrouble },
+): Store {
+  const toldAt = new Map<string, number>();
+  const watch = (name: string, method: (...values: unknown[]) => unknown) => {
+    return (...values: unknown[]) => {
+      const begin = clock.now();
+      const end = () => {
+        const ms = clock.now() - begin;
+        if (ms < slowMs || clock.now() - (toldAt.get(name) ?? Number.NEGATIVE_INFINITY) < quietMs) return;
+        toldAt.set(name, clock.now());
+        onTrouble("The database is slow", `${name} has taken ${(ms / 1_000).toFixed(1)} s`);
+      };
+      const result = method(...values);
+      if (result instanceof Promise) result.then(end, end);
+      return result;
+    };
+  };
+  const entries = Object.entries(store).map(([name, value]) => {
+    // A copy takes its time, and nobody waits for it.
+    const isWatched = typeof value === "function" && name !== "backup" && name !== "close";
+    return [name, isWatched ? watch(name, value as (...values: unknown[]) => unknown) : value];
+  });
+  return Object.fromEntries(entries);
 }

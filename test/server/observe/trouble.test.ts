@@ -1,0 +1,25 @@
+import { expect, test } from "vitest";
+import { watchStore } from "../../../src/server/observe/trouble.ts";
+import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+
+test("the operator is told of a method of the store that takes a second, once a minute, and of its result nothing changes", async () => {
+  const troubles: unknown[] = [];
+  let [now, tookMs] = [0, 1_200];
+  const slow = {
+    ...(await openStore(":memory:")),
+    async balance() {
+      now += tookMs;
+      return 7;
+    },
+  };
+  const onTrouble = (what: string, error: unknown) => troubles.push(`${what}: ${error}`);
+  const store = watchStore(slow, { clock: { now: () => now }, onTrouble });
+  expect([await store.balance("a"), await store.balance("a"), await store.accounts()]).toEqual([7, 7, []]);
+  expect(troubles).toEqual(["The database is slow: balance has taken 1.2 s"]);
+  [now, tookMs] = [now + 60_000, 900];
+  await store.balance("a");
+  expect(troubles).toHaveLength(1);
+  tookMs = 2_000;
+  await store.balance("a");
+  expect(troubles).toHaveLength(2);
+});
