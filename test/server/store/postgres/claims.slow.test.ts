@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
+import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type Clock, systemClock } from "../../../../src/io.ts";
 import type { Change } from "../../../../src/server/store/change.ts";
@@ -280,6 +281,28 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(second?.claim.lost.aborted).toBe(false);
     expect(await store.deliveries({ limit: 9 })).toMatchObject([{ id: "of b" }]);
     expect(made.all).toHaveLength(2);
+  });
+
+  test("a change that waits for a busy account delays no claim, neither of its own generation nor of the others", async () => {
+    const { url, store, begin, start, made } = await createProcesses();
+    const { id } = await start();
+    await start();
+    const a = await begin("a");
+    await made.until(2);
+    const other = new pg.Client(url);
+    await other.connect();
+    onTestFinished(() => other.end());
+    await other.query("BEGIN; SELECT FROM vidgen.accounts WHERE name = 'local' FOR UPDATE");
+    const submitting = { state: "submitting", engine: "http://gpu-1", at: "2026-01-01T00:00:30.000Z" } as const;
+    const kept = a.store.keepCheckpoint(id, submitting);
+    const waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    await expect.poll(() => query(url, waiting)).not.toEqual([]);
+    const [row] = await query(url, "SELECT now()::text AS at");
+    const renewed = `SELECT FROM vidgen.generations WHERE held_until > '${row?.at}'::timestamptz + interval '12 s'`;
+    await expect.poll(() => query(url, renewed), { timeout: 5_000 }).toHaveLength(2);
+    await other.query("COMMIT");
+    await kept;
+    expect((await store.generation(id))?.checkpoint).toEqual(submitting);
   });
 
   test("a claim is confirmed only while no other process can have it: a suspended process sends nothing", async () => {
