@@ -216,6 +216,19 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(Object.fromEntries((await a.divide?.(["http://gpu-1"])) ?? [])).toMatchObject({ "http://gpu-1": {} });
   });
 
+  test("a suspended process has no part of an engine for longer than its work is its own", async () => {
+    const url = await server().createDatabase();
+    const a = (await open(url)).store;
+    const b = (await open(url, { onTrouble: () => {} })).store;
+    const processes = async (store: Store) => (await store.divide?.(["http://gpu-1"]))?.get("http://gpu-1")?.processes;
+    await processes(b);
+    expect(await processes(a)).toBe(2);
+    // Meanwhile the other one does nothing.
+    await expect.poll(() => processes(a), { timeout: 25_000, interval: 1_000 }).toBe(1);
+    await expect(processes(b)).rejects.toMatchObject({ isUnavailable: true });
+    expect(await processes(b)).toBe(2);
+  });
+
   test("a process takes no more than it has room for, oldest first", async () => {
     const { begin, start, made } = await createProcesses();
     const all = [await start(), await start(), await start()];
