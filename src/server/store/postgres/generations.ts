@@ -24,6 +24,13 @@ export const columns = "id, account, status, created_at, completed_at, asked, ch
 /** Whether this process, $1, may write to a generation: nobody has taken it, or this process did so last. */
 const isHeldHere = "(holder IS NULL OR holder = $1)";
 
+/**
+ * Locks the account of generation $2 before the generation, as a start does. While this waits for the account, nothing else waits for the generation: its
+ * holder renews all that it makes in one statement, and would lose all of it.
+ */
+const lockOwner = `WITH owner AS MATERIALIZED (
+  SELECT name FROM vidgen.accounts WHERE name = (SELECT account FROM vidgen.generations WHERE id = $2) FOR NO KEY UPDATE)`;
+
 export type Parts = { addDelivery: Deliveries["add"]; process: string };
 
 /** Generations from their start on. */
@@ -38,8 +45,9 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
       const { status, completed_at, error, error_code, media, cost, isRefunded } = end;
       const isCancelled = cancelled !== undefined;
       const [row] = await sql(
-        `UPDATE vidgen.generations SET status = $3, completed_at = $4, result = $5, search = search || $8
-         WHERE id = $2 AND status = 'processing' AND CASE WHEN $6::boolean
+        `${lockOwner}
+         UPDATE vidgen.generations SET status = $3, completed_at = $4, result = $5, search = search || $8
+         FROM owner WHERE account = owner.name AND id = $2 AND status = 'processing' AND CASE WHEN $6::boolean
            THEN NOT is_submitting AND engine IS NOT DISTINCT FROM $7::text ELSE ${isHeldHere} END
          RETURNING number, account`,
         ...[process, id, status, completed_at, JSON.stringify({ error, error_code, media, cost })],
@@ -68,8 +76,9 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
       transaction(async (sql) => {
         const { engine, isSubmitting } = submissionOf(checkpoint);
         const [row] = await sql(
-          `UPDATE vidgen.generations SET checkpoint = $3, engine = $4, is_submitting = $5
-           WHERE id = $2 AND status = 'processing' AND ${isHeldHere} RETURNING account`,
+          `${lockOwner}
+           UPDATE vidgen.generations SET checkpoint = $3, engine = $4, is_submitting = $5
+           FROM owner WHERE account = owner.name AND id = $2 AND status = 'processing' AND ${isHeldHere} RETURNING account`,
           ...[process, id, JSON.stringify(checkpoint), engine, isSubmitting],
         );
         if (!row) throw new Error(`no generation ${id} that this process makes`);

@@ -359,11 +359,12 @@ async function takeStep(sql: Query, from: number): Promise<void> {
   }
 }
 
-/** Returns the schema of the extension pg_trgm, which is added first; `undefined` when it cannot be. */
+/** Returns the schema of the extension pg_trgm, which is added first; `undefined` when it cannot be, or is in a schema that this role may not use. */
 async function findTrigrams(sql: Query): Promise<string | undefined> {
   await sql("CREATE EXTENSION IF NOT EXISTS pg_trgm SCHEMA vidgen").catch(() => {});
   const [row] = await sql<{ schema: string }>(
-    "SELECT extnamespace::regnamespace::text AS schema FROM pg_extension WHERE extname = 'pg_trgm'",
+    `SELECT extnamespace::regnamespace::text AS schema FROM pg_extension
+     WHERE extname = 'pg_trgm' AND has_schema_privilege(extnamespace, 'USAGE')`,
   );
   return row?.schema;
 }

@@ -9,6 +9,12 @@ const key = `${lock}, hashtext(name)`;
 /** The connection may have gone without a word, and has no time limit of its own. */
 const replyTimeoutMs = 12_000;
 
+/**
+ * The processes divide once a second: one that has not done so for this long is suspended, or its machine has gone without a word. Its work is taken over
+ * by then, and so is its part of each engine. PostgreSQL has this limit since version 14.
+ */
+const limitIdle = "SELECT set_config(name, '15000', false) FROM pg_settings WHERE name = 'idle_session_timeout'";
+
 /** `locked` are the engines whose locks it holds. */
 type Connection = { query: Query; locked: readonly string[]; close(): void };
 
@@ -20,7 +26,10 @@ export function createShares({ session }: Pick<Database, "session">, { sleep }: 
   let connection: Promise<Connection> | undefined;
   const connect = () =>
     new Promise<Connection>((resolve, reject) => {
-      session((query) => new Promise<void>((close) => resolve({ query, locked: [], close }))).catch(reject);
+      session(async (query) => {
+        await query(limitIdle);
+        await new Promise<void>((close) => resolve({ query, locked: [], close }));
+      }).catch(reject);
     });
   const close = () => {
     connection?.then((opened) => opened.close()).catch(() => {});

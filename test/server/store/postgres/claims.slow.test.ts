@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
+import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type Clock, systemClock } from "../../../../src/io.ts";
 import type { Change } from "../../../../src/server/store/change.ts";
@@ -215,6 +216,19 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(Object.fromEntries((await a.divide?.(["http://gpu-1"])) ?? [])).toMatchObject({ "http://gpu-1": {} });
   });
 
+  test("a suspended process has no part of an engine for longer than its work is its own", async () => {
+    const url = await server().createDatabase();
+    const a = (await open(url)).store;
+    const b = (await open(url, { onTrouble: () => {} })).store;
+    const processes = async (store: Store) => (await store.divide?.(["http://gpu-1"]))?.get("http://gpu-1")?.processes;
+    await processes(b);
+    expect(await processes(a)).toBe(2);
+    // Meanwhile the other one does nothing.
+    await expect.poll(() => processes(a), { timeout: 25_000, interval: 1_000 }).toBe(1);
+    await expect(processes(b)).rejects.toMatchObject({ isUnavailable: true });
+    expect(await processes(b)).toBe(2);
+  });
+
   test("a process takes no more than it has room for, oldest first", async () => {
     const { begin, start, made } = await createProcesses();
     const all = [await start(), await start(), await start()];
@@ -280,6 +294,28 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(second?.claim.lost.aborted).toBe(false);
     expect(await store.deliveries({ limit: 9 })).toMatchObject([{ id: "of b" }]);
     expect(made.all).toHaveLength(2);
+  });
+
+  test("a change that waits for a busy account delays no claim, neither of its own generation nor of the others", async () => {
+    const { url, store, begin, start, made } = await createProcesses();
+    const { id } = await start();
+    await start();
+    const a = await begin("a");
+    await made.until(2);
+    const other = new pg.Client(url);
+    await other.connect();
+    onTestFinished(() => other.end());
+    await other.query("BEGIN; SELECT FROM vidgen.accounts WHERE name = 'local' FOR UPDATE");
+    const submitting = { state: "submitting", engine: "http://gpu-1", at: "2026-01-01T00:00:30.000Z" } as const;
+    const kept = a.store.keepCheckpoint(id, submitting);
+    const waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    await expect.poll(() => query(url, waiting)).not.toEqual([]);
+    const [row] = await query(url, "SELECT now()::text AS at");
+    const renewed = `SELECT FROM vidgen.generations WHERE held_until > '${row?.at}'::timestamptz + interval '12 s'`;
+    await expect.poll(() => query(url, renewed), { timeout: 5_000 }).toHaveLength(2);
+    await other.query("COMMIT");
+    await kept;
+    expect((await store.generation(id))?.checkpoint).toEqual(submitting);
   });
 
   test("a claim is confirmed only while no other process can have it: a suspended process sends nothing", async () => {

@@ -93,6 +93,13 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     expect(await again.store.list({ text: "fox", limit: 9 })).toMatchObject([{ id: generation.id }]);
   });
 
+  test("leaves out that index where the extension is in a schema that is not allowed", async () => {
+    const url = await server().createDatabase();
+    await query(url.replace("tester", "postgres"), "CREATE SCHEMA theirs; CREATE EXTENSION pg_trgm SCHEMA theirs");
+    const { store } = await open(url);
+    expect(await store.list({ text: "fox", limit: 9 })).toEqual([]);
+  });
+
   test("has no time limit, whatever the database, its role and the address set", async () => {
     const url = await createOld();
     const database = new URL(url).pathname.slice(1);
