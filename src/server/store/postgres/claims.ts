@@ -34,15 +34,21 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
     const ids = [...held.keys()];
     if (ids.length === 0) return;
     const at = now();
-    const rows = await query<{ id: string }>(
-      `UPDATE vidgen.generations SET held_until = now() + make_interval(secs => ${heldSeconds})
-       WHERE id = ANY($2) AND holder = $1 AND held_until IS NOT NULL AND status = 'processing' RETURNING id`,
+    const isOurs = "id = ANY($2) AND holder = $1 AND held_until IS NOT NULL AND status = 'processing'";
+    // One that somebody has locked does not hold up the others: it is renewed the next time.
+    const rows = await query<{ id: string; is_renewed: boolean }>(
+      `WITH renewed AS (
+         UPDATE vidgen.generations SET held_until = now() + make_interval(secs => ${heldSeconds})
+         WHERE number IN (SELECT number FROM vidgen.generations WHERE ${isOurs} FOR NO KEY UPDATE SKIP LOCKED)
+         RETURNING id
+       )
+       SELECT id, id IN (SELECT id FROM renewed) AS is_renewed FROM vidgen.generations WHERE ${isOurs}`,
       ...[process, ids],
     );
-    const still = new Set(rows.map(({ id }) => id));
+    const still = new Map(rows.map(({ id, is_renewed }) => [id, is_renewed]));
     for (const id of ids) {
       const own = held.get(id);
-      if (own && still.has(id)) own.at = at;
+      if (own && still.get(id)) own.at = at;
       if (still.has(id)) continue;
       own?.lost.abort(new Error("another process has taken over this generation"));
       held.delete(id);

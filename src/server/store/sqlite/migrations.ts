@@ -188,7 +188,7 @@ const migrations: string[] = [
       sum(queued), sum(running), sum(completed), sum(failed), sum(unclear), max(size), min(started_at), max(ended_at), max(newest)
     FROM (
       SELECT account, substr(created_at, 1, 10) AS day, model, label, count(*) AS generations, sum(result ->> '$.cost') AS usd,
-        sum((SELECT -sum(amount) FROM ledger WHERE generation = generations.number)) AS credits,
+        sum((SELECT coalesce(-sum(amount), 0) FROM ledger WHERE generation = generations.number)) AS credits,
         sum(state = 'queued') AS queued, sum(state = 'running') AS running, sum(state = 'completed') AS completed,
         sum(state = 'failed') AS failed, sum(result LIKE '%"error_code":"unclear"%') AS unclear,
         max(asked ->> '$.request.label.size') AS size, min(created_at) AS started_at, max(completed_at) AS ended_at, max(number) AS newest

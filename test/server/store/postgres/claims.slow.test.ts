@@ -318,6 +318,24 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect((await store.generation(id))?.checkpoint).toEqual(submitting);
   });
 
+  test("a generation that somebody has locked delays no claim of the others, and is not lost", async () => {
+    const { url, begin, start, made } = await createProcesses();
+    const { id } = await start();
+    await start();
+    await begin("a");
+    await made.until(2);
+    const other = new pg.Client(url);
+    await other.connect();
+    onTestFinished(() => other.end());
+    await other.query(`BEGIN; SELECT FROM vidgen.generations WHERE id = '${id}' FOR UPDATE`);
+    const [row] = await query(url, "SELECT now()::text AS at");
+    const renewed = `SELECT FROM vidgen.generations WHERE held_until > '${row?.at}'::timestamptz + interval '12 s'`;
+    await expect.poll(() => query(url, renewed), { timeout: 7_000 }).toHaveLength(1);
+    await other.query("COMMIT");
+    await expect.poll(() => query(url, renewed), { timeout: 7_000 }).toHaveLength(2);
+    expect(made.all.map(({ claim }) => claim.lost.aborted)).toEqual([false, false]);
+  });
+
   test("a claim is confirmed only while no other process can have it: a suspended process sends nothing", async () => {
     const { url, start } = await createProcesses();
     const { id } = await start();
