@@ -77,9 +77,9 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
       ...[isSteady(), process, ...values],
     );
   /**
-   * Reads candidates without a lock, and locks only what it claims: other processes pass over locked rows, and would find nothing. While it has
-   * too few, it reads the next ones; further into each queue when other processes were faster with all of these. When a later round rejects, what
-   * the earlier ones have claimed is free again once its time is over.
+   * Reads candidates without a lock, and locks only those that it claims: other processes pass over locked rows, and would find nothing. While it
+   * has too few it reads more: the next ones of each account, or, when other processes have claimed all that it read, a longer part of each queue.
+   * When a later round rejects, what the earlier ones have claimed is free again once its time is over.
    */
   const takeNew = async (wanted: New, among: Among, limit: number): Promise<Row[]> => {
     const taken: Row[] = [];
@@ -91,7 +91,7 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
       taken.push(...found);
       const isEnd = candidates.every(({ nth }) => Number(nth) < depth);
       if (isEnd || taken.length >= limit) return taken;
-      // A plan for few rows of each queue reads only those; for many it sorts a whole queue.
+      // For a few rows PostgreSQL reads the index in its order; for many it would sort the whole queue of an account.
       if (found.length === 0) depth *= 4;
     }
   };

@@ -84,7 +84,7 @@ function bind<T extends Value | Uint8Array>(values: readonly T[]) {
   return values.map((value) => (typeof value === "string" ? withoutNul(value) : value));
 }
 
-/** So many statements are kept compiled, which takes longer than to run most of them. */
+/** So many compiled statements are kept: to compile one takes longer than to run it. */
 const maxStatements = 100;
 
 /** Narrows the package's types to the values that are stored here. */
@@ -127,7 +127,7 @@ function wrap(connection: Connection): Database {
         throw error;
       }
     });
-  // Its own `get` leaves a statement, and with it a transaction, open.
+  // The `get` of node-sqlite3-wasm leaves a statement, and with it a read transaction, open.
   const all = (sql: string, values: Value[]) => use(sql, (statement) => statement.all(bind(values)) as Row[]);
   return {
     exec: (sql) => ask(() => connection.exec(sql)),
