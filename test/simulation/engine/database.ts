@@ -22,7 +22,7 @@ export type DatabaseServer = ReturnType<typeof createDatabaseServer>;
 
 /**
  * A database that several processes share. What it keeps is in a real SQLite store; who holds what is decided by the service's own claims, whose
- * four statements are answered here as PostgreSQL would. It does one thing after the other, and a process that is dead is still heard to the end.
+ * five statements are answered here as PostgreSQL would. It does one thing after the other, and a process that is dead is still heard to the end.
  */
 export function createDatabaseServer(store: Watched, options: ServerOptions) {
   const { schedule, processOf, steadyMs, reach } = options;
@@ -41,15 +41,23 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
   const isAllOf = (ids: string[]) => [...store.unfinished].every((id) => ids.includes(id));
   const mayWrite = (id: string, process: Process) => (holders.get(id)?.process ?? process.name) === process.name;
 
-  const claimRows = async (
+  const findFree = async (
     process: Process,
     [wanted, among]: Parameters<Store["claim"]>,
     isSteady: boolean,
-  ): Promise<Record<string, unknown>[]> => {
+  ): Promise<Claim[]> => {
     const taken = [...holders].filter(([, { until }]) => until !== null && !(isSteady && until < schedule.now()));
     const except = [...among.except, ...taken.map(([id]) => id)];
     if (isAllOf(except)) return [];
-    const found = await store.of(process).claim(wanted, { ...among, except });
+    return store.of(process).claim(wanted, { ...among, except });
+  };
+  /** The candidates of a claim, which nobody has locked: each with its place among those of its account. */
+  const candidateRows = (free: readonly Claim[]) =>
+    free.map(({ number, account }, index) => ({
+      number,
+      nth: free.slice(0, index + 1).filter((each) => each.account === account).length,
+    }));
+  const take = (process: Process, found: readonly Claim[]) => {
     for (const { id, isSubmitting, engine } of found) {
       const before = holders.get(id);
       const holder = before && before.process !== process.name ? processOf(before.process) : undefined;
@@ -67,7 +75,7 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
       return holder?.process === process.name && holder.until !== null;
     });
     for (const id of own) holders.set(id, { process: process.name, until: schedule.now() + heldMs });
-    return own.map((id) => ({ id }));
+    return own.map((id) => ({ id, is_renewed: true }));
   };
   const release = (process: Process, id: string) => {
     if (holders.get(id)?.process === process.name) holders.set(id, { process: process.name, until: null });
@@ -109,8 +117,16 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
       const query = (sql: string, ...values: unknown[]) => {
         const [claimed, looked] = [claiming, looking];
         return ask("store", async () => {
-          if (sql.trimStart().startsWith("WITH taken") && claimed)
-            return claimRows(process, claimed, values[1] === true);
+          const isSteady = values[0] === true;
+          if (sql.trimStart().startsWith("WITH RECURSIVE") && claimed)
+            return candidateRows(await findFree(process, claimed, isSteady));
+          if (sql.trimStart().startsWith("WITH taken") && claimed) {
+            const [, , numbers] = values;
+            const free = await findFree(process, claimed, isSteady);
+            const isCandidate = ({ number }: Claim) =>
+              claimed[0].kind !== "new" || (numbers as number[]).includes(number);
+            return take(process, free.filter(isCandidate).slice(0, Number(/LIMIT (\d+)/.exec(sql)?.[1])));
+          }
           if (sql.trimStart().startsWith("WITH open") && looked) return waiting(process, looked);
           if (sql.includes("held_until = now()")) return renew(process, values[1] as string[]);
           if (sql.includes("held_until = NULL")) return release(process, String(values[1]));
