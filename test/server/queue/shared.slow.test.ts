@@ -51,8 +51,9 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
       concurrency,
       isSimulation,
       async render({ file }, { checkpoint, signal }) {
-        begun.push(performance.now());
         if (!isSimulation) await checkpoint({ state: "submitted", job: file });
+        signal.throwIfAborted();
+        begun.push(performance.now());
         return new Promise((_resolve, reject) =>
           signal.addEventListener("abort", () => {
             stopped.push(String(signal.reason));
