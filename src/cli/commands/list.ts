@@ -2,7 +2,7 @@ import { isAbsolute, relative } from "node:path";
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { dismiss } from "../../client/generation/begin.ts";
 import { isUuid } from "../../client/http/id.ts";
-import { statuses } from "../../client/ledger/attempt.ts";
+import { statuses, stopsOthers } from "../../client/ledger/attempt.ts";
 import { listAttempts } from "../../client/ledger/attempts.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import type { Journal } from "../../client/ledger/journal.ts";
@@ -193,8 +193,8 @@ export async function dismissAttempt(typed: string, journal: Journal, { io, outp
   const attempt = await journal.lock(async () => {
     // Read again now that the lease is known: a process may have written its outcome just before it ended.
     const entry = await findEntry(typed, journal);
-    const isDead = entry.state === "sending" && (await journal.leaseOf(entry.attempt)) === "dead";
-    if (!isDead && entry.state !== "unknown" && entry.state !== "lost")
+    const lease = entry.state === "sending" ? await journal.leaseOf(entry.attempt) : "dead";
+    if (!stopsOthers(entry.state) || lease !== "dead")
       throw usage(`${typed} is ${entry.status}: only an attempt with the status unknown or lost can be dismissed.`);
     await dismiss(entry, { journal, targets: createTargets(journal, io) });
     return entry.attempt;
@@ -202,15 +202,14 @@ export async function dismissAttempt(typed: string, journal: Journal, { io, outp
   output.note(`Dismissed ${attempt}: the same request can be started again.`);
 }
 
-/** Watches the process of an attempt on another machine until its lease shows that it runs or has ended: at most a minute. */
+/** Waits until the lease of an attempt shows whether its process, on another machine, still runs: at most a minute. */
 async function watchLease(
   { attempt, state }: Entry,
   { leaseOf }: Pick<Journal, "leaseOf">,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<void> {
   for (let looks = 0; state === "sending" && (await leaseOf(attempt)) === "unsure"; looks++) {
-    if (looks === 2)
-      output.note("Watching for up to 60 s whether the process that sends it, on another machine, still runs.");
+    if (looks === 2) output.note("Waiting up to 60 s to find out whether its process, on another machine, still runs.");
     await io.sleep(1_000, io.signal);
   }
 }

@@ -33,22 +33,22 @@ export function createOutageReporter(what: string, onTrouble: OnTrouble) {
 }
 
 const slowMs = 1_000;
-const quietMs = 60_000;
+const reportMs = 60_000;
 
-/** Returns a store of which the operator is told, once a minute for each method, that a call has taken a second: others may have waited with it. */
+/** Returns the store, and reports a call that takes a second to the operator, once a minute for each method: other requests may have waited for it. */
 export function watchStore(
   store: Store,
   { clock, onTrouble }: { clock: Pick<Clock, "now">; onTrouble: OnTrouble },
 ): Store {
-  const toldAt = new Map<string, number>();
+  const reportedAt = new Map<string, number>();
   const watch = (name: string, method: (...values: unknown[]) => unknown) => {
     return (...values: unknown[]) => {
       const begin = clock.now();
       const end = () => {
         const ms = clock.now() - begin;
-        if (ms < slowMs || clock.now() - (toldAt.get(name) ?? Number.NEGATIVE_INFINITY) < quietMs) return;
-        toldAt.set(name, clock.now());
-        onTrouble("The database is slow", `${name} has taken ${(ms / 1_000).toFixed(1)} s`);
+        if (ms < slowMs || clock.now() - (reportedAt.get(name) ?? Number.NEGATIVE_INFINITY) < reportMs) return;
+        reportedAt.set(name, clock.now());
+        onTrouble("The database is slow", `${name} took ${(ms / 1_000).toFixed(1)} s`);
       };
       const result = method(...values);
       if (result instanceof Promise) result.then(end, end);
@@ -56,7 +56,7 @@ export function watchStore(
     };
   };
   const entries = Object.entries(store).map(([name, value]) => {
-    // A copy takes its time, and nobody waits for it.
+    // A backup takes long on purpose, and no other request waits for it.
     const isWatched = typeof value === "function" && name !== "backup" && name !== "close";
     return [name, isWatched ? watch(name, value as (...values: unknown[]) => unknown) : value];
   });

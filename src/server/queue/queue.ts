@@ -201,10 +201,10 @@ export function createQueue(options: QueueOptions): Queue {
     const shares = await store.divide(used.map(({ engine }) => engine.name));
     divideAt = clock.now() + sharedPollMs;
     for (const place of places) {
-      const { engine, jobs } = place;
+      const { engine } = place;
       const share = shares.get(engine.name);
       if (share) place.most = partOf(engine, share);
-      else if (!engine.isSimulation) place.most = Math.min(engine.concurrency, jobs + 1);
+      else if (!engine.isSimulation) place.most = Math.min(engine.concurrency, place.jobs + 1);
     }
   };
   /** What was submitted goes on whatever room there is: its engine makes it already. What is unclear ends. */

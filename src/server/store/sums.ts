@@ -1,8 +1,8 @@
 import { searchWords } from "./search.ts";
 import type { GenerationFilter, GenerationTotals, LabelTotals, Spending, SpendingKey, State } from "./store.ts";
 
-// The table `sums` has a row for each day, model and label of an account, by which the database itself adds up what it adds and changes. What is
-// forgotten leaves the counts of states, and stays in what was spent. These are the parts of a query that both databases share.
+// The table `sums` has a row for each day, each model and each label of an account. Triggers, which are in the migrations, keep it. A generation that
+// is forgotten no longer counts in its state, but what was spent for it still does. Both databases share these parts of their queries.
 
 const states: readonly State[] = ["queued", "running", "completed", "failed"];
 const countStates = states.map((state) => `sum(${state}) AS ${state}`).join(", ");

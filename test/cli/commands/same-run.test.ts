@@ -822,7 +822,10 @@ describe("--dismiss of an attempt whose process is on another machine", () => {
   test("is refused once that is seen to run, whatever the two clocks say", async () => {
     const { world, other, dismiss } = await startElsewhere();
     const refreshed = world.io.sleep(5_000).then(() => utimesSync(other, world.io.date(), world.io.date()));
-    expect(await dismiss()).toMatchObject({ code: 2, stderr: expect.stringContaining("Watching for up to 60 s") });
+    expect(await dismiss()).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("Waiting up to 60 s to find out"),
+    });
     await refreshed;
     expect(journalLines(world).map(({ kind }) => kind)).not.toContain("dismissed");
   });

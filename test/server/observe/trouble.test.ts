@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { watchStore } from "../../../src/server/observe/trouble.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 
-test("the operator is told of a method of the store that takes a second, once a minute, and of its result nothing changes", async () => {
+test("a method of the store that takes a second is reported once a minute, and its result is unchanged", async () => {
   const troubles: unknown[] = [];
   let [now, tookMs] = [0, 1_200];
   const slow = {
@@ -15,7 +15,7 @@ test("the operator is told of a method of the store that takes a second, once a 
   const onTrouble = (what: string, error: unknown) => troubles.push(`${what}: ${error}`);
   const store = watchStore(slow, { clock: { now: () => now }, onTrouble });
   expect([await store.balance("a"), await store.balance("a"), await store.accounts()]).toEqual([7, 7, []]);
-  expect(troubles).toEqual(["The database is slow: balance has taken 1.2 s"]);
+  expect(troubles).toEqual(["The database is slow: balance took 1.2 s"]);
   [now, tookMs] = [now + 60_000, 900];
   await store.balance("a");
   expect(troubles).toHaveLength(1);

@@ -72,7 +72,7 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
     try {
       database.exec("PRAGMA wal_autocheckpoint = 0");
       if (database.get("PRAGMA wal_checkpoint(TRUNCATE)")?.busy !== 0)
-        throw unavailable(undefined, `${file} is in use`);
+        throw unavailable(undefined, "the database is being read; try again");
       await copyFile(file, copy).catch((error) => {
         throw unavailable(error);
       });
