@@ -5,7 +5,8 @@ type Timer = { at: number; isSleep: boolean; fire(): void };
 
 /**
  * A clock on which nothing is waited for: once the program does nothing but sleep, time jumps to the next timer. Limits alone never move
- * it, since what they bound may be real work; nor does `doze`, a sleep in the background.
+ * it, since what they bound may be real work; nor does `doze`, a sleep in the background. It counts whole milliseconds: the sum of
+ * fractions is not exact, and a wait of 500 ms would now and then be seen as 499.9999999999999.
  */
 export function createVirtualClock(): Clock & { doze: Clock["sleep"] } {
   const timers = new Set<Timer>();
@@ -13,7 +14,7 @@ export function createVirtualClock(): Clock & { doze: Clock["sleep"] } {
   let isStepping = false;
 
   const add = (ms: number, isSleep: boolean, fire: () => void) => {
-    const timer = { at: now + ms, isSleep, fire };
+    const timer = { at: now + Math.ceil(ms), isSleep, fire };
     timers.add(timer);
     if (isSleep) void step();
     return timer;
@@ -62,7 +63,7 @@ export function createVirtualClock(): Clock & { doze: Clock["sleep"] } {
         parent.removeEventListener("abort", onParent);
       };
       const restart = () => {
-        timer.at = now + ms;
+        timer.at = now + Math.ceil(ms);
       };
       return { signal: controller.signal, restart, clear };
     },
