@@ -281,6 +281,21 @@ export function isStart(request: { method: string; url: string }): boolean {
   return request.method === "POST" && request.url.endsWith("/api/generate");
 }
 
+/** Runs a command until `isThere`, then kills it: nothing of it runs any more, and nothing is tidied up. */
+export async function kill(world: World, isThere: (request: Request) => boolean, ...argv: string[]): Promise<void> {
+  const never = new Promise<never>(() => {});
+  await new Promise<void>((resolve) => {
+    world.faults.unshift((request) => {
+      if (!isThere(request)) return undefined;
+      resolve();
+      return never;
+    });
+    void world.vidgen(...argv);
+  });
+  world.faults.shift();
+  world.reboot();
+}
+
 /** Answers the first `times` start requests itself. */
 export function onStart(answer: () => Response, times = Number.POSITIVE_INFINITY): Fault {
   let left = times;

@@ -70,7 +70,7 @@ const longestRunMs = 7 * 24 * 3600_000;
 /** With `--local` or `--base-url` they are those of that one service; without them, all that the journal knows. */
 export async function locateGenerations(
   { local, baseUrl }: Pick<SessionOptions, "local" | "baseUrl">,
-  { journal, open }: Services,
+  { journal, open }: Pick<Services, "journal" | "open">,
   io: Pick<Io, "date" | "env">,
 ): Promise<Generations> {
   const isNamed = local || baseUrl !== undefined;

@@ -26,6 +26,8 @@ type AskOptions = {
   outputPath: string | undefined;
   /** Where it is saved when neither those nor an answer say it. */
   defaultPath: string | undefined;
+  /** How many generations are started. */
+  starts: number;
   /** Whether the command waits for the video, and may save it. */
   isSaved: boolean;
   /** The words of the typed command line with these values in place of the typed ones. */
@@ -57,8 +59,11 @@ export async function askForInput(known: KnownInput, options: AskOptions, { io, 
   const place = options.isSaved ? formatRow("Save to", describePlace(outputPath)) : "";
   output.note(`\n${summarize(input)}${place}\nEquivalent command:\n  ${command}\n`);
   const credits = service && (await findPrices(service, io)).get(kindOfRequest(request))?.credits;
-  const cost = service === undefined ? "" : ` It costs ${credits === undefined ? "" : `about ${credits} `}credits.`;
-  if (!dryRun) await askYes(`Start it?${cost}`, io);
+  const { starts } = options;
+  const [it, costs] = starts === 1 ? ["it", "It costs"] : [`${starts} of them`, "They cost"];
+  const cost =
+    service === undefined ? "" : ` ${costs} ${credits === undefined ? "" : `about ${credits * starts} `}credits.`;
+  if (!dryRun) await askYes(`Start ${it}?${cost}`, io);
   return { input, outputPath };
 }
 

@@ -9,6 +9,7 @@ import { wrapWords } from "./terminal/text.ts";
 /** In the order of the help. The file of a command is loaded when that command runs, or when all are needed. */
 const commands = {
   generate: async () => (await import("./commands/generate.ts")).addGenerate,
+  again: async () => (await import("./commands/again.ts")).addAgain,
   batch: async () => (await import("./commands/batch.ts")).addBatch,
   status: async () => (await import("./commands/status.ts")).addStatus,
   wait: async () => (await import("./commands/wait.ts")).addWait,

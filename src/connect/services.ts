@@ -104,6 +104,11 @@ function unwritableJournal(error: VidgenError): Journal {
   };
   const writing = { append: refuse, lock: refuse, hold: refuse, leaseOf: refuse, forget: refuse };
   const nothing = async () => [];
-  const searching = { entriesOf: nothing, attemptsOf: nothing, unawaitedOf: nothing, findLast: async () => undefined };
+  const searching = {
+    entriesOf: nothing,
+    attemptsOf: nothing,
+    entriesOfPrompt: nothing,
+    findLast: async () => undefined,
+  };
   return { path: "", ...writing, ...searching, entries: nothing, attempts: nothing, candidates: nothing };
 }

@@ -58,6 +58,7 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
       keyHint,
       journal,
       isPreview: local?.isPreview,
+      engine: local?.engine.length ? local.engine : undefined,
       isFree: local !== undefined,
       onNote: output.note,
     },

@@ -18,6 +18,8 @@ export type GenerationRequest = {
   duration?: number | undefined;
   /** The size, such as "720p". */
   resolution?: string | undefined;
+  /** A whole number: the same request with the same seed gives a similar video, where the model takes one. A service may ignore it. */
+  seed?: number | undefined;
   /** The source images: URLs, paths of PNG, JPEG or WebP files, or the bytes of such a file. */
   images?: readonly (string | URL | Uint8Array)[] | undefined;
   /** The URL to which the service POSTs the result. */

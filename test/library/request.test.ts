@@ -5,7 +5,12 @@ import { type GenerationRequest, readRequest } from "../../src/library/request.t
 const toCamelCase = (name: string) => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
 /** A value that no field finds a fault with. */
-const values: Record<string, unknown> = { aspectRatio: "16:9", duration: 5, callbackUrl: "https://hook.example/x" };
+const values: Record<string, unknown> = {
+  aspectRatio: "16:9",
+  duration: 5,
+  seed: 7,
+  callbackUrl: "https://hook.example/x",
+};
 
 test("each field of `fields.ts` is one of the library's request, and sent by its name on the wire", async () => {
   const names = textFields.map(({ name }) => toCamelCase(name));

@@ -5,7 +5,6 @@ import { formats } from "../../client/batch/rows/file.ts";
 import type { GenerationEvent } from "../../client/generation/events.ts";
 import { defaultModel } from "../../client/request/models.ts";
 import { withEngine } from "../../connect/engines.ts";
-import { formatNumber } from "../../connect/format.ts";
 import type { Session } from "../../connect/session.ts";
 import { findModelSetting } from "../../connect/settings.ts";
 import { readNumber } from "../../connect/values.ts";
@@ -181,10 +180,9 @@ function pickPlanning({ overwrite, retryFailed, retryUnknown, dryRun }: Options)
 type Confirming = { yes: boolean | undefined; isLocal: boolean };
 
 async function confirm({ to_start, credits }: Plan, { yes, isLocal }: Confirming, context: Context): Promise<void> {
-  const { canAsk, askYes } = await import("../terminal/prompts.ts");
+  const { canAsk, askToStart } = await import("../terminal/prompts.ts");
   if (yes || to_start === 0 || !canAsk(context, context.io)) return;
-  const cost = isLocal || credits === null ? "" : ` for about ${formatNumber(credits)} credits`;
-  await askYes(`Start ${to_start === 1 ? "1 generation" : `${to_start} generations`}${cost}?`, context.io);
+  await askToStart(to_start, isLocal ? undefined : (credits ?? undefined), context.io);
 }
 
 function readLimits({ jobs, maxCredits, keepCredits, maxCost, ...times }: Options) {

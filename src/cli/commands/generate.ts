@@ -1,16 +1,18 @@
-import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { type RunEvent, type RunOptions, run } from "../../client/generation/run.ts";
-import type { AcceptedStart, StartRequest } from "../../client/http/schema.ts";
+import { join } from "node:path";
+import type { Command, CommandUnknownOpts } from "@commander-js/extra-typings";
+import type { StartRequest } from "../../client/http/schema.ts";
 import { shorten } from "../../client/http/text.ts";
-import type { Earlier } from "../../client/ledger/policy.ts";
+import type { Earlier, StartedEntry } from "../../client/ledger/policy.ts";
 import { defaultModel, guessModel } from "../../client/request/models.ts";
 import type { RequestInput } from "../../client/request/request.ts";
-import { withEngine } from "../../connect/engines.ts";
-import { formatAge, formatPrice } from "../../connect/format.ts";
-import { explainLocalCredits } from "../../connect/local.ts";
-import type { Session } from "../../connect/session.ts";
+import { outputError } from "../../client/save/files.ts";
+import { isDistinct } from "../../client/save/naming.ts";
+import { withEngine, withEngineFlag } from "../../connect/engines.ts";
+import { localBaseUrl } from "../../connect/local.ts";
 import { findModelSetting, findOutputSetting } from "../../connect/settings.ts";
-import { asVidgenError, beforePaying, usage, type VidgenError } from "../../errors.ts";
+import { readNumber } from "../../connect/values.ts";
+import { beforePaying, usage } from "../../errors.ts";
+import type { Io } from "../../io.ts";
 import {
   baseUrlOption,
   bellOption,
@@ -29,37 +31,47 @@ import {
 } from "../command.ts";
 import type { Context } from "../context.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
+import { printId, type Ready, type Starting, start } from "../making.ts";
 import { withService } from "../onboarding.ts";
 import { waitCommand, withResumeHint } from "../resume.ts";
-import { createProgress, ringAfter, showStart } from "../terminal/progress.ts";
+import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { askWhether, canAsk, readPrompt } from "../terminal/prompts.ts";
-import { createReporter, type Reporter, watch } from "../terminal/reporter.ts";
-import {
-  checkInfoPath,
-  checkOutputPath,
-  earlierDocument,
-  noteOutputPath,
-  printResult,
-  resultOf,
-} from "../terminal/result.ts";
+import { createReporter, watch } from "../terminal/reporter.ts";
+import { checkInfoPath, checkOutputPath, noteOutputPath, printResult, resultOf } from "../terminal/result.ts";
 
 export function addGenerate(program: CommandUnknownOpts, context: Context): void {
-  const command = declare(program);
-  const { io, output } = context;
-  const reporter = createReporter(createProgress(output, io), output, io);
-  command.action((prompt, options) => generate(prompt, options, { command, reporter, ...context }));
+  const command = withStartFlags(
+    program
+      .command("generate")
+      .summary("start a generation, wait for it, save it")
+      .description(
+        "Starts a generation and waits for it. Prints the video's URL; with -o, saves the video and prints the path.",
+      )
+      .argument("[prompt]", 'what the video shows; "-" reads stdin, "@path" a file'),
+  );
+  withDetails(command, {
+    examples: [
+      'vidgen generate "a red fox runs through snow at dusk" -o fox.mp4',
+      'vidgen generate "a red fox runs through snow at dusk" --local',
+      'vidgen generate "a red fox runs through snow at dusk" -m veo-3.1 --engine openrouter -o fox.mp4',
+      "vidgen generate @prompt.txt --model sora-2 --aspect-ratio 9:16 --duration 8 -o clips/",
+      'vidgen generate "a red fox runs through snow at dusk" -n 3 -o clips/',
+      'id=$(vidgen generate "waves at night" --no-wait)',
+      'vidgen generate "waves at night" --reuse -o waves.mp4',
+    ],
+  });
+  command.action((prompt, options) => generate(prompt, options, { ...context, command }));
 }
 
-function declare(program: CommandUnknownOpts) {
-  const bare = program
-    .command("generate")
-    .summary("start a generation, wait for it, save it")
-    .description(
-      "Starts a generation and waits for it. Prints the video's URL; with -o, saves the video and prints the path.",
-    )
-    .argument("[prompt]", 'what the video shows; "-" reads stdin, "@path" a file');
-  const command = withFieldFlags(bare)
+/** Adds the flags of a command that starts generations. */
+export function withStartFlags<Words extends unknown[]>(bare: Command<Words>) {
+  return withFieldFlags(bare)
     .addOption(setOption())
+    .option(
+      "-n, --count <n>",
+      "how many generations to start, 2 to 20, each charged; with --seed each gets the next one",
+    )
+    .option("--max-credits <n>", "with -n, start no more once these generations would cost more than n credits")
     .addOption(saveOption())
     .option("--download", "the same as -o .")
     .option("--overwrite", "replace the file if it exists")
@@ -79,40 +91,56 @@ function declare(program: CommandUnknownOpts) {
     .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))
     .addOption(engineOption())
     .addOption(baseUrlOption());
-  return withDetails(command, {
-    examples: [
-      'vidgen generate "a red fox runs through snow at dusk" -o fox.mp4',
-      'vidgen generate "a red fox runs through snow at dusk" --local',
-      'vidgen generate "a red fox runs through snow at dusk" -m veo-3.1 --engine openrouter -o fox.mp4',
-      "vidgen generate @prompt.txt --model sora-2 --aspect-ratio 9:16 --duration 8 -o clips/",
-      'id=$(vidgen generate "waves at night" --no-wait)',
-      'vidgen generate "waves at night" --reuse -o waves.mp4',
-    ],
-  });
 }
 
-type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+type Options = ReturnType<ReturnType<typeof withStartFlags>["opts"]>;
 
-/** Starts a generation, waits for it, and saves it with `-o`. Prints the address, the saved file, or with `--no-wait` the id. */
-async function generate(typed: string | undefined, given: Options, context: GenerateContext): Promise<void> {
-  const { io, output, reporter, defer } = context;
+type StartContext = Context & { command: CommandUnknownOpts };
+
+/**
+ * Starts a generation, or several with `-n`, waits for it, and saves it with `-o`. Prints the address, the saved file, or with `--no-wait` the
+ * id. `parent` is the one whose request is repeated, with what is typed in place of what it had.
+ */
+export async function generate(
+  typed: string | undefined,
+  given: Options,
+  context: StartContext,
+  parent?: StartedEntry,
+): Promise<void> {
+  const { io, output } = context;
   const stop = (error: unknown) => {
     throw beforePaying(error);
   };
-  const options = await withEngine(given, io)
-    .then((chosen) => withService(chosen, context))
+  const reporter = createReporter(createProgress(output, io), output, io);
+  const options = await (parent ? withParent(given, parent) : withEngine(given, io))
+    .then((chosen) => (parent ? chosen : withService(chosen, context)))
     .catch(stop);
-  const ready = await prepare(typed, options, context).catch(stop);
-  if (!ready) return;
+  const prepared = await prepare(typed, { ...options, parent }, context).catch(stop);
+  if (!prepared) return;
+  const { session, requests, how } = prepared;
+  const starting = { ...context, options, reporter };
+  const [request] = requests;
+  if (requests.length === 1 && request) return make({ session, request, how }, starting);
+  const { makeTakes } = await import("../takes.ts");
+  await ringAfter(options.bell ?? false, () => makeTakes(prepared, starting), io);
+}
+
+/** The flags with the service of the generation that is repeated, unless they name another one. */
+async function withParent(given: Options, { base_url, engine }: StartedEntry): Promise<Options> {
+  const options = withEngineFlag(given);
+  if (options.local || options.baseUrl !== undefined || base_url !== localBaseUrl) return options;
+  return { ...options, local: true, ...(engine === undefined ? {} : { engine: [...engine] }) };
+}
+
+async function make(ready: Ready, context: Starting & { options: Options }): Promise<void> {
+  const { io, output, reporter, options } = context;
   const { session } = ready;
   const startedAt = io.now();
-  const events = run(ready.request, ready.how, session.client);
-  defer(async () => void (await events.return(undefined)));
-  const started = await start(events, ready, { ...context, options });
-  const { id, document, credits, isResumed } = started;
+  const started = await start(ready, context);
+  const { id, events, document, credits, isResumed } = started;
   let { outputPath } = ready.how;
   try {
-    if (!options.wait) return await printId(session, { id, document, events }, context);
+    if (!options.wait) return await printId(started, session, context);
     const ended = await ringAfter(options.bell ?? false, () => watch(id, events, { session, reporter }), io);
     outputPath = ended.outputPath;
     if (ended.error) throw ended.error;
@@ -129,34 +157,79 @@ async function generate(typed: string | undefined, given: Options, context: Gene
   }
 }
 
-type GenerateContext = Context & { command: ReturnType<typeof declare>; reporter: Reporter };
-
 /** Does everything that can fail before the paid request; `undefined` when nothing is left to do. */
-async function prepare(typed: string | undefined, options: Options, context: GenerateContext) {
+async function prepare(typed: string | undefined, options: Options & Repeating, context: StartContext) {
   const { io, output, defer } = context;
+  const { parent, overwrite = false } = options;
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
   const { buildRequest } = await import("../../client/request/request.ts");
   const { openServices } = await import("../../connect/services.ts");
   const { readImages } = await import("../../client/request/images.ts");
   const times = readTimes(options);
-  const { overwrite = false } = options;
+  const count = readCount(options);
+  const earlier = howEarlier(options);
   const given = await chooseOutputPath(options, context);
-  const { input, outputPath } = await resolveInput(typed, { ...options, given }, context);
+  const {
+    input,
+    outputPath: place,
+    isConfirmed,
+  } = await resolveInput(typed, { ...options, given, starts: count }, context);
+  const outputPath = count === 1 ? place : await placeForSeveral(place, io);
   checkInfoPath(outputPath, options);
   const request = buildRequest({ ...input, images: await readImages(input.images, { onNote: output.note }) });
-  const earlier = howEarlier(options);
+  const requests = Array.from({ length: count }, (_, index) => withNextSeed(request, index));
   if (options.dryRun) {
     const { printDryRun } = await import("../dry-run.ts");
-    return await printDryRun(request, { ...options, outputPath, earlier }, context);
+    const { baseUrl = options.local ? undefined : parent?.base_url } = options;
+    return printDryRun(requests, { ...options, baseUrl, outputPath, earlier, parent: parent?.id }, context);
   }
   const services = await openServices({ ...options, isStarting: true, output }, io);
   defer(services.close);
-  const session = await services.open();
+  const session = await services.open(parent?.base_url);
+  if (count > 1 && place !== undefined) await makeFolder(place, io);
   const saving = { outputPath, overwrite, infoJson: options.writeInfoJson };
   const balance = session.isLocal ? undefined : session.client.balance;
   const { signal, leave } = io;
-  const how: RunOptions = { ...saving, ...times, earlier, noWait: !options.wait, balance, signal, leave };
-  return { session, request, how };
+  const sending = { earlier, parent: parent?.id, noWait: !options.wait, balance, signal, leave };
+  const maxCredits =
+    options.maxCredits === undefined ? undefined : readNumber(options.maxCredits, "--max-credits", { least: 1 });
+  return { session, requests, how: { ...saving, ...times, ...sending }, maxCredits, isConfirmed };
+}
+
+type Repeating = { parent: StartedEntry | undefined };
+
+/** How many generations are started. */
+function readCount({ count, reuse, open, maxCredits }: Options): number {
+  if (count === undefined) {
+    if (maxCredits !== undefined) throw usage("--max-credits needs -n: it limits what several generations cost.");
+    return 1;
+  }
+  if (reuse) throw usage("-n and --reuse cannot be combined: the same line with -n goes on with what it has left.");
+  if (open) throw usage("-n and --open cannot be combined: --open works with one video only.");
+  return readNumber(count, "-n", { least: 2, most: 20 });
+}
+
+/** With a seed each of several requests has the next one: with the same they would be the same. */
+function withNextSeed(request: StartRequest, index: number): StartRequest {
+  const { seed } = request as { seed?: unknown };
+  return typeof seed === "number" ? { ...request, seed: seed + index } : request;
+}
+
+/** Where several videos go: in a folder under names with a number. Throws `usage` for a single file. */
+async function placeForSeveral(place: string | undefined, { disk }: Io): Promise<string | undefined> {
+  if (place === undefined) return undefined;
+  const { isFolder } = await import("../../client/save/output-path.ts");
+  if (await isFolder(place, disk)) return join(place, "{slug}-{n}.mp4");
+  if (place !== "-" && isDistinct(place)) return place;
+  throw usage(`-n needs a folder or distinct names, not ${place}: -o clips/ or -o '{slug}-{n}.mp4'`);
+}
+
+/** A folder that is named by a slash at its end may be missing. */
+async function makeFolder(place: string, { disk }: Io): Promise<void> {
+  if (!/[/\\]$/.test(place)) return;
+  await disk.mkdir(place, { recursive: true }).catch((error) => {
+    throw outputError(error, place);
+  });
 }
 
 function howEarlier({ again, reuse }: Options): Earlier {
@@ -166,10 +239,7 @@ function howEarlier({ again, reuse }: Options): Earlier {
 }
 
 /** Where the video goes, by flag or setting; `undefined` when neither says it. */
-async function chooseOutputPath(
-  options: Options,
-  { io, output, command }: GenerateContext,
-): Promise<string | undefined> {
+async function chooseOutputPath(options: Options, { io, output, command }: StartContext): Promise<string | undefined> {
   const { wait, open = false } = options;
   const asked = options.output ?? (options.download ? "." : undefined);
   if (!wait && asked !== undefined)
@@ -184,119 +254,46 @@ async function chooseOutputPath(
 }
 
 /**
- * The fields of the request, and where the video goes: from the command line and the settings (`given`), or asked for at a terminal. A local
- * video is always saved: its URL may end with the command.
+ * The fields of the request, and where the video goes: from the command line, the generation that is repeated and the settings, or asked for at a
+ * terminal. A local video is always saved: its URL may end with the command.
  */
 async function resolveInput(
   typed: string | undefined,
-  options: Options & { given: string | undefined },
-  context: GenerateContext,
-): Promise<{ input: RequestInput; outputPath: string | undefined }> {
+  options: Options & Repeating & { given: string | undefined; starts: number },
+  context: StartContext,
+): Promise<{ input: RequestInput; outputPath: string | undefined; isConfirmed: boolean }> {
   const { io } = context;
-  const { set = [], given } = options;
+  const { set = [], given, parent } = options;
   const defaultPath = options.local && options.wait ? "." : undefined;
   const { texts, images } = readFieldFlags(context.command);
-  const prompt = await readPrompt(typed, io);
+  const isRepeated = parent !== undefined && typed === undefined;
+  const prompt = isRepeated ? undefined : await readPrompt(typed, io);
+  if (parent) {
+    const { repeatRequest } = await import("../../client/ledger/repeat.ts");
+    const model = texts.model && (await confirmModel(texts.model, options, context));
+    const input = repeatRequest(parent.request, { texts: { ...texts, prompt, model }, images, set }, parent.id);
+    return { input, outputPath: given ?? defaultPath, isConfirmed: false };
+  }
   const usualModel = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
   if (prompt !== undefined) {
     const model = await confirmModel(usualModel, options, context);
-    return { input: { texts: { ...texts, prompt, model }, images, set }, outputPath: given ?? defaultPath };
+    const input = { texts: { ...texts, prompt, model }, images, set };
+    return { input, outputPath: given ?? defaultPath, isConfirmed: false };
   }
   if (!canAsk(context, io))
     throw usage("A prompt is missing.", 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
   const { askForInput } = await import("../interactive.ts");
   const isSaved = options.wait && !options.dryRun;
   const flags = (values: object) => flagWords(context.command, { ...options, ...values });
-  return askForInput(
-    { texts, images, set, usualModel },
-    { ...options, outputPath: given, defaultPath, isSaved, flags },
-    context,
-  );
+  const known = { texts, images, set, usualModel };
+  const asked = await askForInput(known, { ...options, outputPath: given, defaultPath, isSaved, flags }, context);
+  return { ...asked, isConfirmed: true };
 }
 
 /** The model, or at a terminal the one that was meant by a slip. An engine may have models that vidgen does not know. */
-async function confirmModel(model: string, { dryRun, engine }: Options, context: GenerateContext): Promise<string> {
+async function confirmModel(model: string, { dryRun, engine }: Options, context: StartContext): Promise<string> {
   const guess = guessModel(model);
   if (guess === undefined || dryRun || engine !== undefined || !canAsk(context, context.io)) return model;
   const isMeant = await askWhether(`Unknown model "${shorten(model)}". Did you mean ${guess}?`, true, context.io);
   return isMeant ? guess : model;
 }
-
-type Events = AsyncGenerator<RunEvent, undefined>;
-type Starting = GenerateContext & { options: Options };
-type Ready = { session: Session; request: StartRequest; how: RunOptions };
-
-/** Sends the request, or finds the generation that is resumed, and prints the id as soon as it is known. */
-async function start(events: Events, ready: Ready, context: Starting): Promise<StartResult> {
-  const { session, request } = ready;
-  const { io, output, reporter } = context;
-  const { value: first } = await events.next().catch((error) => {
-    throw stoppedBefore(error, ready, context);
-  });
-  if (first?.event === "resumed") return tellResumed(first, ready, context);
-  const { value: second } = await events.next().finally(showStart(output, io));
-  if (second?.event !== "accepted") throw notStarted(second, session, reporter);
-  const { id, attempt, started } = second;
-  const { generation, credits_charged, remaining_credits, balance_fell } = started;
-  const credits = session.isLocal ? undefined : credits_charged;
-  const told = { id, attempt, model: request.model, resumed: false, remaining_credits, credits, balance_fell };
-  reporter.tell({ event: "started", ...told });
-  const cost = session.isLocal ? localCost(session) : remoteCost(started);
-  output.note(`Started ${id} (${request.model}${cost}).`);
-  return { id, document: { ...generation, credits_charged, remaining_credits }, credits, isResumed: false };
-}
-
-/** The error of a run that has sent nothing; one that was about to resume a generation says which, and how to go on. */
-function stoppedBefore(error: unknown, { how }: Ready, { io, reporter, options }: Starting): unknown {
-  const { id, code } = asVidgenError(error);
-  if (id === undefined || code === "unknown" || code === "not_found") return error;
-  return reporter.stopped(id, withResumeHint(error, id, { ...options, outputPath: how.outputPath }, io));
-}
-
-function notStarted(event: RunEvent | undefined, session: Session, reporter: Reporter): VidgenError {
-  const ended = event?.event === "ended" ? event : undefined;
-  if (ended?.error === undefined) throw new Error("a start ends with an id or an error");
-  const { status, error } = ended;
-  return reporter.notStarted(status, session.isLocal ? explainLocalCredits(error) : error);
-}
-
-function tellResumed(
-  { id, attempt, earlier, isSaved }: RunEvent & { event: "resumed" },
-  { how }: Ready,
-  { io, output, reporter }: GenerateContext,
-): StartResult {
-  reporter.tell({ event: "started", id, attempt, model: earlier.request.model, resumed: true });
-  const outcome = how.earlier === "reuse" ? "nothing is charged" : "--again starts a new one";
-  if (!isSaved) output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
-  return { id, document: earlierDocument(earlier), isResumed: true };
-}
-
-/** The price is what the service states alone: the balance falls also by what others spend. */
-function remoteCost({ credits_charged, remaining_credits, balance_fell = 0 }: AcceptedStart): string {
-  const price = formatPrice({ credits: credits_charged });
-  const left = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
-  if (price !== undefined) return `, ${price}${left}`;
-  return balance_fell > 0 ? `${left}; the balance fell by ${balance_fell}` : left;
-}
-
-function localCost({ engine }: Session): string {
-  return engine.length === 0 ? ", free" : `, by ${engine.join(" ")}`;
-}
-
-/** `--no-wait`. A Ctrl-C that came while the request was out takes effect here, once the id is printed. */
-async function printId(
-  session: Session,
-  { id, document, events }: Pick<StartResult, "id" | "document"> & { events: Events },
-  { io, output }: Context,
-): Promise<void> {
-  await output.result(id, document);
-  await output.printed();
-  // From here on the same line starts a new one: whoever reads stdout has the id.
-  await events.next();
-  if (session.isInProcess())
-    output.note(`It is rendered when you run vidgen wait ${id}, or while vidgen serve is running.`);
-  io.signal.throwIfAborted();
-}
-
-/** A generation that was started, now or earlier, the fields that `--json` prints of it, and what it cost where that is known. */
-type StartResult = { id: string; document: object; credits?: number | undefined; isResumed: boolean };

@@ -1,4 +1,3 @@
-import { isAbsolute, relative } from "node:path";
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { dismiss } from "../../client/generation/begin.ts";
 import { isUuid } from "../../client/http/id.ts";
@@ -17,6 +16,7 @@ import { localOption, withDetails, withSuggestions } from "../command.ts";
 import type { Context } from "../context.ts";
 import { findLast, findNamed, isNamedBy, last, minTyped, namesOf, tooShortError } from "../generations.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
+import { nearPath } from "../terminal/result.ts";
 import { cutMark } from "../terminal/text.ts";
 
 export function addList(program: CommandUnknownOpts, context: Context): void {
@@ -331,12 +331,6 @@ function formatPrice(price: Price): string {
 
 function isLocal({ base_url }: Pick<Entry, "base_url">): boolean {
   return base_url === localBaseUrl;
-}
-
-/** A path below the current folder is shown from there. */
-function nearPath(file: string): string {
-  const near = relative("", file);
-  return near.startsWith("..") || isAbsolute(near) ? file : near;
 }
 
 /** The beginning of a UUID stands for it in every command. */

@@ -4,7 +4,7 @@ import { isExistsError } from "../../client/save/files.ts";
 import { isDistinct } from "../../client/save/naming.ts";
 import { withEngineFlag } from "../../connect/engines.ts";
 import { findOutputSetting } from "../../connect/settings.ts";
-import { compareSeverity, usage, type VidgenError } from "../../errors.ts";
+import { usage } from "../../errors.ts";
 import {
   baseUrlOption,
   bellOption,
@@ -22,7 +22,8 @@ import {
 import type { Context } from "../context.ts";
 import type { Generations, LocatedGeneration } from "../generations.ts";
 import { isOver, resumeHint, waitCommand, withResumeHint } from "../resume.ts";
-import { errorDocument, type Output } from "../terminal/output.ts";
+import { endAll, failedOutcome, followOne, type Outcome } from "../several.ts";
+import type { Output } from "../terminal/output.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { createReporter, type Reporter, watch } from "../terminal/reporter.ts";
 import { checkInfoPath, checkOutputPath, noteOutputPath, printResult, resultOf } from "../terminal/result.ts";
@@ -146,50 +147,15 @@ async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise
       const session = await open();
       const events = collect(id, collectOptions(waiting, index), session.client);
       defer(async () => void (await events.return(undefined)));
-      const ended = await watch(id, events, { session, reporter });
-      if (ended.error) throw ended.error;
-      const result = resultOf(ended, id, session.isInProcess(), output);
-      const handOver = async () => {
-        await output.printed();
-        await events.next();
-      };
-      if (!output.json) await printResult(result, { outputPath, open: false, output }, io);
-      reporter.ended(id, result);
-      if (!output.json) await handOver();
-      return { id, document: result.document, handOver };
-    } catch (thrown) {
-      const error = reporter.stopped(id, thrown);
-      const status = error.ended ?? reporter.statusOf(id) ?? null;
-      const document = { id, status, ...errorDocument(error) };
-      return { id, document, error };
+      return await followOne(id, events, { outputPath, output }, { session, reporter, io });
+    } catch (error) {
+      return failedOutcome(reporter.stopped(id, error), { id });
     }
   };
   const outcomes = await Promise.all(found.map(follow));
-  const documents = outcomes.map(({ document }) => document);
-  if (output.json) {
-    await output.result("", documents);
-    for (const { handOver } of outcomes) await handOver?.();
-  }
-  const failures = outcomes.flatMap(({ id, error }) => (error === undefined ? [] : { id, error }));
-  await failAll(failures, waiting);
-}
-
-/** How one of several ended; `document` is its part of `--json`. */
-type Outcome = { id: string; document: object; error?: VidgenError; handOver?(): Promise<void> };
-type Failure = { id: string; error: VidgenError };
-
-/** Prints what went wrong, each message once, and throws the worst error, with one command that resumes all. */
-async function failAll(failures: Failure[], { options, io, output }: Waiting): Promise<void> {
-  const isSame = (a: VidgenError, b: VidgenError) => a.message === b.message && a.hint === b.hint;
-  const distinct = failures.filter((one, i) => failures.findIndex(({ error }) => isSame(error, one.error)) === i);
-  const errors = distinct.map(({ error }) => {
-    const ids = failures.filter((failure) => isSame(failure.error, error)).map(({ id }) => id);
-    return output.json ? error : error.about(ids.join(", "));
+  await endAll(outcomes, output, (failed) => {
+    const left = failed.flatMap(({ id, error }) => (isOver(error) || id === undefined ? [] : id));
+    if (left.length === 0) return undefined;
+    return resumeHint(options.all ? "--all" : left, { ...options, outputPath }, io);
   });
-  const [worst, ...others] = errors.sort(compareSeverity);
-  if (!worst) return;
-  if (!output.json) for (const error of others) await output.fail(error);
-  const left = failures.filter(({ error }) => !isOver(error)).map(({ id }) => id);
-  const hint = resumeHint(options.all ? "--all" : left, { ...options, outputPath: options.output }, io);
-  throw left.length === 0 ? worst : worst.with({ hint });
 }

@@ -72,6 +72,17 @@ export const eventSchema = z.union([
 ]);
 
 const waited = object({ ...generation, status: textOrNull.optional(), file: text.optional() });
+const startedOne = {
+  ...generation,
+  credits_charged: number.optional(),
+  remaining_credits: number.optional(),
+  file: text.optional(),
+};
+/** With `-n` an array, which also has those that were not started. */
+const started = z.union([
+  object(startedOne),
+  z.array(object({ ...startedOne, id: textOrNull.optional(), status: textOrNull })),
+]);
 const cancelled = object({
   ...generation,
   status: text.optional(),
@@ -85,6 +96,7 @@ const attempt = object({
   model: text,
   prompt: text,
   id: text.optional(),
+  parent: text.optional(),
   error: text.optional(),
   ...price,
   remaining_credits: number.optional(),
@@ -120,12 +132,8 @@ const received = object({
 
 /** What each command prints with `--json`, unless a flag such as --dry-run asks for something else. */
 export const results: Readonly<Record<string, z.core.$ZodType>> = {
-  generate: object({
-    ...generation,
-    credits_charged: number.optional(),
-    remaining_credits: number.optional(),
-    file: text.optional(),
-  }),
+  generate: started,
+  again: started,
   batch: object({
     total: whole,
     ...allCounts,

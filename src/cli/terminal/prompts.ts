@@ -1,6 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { createReadStream } from "node:fs";
 import { readAll } from "../../client/request/input.ts";
+import { formatNumber } from "../../connect/format.ts";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { isAscii } from "./text.ts";
@@ -71,6 +72,12 @@ export async function askWhether(message: string, initial: boolean, io: Io): Pro
 /** Asks for a yes; Enter alone is a no. Throws `interrupted` for a no. */
 export async function askYes(message: string, io: Io): Promise<void> {
   if (!(await askWhether(message, false, io))) throw new VidgenError("interrupted", "Not started.");
+}
+
+/** Asks for a yes to a number of starts, and what they cost in credits where that is known. Throws `interrupted` for a no. */
+export async function askToStart(count: number, credits: number | undefined, io: Io): Promise<void> {
+  const cost = credits === undefined ? "" : ` for about ${formatNumber(credits)} credits`;
+  await askYes(`Start ${count === 1 ? "1 generation" : `${count} generations`}${cost}?`, io);
 }
 
 /** The symbols of a question in ASCII, where the locale has nothing else. */

@@ -1,5 +1,5 @@
 import { createReadStream } from "node:fs";
-import { resolve } from "node:path";
+import { isAbsolute, relative, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { pathToFileURL } from "node:url";
 import type { Ended } from "../../client/generation/run.ts";
@@ -54,7 +54,7 @@ export function checkVideoUrl(videoUrl: string, id: string, { redact }: Pick<Out
   });
 }
 
-type PrintOptions = {
+export type PrintOptions = {
   /** `-o` as it was typed. */
   outputPath: string | undefined;
   open: boolean;
@@ -175,4 +175,10 @@ export function earlierDocument({
   request: { model, prompt },
 }: StartedEntry): object {
   return { id, status, model, prompt, created_at: at, remaining_credits };
+}
+
+/** A path below the current folder is shown from there. */
+export function nearPath(file: string): string {
+  const near = relative("", file);
+  return near.startsWith("..") || isAbsolute(near) ? file : near;
 }

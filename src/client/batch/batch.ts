@@ -69,6 +69,7 @@ type BatchDependencies = {
     | "redact"
     | "baseUrl"
     | "account"
+    | "isFree"
     | "isPreview"
     | "beginNew"
     | "delivered"
@@ -122,7 +123,7 @@ export async function openBatch(
     if (lease) await createFolders(planned, io.disk);
     noteOrphans(planned, open, options.onNote);
     noteOtherAccounts(planned, client.account, options.onNote);
-    noteDoubts(planned, options.onNote);
+    noteDoubts(planned, options.onNote, client);
     const costs = createCosts(attempts, entries, { account: client.account, now: io.date() });
     return {
       plan: sumUp(planned, costs),
@@ -299,10 +300,14 @@ function noteOtherAccounts(rows: PlannedRow[], account: string, onNote: OpenBatc
 }
 
 /** Tells what is probably wrong in the rows that are to be started, once for all rows with the same. */
-function noteDoubts(rows: readonly PlannedRow[], onNote: OpenBatchOptions["onNote"]): void {
+function noteDoubts(
+  rows: readonly PlannedRow[],
+  onNote: OpenBatchOptions["onNote"],
+  { isFree: isLocal }: Pick<ServiceClient, "isFree">,
+): void {
   const lines = new Map<string, number[]>();
   for (const { state, record, line } of rows) {
-    for (const doubt of state.kind === "new" ? findDoubts(record) : []) {
+    for (const doubt of state.kind === "new" ? findDoubts(record, { isLocal }) : []) {
       const known = lines.get(doubt);
       if (known) known.push(line);
       else lines.set(doubt, [line]);

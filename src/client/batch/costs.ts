@@ -238,7 +238,7 @@ export function checkBudget(request: StartRequest, budget: Budget, costs: Costs)
     return new VidgenError(
       "credits",
       "The service did not state what a start cost, and its balance is missing or did not fall. The budget cannot be kept: nothing more is started.",
-      { hint: "Check your account, then run the batch without a budget." },
+      { hint: "Check your account, then run it without a budget." },
     );
   const left = costs.remaining();
   if (keepCredits !== undefined && left !== undefined && left - Math.max(next, 1) < keepCredits)

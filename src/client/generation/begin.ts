@@ -2,10 +2,10 @@ import { resolve } from "node:path";
 import { asVidgenError, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { StartRequest } from "../http/schema.ts";
-import type { Entry, JournalLine } from "../ledger/history.ts";
+import type { Entry, JournalLine, Take } from "../ledger/history.ts";
 import type { FileIdentity } from "../ledger/identity.ts";
 import type { Hold, Journal } from "../ledger/journal.ts";
-import { type Choice, choose, type Earlier, refusalError, type StartedEntry } from "../ledger/policy.ts";
+import { type Choice, choose, chooseRun, type Earlier, refusalError, type StartedEntry } from "../ledger/policy.ts";
 import { isExistsError } from "../save/files.ts";
 import type { Claimed, ClaimOptions, Target, Targets } from "../save/target.ts";
 
@@ -23,6 +23,10 @@ export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   batch?: StartedRow | undefined;
   /** It is started for an AI agent. */
   mcp?: boolean | undefined;
+  /** The id of the generation whose request it repeats. */
+  parent?: string | undefined;
+  /** Which of several generations it is. */
+  take?: Take | undefined;
   /** How long to wait for another process that starts the same, in milliseconds; at most, and by default, 15 minutes. */
   timeoutMs?: number | undefined;
   signal: AbortSignal;
@@ -75,6 +79,8 @@ type BeginDependencies = {
   /** The place as the journal keeps it. */
   recordedPath: string | undefined;
   isPreview: boolean | undefined;
+  /** What makes the video, as `--engine` has it. */
+  engine: readonly string[] | undefined;
   journal: Omit<Journal, "path">;
   targets: Targets;
   /** Whether the service has said that it knows the key of an unclear start. */
@@ -107,8 +113,9 @@ export async function begin(
   if (key !== undefined && !/^[\w.:~+/=@-]{1,255}$/.test(key))
     throw usage("The idempotency key must be 1 to 255 letters, digits or _.:~+/=@-.");
   const begun = await underLock(options, io, async (confirm) => {
-    const { baseUrl: service, record, recordedPath: outputPath, earlier, mcp, isPreview, keepsKeys } = options;
-    const wanted = { service, request: record, outputPath, earlier, key, mcp, isPreview, keepsKeys, now: io.date() };
+    const { baseUrl: service, record, recordedPath: outputPath, earlier, mcp, isPreview, parent, take } = options;
+    const here = { service, request: record, outputPath, mcp, isPreview, parent, take };
+    const wanted = { ...here, earlier, key, keepsKeys: options.keepsKeys, now: io.date() };
     const choice = await choose(wanted, options.journal);
     if (choice.kind === "wait") return undefined;
     if (choice.kind === "refuse") throw refusalError(choice);
@@ -124,6 +131,33 @@ export async function begin(
 export function beginNew(request: StartRequest, options: Options, io: BeginIo): Promise<NewAttempt> {
   const choice = { dismissed: options.batch?.dismissed ?? [], mayBeCharged: false };
   return underLock(options, io, (confirm) => startAnew(request, choice, { ...options, confirm }, io));
+}
+
+/** Several generations that one command line asks for. */
+export type Run = {
+  name: string;
+  /** The attempt of each position that an earlier process has made, or that runs. */
+  made: readonly (Entry | undefined)[];
+  release(): Promise<void>;
+};
+
+type RunOptions = Omit<Options, "take"> & { records: readonly StartRequest[]; earlier: Earlier };
+
+/**
+ * Begins a run of several generations, or takes over the one that the same line has left; until it is released, others see that a live process
+ * works on it. Its generations are begun one by one, each as a take of it. Throws as `begin` does.
+ */
+export async function beginRun(options: RunOptions, io: BeginIo): Promise<Run> {
+  const { baseUrl: service, records: requests, recordedPath: outputPath, earlier, mcp, isPreview, parent } = options;
+  const wanted = { service, requests, outputPath, earlier, mcp, isPreview, parent, now: io.date() };
+  // The places of its generations are claimed with each of them.
+  return underLock({ ...options, outputPath: undefined }, io, async () => {
+    const choice = await chooseRun(wanted, options.journal);
+    if (choice.kind === "wait") return undefined;
+    const { name = io.uuid(), made } = choice;
+    const hold = await options.journal.hold(name);
+    return hold && { name, made, release: hold.release };
+  });
 }
 
 /** `confirm` rejects when another process has taken over the journal's lock. */
@@ -195,6 +229,9 @@ async function startAnew(
     rows_file: batch?.rowsFile,
     mcp: options.mcp,
     is_preview: options.isPreview,
+    engine: options.engine,
+    parent: options.parent,
+    ...options.take,
   };
   const prepare = async () => {
     await options.confirm();

@@ -27,10 +27,12 @@ import {
   type BeginOptions,
   begin,
   beginNew,
+  beginRun,
   claimOrFind,
   clear,
   type NewAttempt,
   type ResumedAttempt,
+  type Run,
 } from "./begin.ts";
 import { type Cancelled, cancel } from "./cancel.ts";
 import { cancelledReason, failedError, follow, readTimes } from "./follow.ts";
@@ -50,6 +52,8 @@ export type ServiceClientOptions = {
   journal?: Omit<Journal, "path"> | undefined;
   /** Returns whether a model's videos are previews; `undefined` where that is not known. */
   isPreview?: ((model: string) => boolean | undefined) | undefined;
+  /** What makes the videos of a local service, as `--engine` has it. */
+  engine?: readonly string[] | undefined;
   /** Whether its credits cost nothing, as those of the local service do. */
   isFree?: boolean | undefined;
   /** Called with news for the user, such as a model that looks like a slip. */
@@ -100,6 +104,8 @@ export type ServiceClient = {
   baseUrl: string;
   /** The account that its key stands for, as `accountOf` gives it. */
   account: string;
+  /** Whether its credits cost nothing, as those of the local service do. */
+  isFree: boolean;
   /** Whether a model's videos are previews, where that is known: they are not the same as real ones. */
   isPreview(model: string): boolean | undefined;
   /** The text without the key of this client. */
@@ -111,6 +117,8 @@ export type ServiceClient = {
   begin(request: StartRequest, options: BeginOptions & { earlier: Earlier }): Promise<ReadyStart | ResumedAttempt>;
   /** The same, whatever was started before. */
   beginNew(request: StartRequest, options: BeginOptions): Promise<ReadyStart>;
+  /** Begins a run of several generations, of each request one: see `begin.ts`. Rejects as that does. */
+  beginRun(requests: readonly StartRequest[], options: BeginOptions & { earlier: Earlier }): Promise<Run>;
   /** Writes down that the caller of a start, who does not wait for the generation, has its id. Never rejects. */
   told(attempt: string): Promise<void>;
   /** Writes down that an attempt whose intent is written is not sent. Never rejects. */
@@ -177,7 +185,7 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
   const journal = withoutSecrets(options.journal ?? noJournal, redact);
   /** As the journal has it. */
   const service = redact(baseUrl);
-  const { onNote = () => {}, isPreview = () => undefined } = options;
+  const { onNote = () => {}, isPreview = () => undefined, isFree = false, engine } = options;
   /** The generations that this client has started and not followed to an end yet: a part of the service may not know them. */
   const fresh = new Map<string, Entry>();
   const targets = createTargets(options.journal && journal, io);
@@ -215,12 +223,12 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
 
   async function sendOnce(request: StartRequest, begun: NewAttempt, how: SendOptions): Promise<End> {
     const { attempt, key, at, mayBeCharged } = begun;
-    for (const doubt of how.tellsDoubts === false ? [] : findDoubts(request)) {
+    for (const doubt of how.tellsDoubts === false ? [] : findDoubts(request, { isLocal: isFree })) {
       if (!doubted.has(doubt)) onNote(`${doubt} Sent as typed.`);
       remember(doubted, doubt, true);
     }
     const leave = how.leave ?? new AbortController().signal;
-    const record = redactValue(recordOf(request), redact);
+    const record = recordFor(request);
     const isForeign = async (id: string) => (await entriesOf(id)).some((entry) => (entry.key ?? entry.attempt) !== key);
     const sent = await start(
       api,
@@ -260,14 +268,16 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
     return unknownOutcome(reason, attempt, { id });
   }
 
+  /** The request as the journal keeps it. */
+  const recordFor = (request: StartRequest) => redactValue(recordOf(request), redact);
   const ready = (request: StartRequest, begun: NewAttempt): ReadyStart => ({
     ...begun,
     sendUntilKnown: (how) => sendUntilKnown(request, begun, how),
   });
   const forBegin = (request: StartRequest, how: BeginOptions) => {
-    const record = redactValue(recordOf(request), redact);
+    const record = recordFor(request);
     const recordedPath = how.outputPath === undefined ? undefined : redact(how.outputPath);
-    const known = { baseUrl: service, account, record, recordedPath, isPreview: isPreview(request.model) };
+    const known = { baseUrl: service, account, record, recordedPath, isPreview: isPreview(request.model), engine };
     return { ...how, ...known, journal, targets, onNote };
   };
 
@@ -400,12 +410,13 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
   /** What the journal tells of a generation for its info file; where it cannot, what was known before. */
   async function forInfo(id: string, before?: Entry) {
     const entry = (await find(id).catch(() => undefined)) ?? before;
-    return { entry, credits: options.isFree ? 0 : entry?.credits };
+    return { entry, credits: isFree ? 0 : entry?.credits };
   }
 
   return {
     baseUrl,
     account,
+    isFree,
     isPreview,
     redact,
     async begin(request, how) {
@@ -417,6 +428,11 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
       return begun.kind === "resumed" ? begun : ready(request, begun);
     },
     beginNew: async (request, how) => ready(request, await beginNew(request, forBegin(request, how), io)),
+    async beginRun(requests, how) {
+      const [first] = requests;
+      if (first === undefined) throw new Error("a run has a request");
+      return beginRun({ ...forBegin(first, how), records: requests.map(recordFor), earlier: how.earlier }, io);
+    },
     told: (attempt) => record({ kind: "told", attempt }),
     unsent: (attempt) =>
       record({ kind: "unsent", attempt, reason: "It was stopped before the request.", code: "interrupted" }),

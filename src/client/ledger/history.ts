@@ -11,7 +11,7 @@ import type { Version } from "./version.ts";
 export type JournalLine =
   | RunLine
   /** Before the request that costs money. `place` is `-o` as it was typed, and `path` the absolute path for it. */
-  | {
+  | ({
       kind: "intent";
       attempt: string;
       /** The Idempotency-Key that the caller gave; without one it is the attempt's name. */
@@ -36,7 +36,11 @@ export type JournalLine =
       mcp?: boolean | undefined;
       /** Whether its video is a preview; absent where the service does not tell. */
       is_preview?: boolean | undefined;
-    }
+      /** What makes the video, as `--engine` has it. */
+      engine?: readonly string[] | undefined;
+      /** The id of the generation whose request it repeats: `again`. */
+      parent?: string | undefined;
+    } & Partial<Take>)
   /** `credits` is what the service has stated that it cost; where it has not, the balance may have fallen, also by what others spent. */
   | {
       kind: "accepted";
@@ -77,6 +81,15 @@ export type JournalLine =
   /** Its result was handed over: as a file ("-" is standard output), or without one as its URL. */
   | ({ kind: "delivered"; id: string; file?: string | undefined } & Partial<Content>)
   | UnfinishedLine;
+
+/** One of several generations that one command line starts, such as `-n 3`. */
+export type Take = {
+  /** The name of the run, a UUID. */
+  run: string;
+  /** Which one it is, of how many: from 1 on. */
+  position: number;
+  count: number;
+};
 
 /** A run of a batch begins: only in its results file, which says by this line which rows it is about. */
 export type RunLine = {
@@ -183,7 +196,7 @@ function asText(value: unknown): string {
 }
 
 /** One attempt to start a generation, and the generation where it has one: the sum of its lines. */
-export type Entry = {
+export type Entry = Partial<Take> & {
   attempt: string;
   /** The Idempotency-Key that the caller gave. */
   key?: string | undefined;
@@ -211,6 +224,10 @@ export type Entry = {
   mcp?: boolean | undefined;
   /** Whether its video is a preview, where that is known. */
   is_preview?: boolean | undefined;
+  /** What makes the video, as `--engine` has it. */
+  engine?: readonly string[] | undefined;
+  /** The id of the generation whose request it repeats. */
+  parent?: string | undefined;
   /** `sending` while the request is out; it stays so when the process died before the outcome was written. */
   state: State;
   /** The word for that. */
@@ -417,6 +434,11 @@ function isSecret(value: string): boolean {
 
 function hash(value: string): string {
   return `sha256:${createHash("sha256").update(value).digest("base64url")}`;
+}
+
+/** Whether a value of a request in the journal is the hash of what was sent. */
+export function isHash(value: unknown): boolean {
+  return typeof value === "string" && /^sha256:[\w-]{43}$/.test(value);
 }
 
 /** The account that a key stands for at a service, by a short hash: it tells two accounts apart, and does not give the key away. */

@@ -37,8 +37,8 @@ export type Journal = {
    * that. Only inside of `lock`: it copies older lines about unfinished attempts to the end, so that the next start reads no further back.
    */
   candidates(now: Date): Promise<Entry[]>;
-  /** The attempts of a prompt that nobody waits for, newest first. As `entriesOf` reads it. */
-  unawaitedOf(prompt: string): Promise<Entry[]>;
+  /** The attempts of a prompt whose intent is wanted, newest first. As `entriesOf` reads it. */
+  entriesOfPrompt(prompt: string, isWanted: (intent: Intent) => boolean): Promise<Entry[]>;
   /** The attempts that have a generation of this id, at any service, newest first. Reads the whole file, but only lines that name them. */
   entriesOf(id: string): Promise<Entry[]>;
   /** Those of an Idempotency-Key, newest first: several may have been sent with it. As `entriesOf` reads it. */
@@ -64,6 +64,9 @@ export type Hold = { name: string } & Omit<Lease, "assertFresh">;
 export type LeaseState = "alive" | "unsure" | "dead";
 
 type AttemptLine = DatedLine & { attempt: string };
+
+/** What an attempt begins with. */
+export type Intent = DatedLine & { kind: "intent" };
 
 /** `signal` ends the wait for the lock where a call has none of its own; `onNote` says what it waits for. */
 export type JournalIo = LockIo & { signal?: AbortSignal | undefined; onNote?: ((text: string) => void) | undefined };
@@ -141,10 +144,10 @@ export function openJournal(path: string, io: JournalIo): Journal {
       if (unfinished) await appendLine(path, { at: io.date().toISOString(), ...unfinished }, disk).catch(() => {});
       return entries;
     },
-    unawaitedOf: (prompt) =>
+    entriesOfPrompt: (prompt, isWanted) =>
       findEntries(
         [`"prompt":${JSON.stringify(prompt)}`],
-        (line) => line.kind === "intent" && line.no_wait === true && line.request.prompt === prompt,
+        (line) => line.kind === "intent" && line.request.prompt === prompt && isWanted(line),
       ),
     attemptsOf: (key) => findEntries([key], (line) => line.kind === "intent" && (line.key ?? line.attempt) === key),
     async findLast(isWanted) {
@@ -336,7 +339,7 @@ export const noJournal: Omit<Journal, "path"> = {
   entries: async () => [],
   attempts: async () => [],
   candidates: async () => [],
-  unawaitedOf: async () => [],
+  entriesOfPrompt: async () => [],
   entriesOf: async () => [],
   attemptsOf: async () => [],
   findLast: async () => undefined,

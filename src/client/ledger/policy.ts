@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { usage, VidgenError } from "../../errors.ts";
 import type { StartRequest } from "../http/schema.ts";
 import { type State, stopsOthers } from "./attempt.ts";
-import { datedEntries, type Entry, reusableMs } from "./history.ts";
+import { datedEntries, type Entry, reusableMs, type Take } from "./history.ts";
 import type { Journal, LeaseState } from "./journal.ts";
 
 /**
@@ -105,12 +105,16 @@ export type Wanted = {
   /** Only attempts of AI agents count for one, and never for anybody else. */
   mcp?: boolean | undefined;
   isPreview?: boolean | undefined;
+  /** The generation whose request it repeats: then only attempts that repeat the same one count. */
+  parent?: string | undefined;
+  /** Which of several it is: then only attempts at that position count, and of its run alone unless `earlier` is `again`. */
+  take?: Take | undefined;
   now: Date;
   /** Whether the service has said that it knows the key of an unclear start. */
   keepsKeys?: boolean | undefined;
 };
 
-type Ledger = Pick<Journal, "candidates" | "unawaitedOf" | "attemptsOf" | "leaseOf">;
+type Ledger = Pick<Journal, "candidates" | "entriesOfPrompt" | "attemptsOf" | "leaseOf">;
 
 /**
  * Chooses between the earlier attempts at a service and a new one. Only inside of the journal's lock. What a process writes just before it
@@ -136,13 +140,15 @@ export async function choose(wanted: Wanted, journal: Ledger): Promise<Choice> {
  * The attempts that a start decides about, newest first. `reuse` also takes a generation that nobody waits for, however old: those of the same
  * prompt are searched for.
  */
-async function findCandidates(wanted: Wanted, { candidates, unawaitedOf, attemptsOf }: Ledger): Promise<Entry[]> {
-  const { request, earlier, key, now } = wanted;
+async function findCandidates(wanted: Wanted, { candidates, entriesOfPrompt, attemptsOf }: Ledger): Promise<Entry[]> {
+  const { request, earlier, key, take, now } = wanted;
   if (key !== undefined) return attemptsOf(key);
+  if (take !== undefined)
+    return entriesOfPrompt(request.prompt, (intent) => isAtPosition(intent, take, { isAnyRun: earlier === "again" }));
   const known = await candidates(now);
   if (earlier !== "reuse") return known;
   const names = new Set(known.map(({ attempt }) => attempt));
-  const found = await unawaitedOf(request.prompt);
+  const found = await entriesOfPrompt(request.prompt, ({ no_wait }) => no_wait === true);
   return [...known, ...found.filter(({ attempt }) => !names.has(attempt))];
 }
 
@@ -155,6 +161,7 @@ function isSameService(one: string, other: string): boolean {
 
 async function chooseOnce(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
   if (wanted.key !== undefined) return chooseByKey(entries, wanted);
+  if (wanted.take !== undefined) return chooseTake(entries, wanted);
   const same = datedEntries(entries, wanted.now).filter(({ entry }) => isCandidate(entry, wanted));
   if (wanted.earlier === "reuse") {
     // Only a delivered generation becomes too old.
@@ -168,10 +175,24 @@ async function chooseOnce(entries: readonly Entry[], wanted: Choosing): Promise<
   return chooseFrom(sameRun.reverse(), wanted);
 }
 
-function isCandidate(entry: Entry, { request, mcp = false, isPreview }: Wanted): boolean {
+/** A position of a run is made once, however long ago: what is made of it is taken, and a failed one is started again. */
+function chooseTake(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
+  const earlier = wanted.earlier === "again" ? "again" : "reuse";
+  const same = entries.filter((entry) => isCandidate(entry, wanted) && entry.place === wanted.outputPath);
+  return chooseFrom(same.toReversed(), { ...wanted, earlier });
+}
+
+/** Whether an attempt is one at a position of a run, or of any run with as many. */
+function isAtPosition(entry: Partial<Take>, take: Take, { isAnyRun }: { isAnyRun: boolean }): boolean {
+  const isSameTake = entry.position === take.position && entry.count === take.count;
+  return isSameTake && (isAnyRun || entry.run === take.run);
+}
+
+function isCandidate(entry: Entry, { request, mcp = false, isPreview, parent }: Wanted): boolean {
   // Rows of a batch have their results file, and a caller's key is searched for by that key alone.
   if (entry.dismissed || entry.batch !== undefined || entry.key !== undefined) return false;
   if ((entry.mcp ?? false) !== mcp || isOtherMaking(entry.is_preview, isPreview)) return false;
+  if (parent !== undefined && entry.parent !== parent) return false;
   return isDeepStrictEqual(entry.request, request);
 }
 
@@ -215,6 +236,54 @@ async function actionFor(entry: Entry, { key, earlier, leaseOf }: Choosing): Pro
   const { state, attempt, no_wait = false, told = false } = entry;
   const lease = isWorkedOn(state) ? await leaseOf(attempt) : "dead";
   return decide({ state, lease, isHandedOver: no_wait && told }, key === undefined ? earlier : "key");
+}
+
+/** Several generations that one command line asks for: of each request one, in order. */
+export type WantedRun = Omit<Wanted, "request" | "key" | "take" | "keepsKeys"> & { requests: readonly StartRequest[] };
+
+/** What one command line for several generations does next. */
+export type RunChoice =
+  | { kind: "wait" }
+  /** `made` has the attempt of each position that is running or made, and else nothing. */
+  | { kind: "run"; name: string | undefined; made: readonly (Entry | undefined)[] };
+
+/**
+ * Chooses the run that a command line for several generations continues: the newest of the same line, of no live process, that has a position
+ * which is not made. Without a name it is a new one. Only inside of the journal's lock.
+ */
+export async function chooseRun(wanted: WantedRun, journal: Pick<Journal, "entriesOfPrompt" | "leaseOf">) {
+  const { requests, earlier, outputPath, service } = wanted;
+  const count = requests.length;
+  const isSameLine = (entry: Entry) => {
+    const request = requests[(entry.position ?? 0) - 1];
+    if (request === undefined || entry.count !== count || !isSameService(entry.base_url, service)) return false;
+    return entry.parent === wanted.parent && entry.place === outputPath && isCandidate(entry, { ...wanted, request });
+  };
+  const entries = await journal.entriesOfPrompt(requests[0]?.prompt ?? "", ({ run }) => run !== undefined);
+  const runs = new Map<string, Entry[]>();
+  for (const entry of entries.filter(isSameLine)) {
+    const { run = "" } = entry;
+    runs.set(run, [...(runs.get(run) ?? []), entry]);
+  }
+  for (const [name, takes] of earlier === "again" ? [] : runs) {
+    const made = requests.map((_, index) =>
+      takes.find(({ position, state }) => position === index + 1 && (isMade(state) || state === "running")),
+    );
+    if (made.every((entry) => entry && isTakeDone(entry))) continue;
+    const lease = await journal.leaseOf(name);
+    if (lease === "unsure") return { kind: "wait" } as const;
+    if (lease === "dead") return { kind: "run", name, made } as const;
+  }
+  return { kind: "run", name: undefined, made: requests.map(() => undefined) } as const;
+}
+
+function isMade(state: State): boolean {
+  return state === "ready" || state === "delivered";
+}
+
+/** Whether the same line need do nothing more about an attempt: its result, or with `--no-wait` its id, was handed over. */
+export function isTakeDone({ state, no_wait = false, told = false }: Entry): boolean {
+  return state === "delivered" || (state === "running" && no_wait && told);
 }
 
 /** Whether a process may be working on an attempt: else nobody looks at its lease. */

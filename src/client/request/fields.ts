@@ -23,6 +23,8 @@ type FieldEntry = {
   findFault?(text: string): string | undefined;
   /** What makes a value a probable slip, as a sentence. The service may know better: it is sent all the same. */
   findDoubt?(text: string): string | undefined;
+  /** The interface does not show it: a service may ignore it. */
+  isBeyondInterface?: boolean;
   /** What to do about a fault. */
   hint?: string;
   /** The value as it is sent; by default the text. */
@@ -100,6 +102,17 @@ const table = [
     label: "Resolution",
   },
   {
+    name: "seed",
+    flag: "--seed <n>",
+    about: "a number that makes the same request give a similar video again, where the model takes one",
+    agentAbout: "A whole number: the same request with the same seed gives a similar video, where the model takes one.",
+    takes: "number",
+    isBeyondInterface: true,
+    findFault: (text) => (isWhole(text) ? undefined : `must be a whole number from 0 on, not "${shorten(text)}"`),
+    toWire: (text) => (isWhole(text) ? Number(text) : text),
+    label: "Seed",
+  },
+  {
     name: "imageUrl",
     flag: "-i, --image <url|file>",
     about: "source image: a URL or a PNG, JPEG or WebP file; may be repeated",
@@ -138,11 +151,16 @@ export function findValueFault(field: Field, text: string): string | undefined {
   return isBlank(text) ? "is empty" : undefined;
 }
 
-/** What is probably wrong in a request as it is sent, a sentence for each such value. */
-export function findDoubts(request: Readonly<Record<string, unknown>>): string[] {
-  return fields.flatMap(({ name, findDoubt }) => {
+/**
+ * What is probably wrong in a request as it is sent, a sentence for each such value. `isLocal` for the local service, which knows more fields
+ * than the interface shows.
+ */
+export function findDoubts(request: Readonly<Record<string, unknown>>, { isLocal = false } = {}): string[] {
+  return fields.flatMap(({ name, findDoubt, isBeyondInterface }) => {
     const value = request[name];
-    return value === undefined ? [] : (findDoubt?.(String(value)) ?? []);
+    if (value === undefined) return [];
+    if (isBeyondInterface && !isLocal) return `The service may not know the field "${name}", and ignore it.`;
+    return findDoubt?.(String(value)) ?? [];
   });
 }
 
@@ -195,6 +213,10 @@ export function findImageFault(text: string): string | undefined {
 function findUrlFault(text: string, use: "fetches" | "calls"): string | undefined {
   if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return undefined;
   return `must be an http(s) URL, not "${shorten(text)}": the service itself ${use} it`;
+}
+
+function isWhole(text: string): boolean {
+  return /^\d+$/.test(text) && Number.isSafeInteger(Number(text));
 }
 
 function isBlank(text: string): boolean {

@@ -147,6 +147,8 @@ test("help --json has the schema of each result, and the results keep to it", as
   const { id } = await json("generate", "a fox", "--no-wait");
   const documents: [string, unknown][] = [
     ["generate", await json("generate", "a fox", "-o", file)],
+    ["generate", await json("generate", "a fox", "-n", "2")],
+    ["again", await json("again", id)],
     ["status", await json("status", id)],
     ["wait", await json("wait", id)],
     ["wait", await json("wait", id, (await world.vidgen("generate", "[fail]", "--no-wait")).stdout.trim())],

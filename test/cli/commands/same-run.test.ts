@@ -14,7 +14,7 @@ import { basename, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { findPart } from "../../folder.ts";
 import { tinyMp4 } from "../../mp4.ts";
-import { apiKey, createWorld, failure, goneReply, isStart, onStart, type World } from "../../vidgen.ts";
+import { apiKey, createWorld, failure, goneReply, isStart, kill, onStart, type World } from "../../vidgen.ts";
 
 const paid = (world: World) => world.requests.filter(isStart).length;
 
@@ -23,21 +23,6 @@ const journalLines = (world: World) =>
     .split("\n")
     .filter((line) => line.trim() !== "")
     .map((line) => JSON.parse(line));
-
-/** Runs a command until `isThere`, then kills it: nothing of it runs any more, and nothing is tidied up. */
-async function kill(world: World, isThere: (request: Request) => boolean, ...argv: string[]): Promise<void> {
-  const never = new Promise<never>(() => {});
-  await new Promise<void>((resolve) => {
-    world.faults.unshift((request) => {
-      if (!isThere(request)) return undefined;
-      resolve();
-      return never;
-    });
-    void world.vidgen(...argv);
-  });
-  world.faults.shift();
-  world.reboot();
-}
 
 /** Runs a command until it has written such a line into the journal, then kills it. */
 async function killAtLine(world: World, kind: string, ...argv: string[]): Promise<void> {

@@ -43,7 +43,7 @@ test.each([
   ["model=a,a", "--each model has a value twice"],
   ["duration=4,8", "--each duration is not possible: line 3, column 2 (duration) has a value of its own"],
   ["set.seed=1,2", "--each set.seed is not possible: line 2, column 3 (set.seed) has a value of its own"],
-  ["seed=1,2", "--each seed changes nothing: no template uses {seed}"],
+  ["mood=1,2", "--each mood changes nothing: no template uses {mood}"],
   ["modle=a,b", "--each modle changes nothing: no template uses {modle}; did you mean model?"],
   ["aspect-ratio=16:9,wide", '--each aspectRatio must be width:height, such as 16:9, not "wide"'],
 ])("--each %s is a fault, told once", async (each, fault) => {

@@ -1,0 +1,128 @@
+import { type RunEvent, type RunOptions, run } from "../client/generation/run.ts";
+import type { AcceptedStart, StartRequest } from "../client/http/schema.ts";
+import { formatAge, formatPrice } from "../connect/format.ts";
+import { explainLocalCredits } from "../connect/local.ts";
+import type { Session } from "../connect/session.ts";
+import { asVidgenError, beforePaying, type VidgenError } from "../errors.ts";
+import type { Context } from "./context.ts";
+import { withResumeHint } from "./resume.ts";
+import { showStart } from "./terminal/progress.ts";
+import type { Reporter } from "./terminal/reporter.ts";
+import { earlierDocument } from "./terminal/result.ts";
+
+/** The flags of a command that starts generations. */
+export type StartFlags = {
+  wait: boolean;
+  local?: boolean;
+  engine?: readonly string[];
+  baseUrl?: string;
+  overwrite?: boolean;
+  writeInfoJson?: boolean;
+  open?: boolean;
+};
+
+export type Starting = Context & { options: StartFlags; reporter: Reporter };
+
+type Events = AsyncGenerator<RunEvent, undefined>;
+
+/** All that a start needs, once everything that can fail before it has been done. */
+export type Ready = {
+  session: Session;
+  request: StartRequest;
+  how: RunOptions;
+  /** Throws where this start would go beyond a budget, right before the request. */
+  check?: (() => void) | undefined;
+};
+
+/** A generation that was started, now or earlier, and is to be followed. */
+export type Running = {
+  id: string;
+  events: Events;
+  /** The fields that `--json` prints of it. */
+  document: object;
+  /** What it cost, where that is known. */
+  credits?: number | undefined;
+  isResumed: boolean;
+  /** The answer to a start that was sent now. */
+  accepted?: AcceptedStart;
+};
+
+/** Sends the request, or finds the generation that is resumed, and prints the id as soon as it is known. */
+export async function start(ready: Ready, context: Starting): Promise<Running> {
+  const { session, request } = ready;
+  const { io, output, reporter, defer } = context;
+  const events = run(request, ready.how, session.client);
+  defer(async () => void (await events.return(undefined)));
+  const { value: first } = await events.next().catch((error) => {
+    throw stoppedBefore(error, ready, context);
+  });
+  if (first?.event === "resumed") return { ...tellResumed(first, ready, context), events };
+  try {
+    ready.check?.();
+  } catch (error) {
+    await events.return(undefined);
+    throw beforePaying(error);
+  }
+  const { value: second } = await events.next().finally(showStart(output, io));
+  if (second?.event !== "accepted") throw notStarted(second, session, reporter);
+  const { id, attempt, started } = second;
+  const { generation, credits_charged, remaining_credits, balance_fell } = started;
+  const credits = session.isLocal ? undefined : credits_charged;
+  const told = { id, attempt, model: request.model, resumed: false, remaining_credits, credits, balance_fell };
+  reporter.tell({ event: "started", ...told });
+  const cost = session.isLocal ? localCost(session) : remoteCost(started);
+  output.note(`Started ${id} (${request.model}${cost}).`);
+  const document = { ...generation, credits_charged, remaining_credits };
+  return { id, events, document, credits, isResumed: false, accepted: started };
+}
+
+/** The error of a run that has sent nothing; one that was about to resume a generation says which, and how to go on. */
+function stoppedBefore(error: unknown, { how }: Ready, { io, reporter, options }: Starting): unknown {
+  const { id, code } = asVidgenError(error);
+  if (id === undefined || code === "unknown" || code === "not_found") return error;
+  return reporter.stopped(id, withResumeHint(error, id, { ...options, outputPath: how.outputPath }, io));
+}
+
+function notStarted(event: RunEvent | undefined, session: Session, reporter: Reporter): VidgenError {
+  const ended = event?.event === "ended" ? event : undefined;
+  if (ended?.error === undefined) throw new Error("a start ends with an id or an error");
+  const { status, error } = ended;
+  return reporter.notStarted(status, session.isLocal ? explainLocalCredits(error) : error);
+}
+
+function tellResumed(
+  { id, attempt, earlier, isSaved }: RunEvent & { event: "resumed" },
+  { how }: Ready,
+  { io, output, reporter }: Starting,
+): Omit<Running, "events"> {
+  reporter.tell({ event: "started", id, attempt, model: earlier.request.model, resumed: true });
+  const outcome = how.earlier === "reuse" ? "nothing is charged" : "--again starts a new one";
+  if (!isSaved) output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
+  return { id, document: earlierDocument(earlier), isResumed: true };
+}
+
+/** The price is what the service states alone: the balance falls also by what others spend. */
+function remoteCost({ credits_charged, remaining_credits, balance_fell = 0 }: AcceptedStart): string {
+  const price = formatPrice({ credits: credits_charged });
+  const left = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
+  if (price !== undefined) return `, ${price}${left}`;
+  return balance_fell > 0 ? `${left}; the balance fell by ${balance_fell}` : left;
+}
+
+function localCost({ engine }: Session): string {
+  return engine.length === 0 ? ", free" : `, by ${engine.join(" ")}`;
+}
+
+/** `--no-wait`: prints the id. A Ctrl-C that came while the request was out takes effect here. */
+export async function printId(
+  { id, document, events }: Running,
+  { isInProcess }: Pick<Session, "isInProcess">,
+  { io, output }: Pick<Context, "io" | "output">,
+): Promise<void> {
+  await output.result(id, document);
+  await output.printed();
+  // From here on the same line starts a new one: whoever reads stdout has the id.
+  await events.next();
+  if (isInProcess()) output.note(`It is rendered when you run vidgen wait ${id}, or while vidgen serve is running.`);
+  io.signal.throwIfAborted();
+}

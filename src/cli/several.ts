@@ -1,0 +1,87 @@
+import type { RunEvent } from "../client/generation/run.ts";
+import type { Session } from "../connect/session.ts";
+import { compareSeverity, type VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { errorDocument, type Output } from "./terminal/output.ts";
+import { type Reporter, watch } from "./terminal/reporter.ts";
+import { type PrintOptions, printResult, resultOf } from "./terminal/result.ts";
+
+/** How one of several generations of a command ended. */
+export type Outcome = {
+  /** `undefined` for a start that has no id. */
+  id: string | undefined;
+  /** What it is called where it has no id. */
+  label?: string;
+  /** Its part of `--json`. */
+  document: object;
+  error?: VidgenError | undefined;
+  /** Called once stdout has it. */
+  handOver?(): Promise<void>;
+};
+
+type Failed = Outcome & { error: VidgenError };
+
+type Following = { session: Session; reporter: Reporter; io: Io };
+
+/** Follows one of several to its end. Prints it right then, unless `--json` has all at the end. Never rejects. */
+export async function followOne(
+  id: string,
+  events: AsyncGenerator<RunEvent, undefined>,
+  print: Omit<PrintOptions, "open" | "saveCommand">,
+  { session, reporter, io }: Following,
+): Promise<Outcome> {
+  const { output, extra } = print;
+  try {
+    const ended = await watch(id, events, { session, reporter });
+    if (ended.error) throw ended.error;
+    const result = resultOf(ended, id, session.isInProcess(), output);
+    const handOver = async () => {
+      await output.printed();
+      await events.next();
+    };
+    if (!output.json) await printResult(result, { ...print, open: false }, io);
+    reporter.ended(id, result);
+    if (!output.json) await handOver();
+    return { id, document: { ...extra, ...result.document }, handOver };
+  } catch (thrown) {
+    const error = reporter.stopped(id, thrown);
+    return failedOutcome(error, { id, status: error.ended ?? reporter.statusOf(id) });
+  }
+}
+
+/** The outcome of one that went wrong. */
+export function failedOutcome(
+  error: VidgenError,
+  { id, label, status = null }: { id: string | undefined; label?: string; status?: string | null | undefined },
+): Outcome {
+  return { id, ...(label === undefined ? {} : { label }), document: { id, status, ...errorDocument(error) }, error };
+}
+
+/**
+ * Ends a command of several generations: prints with `--json` one array, in their order, and else what went wrong, each message once. Throws
+ * the worst error, with the hint that `hintFor` gives for all that have gone wrong.
+ */
+export async function endAll(
+  outcomes: readonly Outcome[],
+  output: Output,
+  hintFor: (failed: readonly Failed[]) => string | undefined,
+): Promise<void> {
+  if (output.json) {
+    await output.result(
+      "",
+      outcomes.map(({ document }) => document),
+    );
+    for (const { handOver } of outcomes) await handOver?.();
+  }
+  const failed = outcomes.filter((outcome): outcome is Failed => outcome.error !== undefined);
+  const isSame = (a: VidgenError, b: VidgenError) => a.message === b.message && a.hint === b.hint;
+  const distinct = failed.filter((one, i) => failed.findIndex(({ error }) => isSame(error, one.error)) === i);
+  const errors = distinct.map(({ error }) => {
+    const names = failed.filter((each) => isSame(each.error, error)).map(({ id, label = "" }) => id ?? label);
+    return output.json ? error : error.about(names.join(", "));
+  });
+  const [worst, ...others] = errors.sort(compareSeverity);
+  if (!worst) return;
+  if (!output.json) for (const error of others) await output.fail(error);
+  throw worst.with({ hint: hintFor(failed) });
+}

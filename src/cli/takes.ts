@@ -1,0 +1,132 @@
+import type { ServiceClient } from "../client/generation/client.ts";
+import type { RunOptions } from "../client/generation/run.ts";
+import type { StartRequest } from "../client/http/schema.ts";
+import type { Entry } from "../client/ledger/history.ts";
+import { type Earlier, isTakeDone } from "../client/ledger/policy.ts";
+import { kindOfRequest, readPrices } from "../client/ledger/price.ts";
+import type { Session } from "../connect/session.ts";
+import { asVidgenError, beforePaying, type VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+import type { Context } from "./context.ts";
+import { printId, type Running, type Starting, start } from "./making.ts";
+import { endAll, failedOutcome, followOne, type Outcome } from "./several.ts";
+import type { Output } from "./terminal/output.ts";
+import { askToStart, canAsk } from "./terminal/prompts.ts";
+import { nearPath } from "./terminal/result.ts";
+
+/** The generations that `-n` asks for: of each request one. */
+export type Takes = {
+  session: Session;
+  requests: readonly StartRequest[];
+  how: RunOptions & { earlier: Earlier };
+  maxCredits: number | undefined;
+  /** A person was asked before. */
+  isConfirmed: boolean;
+};
+
+const sameLine = "The same command goes on with the others: what runs or is made is not paid for again.";
+
+/**
+ * Starts the generations of `-n` one after the other, or goes on with those that the same line has left, and follows them side by side. Once a
+ * start has failed, no other one is sent. Prints each when it is ready, with `--json` one array at the end. Throws the worst error.
+ */
+export async function makeTakes(takes: Takes, context: Starting): Promise<void> {
+  const { session, requests, how } = takes;
+  const { reporter, options, defer, io, output } = context;
+  const stop = (error: unknown) => {
+    throw beforePaying(error);
+  };
+  const run = await session.client.beginRun(requests, how).catch(stop);
+  defer(run.release);
+  const news = requests.filter((_, index) => run.made[index] === undefined);
+  await confirm(news, takes, context).catch(stop);
+  const budget = await openBudget(run.name, takes, io).catch(stop);
+  const follow = ({ id, events, document: extra, credits }: Running) =>
+    followOne(id, events, { outputPath: how.outputPath, extra, credits, output }, { session, reporter, io });
+  const outcomes: (Outcome | Promise<Outcome>)[] = [];
+  let failure: VidgenError | undefined;
+  let left = 0;
+  for (const [index, request] of requests.entries()) {
+    const position = index + 1;
+    const made = run.made[index];
+    if (made && (await isHandedOver(made, io))) outcomes.push(await printEarlier(made, output));
+    else if (failure && made === undefined) left++;
+    else {
+      const take = { run: run.name, position, count: requests.length };
+      const ready = { session, request, how: { ...how, take, first: position }, check: () => budget?.check(request) };
+      try {
+        const started = await start(ready, context);
+        if (started.accepted) budget?.started(request, started.accepted);
+        outcomes.push(options.wait ? follow(started) : await handOverId(started, session, context));
+      } catch (thrown) {
+        failure = asVidgenError(thrown);
+        outcomes.push(failedOutcome(failure, { id: failure.id, label: `${position} of ${requests.length}` }));
+      }
+    }
+  }
+  if (left > 0) output.note(`${left} of ${requests.length} were not started.`);
+  await endAll(await Promise.all(outcomes), output, () => sameLine);
+}
+
+/** Asks a person once for all that is to be started. */
+async function confirm(
+  news: readonly StartRequest[],
+  { session, isConfirmed }: Takes,
+  context: Context,
+): Promise<void> {
+  const { io } = context;
+  if (isConfirmed || news.length === 0 || !canAsk(context, io)) return;
+  await askToStart(news.length, session.isLocal ? undefined : await priceOf(news, session.client), io);
+}
+
+/** What requests cost in all, in credits, where the service has stated it for each of them. */
+async function priceOf(requests: readonly StartRequest[], client: ServiceClient): Promise<number | undefined> {
+  const prices = readPrices(await client.entries(() => false).catch(() => []), client.account);
+  const credits = requests.map((request) => prices.get(kindOfRequest(request))?.credits);
+  return credits.reduce((sum, each) => (sum === undefined || each === undefined ? undefined : sum + each), 0);
+}
+
+/** The budget of `--max-credits`, with what earlier processes have spent in this run. */
+async function openBudget(run: string, { session: { client }, maxCredits }: Takes, { date }: Io) {
+  if (maxCredits === undefined) return undefined;
+  const { createCosts, checkBudget } = await import("../client/batch/costs.ts");
+  const entries = await client.entries();
+  const earlier = entries.filter((entry) => entry.run === run);
+  const costs = createCosts(earlier, entries, { account: client.account, now: date() });
+  return {
+    started: costs.started,
+    /** Throws where a start would go beyond it. */
+    check(request: StartRequest) {
+      const overrun = checkBudget(request, { maxCredits }, costs);
+      if (overrun) throw overrun;
+    },
+  };
+}
+
+/** Whether the result of an earlier process has reached its caller, and is still there. */
+async function isHandedOver(made: Entry, { disk }: Pick<Io, "disk">): Promise<boolean> {
+  if (!isTakeDone(made)) return false;
+  if (made.state === "running") return true;
+  return (
+    made.file !== undefined &&
+    (await disk.stat(made.file).then(
+      (found) => found.isFile(),
+      () => false,
+    ))
+  );
+}
+
+async function printEarlier({ id, status, file }: Entry, output: Output): Promise<Outcome> {
+  const shown = file === undefined ? undefined : nearPath(file);
+  if (!output.json) await output.result(shown ?? id ?? "", undefined);
+  output.note(shown === undefined ? `Already started: ${id}` : `Already saved: ${shown}`);
+  return { id, document: { id, status, ...(file === undefined ? {} : { file: shown }) } };
+}
+
+/** `--no-wait`. */
+async function handOverId(started: Running, session: Session, context: Context): Promise<Outcome> {
+  const { id, document, events } = started;
+  if (context.output.json) return { id, document, handOver: async () => void (await events.next()) };
+  await printId(started, session, context);
+  return { id, document };
+}

@@ -1,0 +1,340 @@
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { tinyMp4 } from "../../mp4.ts";
+import { aPng } from "../../server/queue/pictures.ts";
+import { apiKey, createWorld, failure, isStart, kill, onStart, type World } from "../../vidgen.ts";
+
+const bodies = (world: World) => world.requests.filter(isStart).map(({ body }) => JSON.parse(body));
+const paid = (world: World) => bodies(world).length;
+const isPoll = (request: Request) => request.url.includes("generation-status");
+
+/** The id of a generation that was started and saved. */
+async function make(world: World, ...flags: string[]): Promise<string> {
+  const run = await world.vidgen("generate", "a fox", "--json", ...flags);
+  expect(run.code).toBe(0);
+  return JSON.parse(run.stdout).id;
+}
+
+/** Answers the start with this number, from 1 on. */
+const onStartNumber = (number: number, answer: () => Response): World["faults"][number] => {
+  let count = 0;
+  return (request) => (isStart(request) && ++count === number ? answer() : undefined);
+};
+
+const refuse = () => Response.json({ error: "no credits" }, { status: 402 });
+const cut = () => {
+  throw failure("ECONNRESET", true);
+};
+
+describe("again", () => {
+  const given = ["-m", "sora-2", "-a", "16:9", "-d", "4", "-i", "https://x.example/1.png", "--set", 'style="5"'];
+  const body = {
+    prompt: "a fox",
+    model: "sora-2",
+    aspectRatio: "16:9",
+    duration: 4,
+    imageUrl: "https://x.example/1.png",
+    style: "5",
+  };
+
+  test.each<[string[], object]>([
+    [[], {}],
+    [["a wolf", "-a", "9:16", "-d", "8s"], { prompt: "a wolf", aspectRatio: "9:16", duration: 8 }],
+    [["-i", "https://x.example/2.png", "--set", "style=6"], { imageUrl: "https://x.example/2.png", style: 6 }],
+    [["-m", "ray-3", "--seed", "7"], { model: "ray-3", seed: 7 }],
+  ])("starts the same request, except for %j", async (typed, changes) => {
+    const world = await createWorld();
+    world.env.VIDGEN_MODEL = "pika-2.2";
+    const id = await make(world, ...given, "--no-wait");
+    expect(await world.vidgen("again", id, ...typed, "--no-wait")).toMatchObject({ code: 0 });
+    expect(bodies(world)).toEqual([body, { ...body, ...changes }]);
+    const [second] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+    expect(second).toMatchObject({ parent: id });
+  });
+
+  test("of a file finds its generation by its content, whatever its name", async () => {
+    const world = await createWorld();
+    const file = join(world.folder, "fox.mp4");
+    await make(world, "-o", file, "-a", "1:1");
+    renameSync(file, join(world.folder, "renamed"));
+    await world.vidgen("generate", "something else");
+    expect(await world.vidgen("again", join(world.folder, "renamed"))).toMatchObject({ code: 0 });
+    expect(bodies(world)[2]).toMatchObject({ prompt: "a fox", aspectRatio: "1:1" });
+    writeFileSync(file, "another video");
+    expect(await world.vidgen("again", file)).toMatchObject({ code: 10, stderr: expect.stringContaining(file) });
+    expect(await world.vidgen("again", "missing.mp4")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("there is no such file"),
+    });
+    expect(paid(world)).toBe(3);
+  });
+
+  test("of an id that was not started here says so, and sends nothing", async () => {
+    const world = await createWorld();
+    for (const name of ["unheard-of", "last"])
+      expect(await world.vidgen("again", name)).toMatchObject({
+        code: 10,
+        stderr: expect.stringContaining("only the journal"),
+      });
+    expect(world.requests).toEqual([]);
+  });
+
+  test("asks for an image again of which the journal has only a hash", async () => {
+    const world = await createWorld();
+    const image = join(world.folder, "fox.png");
+    writeFileSync(image, aPng(30, 20));
+    const id = await make(world, "-i", image);
+    const run = await world.vidgen("again", id);
+    expect(run).toMatchObject({ code: 2, stderr: expect.stringMatching(/only a hash of an image of .*--image/s) });
+    expect(await world.vidgen("again", id, "-i", image)).toMatchObject({ code: 0 });
+    expect(bodies(world)[1]).toEqual(bodies(world)[0]);
+  });
+
+  test("asks for a callback address with a query again", async () => {
+    const world = await createWorld();
+    const id = await make(world, "--callback-url", "https://x.example/?token=1");
+    const run = await world.vidgen("again", id);
+    expect(run).toMatchObject({ code: 2, stderr: expect.stringMatching(/only a hash.*--callback-url/s) });
+    expect(paid(world)).toBe(1);
+  });
+
+  test("stays at the service of the generation that it repeats", async () => {
+    const world = await createWorld();
+    const id = await make(world);
+    world.env.VIDGEN_BASE_URL = "https://other.example";
+    const run = await world.vidgen("again", id, "--dry-run", "--json");
+    expect(JSON.parse(run.stdout).url).toBe("https://api.video.example/api/generate");
+  });
+
+  test.each(["id", "last"])("%s, typed again after a kill, resumes, and pays once", async (name) => {
+    const world = await createWorld();
+    const id = await make(world);
+    const line = ["again", name === "id" ? id : name, "a wolf", "-o", join(world.folder, "wolf.mp4")];
+    await kill(world, isPoll, ...line);
+    expect(await world.vidgen(...line)).toMatchObject({ code: 0, stderr: expect.stringContaining("Resuming") });
+    expect(paid(world)).toBe(2);
+    expect(readFileSync(join(world.folder, "wolf.mp4"))).toEqual(Buffer.from(tinyMp4("a wolf")));
+    expect(await world.vidgen(...line, "--overwrite")).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(3);
+  });
+
+  test.each(["id", "last"])("%s, typed again after its request was cut, sends nothing", async (name) => {
+    const world = await createWorld();
+    const id = await make(world);
+    const line = ["again", name === "id" ? id : name];
+    world.faults.push(onStart(cut));
+    expect(await world.vidgen(...line)).toMatchObject({ code: 6 });
+    world.faults.length = 0;
+    expect(await world.vidgen(...line)).toMatchObject({
+      code: 6,
+      stderr: expect.stringContaining("Nothing was sent now"),
+    });
+    expect(paid(world)).toBe(2);
+    expect(await world.vidgen(...line, "--again")).toMatchObject({ code: 0 });
+  });
+
+  test("never resumes the generation that it repeats, nor one that repeats another", async () => {
+    const world = await createWorld();
+    await kill(world, isPoll, "generate", "a fox");
+    const first = JSON.parse((await world.vidgen("list", "--json")).stdout)[0].id;
+    expect(await world.vidgen("again", first)).toMatchObject({ code: 0, stderr: expect.stringContaining("Started") });
+    await kill(world, isPoll, "again", "last");
+    expect(await world.vidgen("again", first)).toMatchObject({ code: 0, stderr: expect.stringContaining("Started") });
+    expect(paid(world)).toBe(4);
+  });
+
+  test("a person who makes a slip in the model is asked, and the prompt is no question", async () => {
+    const world = await createWorld();
+    world.isTerminal = true;
+    const id = await make(world);
+    world.answers = [["Did you mean ray-3?", "\r"]];
+    expect(await world.vidgen("again", id, "-m", "ray3")).toMatchObject({ code: 0 });
+    expect(bodies(world)[1].model).toBe("ray-3");
+  });
+});
+
+describe("-n", () => {
+  const clips = (world: World) => join(world.folder, "clips/");
+  const line = (world: World, ...more: string[]) => ["generate", "a fox", "-n", "3", "-o", clips(world), ...more];
+  const files = (world: World) => readdirSync(clips(world)).sort();
+  const three = ["a-fox-1.mp4", "a-fox-2.mp4", "a-fox-3.mp4"];
+
+  test("starts as many, saves them under numbers, and prints each path", async () => {
+    const world = await createWorld();
+    const run = await world.vidgen(...line(world));
+    expect(run.code).toBe(0);
+    expect(run.stdout.trim().split("\n").sort()).toEqual(three.map((name) => join(clips(world), name)));
+    expect([paid(world), files(world)]).toEqual([3, three]);
+  });
+
+  test("with --json is one array in order, and each has the next seed", async () => {
+    const world = await createWorld();
+    const run = await world.vidgen(...line(world, "--json", "--seed", "41"));
+    expect(JSON.parse(run.stdout)).toMatchObject(
+      three.map((name) => ({ status: "completed", file: join(clips(world), name) })),
+    );
+    expect(bodies(world).map(({ seed }) => seed)).toEqual([41, 42, 43]);
+  });
+
+  test("says once that a service may not know the seed", async () => {
+    const world = await createWorld();
+    const run = await world.vidgen(...line(world, "--seed", "41"));
+    expect(run.stderr.match(/may not know the field "seed"/g)).toHaveLength(1);
+  });
+
+  test("killed after the second start, the same line starts one more, and after that a new run", async () => {
+    const world = await createWorld();
+    let starts = 0;
+    await kill(world, (request) => isStart(request) && ++starts === 3, ...line(world));
+    expect(paid(world)).toBe(3);
+    const attempt = JSON.parse((await world.vidgen("list", "--json")).stdout)[0].attempt;
+    expect(await world.vidgen(...line(world))).toMatchObject({ code: 6 });
+    expect(paid(world)).toBe(3);
+    await world.vidgen("list", "--dismiss", attempt);
+    const run = await world.vidgen(...line(world));
+    expect(run).toMatchObject({ code: 0, stderr: expect.stringMatching(/Already saved: .*a-fox-1.mp4/) });
+    expect(run.stdout.trim().split("\n")).toHaveLength(3);
+    expect([paid(world), files(world)]).toEqual([4, three]);
+    expect(await world.vidgen(...line(world))).toMatchObject({ code: 0 });
+    expect([paid(world), files(world).length]).toEqual([7, 6]);
+  });
+
+  test.each([
+    ["polled", isPoll],
+    ["downloaded", (request: Request) => request.url.endsWith(".mp4")],
+  ])("killed while they are %s, the same line resumes, and pays for none again", async (_, moment) => {
+    const world = await createWorld();
+    for (let kills = 0; kills < 3; kills++) await kill(world, moment, ...line(world));
+    expect(await world.vidgen(...line(world))).toMatchObject({ code: 0 });
+    expect([paid(world), files(world)]).toEqual([3, three]);
+  });
+
+  test("a month later the same line still goes on with its run", async () => {
+    const world = await createWorld();
+    await kill(world, isPoll, ...line(world));
+    const before = paid(world);
+    await world.io.sleep(40 * 24 * 3_600_000);
+    expect(await world.vidgen(...line(world))).toMatchObject({ code: 0 });
+    expect([before < 4, paid(world)]).toEqual([true, 3]);
+  });
+
+  test("what `wait` has saved meanwhile is not paid for again", async () => {
+    const world = await createWorld();
+    world.faults.push(onStartNumber(3, refuse));
+    expect(await world.vidgen(...line(world, "--timeout", "1s"))).toMatchObject({ code: 7 });
+    expect(await world.vidgen("wait", "--all", "-o", clips(world))).toMatchObject({ code: 0 });
+    expect(await world.vidgen(...line(world))).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(4);
+  });
+
+  test("after a start that is refused no other one is sent; those that run are saved, and the same line goes on", async () => {
+    const world = await createWorld();
+    world.faults.push(onStartNumber(2, refuse));
+    const run = await world.vidgen(...line(world));
+    expect(run).toMatchObject({ code: 7, stdout: `${join(clips(world), "a-fox-1.mp4")}\n` });
+    expect(run.stderr).toContain("1 of 3 were not started.");
+    expect(paid(world)).toBe(2);
+    expect(await world.vidgen(...line(world))).toMatchObject({ code: 0 });
+    expect([paid(world), files(world)]).toEqual([4, three]);
+  });
+
+  test("an unclear start stops the same line until it is dismissed, and --again begins anew", async () => {
+    const world = await createWorld();
+    world.faults.push(onStartNumber(2, cut));
+    expect(await world.vidgen(...line(world))).toMatchObject({ code: 6 });
+    world.faults.length = 0;
+    expect(await world.vidgen(...line(world))).toMatchObject({
+      code: 6,
+      stderr: expect.stringContaining("Nothing was sent now"),
+    });
+    expect(paid(world)).toBe(2);
+    expect(await world.vidgen(...line(world, "--again"))).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(5);
+    expect((await world.vidgen("list", "--status", "unknown")).stdout).toBe("");
+  });
+
+  test("a failed one alone is started again", async () => {
+    const world = await createWorld();
+    const run = await world.vidgen("generate", "[fail]", "-n", "2", "-o", clips(world));
+    expect(run.code).toBe(4);
+    await world.vidgen("generate", "[fail]", "-n", "2", "-o", clips(world));
+    expect(paid(world)).toBe(4);
+  });
+
+  test("two of the same line at once are two runs", async () => {
+    const world = await createWorld();
+    const runs = await Promise.all([world.vidgen(...line(world)), world.vidgen(...line(world))]);
+    expect(runs.map(({ code }) => code)).toEqual([0, 0]);
+    expect([paid(world), files(world).length]).toEqual([6, 6]);
+  });
+
+  test("with --no-wait prints the ids, and the same line starts a new run", async () => {
+    const world = await createWorld();
+    const run = await world.vidgen("generate", "a fox", "-n", "2", "--no-wait");
+    expect(run.stdout.trim().split("\n")).toHaveLength(2);
+    expect(JSON.parse((await world.vidgen("generate", "a fox", "-n", "2", "--no-wait", "--json")).stdout)).toHaveLength(
+      2,
+    );
+    expect(paid(world)).toBe(4);
+  });
+
+  test("--max-credits stops before the run costs more, and counts what an earlier process has spent", async () => {
+    const world = await createWorld();
+    await make(world);
+    const limited = line(world, "--max-credits", "20");
+    const run = await world.vidgen(...limited);
+    expect(run).toMatchObject({ code: 7, stderr: expect.stringContaining("20 of at most 20 credits are spent") });
+    expect(run.stderr).toMatch(/nothing was sent/i);
+    expect(await world.vidgen(...limited)).toMatchObject({ code: 7 });
+    expect([paid(world), files(world)]).toEqual([3, three.slice(0, 2)]);
+  });
+
+  test.each<[string[], RegExp]>([
+    [["-n", "1"], /-n must be a whole number from 2 to 20/],
+    [["-n", "21"], /-n must be a whole number from 2 to 20/],
+    [["-n", "2", "-o", "fox.mp4"], /-n needs a folder or distinct names, not fox.mp4/],
+    [["-n", "2", "-o", "-"], /-n needs a folder/],
+    [["-n", "2", "--reuse"], /-n and --reuse cannot be combined/],
+    [["-n", "2", "--open"], /-n and --open cannot be combined/],
+    [["--max-credits", "5"], /--max-credits needs -n/],
+    [["--seed", "x"], /--seed must be a whole number/],
+  ])("%j is a usage error", async (flags, message) => {
+    const world = await createWorld();
+    expect(await world.vidgen("generate", "a fox", ...flags)).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(message),
+    });
+    expect(world.requests).toEqual([]);
+  });
+
+  test("asks a person once, with the total", async () => {
+    const world = await createWorld();
+    world.isTerminal = true;
+    await make(world);
+    world.answers = [["Start 3 generations for about 30 credits?", "n\r"]];
+    expect(await world.vidgen(...line(world))).toMatchObject({
+      code: 130,
+      stderr: expect.stringContaining("Not started"),
+    });
+    world.answers = [["Start 3 generations for about 30 credits?", "y\r"]];
+    expect(await world.vidgen(...line(world))).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(4);
+  });
+
+  test("--dry-run prints what each would do", async () => {
+    const world = await createWorld();
+    world.faults.push(onStartNumber(3, refuse));
+    await kill(world, isPoll, ...line(world));
+    const sent = paid(world);
+    const run = await world.vidgen(...line(world, "--dry-run", "--json"));
+    const documents = JSON.parse(run.stdout);
+    expect(documents).toHaveLength(3);
+    expect(documents[0]).toMatchObject({ resume: { status: "processing" } });
+    expect(documents[2]).toMatchObject({ method: "POST", body: { prompt: "a fox" } });
+    expect([paid(world), existsSync(join(clips(world), "a-fox-1.mp4"))]).toEqual([sent, false]);
+    rmSync(clips(world), { recursive: true });
+    expect((await world.vidgen(...line(world, "--dry-run"))).stdout).not.toContain(apiKey);
+    expect(existsSync(clips(world))).toBe(false);
+  });
+});
