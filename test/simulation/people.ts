@@ -1,6 +1,7 @@
 // What the commands load when they need it: a story cannot wait for the real disk.
 import "csv-parse";
 import "zod/mini";
+import "../../src/cli/commands/again.ts";
 import "../../src/cli/commands/batch.ts";
 import "../../src/cli/commands/cancel.ts";
 import "../../src/cli/commands/generate.ts";
@@ -8,10 +9,12 @@ import "../../src/cli/commands/list.ts";
 import "../../src/cli/commands/wait.ts";
 import "../../src/cli/dry-run.ts";
 import "../../src/cli/generations.ts";
+import "../../src/cli/takes.ts";
 import "../../src/cli/help/tree.ts";
 import "../../src/connect/services.ts";
 import "../../src/cli/terminal/prompts.ts";
 import "../../src/client/batch/batch.ts";
+import "../../src/client/ledger/repeat.ts";
 import "../../src/client/batch/rows/rows.ts";
 import "../../src/client/request/images.ts";
 import "../../src/client/request/input.ts";

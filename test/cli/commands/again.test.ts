@@ -239,6 +239,21 @@ describe("-n", () => {
     expect([paid(world), files(world)]).toEqual([4, three]);
   });
 
+  test("what was printed as a URL is printed again with the rest, and not paid for again", async () => {
+    const world = await createWorld();
+    world.faults.push(onStartNumber(3, refuse));
+    const first = await world.vidgen("generate", "a fox", "-n", "3");
+    const second = await world.vidgen("generate", "a fox", "-n", "3");
+    expect([first.code, second.code, paid(world)]).toEqual([7, 0, 4]);
+    expect(second.stdout.trim().split("\n")).toHaveLength(3);
+    expect(
+      first.stdout
+        .trim()
+        .split("\n")
+        .every((url) => second.stdout.includes(url)),
+    ).toBe(true);
+  });
+
   test("an unclear start stops the same line until it is dismissed, and --again begins anew", async () => {
     const world = await createWorld();
     world.faults.push(onStartNumber(2, cut));
@@ -267,6 +282,8 @@ describe("-n", () => {
     const runs = await Promise.all([world.vidgen(...line(world)), world.vidgen(...line(world))]);
     expect(runs.map(({ code }) => code)).toEqual([0, 0]);
     expect([paid(world), files(world).length]).toEqual([6, 6]);
+    const times = world.requests.filter(isStart).map(({ at }) => at);
+    expect(Math.max(...times)).toBeLessThan(30_000);
   });
 
   test("with --no-wait prints the ids, and the same line starts a new run", async () => {
