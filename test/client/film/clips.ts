@@ -72,6 +72,19 @@ export function runsOf(file: string): [string, number][] {
   return runs;
 }
 
+/** The frequency of a tone at each of these seconds, in steps of 100 Hz; 0 for silence. */
+export function tonesOf(file: string, seconds: number[]): number[] {
+  const rate = 8_000;
+  const bytes = ffmpeg("-i", `file:${file}`, "-map", "0:a", "-ac", "1", "-ar", String(rate), "-f", "s16le", "pipe:1");
+  return seconds.map((second) => {
+    const from = Math.round(second * rate) * 2;
+    const samples = Array.from({ length: rate / 20 }, (_, i) => bytes.readInt16LE(from + 2 * i));
+    if (samples.every((sample) => Math.abs(sample) < 200)) return 0;
+    const crossings = samples.filter((sample, i) => i > 0 && sample >= 0 !== (samples[i - 1] as number) >= 0).length;
+    return Math.round((crossings * 10) / 100) * 100;
+  });
+}
+
 /** A program that passes its arguments on to the real ffmpeg and ffprobe after `script`, in a folder for FFMPEG_PATH. */
 export function fakeFfmpeg(folder: string, script: string): string {
   for (const name of ["ffmpeg", "ffprobe"]) {
