@@ -119,9 +119,9 @@ export async function runProgram(
   }
 }
 
-/** ffmpeg needs no keys, and would write a report into the current folder for FFREPORT. */
+/** ffmpeg needs no keys, also none in URLs, and would write a report into the current folder for FFREPORT. */
 function programEnv(env: Io["env"]): Io["env"] {
-  const isKept = (name: string) => name !== "FFREPORT" && !/KEY|TOKEN|SECRET|PASSWORD/i.test(name);
+  const isKept = (name: string) => !/^(FFREPORT$|VIDGEN_)|KEY|TOKEN|SECRET|PASSWORD|_URL$|_PROXY$/i.test(name);
   return Object.fromEntries(Object.entries(env).filter(([name]) => isKept(name)));
 }
 
