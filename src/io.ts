@@ -92,6 +92,19 @@ export type Disk = Pick<
   writeSync(fd: number, bytes: Uint8Array, offset: number, length: number, position: number): number;
 };
 
+export type RunOptions = {
+  /** Ends the program. */
+  signal: AbortSignal;
+  env: Readonly<Record<string, string | undefined>>;
+  /** What the program reads from its stdin; by default nothing. */
+  stdin?: string | undefined;
+  /** Takes each part of its stdout, of which nothing is then collected. */
+  onStdout?: ((text: string) => void) | undefined;
+};
+
+/** What came of a program that has ended. `code` is `null` if a signal ended it; `stderr` is the last part of what it wrote there. */
+export type RunResult = { code: number | null; stdout: string; stderr: string };
+
 /** Everything of the outside world, passed in: the streams, the environment, the network, the disk, the clock and the signals. */
 export type Io = {
   stdin: Readable & Terminal;
@@ -125,6 +138,11 @@ export type Io = {
   disk: Disk;
   /** The processes of this machine, for the leases. */
   processes: Processes;
+  /**
+   * Runs a program without a shell until it has ended, whatever its exit code. Rejects with the system's error when it cannot be started, and
+   * with the signal's reason when that aborts, once the program is gone.
+   */
+  run(command: string, args: readonly string[], options: RunOptions): Promise<RunResult>;
   /** Starts a detached program without a shell. Rejects when it cannot be started. */
   launch(command: string, args: string[]): Promise<void>;
   /** Keeps the garbage of a command small that makes a lot of it; the process stays so. */
@@ -141,7 +159,7 @@ export type Io = {
 export type Clock = Pick<Io, "now" | "date" | "sleep" | "limit">;
 
 /** What the client uses of the machine that it runs on; what it does follows from that and from the service's answers. */
-export type Machine = Clock & Pick<Io, "random" | "uuid" | "disk" | "processes">;
+export type Machine = Clock & Pick<Io, "random" | "uuid" | "disk" | "processes" | "run">;
 
 /** Node keeps a timer's delay in 31 bits; a longer delay would fire at once. */
 const maxTimerMs = 2 ** 31 - 1;
@@ -229,6 +247,33 @@ function isRunning(pid: number): boolean {
   }
 }
 
+const maxStderr = 65_536;
+
+async function run(command: string, args: readonly string[], options: RunOptions): Promise<RunResult> {
+  const { signal, env, stdin, onStdout } = options;
+  const { spawn } = await import("node:child_process");
+  signal.throwIfAborted();
+  const child = spawn(command, args, { env, stdio: [stdin === undefined ? "ignore" : "pipe", "pipe", "pipe"] });
+  const result = { stdout: "", stderr: "" };
+  child.stdout?.setEncoding("utf8").on("data", onStdout ?? ((text) => (result.stdout += text)));
+  child.stderr?.setEncoding("utf8").on("data", (text) => {
+    result.stderr = (result.stderr + text).slice(-maxStderr);
+  });
+  // A program that ends before it has read all of its stdin tells by its exit code.
+  child.stdin?.on("error", () => {}).end(stdin);
+  const onAbort = () => child.kill("SIGKILL");
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    const code = await new Promise<number | null>((resolve, reject) =>
+      child.once("close", resolve).once("error", reject),
+    );
+    signal.throwIfAborted();
+    return { code, ...result };
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}
+
 /** The real machine. */
 export const systemMachine: Machine = {
   ...systemClock,
@@ -236,4 +281,5 @@ export const systemMachine: Machine = {
   uuid: randomUUID,
   disk: { ...files, writeSync },
   processes: systemProcesses(process.pid),
+  run,
 };

@@ -175,6 +175,8 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     },
     home: folder,
     fetch,
+    // No program is installed.
+    run: () => Promise.reject(Object.assign(new Error("spawn ENOENT"), { code: "ENOENT" })),
     launch: async (...launched) => void world.launched.push(launched),
     economize: () => {},
     get signal() {

@@ -246,6 +246,7 @@ export function createProcess(options: ProcessOptions, schedule: Schedule): Proc
           return found?.id.start;
         },
       },
+      run: () => Promise.reject(Object.assign(new Error("no programs here"), { code: "ENOENT" })),
     },
     call,
     after: add,

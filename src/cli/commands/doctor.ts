@@ -33,11 +33,11 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 async function doctor(options: Options, context: Context): Promise<void> {
   const { io, output } = context;
   if (options.local && options.baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
-  const { checkConfig, checkDisk, checkJournal, checkLocalService } = await import("../doctor/machine.ts");
+  const { checkConfig, checkDisk, checkFfmpeg, checkJournal, checkLocalService } = await import("../doctor/machine.ts");
   const node = pass("node", `${io.nodeVersion} on ${io.platform}`);
   const checks = [node, await checkConfig(io), await checkJournal(io)];
   if (!options.local) checks.push(...(await checkRemote(options.baseUrl, context)));
-  checks.push(...(await checkLocalService(io)), await checkDisk());
+  checks.push(...(await checkLocalService(io)), await checkFfmpeg(io), await checkDisk());
   const failed = checks.filter(({ state }) => state === "fail");
   const typed = (text: string) => asTyped(text, io.env);
   const shown = checks.map(({ name, state, says, fix }) => ({

@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import { access, open, rm, stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { ffmpegInstallHint, findFfmpeg } from "../../client/film/ffmpeg.ts";
 import { formatBytes } from "../../client/http/bytes.ts";
 import { findRunning, findServiceFolder } from "../../connect/local.ts";
 import { configHint, configPath, readSaved } from "../../connect/settings.ts";
@@ -82,6 +83,16 @@ export async function checkLocalService(io: Io): Promise<Check[]> {
   } catch (error) {
     return [failWith("local service", error, serviceFix)];
   }
+}
+
+/** ffmpeg, which most commands do not need: without it nothing fails here. */
+export async function checkFfmpeg(io: Io): Promise<Check> {
+  const fix = `${ffmpegInstallHint}; FFMPEG_PATH may name the program or its folder.`;
+  const found = await findFfmpeg(io, io.signal);
+  if (found.kind === "missing") return warn("ffmpeg", `${found.reason}; only --from and --join need it`, fix);
+  const { version, hasX264 } = found.ffmpeg;
+  if (hasX264) return pass("ffmpeg", `${version}, with libx264`);
+  return warn("ffmpeg", `${version}, without libx264: --join needs it for clips that differ`, fix);
 }
 
 const lowBytes = 1_000_000_000;

@@ -31,6 +31,7 @@ test("all is well: each check passes, and the key shows by its last four charact
     "connection",
     "service",
     "local service",
+    "ffmpeg",
     "disk",
   ]);
   expect(checks.filter(({ state }) => state === "fail")).toEqual([]);
@@ -199,7 +200,7 @@ test("--local leaves the remote service out", async () => {
     "--local",
   );
   expect([run.code, world.requests]).toEqual([0, []]);
-  expect(checks.map(({ name }) => name)).toEqual(["node", "config", "journal", "local service", "disk"]);
+  expect(checks.map(({ name }) => name)).toEqual(["node", "config", "journal", "local service", "ffmpeg", "disk"]);
 });
 
 test("who uses --local alone has nothing to fix: no base URL is a warning, with a key a failure", async () => {
@@ -212,4 +213,31 @@ test("who uses --local alone has nothing to fix: no base URL is a warning, with 
   });
   const { run: withKey, failed } = await examine(undefined, { VIDGEN_BASE_URL: undefined });
   expect([withKey.code, failed.map(({ name }) => name)]).toEqual([2, ["base URL"]]);
+});
+
+test.each([
+  ["5.1.9", " V....D libx264   libx264 H.264\n", "pass", "5.1.9, with libx264"],
+  ["n7.1", " V....D libopenh264   OpenH264\n", "warn", "n7.1, without libx264: --join needs it for clips that differ"],
+])("ffmpeg %s is found by FFMPEG_PATH, with its encoders", async (version, encoders, state, says) => {
+  const world = await createWorld();
+  const programs: string[] = [];
+  world.env.FFMPEG_PATH = "/opt/ffmpeg-7/bin/ffmpeg";
+  world.io.run = async (program, _, { env }) => {
+    programs.push(program);
+    expect(env.VIDGEN_API_KEY).toBeUndefined();
+    return { code: 0, stdout: encoders, stderr: `ffmpeg version ${version} Copyright (c) 2000-2026\n` };
+  };
+  const { checks }: { checks: Shown[] } = JSON.parse((await world.vidgen("doctor", "--json", "--local")).stdout);
+  expect(checks.find(({ name }) => name === "ffmpeg")).toMatchObject({ state, says });
+  expect(programs).toEqual(["/opt/ffmpeg-7/bin/ffmpeg", "/opt/ffmpeg-7/bin/ffprobe"]);
+});
+
+test("no ffmpeg is a warning with the line that installs it, and no failure", async () => {
+  const { run, find } = await examine(undefined, {}, "--local");
+  expect(run.code).toBe(0);
+  expect(find("ffmpeg")).toMatchObject({
+    state: "warn",
+    says: "it was not found; only --from and --join need it",
+    fix: expect.stringContaining("apt install ffmpeg, brew install ffmpeg, winget install ffmpeg"),
+  });
 });

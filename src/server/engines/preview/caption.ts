@@ -25,10 +25,15 @@ const maxPromptLength = 2_000;
 const usableShare = 0.98;
 
 /**
- * Returns the caption of a clip as an SVG of the frame's size on a transparent ground: a scrim, the notice, the prompt, and a line with
+ * Returns the caption of a clip as an SVG of the frame's size on a transparent ground: a scrim, over pictures a panel, the notice, the prompt, and a line with
  * the model, the ratio, the length and the size. Lengths inside are in units of 1/480 of the shorter side.
  */
-export function captionSvg(request: RenderRequest, frame: FrameSize, fonts: CaptionFonts): string {
+export function captionSvg(
+  request: RenderRequest,
+  frame: FrameSize,
+  fonts: CaptionFonts,
+  { isOverPictures = false } = {},
+): string {
   const unit = Math.min(frame.width, frame.height) / 480;
   const [width, height] = [frame.width / unit, frame.height / unit];
   const room = Math.min(width - 68, 780);
@@ -38,7 +43,7 @@ export function captionSvg(request: RenderRequest, frame: FrameSize, fonts: Capt
   const top = bottom - leading * lines.length;
   const prompt = lines.map((line, i) => `<text x="34" y="${top + leading * i + size}">${escapeXml(line)}</text>`);
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${frame.width}" height="${frame.height}" viewBox="0 0 ${width} ${height}">
-${scrim(width, height, top)}
+${isOverPictures ? panel(width, height, top) : scrim(width, height, top)}
 <g font-family="Inter" fill="#fff">
 ${noticePill(top - 42, fonts.medium)}
 <g font-weight="600" font-size="${size}">${prompt.join("")}</g>
@@ -76,6 +81,19 @@ function scrim(width: number, height: number, top: number): string {
   const stops = [...rise, [1, 0.72]].map(([offset, opacity]) => `<stop offset="${offset}" stop-opacity="${opacity}"/>`);
   return `<linearGradient id="scrim" x1="0" y1="0" x2="0" y2="1">${stops.join("")}</linearGradient>
 <rect y="${top - scrimRise}" width="${width}" height="${depth}" fill="url(#scrim)"/>`;
+}
+
+/** From where above the prompt it is opaque, and the depth above that in which it grows. */
+const [panelRise, panelFade] = [54, 20];
+
+/**
+ * Hides the lower part of the frame: the picture may be the last frame of another preview, whose caption is there too. The camera moves that
+ * a little further up, at most.
+ */
+function panel(width: number, height: number, top: number): string {
+  const y = top - panelRise - panelFade;
+  return `<linearGradient id="panel" x1="0" y1="0" x2="0" y2="1"><stop offset="0" stop-color="#0b0d0f" stop-opacity="0"/><stop offset="${panelFade / (height - y)}" stop-color="#0b0d0f"/></linearGradient>
+<rect y="${y}" width="${width}" height="${height - y}" fill="url(#panel)"/>`;
 }
 
 function noticePill(top: number, widths: CharacterWidths): string {

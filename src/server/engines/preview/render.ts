@@ -30,7 +30,7 @@ export async function renderPreview({ request, images, file, thumbnail }: Render
 export async function createClip(request: RenderRequest, images: ImageFile[]): Promise<Clip> {
   const size = frameSize(request.aspectRatio, request.resolution);
   const frameCount = Math.max(1, Math.round(request.duration * frameRate));
-  const caption = await drawCaption(request, size);
+  const caption = await drawCaption(request, size, { isOverPictures: images.length > 0 });
   const pictures = await decodeAll(images, size);
   const paintBelow =
     pictures.length > 0
@@ -51,11 +51,15 @@ async function decodeAll(images: ImageFile[], size: FrameSize): Promise<Frame[]>
   return pictures;
 }
 
-async function drawCaption(request: RenderRequest, size: FrameSize): Promise<Overlay> {
+async function drawCaption(
+  request: RenderRequest,
+  size: FrameSize,
+  options: { isOverPictures: boolean },
+): Promise<Overlay> {
   const readFont = (name: string) => readFile(new URL(`./fonts/${name}`, import.meta.url));
   const [medium, semiBold] = await Promise.all([readFont("Inter-Medium.otf"), readFont("Inter-SemiBold.otf")]);
   const widths = { medium: readCharacterWidths(medium), semiBold: readCharacterWidths(semiBold) };
-  return createOverlay(await rasterize(captionSvg(request, size, widths), [medium, semiBold]));
+  return createOverlay(await rasterize(captionSvg(request, size, widths, options), [medium, semiBold]));
 }
 
 /** Draws a thin bar along the lower edge, filled up to `share` (from 0 to 1) of the width. */

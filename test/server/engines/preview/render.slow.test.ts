@@ -82,6 +82,20 @@ describe("a preview", () => {
     expect(frame.planes[0].bytes.subarray(854 * 400, 854 * 401).some((y) => y < 130)).toBe(true);
   });
 
+  test("hides the lower part of its image, where another preview that it continues has its own caption", async () => {
+    const frames = await Promise.all(
+      [255, 0].map(async (value) => {
+        const clip = await createClip(aRequest(), [anImage(aPng(8, 8, () => [value, value, value, 255]))]);
+        const frame = createFrame(clip);
+        clip.paint(frame, 0);
+        return frame.planes[0].bytes;
+      }),
+    );
+    const [white, black] = frames.map((luma) => Buffer.from(luma.subarray(854 * 320)));
+    expect(white?.equals(black ?? Buffer.of())).toBe(true);
+    expect(frames.map((luma) => luma[854 * 200])).toEqual([235, 16]);
+  });
+
   test("names the image that cannot be decoded", async () => {
     const task = aTask({}, [squaresJpeg, squaresWebp.subarray(0, 40)]);
     await expect(renderPreview(task)).rejects.toThrow("the image at https://images.example/2 cannot be decoded");

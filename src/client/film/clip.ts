@@ -1,0 +1,158 @@
+import { usage } from "../../errors.ts";
+import type { Io } from "../../io.ts";
+import { isRecord, parseJson } from "../http/json.ts";
+import { type Ffmpeg, inputArgs, lastLine, runProgram } from "./ffmpeg.ts";
+import { endsEarly, notWholeError } from "./whole.ts";
+
+/** What ffprobe tells of a video. */
+export type ClipFacts = {
+  file: string;
+  /** The index of the stream of its picture. */
+  picture: number;
+  /** The index of the stream of its sound. */
+  sound: number | undefined;
+  /** How long its sound is, in seconds, where the file tells. */
+  soundSeconds: number | undefined;
+  /** What has to be the same in all clips for their pictures to be copied into one file. */
+  kind: string;
+  /** Whether its picture can be copied together with others of the same kind. */
+  isCopyable: boolean;
+  frames: number;
+  /** How long its picture is shown. */
+  seconds: number;
+  /** How long its first and its last frame are shown, in seconds. */
+  firstSeconds: number;
+  lastSeconds: number;
+  /** When the picture begins, in seconds after the beginning of the file. */
+  startSeconds: number;
+  /** As it is shown: upright, with square pixels. */
+  width: number;
+  height: number;
+  /** Frames per second, as ffmpeg takes it: "24" or "24000/1001". */
+  rate: string;
+};
+
+type ProbeOptions = { ffmpeg: Ffmpeg; signal: AbortSignal };
+type ProbeIo = Pick<Io, "env" | "run">;
+
+/** Reads what a video is, and each of its frames' times. Throws `usage` for what is no video, `output`, or the signal's reason. */
+export async function readClip(file: string, options: ProbeOptions, io: ProbeIo): Promise<ClipFacts> {
+  const [known, listed] = await Promise.all([
+    probe(file, ["-show_streams", "-show_format", "-show_data_hash", "CRC32"], options, io),
+    probe(file, ["-select_streams", "V:0", "-show_entries", "packet=pts,duration,flags"], options, io),
+  ]);
+  const streams = listOf(known.streams);
+  // A picture of a cover is a stream of video too.
+  const isPicture = (stream: Fields) => stream.codec_type === "video" && !isAttached(stream);
+  const picture = streams.find(isPicture);
+  const frames = readFrames(listOf(listed.packets), picture);
+  if (picture === undefined || frames === undefined) throw usage(`${file} has no picture that ffmpeg can read.`);
+  const sound = streams.find((stream) => stream.codec_type === "audio");
+  const format = isRecord(known.format) ? known.format : {};
+  const start = numberOf(picture.start_time) ?? 0;
+  const rotation = rotationOf(picture);
+  return {
+    file,
+    picture: Number(picture.index),
+    sound: sound && Number(sound.index),
+    soundSeconds: sound && numberOf(sound.duration),
+    kind: JSON.stringify([...agreeing.map((name) => picture[name]), rotation]),
+    // ffmpeg's list of files loses a rotation.
+    isCopyable:
+      String(format.format_name).startsWith("mov,") &&
+      copiedCodecs.includes(String(picture.codec_name)) &&
+      Number(picture.start_pts) === 0 &&
+      rotation === 0 &&
+      !frames.hasDiscarded &&
+      Math.abs((numberOf(picture.duration) ?? 0) - frames.seconds) < frames.seconds / frames.count / 2,
+    frames: frames.count,
+    seconds: frames.seconds,
+    firstSeconds: frames.firstSeconds,
+    lastSeconds: frames.lastSeconds,
+    startSeconds: Math.max(0, start - (numberOf(format.start_time) ?? start)),
+    ...shownSize(picture, rotation),
+    rate: rateOf(picture, frames),
+  };
+}
+
+/** What an .mp4 can hold, and what is not unusual in one. */
+const copiedCodecs = ["h264", "hevc", "av1", "vp9", "mpeg4"];
+
+const agreeing = [
+  ...["index", "codec_name", "profile", "level", "width", "height", "pix_fmt", "sample_aspect_ratio", "time_base"],
+  ...["r_frame_rate", "field_order", "color_range", "color_space", "color_transfer", "color_primaries"],
+  "extradata_hash",
+];
+
+type Fields = Record<string, unknown>;
+
+async function probe(file: string, args: string[], { ffmpeg, signal }: ProbeOptions, io: ProbeIo): Promise<Fields> {
+  const all = ["-hide_banner", "-v", "error", ...args, "-of", "json", ...inputArgs(file)];
+  const result = await runProgram(ffmpeg.ffprobe, all, { signal }, io);
+  if (endsEarly(result)) throw notWholeError(file, lastLine(result));
+  const fields = parseJson(result.stdout);
+  if (result.code !== 0 || !isRecord(fields)) throw usage(`${file} cannot be read as a video: ${lastLine(result)}.`);
+  return fields;
+}
+
+type Frames = { count: number; seconds: number; firstSeconds: number; lastSeconds: number; hasDiscarded: boolean };
+
+/** Of the packets of a picture: each has one frame. `undefined` without any. */
+function readFrames(packets: Fields[], picture: Fields | undefined): Frames | undefined {
+  const tick = ratio(picture?.time_base);
+  const shown = packets.filter(({ flags }) => !String(flags).includes("D"));
+  // In the order of decoding, which is not that of the times.
+  const times = shown.map(({ pts }) => Number(pts)).sort((a, b) => a - b);
+  const [first, last] = [times[0], times.at(-1)];
+  if (tick === undefined || first === undefined || last === undefined || times.some(Number.isNaN)) return undefined;
+  const duration = shown.find(({ pts }) => Number(pts) === last)?.duration;
+  const usual = 1 / (ratio(picture?.avg_frame_rate) ?? 25) / tick;
+  const end = last + (numberOf(duration) ?? usual);
+  return {
+    count: times.length,
+    seconds: (end - first) * tick,
+    firstSeconds: ((times[1] ?? end) - first) * tick,
+    lastSeconds: (end - last) * tick,
+    hasDiscarded: shown.length < packets.length,
+  };
+}
+
+/** Where the rate varies, one that has room for each frame, if that is not more than anybody shows. */
+const maxRate = 60;
+
+function rateOf({ r_frame_rate: rate }: Fields, { count, seconds }: Frames): string {
+  const exact = ratio(rate);
+  if (exact !== undefined && exact <= maxRate) return String(rate);
+  return String(Math.min(maxRate, Math.max(1, Math.round(count / seconds))));
+}
+
+function shownSize({ width, height, sample_aspect_ratio: sar }: Fields, rotation: number) {
+  const square = { width: Number(width) * (ratio(sar) ?? 1), height: Number(height) };
+  return rotation % 180 === 0 ? square : { width: square.height, height: square.width };
+}
+
+/** In degrees; earlier versions of ffprobe have it among the tags as well. */
+function rotationOf({ side_data_list: list, tags }: Fields): number {
+  const found = listOf(list).find(({ rotation }) => rotation !== undefined)?.rotation;
+  return numberOf(found ?? (isRecord(tags) ? tags.rotate : undefined)) ?? 0;
+}
+
+function isAttached({ disposition }: Fields): boolean {
+  return isRecord(disposition) && disposition.attached_pic === 1;
+}
+
+/** A fraction such as "24000/1001" or "1:1"; `undefined` for "0/0". */
+export function ratio(text: unknown): number | undefined {
+  const [over, under = "1"] = String(text).split(/[/:]/);
+  const value = Number(over) / Number(under);
+  return Number.isFinite(value) && value > 0 ? value : undefined;
+}
+
+function numberOf(value: unknown): number | undefined {
+  const number = Number(value ?? Number.NaN);
+  return Number.isNaN(number) ? undefined : number;
+}
+
+function listOf(value: unknown): Fields[] {
+  return Array.isArray(value) ? value.filter(isRecord) : [];
+}

@@ -1,0 +1,135 @@
+import { basename, dirname, join } from "node:path";
+import { systemCode, systemReason, VidgenError } from "../../errors.ts";
+import type { Io, RunOptions, RunResult } from "../../io.ts";
+import { plain, shorten } from "../http/text.ts";
+import { kindOf } from "../save/files.ts";
+
+/** The two programs, as they are run. */
+export type Ffmpeg = {
+  ffmpeg: string;
+  ffprobe: string;
+  /** Such as "5.1.9-0+deb12u1". */
+  version: string;
+  /** Whether it encodes H.264: without libx264 only clips that all agree can be joined. */
+  hasX264: boolean;
+};
+
+export type FfmpegIo = Pick<Io, "env" | "run"> & { disk: Pick<Io["disk"], "stat" | "lstat"> };
+
+/** How to install it. */
+export const ffmpegInstallHint = "apt install ffmpeg, brew install ffmpeg, winget install ffmpeg";
+
+/** Looks for ffmpeg and ffprobe: by FFMPEG_PATH, which names the program or its folder, else on the PATH. Rejects only when aborted. */
+export async function findFfmpeg(
+  io: FfmpegIo,
+  signal: AbortSignal,
+): Promise<{ kind: "found"; ffmpeg: Ffmpeg } | { kind: "missing"; reason: string }> {
+  const ffmpeg = await findProgram(io);
+  // Without a folder, the system looks on the PATH.
+  const name = basename(ffmpeg).replace(/ffmpeg/i, "ffprobe");
+  const beside = dirname(ffmpeg) === "." ? name : join(dirname(ffmpeg), name);
+  try {
+    // Its banner on stderr has the version.
+    const { code, stdout, stderr } = await io.run(ffmpeg, ["-encoders"], { signal, env: programEnv(io.env) });
+    const version = /^ffmpeg version (\S+)/m.exec(stderr)?.[1];
+    if (code !== 0 || version === undefined) return { kind: "missing", reason: `${ffmpeg} is not a usable ffmpeg` };
+    for (const ffprobe of new Set([beside, "ffprobe"])) {
+      if (!(await runs(ffprobe, io, signal))) continue;
+      return { kind: "found", ffmpeg: { ffmpeg, ffprobe, version, hasX264: /\blibx264\b/.test(stdout) } };
+    }
+    return { kind: "missing", reason: "ffprobe, a part of ffmpeg, was not found" };
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    const reason = systemReason(error, { ENOENT: "it was not found" });
+    return { kind: "missing", reason: ffmpeg === "ffmpeg" ? reason : `${ffmpeg}: ${reason}` };
+  }
+}
+
+async function findProgram({ env, disk }: FfmpegIo): Promise<string> {
+  const path = env.FFMPEG_PATH || "ffmpeg";
+  if (path === "ffmpeg") return path;
+  const kind = await kindOf(path, disk as Io["disk"]).catch(() => "none");
+  return kind === "folder" ? join(path, "ffmpeg") : path;
+}
+
+async function runs(program: string, io: FfmpegIo, signal: AbortSignal): Promise<boolean> {
+  try {
+    return (await io.run(program, ["-version"], { signal, env: programEnv(io.env) })).code === 0;
+  } catch (error) {
+    if (signal.aborted || systemCode(error) === undefined) throw error;
+    return false;
+  }
+}
+
+/**
+ * As `findFfmpeg`, for a command that cannot work without it; to be called before anything is sent. `feature` is what needs it, such as
+ * "--from"; `encodes` when that may have to encode. Throws `usage`, which says that nothing was sent.
+ */
+export async function requireFfmpeg(
+  { feature, encodes }: { feature: string; encodes: boolean },
+  io: FfmpegIo,
+  signal: AbortSignal,
+): Promise<Ffmpeg> {
+  const found = await findFfmpeg(io, signal);
+  if (found.kind === "missing") {
+    const hint = `Looked for it: ${found.reason}. FFMPEG_PATH may name the program or its folder.`;
+    throw new VidgenError("usage", `${feature} needs ffmpeg: ${ffmpegInstallHint}. ${nothingSent}`, { hint });
+  }
+  if (encodes && !found.ffmpeg.hasX264) {
+    const message = `${feature} needs an ffmpeg with libx264, and ${found.ffmpeg.ffmpeg} has none. ${nothingSent}`;
+    throw new VidgenError("usage", message, {
+      hint: `Install a complete one: ${ffmpegInstallHint}; or set FFMPEG_PATH.`,
+    });
+  }
+  return found.ffmpeg;
+}
+
+const nothingSent = "Nothing was sent, nothing was charged.";
+
+const formats = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm";
+
+/**
+ * The arguments for a file as an input. Its name is never taken for an option, a URL or a pattern. A video is from a service that may be
+ * hostile: the whitelists keep a playlist that is named .mp4 from being read as one, which could name other files and addresses.
+ */
+export function inputArgs(file: string): string[] {
+  return ["-protocol_whitelist", "file", "-format_whitelist", formats, "-i", `file:${file}`];
+}
+
+/** The arguments for a list of files, on stdin, that are read as one input. */
+export const listArgs = [
+  ...["-f", "concat", "-safe", "0"],
+  ...["-protocol_whitelist", "file,pipe", "-format_whitelist", `concat,${formats}`, "-i", "pipe:0"],
+];
+
+export const commonArgs = ["-nostdin", "-hide_banner", "-v", "error", "-y"];
+
+/** Runs ffmpeg or ffprobe. Rejects with `output` when it cannot be started, or with the signal's reason. */
+export async function runProgram(
+  program: string,
+  args: readonly string[],
+  options: Omit<RunOptions, "env">,
+  io: Pick<Io, "env" | "run">,
+): Promise<RunResult> {
+  try {
+    return await io.run(program, args, { ...options, env: programEnv(io.env) });
+  } catch (error) {
+    if (options.signal.aborted) throw options.signal.reason;
+    throw new VidgenError("output", `Cannot run ${program}: ${systemReason(error)}.`, { cause: error });
+  }
+}
+
+/** ffmpeg needs no keys, also none in URLs, and would write a report into the current folder for FFREPORT. */
+function programEnv(env: Io["env"]): Io["env"] {
+  const isKept = (name: string) => !/^(FFREPORT$|VIDGEN_)|KEY|TOKEN|SECRET|PASSWORD|_URL$|_PROXY$/i.test(name);
+  return Object.fromEntries(Object.entries(env).filter(([name]) => isKept(name)));
+}
+
+/** The last line that a program wrote about its failure. */
+export function lastLine({ code, stderr }: RunResult): string {
+  const lines = plain(stderr)
+    .split(/[\n\t]+/)
+    .map((line) => line.trim());
+  const line = lines.filter((each) => each !== "" && each !== "Conversion failed!").at(-1);
+  return shorten(line ?? (code === null ? "it was killed" : `exit code ${code}`), 300);
+}
