@@ -25,7 +25,7 @@ export default {
     only("request-knows-the-wire", "^src/client/request/", "^src/client/http/", shared),
     only("ledger-knows-the-wire", "^src/client/ledger/", "^src/client/(request|http)/", shared),
     only("save-knows-the-ledger", "^src/client/save/", "^src/client/(ledger|request|http)/", shared),
-    only("film-knows-no-journal", "^src/client/film/", "^src/client/(save|request|http)/", shared),
+    only("film-knows-no-generation", "^src/client/film/", "^src/client/(save|ledger|request|http)/", shared),
     only("generation-knows-no-batch", "^src/client/generation/", "^src/client/(film|save|ledger|request|http)/", shared),
     only("client-knows-no-house", "^src/client/", shared),
     only("connect-is-below-the-front-ends", "^src/connect/", "^src/client/", "^src/server/", shared),

@@ -8,6 +8,7 @@ import "../../src/cli/commands/generate.ts";
 import "../../src/cli/commands/list.ts";
 import "../../src/cli/commands/wait.ts";
 import "../../src/cli/dry-run.ts";
+import "../../src/cli/earlier.ts";
 import "../../src/cli/generations.ts";
 import "../../src/cli/takes.ts";
 import "../../src/cli/help/tree.ts";

@@ -67,6 +67,7 @@ export function addGenerate(program: CommandUnknownOpts, context: Context): void
 export function withStartFlags<Words extends unknown[]>(bare: Command<Words>) {
   return withFieldFlags(bare)
     .addOption(setOption())
+    .option("--from <id|file>", 'begin with the last frame of a video: an id, "last", or a file; needs ffmpeg')
     .option(
       "-n, --count <n>",
       "how many generations to start, 2 to 20, each charged; with --seed each gets the next one",
@@ -169,11 +170,9 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   const count = readCount(options);
   const earlier = howEarlier(options);
   const given = await chooseOutputPath(options, context);
-  const {
-    input,
-    outputPath: place,
-    isConfirmed,
-  } = await resolveInput(typed, { ...options, given, starts: count }, context);
+  const frame = await findFrame(options, context);
+  const asked = { ...options, given, frame: frame?.path, starts: count };
+  const { input, outputPath: place, isConfirmed } = await resolveInput(typed, asked, context);
   const outputPath = count === 1 ? place : await placeForSeveral(place, io);
   checkInfoPath(outputPath, options);
   const request = buildRequest({ ...input, images: await readImages(input.images, { onNote: output.note }) });
@@ -190,13 +189,26 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   const saving = { outputPath, overwrite, infoJson: options.writeInfoJson };
   const balance = session.isLocal ? undefined : session.client.balance;
   const { signal, leave } = io;
-  const sending = { earlier, parent: parent?.id, noWait: !options.wait, balance, signal, leave };
+  const sending = { earlier, parent: parent?.id, from: frame?.id, noWait: !options.wait, balance, signal, leave };
   const maxCredits =
     options.maxCredits === undefined ? undefined : readNumber(options.maxCredits, "--max-credits", { least: 1 });
   return { session, requests, how: { ...saving, ...times, ...sending }, maxCredits, isConfirmed };
 }
 
 type Repeating = { parent: StartedEntry | undefined };
+
+/** The last frame that `--from` asks for; of a repeated generation the same one, unless other images are given. */
+async function findFrame(
+  { from: typed, parent, ...options }: Options & Repeating,
+  context: StartContext,
+): Promise<{ path: string; id: string | undefined } | undefined> {
+  const given = readFieldFlags(context.command).images;
+  if (typed !== undefined && given.length > 0) throw usage("--from and --image cannot be combined.");
+  const from = typed ?? (given.length === 0 ? parent?.from : undefined);
+  if (from === undefined) return undefined;
+  const { takeFrame } = await import("../frame.ts");
+  return takeFrame(from, readTimes(options), context);
+}
 
 /** How many generations are started. */
 function readCount({ count, reuse, open, maxCredits }: Options): number {
@@ -259,13 +271,14 @@ async function chooseOutputPath(options: Options, { io, output, command }: Start
  */
 async function resolveInput(
   typed: string | undefined,
-  options: Options & Repeating & { given: string | undefined; starts: number },
+  options: Options & Repeating & { given: string | undefined; frame: string | undefined; starts: number },
   context: StartContext,
 ): Promise<{ input: RequestInput; outputPath: string | undefined; isConfirmed: boolean }> {
   const { io } = context;
-  const { set = [], given, parent } = options;
+  const { set = [], given, frame, parent } = options;
   const defaultPath = options.local && options.wait ? "." : undefined;
-  const { texts, images } = readFieldFlags(context.command);
+  const { texts, images: typedImages } = readFieldFlags(context.command);
+  const images = frame === undefined ? typedImages : [frame];
   const isRepeated = parent !== undefined && typed === undefined;
   const prompt = isRepeated ? undefined : await readPrompt(typed, io);
   if (parent) {
@@ -284,7 +297,8 @@ async function resolveInput(
     throw usage("A prompt is missing.", 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
   const { askForInput } = await import("../interactive.ts");
   const isSaved = options.wait && !options.dryRun;
-  const flags = (values: object) => flagWords(context.command, { ...options, ...values });
+  const noImage = frame === undefined ? {} : { image: undefined };
+  const flags = (values: object) => flagWords(context.command, { ...options, ...values, ...noImage });
   const known = { texts, images, set, usualModel };
   const asked = await askForInput(known, { ...options, outputPath: given, defaultPath, isSaved, flags }, context);
   return { ...asked, isConfirmed: true };

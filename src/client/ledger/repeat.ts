@@ -18,7 +18,12 @@ export function repeatRequest(record: StartRequest, changes: Changes, id: string
   const typed = new Set(changes.set.map((each) => each.split("=", 1)[0]));
   const extra = Object.entries(earlier.extra).filter(([name]) => !typed.has(name));
   if (images.some(isHash))
-    throw lostError(id, "an image", "it was a file, or a URL with a query", "Give the images again with --image.");
+    throw lostError(
+      id,
+      "an image",
+      "it was a file, or a URL with a query",
+      "Give the images again with --image or --from.",
+    );
   for (const field of fields)
     if (isHash(texts[field.name]))
       throw lostError(id, `the ${field.name}`, "it has a query", `Give it again with ${flagOf(field, "long")}.`);

@@ -355,3 +355,21 @@ describe("-n", () => {
     expect(existsSync(clips(world))).toBe(false);
   });
 });
+
+describe("--from", () => {
+  test("without ffmpeg says how to install it, and that nothing was sent", async () => {
+    const world = await createWorld();
+    const run = await world.vidgen("generate", "a wolf", "--from", "fox.mp4");
+    expect(run).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/needs ffmpeg: apt install.*Nothing was sent/),
+    });
+    expect(world.requests).toEqual([]);
+  });
+
+  test("and --image cannot be combined", async () => {
+    const world = await createWorld();
+    const run = await world.vidgen("generate", "a wolf", "--from", "fox.mp4", "-i", "https://x.example/1.png");
+    expect(run).toMatchObject({ code: 2, stderr: expect.stringContaining("cannot be combined") });
+  });
+});
