@@ -35,6 +35,7 @@ export default {
     not("queue-knows-no-routes", "^src/server/queue/", "^src/server/(page|api)/"),
     not("rooms-know-no-queue", "^src/server/(callbacks|media|engines|http|outbound)/", "^src/server/(page|api|queue)/"),
     not("store-knows-no-room", "^src/server/store/", "^src/server/(page|api|queue|callbacks|media|http|outbound)/"),
+    not("reads-know-no-database", "^src/server/store/(reads/|[^/]+$)", "^src/server/store/(sqlite|postgres)/"),
     only("server-knows-the-wire", "^src/server/", wire, shared),
     {
       name: "servers-and-agents-are-reached-through-their-commands",

@@ -7,6 +7,12 @@ const hourMs = 3_600_000;
 /** When one of the unfinished ones ends, nobody knows. */
 const runningRetrySeconds = 5;
 
+/** Reads limits out of an account's row. */
+export function readLimits({ max_running, max_per_hour }: Record<string, unknown>): Limits {
+  const read = (value: unknown) => (value === null ? null : Number(value));
+  return { max_running: read(max_running), max_per_hour: read(max_per_hour) };
+}
+
 /** Returns the time (ISO 8601) from which on starts count, for one that is made at `at`. */
 export function hourBefore(at: string): string {
   return new Date(Date.parse(at) - hourMs).toISOString();
