@@ -1,4 +1,8 @@
-import type { Limited, Limits } from "./store.ts";
+/** How many generations of an account may be unfinished at once, and how many it may start in an hour; `null` for any number. */
+export type Limits = { max_running: number | null; max_per_hour: number | null };
+
+/** A start that was refused by a limit, and after how many seconds there may be room. */
+export type Limited = { kind: "limited"; limit: keyof Limits; max: number; retryAfterSeconds: number };
 
 /** What an account has unfinished, and its starts of the last hour: how many, and when the oldest one was (ISO 8601). */
 export type Use = { running: number; starts: number; oldest_at: string | null };

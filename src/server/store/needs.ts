@@ -1,5 +1,6 @@
 import { isData } from "../../client/http/url.ts";
-import type { Claim, Completed, Needs, State, StoredCheckpoint, StoredGeneration, StoredRequest } from "./store.ts";
+import type { Claim, Needs } from "./claims.ts";
+import type { Completed, State, StoredCheckpoint, StoredGeneration, StoredRequest } from "./generations.ts";
 
 /** What is stored beside a request, so that a claim does not read it. */
 export function needsOf({ request, checkpoint }: Pick<StoredGeneration, "request" | "checkpoint">) {

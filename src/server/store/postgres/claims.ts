@@ -1,8 +1,8 @@
 import type { Clock } from "../../../io.ts";
 import type { OnTrouble } from "../../observe/trouble.ts";
+import type { Among, Claims, Wanted } from "../claims.ts";
 import { readClaim, readNeeds } from "../needs.ts";
 import type { Condition } from "../reads/reader.ts";
-import type { Among, Store, Wanted } from "../store.ts";
 import type { Database, Row, Value } from "./database.ts";
 import { where } from "./reader.ts";
 
@@ -98,7 +98,7 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
     }
   };
 
-  const claims: Pick<Store, "claim" | "release" | "waiting"> = {
+  const claims: Omit<Claims, "divide"> = {
     async claim(wanted, { limit, ...among }) {
       renewing ??= renewAll();
       const at = now();

@@ -1,12 +1,10 @@
 import type { Clock } from "../../../io.ts";
+import type { Attempt, Deliveries, Delivery, DeliveryFilter, DueQuery } from "../deliveries.ts";
 import { hostOf } from "../needs.ts";
 import { readDelivery } from "../reads/deliveries.ts";
-import type { Attempt, Delivery, DeliveryFilter, DueQuery, Store } from "../store.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query } from "./database.ts";
 import { where } from "./reader.ts";
-
-export type Deliveries = ReturnType<typeof createDeliveries>;
 
 /** An attempt takes up to 15 s; when its process is gone, another one makes it after this time. */
 const attemptSeconds = 20;
@@ -77,7 +75,7 @@ export function createDeliveries({ transaction }: Pick<Database, "transaction">,
         if (first) await notify(sql, { kind: "callback", ...first });
         return rows.length;
       }),
-  } satisfies Partial<Store> & Record<string, unknown>;
+  } satisfies Partial<Deliveries> & Record<string, unknown>;
 }
 
 /** Claims the deliveries to attempt now for the time of an attempt. See `Store`. */

@@ -1,11 +1,11 @@
 import { endChanges } from "../change.ts";
+import type { Cancellation, EndedBefore, Generations } from "../generations.ts";
 import { joinImages, submissionOf } from "../needs.ts";
 import { columns, readGeneration } from "../reads/generations.ts";
 import { searchText } from "../search.ts";
-import type { Cancellation, EndedBefore, Store } from "../store.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query } from "./database.ts";
-import type { Deliveries } from "./deliveries.ts";
+import type { createDeliveries } from "./deliveries.ts";
 import { refund } from "./ledger.ts";
 
 /** Whether this process, $1, may write to a generation: nobody has taken it, or this process did so last. */
@@ -18,7 +18,7 @@ const isHeldHere = "(holder IS NULL OR holder = $1)";
 const lockOwner = `WITH owner AS MATERIALIZED (
   SELECT name FROM vidgen.accounts WHERE name = (SELECT account FROM vidgen.generations WHERE id = $2) FOR NO KEY UPDATE)`;
 
-export type Parts = { addDelivery: Deliveries["add"]; process: string };
+export type Parts = { addDelivery: ReturnType<typeof createDeliveries>["add"]; process: string };
 
 /** Generations from their start on. */
 export function createGenerations({ query, transaction }: Database, { addDelivery, process }: Parts) {
@@ -112,5 +112,5 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
         await notify(sql, { kind: "credits", account: null });
         return numbers.length;
       }),
-  } satisfies Partial<Store>;
+  } satisfies Partial<Generations>;
 }

@@ -1,8 +1,9 @@
 import { hash } from "node:crypto";
 import type { Clock } from "../../../io.ts";
+import type { Accounts } from "../accounts.ts";
+import type { Limits } from "../limits.ts";
 import { hourBefore, readLimits, type Use } from "../limits.ts";
 import { addedReason, refundOf } from "../needs.ts";
-import type { Limits, Store } from "../store.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query } from "./database.ts";
 
@@ -96,7 +97,7 @@ export function createLedger(
         await sql(update, account, max_running, max_per_hour);
         return { max_running, max_per_hour };
       }),
-  } satisfies Partial<Store>;
+  } satisfies Partial<Accounts>;
 }
 
 /** Returns an account's credits, which nobody else changes until the transaction ends. Rejects when there is no such account. */

@@ -1,11 +1,12 @@
 import { hash } from "node:crypto";
 import { isUnavailable } from "../../observe/trouble.ts";
 import { type Batches, createBatches } from "../batches.ts";
+import type { Idempotency, StartOutcome, StoredGeneration } from "../generations.ts";
 import { findLimit, type Use } from "../limits.ts";
 import { cutImages, needsOf } from "../needs.ts";
 import { columns, readGeneration } from "../reads/generations.ts";
 import { searchText } from "../search.ts";
-import type { Idempotency, StartOutcome, Store, StoredGeneration } from "../store.ts";
+import type { Store } from "../store.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query, Value } from "./database.ts";
 import { findUse, lockAccounts } from "./ledger.ts";

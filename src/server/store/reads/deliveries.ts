@@ -1,5 +1,5 @@
+import type { Attempt, Deliveries, Delivery, DeliveryQuery, DeliveryRecord } from "../deliveries.ts";
 import { shownCharacters } from "../needs.ts";
-import type { Attempt, Delivery, DeliveryQuery, DeliveryRecord, Store } from "../store.ts";
 import { type Reader, type Row, where } from "./reader.ts";
 
 /** Reads callbacks and the attempts to deliver them. */
@@ -60,7 +60,7 @@ export function createDeliveryReads({ query, schema, prompt, isOneOf }: Reader) 
         attempts: attempts.filter(({ id }) => id === row.id).map(readAttempt),
       }));
     },
-  } satisfies Partial<Store>;
+  } satisfies Partial<Deliveries>;
 }
 
 function readAttempt({ at, outcome, delivered, reply, ms }: Row): Attempt {

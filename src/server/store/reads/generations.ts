@@ -1,13 +1,7 @@
+import type { Generations, StoredCheckpoint, StoredGeneration, StoredResult } from "../generations.ts";
 import { marksOf, readCompleted, shownCharacters } from "../needs.ts";
+import type { GenerationFilter, GenerationSummary, Reports } from "../reports.ts";
 import { isShortSearch, maxScanned, searchWords } from "../search.ts";
-import type {
-  GenerationFilter,
-  GenerationSummary,
-  Store,
-  StoredCheckpoint,
-  StoredGeneration,
-  StoredResult,
-} from "../store.ts";
 import { countRows, countSums, labelTotals, maxFound, readCounts, readLabels, summedBy } from "../sums.ts";
 import { type Condition, type Listed, type Reader, type Row, where } from "./reader.ts";
 
@@ -119,7 +113,7 @@ export function createGenerationReads({ query, schema, prompt, ...dialect }: Rea
         models: models.map(({ key }) => String(key)),
       };
     },
-  } satisfies Partial<Store>;
+  } satisfies Partial<Generations & Reports>;
 }
 
 /** This program wrote the rows, so that their JSON is not checked again. Earlier versions had previews alone, and no extras. */

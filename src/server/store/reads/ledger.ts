@@ -1,6 +1,7 @@
+import type { Accounts, LedgerEntry } from "../accounts.ts";
 import { readLimits } from "../limits.ts";
 import { shownCharacters } from "../needs.ts";
-import type { LedgerEntry, Store } from "../store.ts";
+import type { Reports } from "../reports.ts";
 import { readSpending, spentByEach } from "../sums.ts";
 import { type Reader, where } from "./reader.ts";
 
@@ -42,5 +43,5 @@ export function createLedgerReads({ query, schema, prompt, cost }: Reader) {
       // A database of another language has an order of its own.
       return accounts.sort((a, b) => (a.account < b.account ? -1 : 1));
     },
-  } satisfies Partial<Store>;
+  } satisfies Partial<Accounts & Reports>;
 }

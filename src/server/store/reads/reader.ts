@@ -1,4 +1,4 @@
-import type { GenerationFilter } from "../store.ts";
+import type { GenerationFilter } from "../reports.ts";
 
 /** A database as the statements see it that both have, and the few things that they say differently. */
 export type Reader = {

@@ -1,7 +1,7 @@
 import type { Lease } from "../../../lease.ts";
+import type { Among, Claim, Waiting, Wanted } from "../claims.ts";
 import { readClaim, readNeeds } from "../needs.ts";
 import { type Condition, where } from "../reads/reader.ts";
-import type { Among, Claim, Waiting, Wanted } from "../store.ts";
 import type { Database, Row } from "./database.ts";
 
 type New = Extract<Wanted, { kind: "new" }>;

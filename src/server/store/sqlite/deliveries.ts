@@ -1,7 +1,7 @@
+import type { Attempt, Delivery, DeliveryFilter, DueQuery } from "../deliveries.ts";
 import { hostOf } from "../needs.ts";
 import { readDelivery } from "../reads/deliveries.ts";
 import { where } from "../reads/reader.ts";
-import type { Attempt, Delivery, DeliveryFilter, DueQuery } from "../store.ts";
 import type { Database } from "./database.ts";
 
 /** The tables of callbacks and of the attempts to deliver them. Synchronous: the caller runs changes in a transaction. */

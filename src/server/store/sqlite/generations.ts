@@ -1,7 +1,4 @@
 import { hash } from "node:crypto";
-import { cutImages, joinImages, needsOf, stateOf, submissionOf } from "../needs.ts";
-import { columns, readGeneration } from "../reads/generations.ts";
-import { searchText } from "../search.ts";
 import type {
   Cancellation,
   EndedBefore,
@@ -10,7 +7,10 @@ import type {
   StartOutcome,
   StoredCheckpoint,
   StoredGeneration,
-} from "../store.ts";
+} from "../generations.ts";
+import { cutImages, joinImages, needsOf, stateOf, submissionOf } from "../needs.ts";
+import { columns, readGeneration } from "../reads/generations.ts";
+import { searchText } from "../search.ts";
 import type { Database, Value } from "./database.ts";
 import type { Ledger } from "./ledger.ts";
 

@@ -1,7 +1,8 @@
 import { hash } from "node:crypto";
+import type { AddedKey, CreditChange, CreditOutcome, NewAccount, Revoked } from "../accounts.ts";
+import type { Limited, Limits } from "../limits.ts";
 import { findLimit, hourBefore, type Use } from "../limits.ts";
 import { addedReason, refundOf } from "../needs.ts";
-import type { AddedKey, CreditChange, CreditOutcome, Limited, Limits, NewAccount, Revoked } from "../store.ts";
 import type { Database } from "./database.ts";
 
 const isoNow = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
