@@ -2,8 +2,8 @@ import type { Generations, StoredCheckpoint, StoredGeneration, StoredResult } fr
 import { marksOf, readCompleted, shownCharacters } from "../needs.ts";
 import type { GenerationFilter, GenerationSummary, Reports } from "../reports.ts";
 import { isShortSearch, maxScanned, searchWords } from "../search.ts";
-import { countRows, countSums, labelTotals, maxFound, readCounts, readLabels, summedBy } from "../sums.ts";
 import { type Condition, type Listed, type Reader, type Row, where } from "./reader.ts";
+import { countRows, countSums, labelTotals, maxFound, readCounts, readLabels, summedBy } from "./sums.ts";
 
 /** What `readGeneration` needs. */
 export const columns = "id, account, status, created_at, completed_at, asked, checkpoint, result";

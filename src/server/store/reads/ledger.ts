@@ -2,8 +2,8 @@ import type { Accounts, LedgerEntry } from "../accounts.ts";
 import { readLimits } from "../limits.ts";
 import { shownCharacters } from "../needs.ts";
 import type { Reports } from "../reports.ts";
-import { readSpending, spentByEach } from "../sums.ts";
 import { type Reader, where } from "./reader.ts";
+import { readSpending, spentByEach } from "./sums.ts";
 
 /** Reads accounts, and what changed their credits. */
 export function createLedgerReads({ query, schema, prompt, cost }: Reader) {

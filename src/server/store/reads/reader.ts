@@ -2,7 +2,7 @@ import type { GenerationFilter } from "../reports.ts";
 
 /** A database as the statements see it that both have, and the few things that they say differently. */
 export type Reader = {
-  /** Runs a SELECT; each `?` is one of the values. What runs between two of them may change what the second one finds. */
+  /** Runs a SELECT; each `?` is one of the values. A change may come between two of them. */
   query(sql: string, ...values: Value[]): Promise<Row[]>;
   /** What the name of a table begins with. */
   schema: "main" | "vidgen";

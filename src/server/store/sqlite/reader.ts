@@ -1,7 +1,7 @@
 import type { Reader } from "../reads/reader.ts";
 import type { Database } from "./database.ts";
 
-/** Each read is one statement, which no change of a transaction comes between. */
+/** A batch of changes runs without a break until it is committed, so that no read finds a part of it. */
 export function createReader(database: Pick<Database, "all">): Reader {
   return {
     query: async (sql, ...values) => database.all(sql, ...values),
