@@ -1,8 +1,8 @@
 import type { GenerationFilter } from "../reports.ts";
 
-/** A database as the statements see it that both have, and the few things that they say differently. */
+/** What a statement of both databases needs: something that runs it, and the few things that they say differently. */
 export type Reader = {
-  /** Runs a SELECT; each `?` is one of the values. A change may come between two of them. */
+  /** Runs a SELECT that has one `?` for each value, and no other. A change may come between two of them. */
   query(sql: string, ...values: Value[]): Promise<Row[]>;
   /** What the name of a table begins with. */
   schema: "main" | "vidgen";
