@@ -4,6 +4,8 @@ const shared = "^src/(errors|lease|io)\\.ts$";
 const wire = "^src/client/((request|http)/|save/(mp4|naming)\\.ts$)";
 // The AI SDK asks for a video in one way, of an engine and of the library.
 const sdk = "^src/server/engines/(frame-size|ai-sdk/video-model)\\.ts$";
+// What every room of the server says: troubles, for its owner, and traces, for its requests.
+const reports = "^src/server/observe/(trouble|trace)\\.ts$";
 const doors = "^src/(cli/commands/serve|cli/serve/launch|connect/local)\\.ts$";
 
 /** The files of a house import nothing else of `src/`. */
@@ -35,7 +37,10 @@ export default {
     not("api-knows-no-page", "^src/server/api/", "^src/server/page/"),
     not("queue-knows-no-routes", "^src/server/queue/", "^src/server/(page|api)/"),
     not("rooms-know-no-queue", "^src/server/(callbacks|media|engines|http|outbound)/", "^src/server/(page|api|queue)/"),
-    not("store-knows-no-room", "^src/server/store/", "^src/server/(page|api|queue|callbacks|media|http|outbound)/"),
+    not("observe-knows-no-routes", "^src/server/observe/", "^src/server/(page|api)/"),
+    only("store-knows-no-room", "^src/server/store/", wire, reports, shared),
+    only("reports-know-no-room", reports, shared),
+    not("reads-know-no-database", "^src/server/store/(reads/|[^/]+$)", "^src/server/store/(sqlite|postgres)/"),
     only("server-knows-the-wire", "^src/server/", wire, shared),
     {
       name: "servers-and-agents-are-reached-through-their-commands",

@@ -1,22 +1,5 @@
-import type { Traced } from "../observe/trace.ts";
-
-/** What a generation asks of an engine, with the service's defaults filled in. */
-export type RenderRequest = Traced & {
-  prompt: string;
-  model: string;
-  /** Width to height, as in "16:9". */
-  aspectRatio: string;
-  /** Length of the video, in seconds. */
-  duration: number;
-  resolution: Resolution;
-  /** The fields in which the service's defaults stand because the start left them out; a provider's model may have its own. */
-  unset?: readonly ("aspectRatio" | "duration" | "resolution")[];
-  /** Those of `optionalExtras` and `otherExtras` that were sent, passed on to a real model as they are. */
-  extras: Record<string, ExtraValue>;
-};
-
-/** As JSON has it, but for null. */
-export type ExtraValue = string | number | boolean | object;
+import type { Capabilities } from "../store/claims.ts";
+import type { Checkpoint, RenderRequest } from "../store/generations.ts";
 
 /** Fields of a start that the interface does not have and a real model may; it checks their values itself, and a video can be made without. */
 export const optionalExtras: readonly string[] = [
@@ -49,9 +32,6 @@ export const otherExtras: readonly string[] = [
   "frame_interpolation_model_path",
 ];
 
-/** Names the length of the shorter side in pixels. */
-export type Resolution = "480p" | "720p" | "1080p";
-
 /** An image to start from, of a size that can be decoded. `name` is its address, as messages show it. */
 export type ImageFile = { path: string; format: "png" | "jpeg" | "webp"; megapixels: number; name: string };
 
@@ -63,17 +43,6 @@ export type RenderTask = {
   file: string;
   thumbnail: string;
 };
-
-/**
- * How far a generation has come, for the next process. "submitting" is kept before a request goes out that starts a job elsewhere, and
- * "submitted" once its name is known: what is found as "submitting" may run there, and is never started again. "unconfirmed" is kept in place of
- * "submitting" where the name is chosen here: the engine asks whether the job exists, and only one that certainly does not may be started again.
- */
-export type Checkpoint =
-  | { state: "rendering"; tries: number }
-  | { state: "submitting" }
-  | { state: "unconfirmed"; job: string }
-  | { state: "submitted"; job: string };
 
 export type RenderOptions = {
   /** The checkpoint of an earlier process; `undefined` when nothing was begun. */
@@ -115,17 +84,11 @@ export type RenderOutcome =
   | { kind: "unclear"; reason: string };
 
 /** What makes the videos of generations (interface section 3: "video produced" or "model run does not succeed"). */
-export type Engine = {
+export type Engine = Capabilities & {
   /** How messages and checkpoints call it: "preview", its address, or its package. */
   name: string;
   /** What the model is called there, where the owner named it. */
   upstreamModel?: string | undefined;
-  /** Whether it stands in for a real model: directives in prompts and the pace apply to it alone. */
-  isSimulation: boolean;
-  /** The models that it serves: identifiers of the interface, or names of the owner's own. */
-  models: readonly string[];
-  /** How many images a generation may start from. */
-  maxImages: number;
   /** How many generations it makes at the same time; the others wait in the queue. */
   concurrency: number;
   /** For how many milliseconds generations wait for it while it takes none. */

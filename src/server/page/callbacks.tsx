@@ -1,6 +1,6 @@
 import { addressOf } from "../callbacks/delivery.ts";
 import type { SignedHeaders } from "../callbacks/signature.ts";
-import type { Attempt, DeliveryRecord, DeliveryState, DeliveryTotals } from "../store/store.ts";
+import type { Attempt, DeliveryRecord, DeliveryState, DeliveryTotals } from "../store/deliveries.ts";
 import { ClockTime } from "./clock.tsx";
 import { Copy } from "./copy.tsx";
 import { shortText, spanText } from "./formatting.ts";

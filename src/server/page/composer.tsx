@@ -2,7 +2,7 @@ import { type Field, fields, findValueFault, textFields } from "../../client/req
 import { defaultModel, findModel } from "../../client/request/models.ts";
 import { type StartFormat, usualCost } from "../api/start.ts";
 import { type JsonBody, parseJson, refuse } from "../http/message.ts";
-import type { StoredGeneration } from "../store/store.ts";
+import type { StoredGeneration } from "../store/generations.ts";
 import { requestBody } from "./again.ts";
 import { countText } from "./formatting.ts";
 import { Layout } from "./layout.tsx";

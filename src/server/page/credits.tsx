@@ -1,4 +1,5 @@
-import type { LedgerEntry, Spending, SpendingKey, Spent } from "../store/store.ts";
+import type { LedgerEntry } from "../store/accounts.ts";
+import type { Spending, SpendingKey, Spent } from "../store/reports.ts";
 import { batchAddress } from "./batches.tsx";
 import { shortText } from "./formatting.ts";
 import { Older } from "./gallery.tsx";

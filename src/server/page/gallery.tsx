@@ -1,4 +1,5 @@
-import type { GenerationFilter, GenerationSummary, GenerationTotals, State } from "../store/store.ts";
+import type { State } from "../store/generations.ts";
+import type { GenerationFilter, GenerationSummary, GenerationTotals } from "../store/reports.ts";
 import { countText, durationText, elapsedText, percentText, shortText, stateWords } from "./formatting.ts";
 import { Layout, Time } from "./layout.tsx";
 import { Star } from "./star.tsx";

@@ -1,6 +1,6 @@
 import { fileName } from "../../client/save/naming.ts";
+import type { LedgerEntry } from "../store/accounts.ts";
 import { stateOf } from "../store/needs.ts";
-import type { LedgerEntry } from "../store/store.ts";
 import type { Again } from "./again.ts";
 import { batchAddress } from "./batches.tsx";
 import { DeliveryPane, type Sign } from "./callbacks.tsx";

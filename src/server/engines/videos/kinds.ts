@@ -1,4 +1,5 @@
-import type { ExtraValue, ImageFile, RenderRequest, RenderTask } from "../engine.ts";
+import type { ExtraValue, RenderRequest } from "../../store/generations.ts";
+import type { ImageFile, RenderTask } from "../engine.ts";
 import { type FrameSize, roundedSize, sizeText } from "../frame-size.ts";
 
 /** The body of a create, as data: what the engine refuses can be left out, and the rest encoded again. */
