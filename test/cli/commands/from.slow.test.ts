@@ -11,7 +11,7 @@ const bodies = (world: World) => world.requests.filter(isStart).map(({ body }) =
 const isPoll = (request: Request) => request.url.includes("generation-status");
 const isDownload = (request: Request) => request.url.endsWith(".mp4");
 
-/** A world with ffmpeg, in which each video is a red clip that ends with a lime frame. */
+/** A world with ffmpeg, in which the first video is a red clip that ends with a lime frame, and each other one is blue. */
 async function createFilmWorld(): Promise<World & { clip: string }> {
   const world = await createWorld();
   Object.assign(world.io, { run: systemMachine.run });
@@ -22,8 +22,13 @@ async function createFilmWorld(): Promise<World & { clip: string }> {
       ["lime", 1],
     ],
   });
-  const bytes = readFileSync(clip);
-  world.faults.push((request) => (isDownload(request) ? new Response(bytes) : undefined));
+  const later = makeClip(join(world.folder, "later.mp4"), { colors: [["blue", 24]] });
+  const urls = new Set<string>();
+  world.faults.push((request) => {
+    if (!isDownload(request)) return undefined;
+    urls.add(request.url);
+    return new Response(readFileSync([...urls].indexOf(request.url) === 0 ? clip : later));
+  });
   return Object.assign(world, { clip });
 }
 
