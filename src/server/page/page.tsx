@@ -1,6 +1,8 @@
+import { setImmediate } from "node:timers/promises";
 import { Hono, type MiddlewareHandler } from "hono";
 import { getCookie } from "hono/cookie";
 import { isUuid } from "../../client/http/id.ts";
+import { createTurns } from "../../client/http/turns.ts";
 import { VidgenError } from "../../errors.ts";
 import { localAccount } from "../announcement.ts";
 import { hashKey } from "../api/accounts.ts";
@@ -199,8 +201,11 @@ function createSend(findPaths: () => Promise<AssetPathNames>): Send {
 
 function requireSession(options: PageOptions, send: Send): MiddlewareHandler<ApiEnv> {
   const { clock } = options;
+  const inTurn = createTurns();
   return async (c, next) => {
     if (c.env.log) c.env.log.isRoutine = true;
+    // Open pages fetch themselves at the same moment. Each begins in a turn of the event loop of its own, so that hundreds do not hold up other requests.
+    await inTurn(() => setImmediate());
     const now = clock.date();
     const address = addressOf(c, options);
     const sessions = await options.sessions();
