@@ -90,10 +90,10 @@ async function killAll(
     const clients = suspends ? all.map(refusable) : all;
     const writers = createWriters({ ...options, clients, random, count: writerCount, callbackUrl: receiver.url });
     const kills: Kill[] = [];
-    const suspensions: Promise<Kill>[] = [];
+    const suspensions: { ended: Promise<Kill> }[] = [];
     const faults: string[] = [];
     for (let index = 0; index < count; index++) {
-      if (suspends && random.next() < 0.3) suspensions.push(suspend(random.pick(processes), random));
+      if (suspends && random.next() < 0.3) suspensions.push(await suspend(random.pick(processes), random));
       const process = random.pick(processes);
       await live(process, random);
       kills.push({ atMs: performance.now(), ...engine?.answering });
@@ -101,7 +101,7 @@ async function killAll(
       const started = [...writers.started];
       faults.push(...compare(await shared.books(cost), started, `kill ${index + 1}`));
     }
-    const suspended = await Promise.all(suspensions);
+    const suspended = await Promise.all(suspensions.map(({ ended }) => ended));
     await Promise.all(processes.map((process) => process.started()));
     await writers.stop();
     faults.push(...writers.faults, ...(await untilAllEnded(shared, cost, endLimitMs)));
@@ -130,13 +130,17 @@ async function live(process: Process, random: Random): Promise<void> {
   await pause(random.between(40, 500));
 }
 
-/** A process is killed meanwhile, or goes on. */
-async function suspend(process: Process, random: Random): Promise<Kill> {
+/** Suspends a process once it listens; one that begins would give up its connection. It goes on later, or is killed meanwhile. */
+async function suspend(process: Process, random: Random): Promise<{ ended: Promise<Kill> }> {
+  await process.started();
   const atMs = performance.now();
   process.signal("SIGSTOP");
-  await pause(random.between(500, longestSuspensionMs));
-  process.signal("SIGCONT");
-  return { atMs, untilMs: performance.now() };
+  const goOn = async () => {
+    await pause(random.between(500, longestSuspensionMs));
+    process.signal("SIGCONT");
+    return { atMs, untilMs: performance.now() };
+  };
+  return { ended: goOn() };
 }
 
 /** A process that is suspended in a transaction holds up the starts of its account for 10 s, until PostgreSQL ends it: they get a 503. */
