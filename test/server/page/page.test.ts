@@ -22,7 +22,7 @@ async function openSignedIn() {
   return { ...page, Cookie, get };
 }
 
-test("pages that are fetched at once are made in turns of the event loop, so that hundreds do not hold up other requests", async () => {
+test("pages that are fetched at once let other requests in between", async () => {
   const store = await openStore(":memory:");
   let turn = 0;
   const made: number[] = [];
