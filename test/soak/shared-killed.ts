@@ -143,11 +143,15 @@ async function suspend(process: Process, random: Random): Promise<{ ended: Promi
   return { ended: goOn() };
 }
 
-/** A process that is suspended in a transaction holds up the starts of its account for 10 s, until PostgreSQL ends it: they get a 503. */
+/**
+ * A process that is suspended in a transaction holds up the starts of its account for 10 s, until PostgreSQL ends it: they get a 503. To itself a
+ * request has taken too long to arrive, a 408. Either is sent again with its key.
+ */
 function refusable(client: Client): Client {
   const start: Client["start"] = async (...given) => {
     const answer = await client.start(...given);
-    if (answer.status === 503 && answer.retryAfter !== undefined) throw new Error("refused with 503");
+    const isRefused = answer.status === 408 || (answer.status === 503 && answer.retryAfter !== undefined);
+    if (isRefused) throw new Error(`refused with ${answer.status}`);
     return answer;
   };
   return { ...client, start };
