@@ -312,7 +312,7 @@ export async function migrate(
     const version = await versionOf(sql);
     if (version > 0 && version < migrations.length)
       options.onNote(
-        `Upgrading the database from version ${version} to ${migrations.length}. With a million generations this takes half a minute; meanwhile other processes may respond with HTTP 503.`,
+        `Upgrading the database from version ${version} to ${migrations.length}. With a million generations this takes a minute or two; meanwhile other processes may respond with HTTP 503.`,
       );
     await sql(`SET lock_timeout = ${lockTimeoutMs}`);
     for (let from = version; from < migrations.length; from++) await retryLocked(() => takeStep(sql, from), options);
