@@ -1,6 +1,8 @@
+import { setImmediate } from "node:timers/promises";
 import { Hono, type MiddlewareHandler } from "hono";
 import { getCookie } from "hono/cookie";
 import { isUuid } from "../../client/http/id.ts";
+import { createTurns } from "../../client/http/turns.ts";
 import { VidgenError } from "../../errors.ts";
 import { localAccount } from "../announcement.ts";
 import { hashKey } from "../api/accounts.ts";
@@ -202,8 +204,10 @@ function createSend(findPaths: () => Promise<AssetPathNames>): Send {
 
 function requireSession(options: PageOptions, send: Send): MiddlewareHandler<ApiEnv> {
   const { clock } = options;
+  const inTurn = createTurns();
   return async (c, next) => {
     if (c.env.log) c.env.log.isRoutine = true;
+    await inTurn(letOthersIn);
     const now = clock.date();
     const address = addressOf(c, options);
     const sessions = await options.sessions();
@@ -220,6 +224,14 @@ function requireSession(options: PageOptions, send: Send): MiddlewareHandler<Api
       c.header("Set-Cookie", sessions.cookie(session, address, now));
     return isLink ? send(c, <SignedInPage />) : next();
   };
+}
+
+/**
+ * Hundreds of open pages fetch themselves at the same moment, and must not hold up other requests: between two pages the event loop has some turns,
+ * in each of which it accepts one connection, and answers what has arrived on the others.
+ */
+async function letOthersIn(): Promise<void> {
+  for (let turn = 0; turn < 10; turn++) await setImmediate();
 }
 
 /** A key that was revoked signs nobody in. */

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect } from "node:net";
 import { describe, expect, test } from "vitest";
 import { hashKey } from "../../../src/server/api/accounts.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
@@ -19,6 +21,33 @@ async function openSignedIn() {
     fetch(page.url + path, { headers: { Cookie, ...headers } });
   return { ...page, Cookie, get };
 }
+
+test("pages that are fetched at once let other requests in between", async () => {
+  const store = await openStore(":memory:");
+  let turn = 0;
+  const made: number[] = [];
+  const list: typeof store.list = (query) => {
+    made.push(turn);
+    return store.list(query);
+  };
+  const page = await openTestPage({ store: { ...store, list } });
+  const Cookie = await signIn(page);
+  const { host, hostname, port } = new URL(page.url);
+  const sockets = Array.from({ length: 50 }, () => connect(Number(port), hostname));
+  const requestOf = (path: string) => `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nCookie: ${Cookie}\r\n`;
+  // A server accepts one connection in a turn.
+  for (const socket of sockets) socket.write(`${requestOf("/assets/none")}\r\n`);
+  await Promise.all(sockets.map((socket) => once(socket, "data")));
+  const count = () => {
+    turn++;
+    if (made.length < sockets.length) setImmediate(count);
+  };
+  count();
+  for (const socket of sockets) socket.resume().write(`${requestOf("/")}Connection: close\r\n\r\n`);
+  await Promise.all(sockets.map((socket) => once(socket, "close")));
+  expect(made).toHaveLength(sockets.length);
+  expect(new Set(made).size).toBe(sockets.length);
+});
 
 describe("who may look", () => {
   const paths = [
