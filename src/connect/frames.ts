@@ -13,6 +13,8 @@ export type FrameSource =
   | { file: string; id: string | undefined }
   | { id: string; entry: Entry | undefined; open(): Promise<Pick<Session, "client">> };
 
+type FrameIo = Pick<Io, "env" | "home" | "platform" | "run" | "disk" | "uuid">;
+
 type FrameOptions = Pick<CollectOptions, "timeoutMs" | "intervalMs"> & {
   signal: AbortSignal;
   /** Called before the video of a generation is downloaded, which is not saved. */
@@ -24,7 +26,7 @@ type FrameOptions = Pick<CollectOptions, "timeoutMs" | "intervalMs"> & {
  * still there; it is waited for where it is not ready. Throws `usage` without ffmpeg and for what is not a whole video, the error of a
  * generation that has no video, `output`, or the signal's reason.
  */
-export async function findLastFrame(source: FrameSource, options: FrameOptions, io: Io): Promise<KeptFrame> {
+export async function findLastFrame(source: FrameSource, options: FrameOptions, io: FrameIo): Promise<KeptFrame> {
   const { signal, onFetch = () => {}, ...times } = options;
   const ffmpeg = await requireFfmpeg({ feature: "The last frame of a video", encodes: false }, io, signal);
   const keep = (file: string) =>

@@ -1,11 +1,12 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
-import { describe, expect, test } from "vitest";
-import { systemMachine } from "../../../src/io.ts";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import type { Client, ClientOptions } from "../../../src/index.ts";
+import { type Machine, systemMachine } from "../../../src/io.ts";
 import { colorsOf, makeClip, nameOf } from "../../client/film/clips.ts";
 import { hasFfmpeg } from "../../needs.ts";
-import { createWorld, failure, isStart, kill, onStart, type World } from "../../vidgen.ts";
+import { apiKey, baseUrl, createWorld, failure, isStart, kill, onStart, type World } from "../../vidgen.ts";
 
 const bodies = (world: World) => world.requests.filter(isStart).map(({ body }) => JSON.parse(body));
 const isPoll = (request: Request) => request.url.includes("generation-status");
@@ -133,5 +134,30 @@ describe.skipIf(!hasFfmpeg)("--from", () => {
       stderr: expect.stringMatching(message),
     });
     expect(bodies(world)).toHaveLength(1);
+  });
+});
+
+describe.skipIf(!hasFfmpeg)("the library's from", () => {
+  test.each(["a file", "an id"])("of %s begins with its last frame, and the same call resumes", async (kind) => {
+    const world = await createFilmWorld();
+    vi.stubEnv("VIDGEN_HOME", world.home);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const { createClient } = await import("../../../src/index.ts");
+    const create = createClient as (options: ClientOptions, machine: Machine) => Client;
+    const journal = join(world.home, "journal.jsonl");
+    const fetch = (url: string | URL | Request, init: RequestInit = {}) => world.io.fetch(String(url), init as never);
+    const options = { baseUrl, apiKey, journal, fetch: fetch as typeof globalThis.fetch };
+    const client = create(options, { ...world.io });
+    const { id } = await client.start({ prompt: "a fox", model: "wan-2.5" });
+    const from = kind === "a file" ? world.clip : id;
+    const wolf = { prompt: "a wolf", model: "wan-2.5" };
+    const first = await client.start(wolf, { from, onExisting: "reuse" });
+    expect(await client.start(wolf, { from, onExisting: "reuse" })).toMatchObject({ id: first.id, resumed: true });
+    expect(isLime(world, bodies(world)[1].imageUrl)).toEqual(["lime"]);
+    expect(bodies(world)).toHaveLength(2);
+    await expect(client.start({ ...wolf, images: ["a.png"] }, { from })).rejects.toMatchObject({ code: "usage" });
+    await expect(client.start(wolf, { from: "unheard-of" })).rejects.toMatchObject({ code: "not_found" });
+    expect(bodies(world)).toHaveLength(2);
+    await client.close();
   });
 });
