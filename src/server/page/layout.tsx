@@ -1,6 +1,6 @@
 import { type Child, createContext, useContext } from "hono/jsx";
 import { ageText } from "./formatting.ts";
-import { Keys } from "./keys.tsx";
+import { Keys } from "./help.tsx";
 
 /** The addresses of the page's files, for every document. */
 export const AssetPaths = createContext({ script: "", style: "", icon: "" });

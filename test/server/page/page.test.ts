@@ -403,9 +403,11 @@ describe("POST /generations", () => {
     expect((await post(fox, { ...key, Cookie: "" })).status).toBe(401);
     expect(await paid(store)).toEqual([]);
     const replies = await Promise.all([post(fox, key), post(fox, key)]);
-    const ids = await Promise.all(replies.map((reply) => reply.json()));
-    expect(ids[0]).toEqual({ id: expect.any(String) });
-    expect([ids[1], await paid(store)]).toEqual([ids[0], [-10]]);
+    const started = await Promise.all(
+      replies.map(async (reply) => (await reply.json()) as { id: string; isKnown: boolean }),
+    );
+    expect(new Set(started.map(({ id }) => id)).size).toBe(1);
+    expect([started.map(({ isKnown }) => isKnown).sort(), await paid(store)]).toEqual([[false, true], [-10]]);
     expect((await post({ ...fox, prompt: "a bear" }, key)).status).toBe(409);
   });
 
@@ -430,7 +432,11 @@ describe("POST /generations", () => {
     const { id } = (await first.json()) as { id: string };
     await expect.poll(async () => (await store.generation(id))?.error_code).toBe("unclear");
     const third = await post(fox, { "Idempotency-Key": "1" });
-    expect([await second.json(), await third.json(), await paid(store)]).toEqual([{ id }, { id }, [-10]]);
+    expect([await second.json(), await third.json(), await paid(store)]).toEqual([
+      { id, isKnown: true },
+      { id, isKnown: true },
+      [-10],
+    ]);
     const form = await fetch(`${page.url}/new?from=${id}`, { headers: { Cookie: await signIn(page) } });
     expect(await form.text()).toContain("may have charged for the earlier generation");
     const other = await fetch(`${page.url}/new`, { headers: { Cookie: await signIn(page) } });

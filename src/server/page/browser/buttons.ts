@@ -32,18 +32,13 @@ export function listenForChoice(): void {
   });
 }
 
-/** "?" shows the keys, also as a button. */
+/** "?" shows the keys, as a button too. */
 export function listenForHelp(): void {
-  const show = () => document.querySelector<HTMLDialogElement>("#keys:not([open])")?.showModal();
-  onClick("[data-keys]", async () => show());
-  document.addEventListener("keydown", (event) => {
-    if (event.key === "?" && !isTyping()) show();
-  });
+  onClick("[data-keys]", async () => showHelp());
 }
 
-/** Whether a key belongs to what has the focus. */
-export function isTyping(): boolean {
-  return document.activeElement?.matches("input:not([type=radio]), select, textarea, video") ?? false;
+export function showHelp(): void {
+  document.querySelector<HTMLDialogElement>("#keys:not([open])")?.showModal();
 }
 
 function onClick(selector: string, run: (button: HTMLButtonElement) => Promise<void>): void {

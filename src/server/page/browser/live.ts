@@ -145,6 +145,7 @@ function report(result: Document | Trouble): void {
   const connection = document.querySelector<HTMLElement>("#connection");
   if (!notice || !connection || isSignedOut()) return;
   const isLive = typeof result !== "string" && source !== undefined;
+  if (isLive && connection.dataset.live !== "true") document.dispatchEvent(new Event("live"));
   connection.dataset.live = String(isLive);
   write(connection, isLive ? "Live" : "Reconnecting");
   notice.hidden = typeof result !== "string";

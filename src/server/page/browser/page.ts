@@ -7,7 +7,6 @@ import { listenForKeys } from "./keys.ts";
 import { goLive } from "./live.ts";
 import { rememberPlace } from "./place.ts";
 import { listenForHover } from "./play.ts";
-import { listenForSteps } from "./steps.ts";
 import { listenForTheme } from "./theme.ts";
 
 document.documentElement.classList.toggle("can-copy", "clipboard" in navigator);
@@ -23,7 +22,6 @@ listenForCompare();
 listenForComposer();
 listenForTheme();
 listenForHelp();
-listenForSteps();
 rememberPlace();
 updateTimes();
 goLive();
