@@ -383,6 +383,32 @@ test("an account sees its own batches alone", async () => {
   expect([await statusOf("of%20ci"), await statusOf("of%20the%20owner")]).toEqual([200, 404]);
 });
 
+test.each([
+  "//evil.example",
+  "/.//evil.example",
+  "/\\evil.example",
+  "https://evil.example/",
+  "javascript:alert(1)",
+  "evil.example",
+])("whoever signs in by a key goes to no other site: %s", async (to) => {
+  const { url } = await openTestPage();
+  const body = new URLSearchParams({ key: apiKey, to });
+  const reply = await fetch(url, { method: "POST", headers: { Origin: url }, body });
+  expect(reply.status).toBe(200);
+  const [, next = ""] = /url=([^"]*)"/.exec(await reply.text()) ?? [];
+  expect(new URL(next, url).origin).toBe(url);
+});
+
+test("signing out is for the page itself", async () => {
+  const { url, Cookie } = await openSignedIn();
+  const signOut = (Origin: string) =>
+    fetch(`${url}/sign-out`, { method: "POST", headers: { Cookie, Origin }, redirect: "manual" });
+  expect((await signOut("https://evil.example")).status).toBe(403);
+  const reply = await signOut(url);
+  expect([reply.status, reply.headers.get("Location")]).toEqual([303, "/"]);
+  expect(reply.headers.get("Set-Cookie")).toMatch(/^vidgen_page_\d+=; Max-Age=0; Path=\//);
+});
+
 describe("POST /generations", () => {
   const open = async (engine: Partial<Engine> = {}) => {
     const store = await openStore(":memory:");

@@ -25,6 +25,13 @@ export function listenForStar(): void {
   });
 }
 
+/** Whoever signs in next in this tab is not to find what was typed and chosen. */
+export function listenForSignOut(): void {
+  document.addEventListener("submit", ({ target }) => {
+    if (target instanceof Element && target.matches("#sign-out")) sessionStorage.clear();
+  });
+}
+
 /** A choice in a form with `data-submit` takes effect at once. */
 export function listenForChoice(): void {
   document.addEventListener("change", ({ target }) => {

@@ -1,5 +1,13 @@
 import { updateTimes } from "./ages.ts";
-import { listenForChoice, listenForCopy, listenForHelp, listenForSend, listenForStar } from "./buttons.ts";
+import {
+  listenForChoice,
+  listenForCopy,
+  listenForHelp,
+  listenForSend,
+  listenForSignOut,
+  listenForStar,
+} from "./buttons.ts";
+import { listenForChosen } from "./chosen.ts";
 import { listenForCompare } from "./compare.ts";
 import { listenForComposer } from "./composer.ts";
 import { listenForFilter, listenForMore } from "./gallery.ts";
@@ -17,6 +25,8 @@ listenForKeys();
 listenForCopy();
 listenForSend();
 listenForStar();
+listenForSignOut();
+listenForChosen();
 listenForChoice();
 listenForCompare();
 listenForComposer();
