@@ -136,7 +136,7 @@ function DeliveryRow(props: DeliveryProps) {
           <span class="about">
             {failures === 0 ? null : (
               <span class="failures">{failures === 1 ? "1 attempt failed" : `${failures} attempts failed`}</span>
-            )}
+            )}{" "}
             <span dir="auto">{shortText(prompt, rowCharacters)}</span>
           </span>
           <span class="latency">{last?.ms == null ? "" : spanText(last.ms)}</span>

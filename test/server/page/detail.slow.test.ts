@@ -213,7 +213,7 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
     await expect.poll(() => bad.received.length).toBe(2);
     await tab.goto(`${page.url}/callbacks`);
     await isLive(tab);
-    const prompts = () => tab.locator(".rows summary > .about").allInnerTexts();
+    const prompts = () => tab.locator(".rows summary > .about > [dir]").allInnerTexts();
     expect(await prompts()).toEqual(["another bad one", "a bad one", "a good one"]);
     expect(await tab.locator(".rows summary > .latency").first().innerText()).toMatch(/^\d+ ms$/);
     expect(await tab.getByRole("navigation", { name: "Outcome" }).innerText()).toMatch(
