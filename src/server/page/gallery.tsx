@@ -4,6 +4,11 @@ import { countText, durationText, elapsedText, percentText, shortText, stateWord
 import { Layout, Time } from "./layout.tsx";
 import { Star } from "./star.tsx";
 
+export const minCompared = 2;
+export const maxCompared = 6;
+/** More files than a page of the list has are not downloaded at once. */
+export const maxZipped = 500;
+
 export type GalleryProps = {
   filter: GenerationFilter;
   cards: readonly CardProps[];
@@ -64,8 +69,11 @@ export function Cards({ cards, query, id, name, first }: CardsProps) {
 function Chosen() {
   return (
     <form id="chosen" class="chosen" action="/compare" method="get" aria-label="With the chosen ones" data-own>
-      <button type="submit">Compare</button>
-      <button type="submit" formaction="/zip" formmethod="post">
+      <output class="with-script"></output>
+      <button type="submit" data-min={minCompared} data-max={maxCompared}>
+        Compare
+      </button>
+      <button type="submit" formaction="/zip" formmethod="post" data-min={1} data-max={maxZipped}>
         Download .zip
       </button>
       <button type="reset">Choose none</button>

@@ -61,21 +61,30 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
 
   app.post("/", requireOwnOrigin(options), async (c) => {
     const body = await readBody(c, { maxBytes: 10_000, types: ["application/x-www-form-urlencoded"] });
-    const key = new URLSearchParams(Buffer.from(body).toString()).get("key")?.trim() ?? "";
-    const session = { keyHash: hashKey(key) };
-    if ((await store.account(session.keyHash)) === undefined) return send(c, <SignInPage trouble="key" />, 401);
+    const form = new URLSearchParams(Buffer.from(body).toString());
+    const session = { keyHash: hashKey(form.get("key")?.trim() ?? "") };
+    const to = ownAddress(form.get("to"), addressOf(c, options));
+    if ((await store.account(session.keyHash)) === undefined) return send(c, <SignInPage trouble="key" to={to} />, 401);
     const sessions = await options.sessions();
     const cookie = sessions.cookie(session, addressOf(c, options), clock.date());
-    return send(c, <SignedInPage />, 200, { "Set-Cookie": cookie });
+    return send(c, <SignedInPage to={to} />, 200, { "Set-Cookie": cookie });
+  });
+
+  app.post("/sign-out", requireOwnOrigin(options), async (c) => {
+    const sessions = await options.sessions();
+    c.header("Set-Cookie", sessions.noCookie(addressOf(c, options)));
+    return c.redirect("/", 303);
   });
 
   app.get("/", signedIn, async (c) => {
-    const { before, from, limit } = readList(c, uuid);
+    const { before, from, limit, skip } = readList(c, uuid);
     const filter = readFilter(c);
     const generations = await store.list({ ...filter, account: accountOf(c), before, from, limit });
     const totals = await store.totals({ ...filter, account: accountOf(c), from });
     const now = clock.date();
-    const cards = generations.map((generation) => ({ generation, percent: queue.progressOf(generation.id), now }));
+    const cards = generations
+      .slice(skip)
+      .map((generation) => ({ generation, percent: queue.progressOf(generation.id), now }));
     const older = olderAddress(c, generations, generations.at(-1)?.id);
     const isNewest = before === undefined;
     return send(c, <Gallery {...{ filter, cards, totals, isNewest, older, program }} />);
@@ -104,13 +113,16 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   });
 
   app.get("/callbacks", signedIn, async (c) => {
-    const { before, limit } = readList(c, /^msg_[0-9a-f]+$/);
+    const { before, limit, skip } = readList(c, /^msg_[0-9a-f]+$/);
     const filter = readCallbackFilter(c);
     const own = { ...filter, account: accountOf(c) };
     const deliveries = await store.deliveries({ ...own, before, limit });
     const totals = await store.deliveryTotals(own);
     const older = olderAddress(c, deliveries, deliveries.at(-1)?.id);
-    return send(c, <CallbacksPage {...{ filter, deliveries, totals, older, sign }} now={clock.date()} />);
+    return send(
+      c,
+      <CallbacksPage {...{ filter, totals, older, sign }} deliveries={deliveries.slice(skip)} now={clock.date()} />,
+    );
   });
 
   app.post("/callbacks/send", ...fromPage, async (c) => {
@@ -127,13 +139,13 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   });
 
   app.get("/credits", signedIn, async (c) => {
-    const { before, limit } = readList(c, /^[1-9]\d{0,14}$/);
+    const { before, limit, skip } = readList(c, /^[1-9]\d{0,14}$/);
     const account = accountOf(c);
     const entries = await store.ledger({ before: before === undefined ? undefined : Number(before), account, limit });
     const older = olderAddress(c, entries, entries.at(-1)?.number);
     const balances = (await store.accounts()).filter((each) => isShownTo(c, each.account));
     const spending = await store.spending({ account, limit: spendingRows });
-    return send(c, <CreditsPage {...{ balances, spending, entries, older }} now={clock.date()} />);
+    return send(c, <CreditsPage {...{ balances, spending, entries, skip, older }} now={clock.date()} />);
   });
 
   app.get("/engine-status", signedIn, async (c) => {
@@ -191,8 +203,9 @@ function createSend(findPaths: () => Promise<AssetPathNames>): Send {
   return async (c, page, status, added = {}) => {
     for (const [name, value] of Object.entries({ ...headers, ...added })) c.header(name, value);
     const paths = await findPaths();
-    const isOwner = (c.var.account ?? localAccount) === localAccount;
-    const visitor = { isOwner, theme: getCookie(c, "vidgen_theme") };
+    const { account } = c.var;
+    const isOwner = (account ?? localAccount) === localAccount;
+    const visitor = { isOwner, account, theme: getCookie(c, "vidgen_theme") };
     const document = (
       <AssetPaths.Provider value={paths}>
         <Visitor.Provider value={visitor}>{page}</Visitor.Provider>
@@ -217,12 +230,12 @@ function requireSession(options: PageOptions, send: Send): MiddlewareHandler<Api
     const session = isLink ? { keyHash: undefined } : sessions.read(c.req.header("Cookie"), address, now);
     const account = session && (await accountOfSession(session, options.store));
     if (session === undefined || account === undefined)
-      return send(c, <SignInPage trouble={link === "expired" ? "link" : undefined} />, 401);
+      return send(c, <SignInPage trouble={link === "expired" ? "link" : undefined} to={asked(c)} />, 401);
     c.set("account", account);
     // Each look at a page makes the session longer.
     if (c.req.header("Sec-Fetch-Mode") === "navigate" || isLink)
       c.header("Set-Cookie", sessions.cookie(session, address, now));
-    return isLink ? send(c, <SignedInPage />) : next();
+    return isLink ? send(c, <SignedInPage to="/" />) : next();
   };
 }
 
@@ -232,6 +245,19 @@ function requireSession(options: PageOptions, send: Send): MiddlewareHandler<Api
  */
 async function letOthersIn(): Promise<void> {
   for (let turn = 0; turn < 10; turn++) await setImmediate();
+}
+
+/** What was asked for, without the token of a link. */
+function asked({ req }: PageContext): string {
+  const query = new URLSearchParams(req.query());
+  query.delete("token");
+  return query.size === 0 ? req.path : `${req.path}?${query}`;
+}
+
+/** An address of this site, in full: a path such as "//example.com" would lead to another one. "/" for any other address. */
+function ownAddress(text: string | null, { origin }: URL): string {
+  const url = URL.canParse(text ?? "", origin) ? new URL(text ?? "", origin) : undefined;
+  return url?.origin === origin ? url.href : "/";
 }
 
 /** A key that was revoked signs nobody in. */
