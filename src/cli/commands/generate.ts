@@ -204,13 +204,14 @@ function readCount({ count, reuse, open, maxCredits }: Options): number {
     if (maxCredits !== undefined) throw usage("--max-credits needs -n: it limits what several generations cost.");
     return 1;
   }
-  if (reuse) throw usage("-n and --reuse cannot be combined: the same line with -n goes on with what it has left.");
+  if (reuse)
+    throw usage("-n and --reuse cannot be combined: the same command with -n already resumes what is left of it.");
   if (open) throw usage("-n and --open cannot be combined: --open works with one video only.");
   return readNumber(count, "-n", { least: 2, most: 20 });
 }
 
 /** With a seed each of several requests has the next one: with the same they would be the same. */
-function withNextSeed(request: StartRequest, index: number): StartRequest {
+export function withNextSeed(request: StartRequest, index: number): StartRequest {
   const { seed } = request as { seed?: unknown };
   return typeof seed === "number" ? { ...request, seed: seed + index } : request;
 }
@@ -266,8 +267,8 @@ async function resolveInput(
   const { set = [], given, parent } = options;
   const defaultPath = options.local && options.wait ? "." : undefined;
   const { texts, images } = readFieldFlags(context.command);
-  const isRepeated = parent !== undefined && typed === undefined;
-  const prompt = isRepeated ? undefined : await readPrompt(typed, io);
+  // `again` has read it.
+  const prompt = parent ? typed : await readPrompt(typed, io);
   if (parent) {
     const { repeatRequest } = await import("../../client/ledger/repeat.ts");
     const model = texts.model && (await confirmModel(texts.model, options, context));
