@@ -1,6 +1,6 @@
 import type { RunEvent } from "../client/generation/run.ts";
 import type { Session } from "../connect/session.ts";
-import { compareSeverity, type VidgenError } from "../errors.ts";
+import { asVidgenError, compareSeverity, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { errorDocument, type Output } from "./terminal/output.ts";
 import { type Reporter, watch } from "./terminal/reporter.ts";
@@ -67,10 +67,11 @@ export async function endAll(
   hintFor: (failed: readonly Failed[]) => string | undefined,
 ): Promise<void> {
   if (output.json) {
-    await output.result(
-      "",
-      outcomes.map(({ document }) => document),
-    );
+    const documents = outcomes.map(({ document }) => document);
+    await output.result("", documents).catch((error) => {
+      // With the ids, the results can be asked for again.
+      throw asVidgenError(error).about(outcomes.flatMap(({ id }) => id ?? []).join(", "));
+    });
     for (const { handOver } of outcomes) await handOver?.();
   }
   const failed = outcomes.filter((outcome): outcome is Failed => outcome.error !== undefined);

@@ -175,11 +175,17 @@ async function chooseOnce(entries: readonly Entry[], wanted: Choosing): Promise<
   return chooseFrom(sameRun.reverse(), wanted);
 }
 
-/** A position of a run is made once, however long ago: what is made of it is taken, and a failed one is started again. */
-function chooseTake(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
-  const earlier = wanted.earlier === "again" ? "again" : "reuse";
-  const same = entries.filter((entry) => isCandidate(entry, wanted) && entry.place === wanted.outputPath);
-  return chooseFrom(same.toReversed(), { ...wanted, earlier });
+/**
+ * A position of a run is made once, however long ago: what is made of it is taken, and a failed one is started again. That also holds with
+ * `again`, which passes over other runs: another process may have taken over its own one while this process was suspended.
+ */
+async function chooseTake(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
+  const same = entries.filter((entry) => isCandidate(entry, wanted) && entry.place === wanted.outputPath).toReversed();
+  const own = same.filter(({ run }) => run === wanted.take?.run);
+  const choice = await chooseFrom(own, { ...wanted, earlier: "reuse" });
+  if (choice.kind !== "new" || wanted.earlier !== "again") return choice;
+  const others = same.filter((entry) => !own.includes(entry));
+  return chooseFrom(others, wanted);
 }
 
 /** Whether an attempt is one at a position of a run, or of any run with as many. */
