@@ -11,7 +11,6 @@ import type { Io } from "../io.ts";
 import type { Context } from "./context.ts";
 import { printId, type Running, type Starting, start } from "./making.ts";
 import { endAll, failedOutcome, followOne, type Outcome } from "./several.ts";
-import type { Output } from "./terminal/output.ts";
 import { askToStart, canAsk } from "./terminal/prompts.ts";
 import { nearPath } from "./terminal/result.ts";
 
@@ -50,7 +49,7 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   for (const [index, request] of requests.entries()) {
     const position = index + 1;
     const made = run.made[index];
-    if (made && (await isHandedOver(made, options, io))) outcomes.push(await printEarlier(made, output));
+    if (made && (await isHandedOver(made, options, io))) outcomes.push(await printEarlier(made, context));
     else if (failure && made === undefined) left++;
     else {
       const take = { run: run.name, position, count: requests.length };
@@ -115,11 +114,15 @@ async function isHandedOver(made: Entry, { wait }: { wait: boolean }, { disk }: 
   return file !== undefined && content !== undefined && hasContent(file, content, disk);
 }
 
-async function printEarlier({ id, status, file }: Entry, output: Output): Promise<Outcome> {
+async function printEarlier(made: Entry, { output, reporter }: Pick<Starting, "output" | "reporter">) {
+  const { id = "", attempt, request, status, file } = made;
+  reporter.tell({ event: "started", id, attempt, model: request.model, resumed: true });
   const shown = file === undefined ? undefined : nearPath(file);
-  if (!output.json) await output.result(shown ?? id ?? "", undefined);
+  if (!output.json) await output.result(shown ?? id, undefined);
   output.note(shown === undefined ? `Already started: ${id}` : `Already saved: ${shown}`);
-  return { id, document: { id, status, ...(file === undefined ? {} : { file: shown }) } };
+  const document = { id, status, ...(file === undefined ? {} : { file: shown }) };
+  if (file !== undefined) reporter.ended(id, { document, file: shown, videoUrl: "", isInProcess: false, isNew: false });
+  return { id, document };
 }
 
 /** `--no-wait`. */

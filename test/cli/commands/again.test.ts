@@ -343,6 +343,30 @@ describe("-n", () => {
     expect(ids).toHaveLength(2);
   });
 
+  test("with --json, a start that is unclear is reported also where stdout is full", async () => {
+    const world = await createWorld();
+    world.isStdoutFull = true;
+    world.faults.push(onStartNumber(2, cut));
+    const run = await world.vidgen("generate", "a fox", "-n", "2", "--json");
+    expect(run).toMatchObject({
+      code: 6,
+      stderr: expect.stringMatching(/may have been charged.*Cannot write to stdout/s),
+    });
+  });
+
+  test("with --events, what was saved before has its events too", async () => {
+    const world = await createWorld();
+    world.faults.push(onStartNumber(2, refuse));
+    await world.vidgen(...line(world));
+    const { code, stdout } = await world.vidgen(...line(world, "--events"));
+    const events = stdout
+      .trim()
+      .split("\n")
+      .map((text) => JSON.parse(text));
+    const ended = events.filter(({ event }) => event === "ended");
+    expect([code, ended.map(({ file }) => file).sort()]).toEqual([0, three.map((name) => join(clips(world), name))]);
+  });
+
   test("with --again, a position that another process has taken over is not paid for again", async () => {
     const world = await createWorld();
     const journal = join(world.home, "journal.jsonl");
