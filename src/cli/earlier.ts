@@ -9,24 +9,11 @@ import { asVidgenError, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { last, locateGenerations } from "./generations.ts";
 
-/** How a new generation takes after an earlier one: it repeats its request, or goes on from its last frame. */
-type Relation = "parent" | "from";
-
-/**
- * The generation whose request `again` repeats: by its id, "last", or a file with its video. Throws `not_found` for one that the journal does not
- * know, since only that has its request.
- */
-export async function findParent(typed: string, journal: Journal, io: Io): Promise<StartedEntry> {
-  if (typed === "") throw usage("The id is empty.");
-  if (typed === last) return findNewest("parent", journal);
-  if (await isVideoFile(typed, io)) return findByFile(typed, journal, io);
-  const open = () => Promise.reject(new Error("no service is needed"));
-  const { id, entry } = await (await locateGenerations({}, { journal, open }, io)).find(typed);
-  return entry ?? unknownError(`generation ${id}`);
-}
+/** The command line that names a video: what it asks for, as far as that is known, and whether it takes finished ones too. */
+export type FromLine = { prompt: string | undefined; reuse?: boolean };
 
 /** What `--from` names: a generation, by its id or "last", or the file of any video. Throws `usage`, and `not_found` for "last". */
-export async function findFrameSource(typed: string, services: Services, io: Io): Promise<FrameSource> {
+export async function findFrameSource(typed: string, line: FromLine, services: Services, io: Io): Promise<FrameSource> {
   if (typed === "") throw usage("--from is empty.");
   if (await isVideoFile(typed, io)) {
     const entry = await findByFile(typed, services.journal, io).catch((error) => {
@@ -38,12 +25,12 @@ export async function findFrameSource(typed: string, services: Services, io: Io)
     const { id, entry, open } = await (await locateGenerations({}, services, io)).find(typed);
     return { id, entry, open };
   }
-  const entry = await findNewest("from", services.journal);
+  const entry = await findNewest(line, services.journal);
   return { id: entry.id, entry, open: () => services.open(entry.base_url) };
 }
 
 /** A word with a slash, or the ending of a video, is no id. */
-async function isVideoFile(typed: string, { disk }: Pick<Io, "disk">): Promise<boolean> {
+export async function isVideoFile(typed: string, { disk }: Pick<Io, "disk">): Promise<boolean> {
   if (/\.(mp4|mov|mkv|webm)$|[/\\]/i.test(typed)) return true;
   return (
     typed !== last &&
@@ -55,28 +42,29 @@ async function isVideoFile(typed: string, { disk }: Pick<Io, "disk">): Promise<b
 }
 
 /**
- * The newest generation. One that takes after another, and that the same line would resume, stands for that other one: else that line, with
- * "last" in it, would start another one.
+ * The newest generation. One that begins with the last frame of another, and that the same line would resume, stands for that other one: else that
+ * line, with "last" in it, would start another one.
  */
-async function findNewest(by: Relation, journal: Journal): Promise<StartedEntry> {
+async function findNewest({ prompt, reuse = false }: FromLine, journal: Journal): Promise<StartedEntry> {
   const entries = await journal.entries((part) => !part.some(isStarted));
   for (const entry of entries) {
-    const earlier = entry[by];
-    if (earlier !== undefined && isLeft(entry, entries)) return findById(earlier, journal);
+    const isSameLine = prompt === undefined || entry.request.prompt === prompt;
+    if (entry.from !== undefined && isSameLine && (reuse || isLeft(entry, entries)))
+      return findById(entry.from, journal);
     if (isStarted(entry)) return entry;
   }
-  return unknownError("generation: none was started here yet");
+  throw notFound("There is no last video: no generation was started here yet.");
 }
 
 /** Whether the line that has started an attempt would go on with it, or with another one of its run. */
-function isLeft(entry: Entry, entries: readonly Entry[]): boolean {
+export function isLeft(entry: Entry, entries: readonly Entry[]): boolean {
   if (entry.run === undefined) return isUnfinished(entry);
   const done = entries.filter((each) => each.run === entry.run && isTakeDone(each));
   return new Set(done.map(({ position }) => position)).size < (entry.count ?? 0);
 }
 
 /** The generation whose video has the content of this file, whatever its name is now. */
-async function findByFile(path: string, journal: Journal, { disk, signal }: Io): Promise<StartedEntry> {
+export async function findByFile(path: string, journal: Journal, { disk, signal }: Io): Promise<StartedEntry> {
   const file = await disk.open(path, "r").catch((error) => {
     throw usage(`Cannot read the video ${path}: ${systemReason(error, { ENOENT: "there is no such file" })}.`);
   });
@@ -93,12 +81,15 @@ async function findById(id: string, journal: Journal): Promise<StartedEntry> {
   return (await journal.entriesOf(id)).find(isStarted) ?? unknownError(`generation ${id}`);
 }
 
-function isStarted(entry: Entry): entry is StartedEntry {
+export function isStarted(entry: Entry): entry is StartedEntry {
   return entry.id !== undefined;
 }
 
-function unknownError(what: string): never {
-  throw new VidgenError("not_found", `The journal has no ${what}, and only the journal has its request.`, {
-    hint: "`vidgen list` shows what was started here; `vidgen generate` starts anything.",
-  });
+export function unknownError(what: string): never {
+  throw notFound(`The journal has no ${what}, and only the journal has its request.`);
+}
+
+export function notFound(message: string): VidgenError {
+  const hint = "`vidgen list` shows what was started here; `vidgen generate` starts anything.";
+  return new VidgenError("not_found", message, { hint });
 }

@@ -2,15 +2,19 @@ import { type FrameSource, findLastFrame } from "../connect/frames.ts";
 import { openServices } from "../connect/services.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Context } from "./context.ts";
-import { findFrameSource } from "./earlier.ts";
+import { type FromLine, findFrameSource } from "./earlier.ts";
 
 type Times = { timeoutMs: number; intervalMs: number | undefined };
 
 /** Takes the last frame of what `--from` names. The services that have its video are closed again: the start opens its own. */
-export async function takeFrame(typed: string, times: Times, { io, output }: Context) {
+export async function takeFrame(
+  typed: string,
+  { line, ...times }: Times & { line: FromLine },
+  { io, output }: Context,
+) {
   const services = await openServices({ output }, io);
   try {
-    const source = await findFrameSource(typed, services, io);
+    const source = await findFrameSource(typed, line, services, io);
     const onFetch = () => output.note(`Downloading the video of ${nameOf(source)} for its last frame.`);
     const frame = await findLastFrame(source, { ...times, signal: io.signal, onFetch }, io);
     if (frame.isNearlyOneColor)

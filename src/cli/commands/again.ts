@@ -1,10 +1,21 @@
+import { isDeepStrictEqual } from "node:util";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { redactValue } from "../../client/http/redaction.ts";
+import type { StartRequest } from "../../client/http/schema.ts";
+import { type Entry, recordOf } from "../../client/ledger/history.ts";
+import type { Journal } from "../../client/ledger/journal.ts";
+import type { StartedEntry } from "../../client/ledger/policy.ts";
+import { guessModel } from "../../client/request/models.ts";
 import { findJournal } from "../../connect/services.ts";
-import { beforePaying } from "../../errors.ts";
+import { beforePaying, usage } from "../../errors.ts";
+import type { Io } from "../../io.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { findParent } from "../earlier.ts";
-import { generate, withStartFlags } from "./generate.ts";
+import { findByFile, isLeft, isStarted, isVideoFile, notFound, unknownError } from "../earlier.ts";
+import { readFieldFlags } from "../field-flags.ts";
+import { last, locateGenerations } from "../generations.ts";
+import { readPrompt } from "../terminal/prompts.ts";
+import { generate, withNextSeed, withStartFlags } from "./generate.ts";
 
 export function addAgain(program: CommandUnknownOpts, context: Context): void {
   const bare = program
@@ -22,12 +33,78 @@ export function addAgain(program: CommandUnknownOpts, context: Context): void {
       'vidgen again <id> "the same fox, by night" -n 3 -o clips/',
     ],
   });
-  command.action(async (typed, prompt, options) => {
-    const journal = findJournal({ ...context.io, onNote: context.output.note });
-    const stop = (error: unknown) => {
-      throw beforePaying(error);
+  command.action(async (typed, typedPrompt, options) => {
+    const { io, output } = context;
+    const find = async () => {
+      const journal = findJournal({ ...io, onNote: output.note });
+      const prompt = typedPrompt === undefined ? undefined : await readPrompt(typedPrompt, io);
+      const isOfLine = createLineTest(prompt, options, { ...context, command });
+      const parent = await (typed === last ? findNewest(journal, isOfLine, options) : findParent(typed, journal, io));
+      return { prompt, parent };
     };
-    const parent = await findParent(typed, journal, context.io).catch(stop);
+    const { prompt, parent } = await find().catch((error) => {
+      throw beforePaying(error);
+    });
     await generate(prompt, options, { ...context, command }, parent);
   });
+}
+
+/** The generation whose request is repeated. Throws `not_found` for one that the journal does not know, since only that has its request. */
+async function findParent(typed: string, journal: Journal, io: Io): Promise<StartedEntry> {
+  if (typed === "") throw usage("The id is empty.");
+  if (await isVideoFile(typed, io)) return findByFile(typed, journal, io);
+  const open = () => Promise.reject(new Error("no service is needed"));
+  const { id, entry } = await (await locateGenerations({}, { journal, open }, io)).findForChange(typed);
+  return entry ?? unknownError(`generation ${id}`);
+}
+
+/** Whether this command line would send the request of an attempt if it repeated a generation. Rejects where it cannot be built. */
+type LineTest = (parent: StartedEntry, attempt: Entry) => Promise<boolean>;
+
+/**
+ * The newest generation. Where this very line has started it, and would resume it, the line means the one that it repeats: else it would start
+ * another one.
+ */
+async function findNewest(journal: Journal, isOfLine: LineTest, { reuse = false }): Promise<StartedEntry> {
+  const entries = await journal.entries((part) => !part.some(isStarted));
+  for (const entry of entries) {
+    const [parent] = entry.parent && (reuse || isLeft(entry, entries)) ? await journal.entriesOf(entry.parent) : [];
+    if (parent && isStarted(parent) && (await isOfLine(parent, entry).catch(() => false))) return parent;
+    if (isStarted(entry)) return entry;
+  }
+  throw notFound("There is nothing to repeat: no generation was started here yet.");
+}
+
+function createLineTest(
+  prompt: string | undefined,
+  { set = [], from }: { set?: readonly string[]; from?: string },
+  { command, output }: Context & { command: CommandUnknownOpts },
+): LineTest {
+  return async (parent, { request, position = 1 }) => {
+    const { repeatRequest } = await import("../../client/ledger/repeat.ts");
+    const { buildRequest } = await import("../../client/request/request.ts");
+    const { readImages } = await import("../../client/request/images.ts");
+    const { texts, images } = readFieldFlags(command);
+    // The image follows from that, and the start itself compares it.
+    const isFromFrame = from !== undefined || parent.from !== undefined;
+    const wanted = isFromFrame ? withoutImage(request) : request;
+    // A person may have been asked about a slip in the model, and have taken the other one.
+    const models = [texts.model, guessModel(texts.model ?? "")];
+    for (const model of models) {
+      const changes = { texts: { ...texts, prompt, model: model ?? texts.model }, images, set };
+      const input = repeatRequest(isFromFrame ? withoutImage(parent.request) : parent.request, changes, parent.id);
+      const built = buildRequest({ ...input, images: await readImages(input.images, { onNote: () => {} }) });
+      const record = redactValue(recordOf(withNextSeed(built, position - 1)), output.redact);
+      if (isDeepStrictEqual(isFromFrame ? withoutImage(record) : record, wanted)) return true;
+    }
+    return false;
+  };
+}
+
+function withoutImage({
+  imageUrl: _,
+  imageUrls: __,
+  ...request
+}: StartRequest & { imageUrl?: unknown; imageUrls?: unknown }) {
+  return request;
 }

@@ -170,9 +170,11 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   const count = readCount(options);
   const earlier = howEarlier(options);
   const given = await chooseOutputPath(options, context);
-  const frame = await findFrame(options, context);
+  // `again` has read it.
+  const prompt = parent ? typed : await readPrompt(typed, io);
+  const frame = await findFrame(prompt, options, context);
   const asked = { ...options, given, frame: frame?.path, starts: count };
-  const { input, outputPath: place, isConfirmed } = await resolveInput(typed, asked, context);
+  const { input, outputPath: place, isConfirmed } = await resolveInput(prompt, asked, context);
   const outputPath = count === 1 ? place : await placeForSeveral(place, io);
   checkInfoPath(outputPath, options);
   const request = buildRequest({ ...input, images: await readImages(input.images, { onNote: output.note }) });
@@ -199,6 +201,7 @@ type Repeating = { parent: StartedEntry | undefined };
 
 /** The last frame that `--from` asks for; of a repeated generation the same one, unless other images are given. */
 async function findFrame(
+  prompt: string | undefined,
   { from: typed, parent, ...options }: Options & Repeating,
   context: StartContext,
 ): Promise<{ path: string; id: string | undefined } | undefined> {
@@ -207,7 +210,8 @@ async function findFrame(
   const from = typed ?? (given.length === 0 ? parent?.from : undefined);
   if (from === undefined) return undefined;
   const { takeFrame } = await import("../frame.ts");
-  return takeFrame(from, readTimes(options), context);
+  const line = { prompt: prompt && context.output.redact(prompt), reuse: options.reuse ?? false };
+  return takeFrame(from, { ...readTimes(options), line }, context);
 }
 
 /** How many generations are started. */
@@ -216,13 +220,14 @@ function readCount({ count, reuse, open, maxCredits }: Options): number {
     if (maxCredits !== undefined) throw usage("--max-credits needs -n: it limits what several generations cost.");
     return 1;
   }
-  if (reuse) throw usage("-n and --reuse cannot be combined: the same line with -n goes on with what it has left.");
+  if (reuse)
+    throw usage("-n and --reuse cannot be combined: the same command with -n already resumes what is left of it.");
   if (open) throw usage("-n and --open cannot be combined: --open works with one video only.");
   return readNumber(count, "-n", { least: 2, most: 20 });
 }
 
 /** With a seed each of several requests has the next one: with the same they would be the same. */
-function withNextSeed(request: StartRequest, index: number): StartRequest {
+export function withNextSeed(request: StartRequest, index: number): StartRequest {
   const { seed } = request as { seed?: unknown };
   return typeof seed === "number" ? { ...request, seed: seed + index } : request;
 }
@@ -270,7 +275,7 @@ async function chooseOutputPath(options: Options, { io, output, command }: Start
  * terminal. A local video is always saved: its URL may end with the command.
  */
 async function resolveInput(
-  typed: string | undefined,
+  prompt: string | undefined,
   options: Options & Repeating & { given: string | undefined; frame: string | undefined; starts: number },
   context: StartContext,
 ): Promise<{ input: RequestInput; outputPath: string | undefined; isConfirmed: boolean }> {
@@ -279,8 +284,6 @@ async function resolveInput(
   const defaultPath = options.local && options.wait ? "." : undefined;
   const { texts, images: typedImages } = readFieldFlags(context.command);
   const images = frame === undefined ? typedImages : [frame];
-  const isRepeated = parent !== undefined && typed === undefined;
-  const prompt = isRepeated ? undefined : await readPrompt(typed, io);
   if (parent) {
     const { repeatRequest } = await import("../../client/ledger/repeat.ts");
     const model = texts.model && (await confirmModel(texts.model, options, context));

@@ -68,6 +68,26 @@ describe.skipIf(!hasFfmpeg)("--from", () => {
     expect(bodies(world)).toHaveLength(2);
   });
 
+  test("last with --reuse is the same video for the same prompt, and the newest for another", async () => {
+    const world = await createFilmWorld();
+    await world.vidgen("generate", "a fox");
+    const shot = (prompt: string) => world.vidgen("generate", prompt, "--from", "last", "--reuse");
+    expect([(await shot("a wolf")).code, (await shot("a wolf")).code]).toEqual([0, 0]);
+    expect(bodies(world)).toHaveLength(2);
+    expect(await shot("a bear")).toMatchObject({ code: 0 });
+    expect(isLime(world, bodies(world)[1].imageUrl)).toEqual(["lime"]);
+    expect(isLime(world, bodies(world)[2].imageUrl)).toEqual(["blue"]);
+  });
+
+  test("again last with --from, typed again after a kill, resumes", async () => {
+    const world = await createFilmWorld();
+    await world.vidgen("generate", "a fox");
+    const line = ["again", "last", "a wolf", "--from", world.clip];
+    await kill(world, isPoll, ...line);
+    expect(await world.vidgen(...line)).toMatchObject({ code: 0, stderr: expect.stringContaining("Resuming") });
+    expect(bodies(world)).toHaveLength(2);
+  });
+
   test("the same line is the same request also with an ffmpeg that takes other bytes", async () => {
     const world = await createFilmWorld();
     const line = ["generate", "a wolf", "--from", world.clip];
