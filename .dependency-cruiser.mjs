@@ -28,7 +28,12 @@ export default {
     only("ledger-knows-the-wire", "^src/client/ledger/", "^src/client/(request|http)/", shared),
     only("save-knows-the-ledger", "^src/client/save/", "^src/client/(ledger|request|http)/", shared),
     only("film-knows-no-generation", "^src/client/film/", "^src/client/(save|ledger|request|http)/", shared),
-    only("generation-knows-no-batch", "^src/client/generation/", "^src/client/(film|save|ledger|request|http)/", shared),
+    only(
+      "generation-knows-no-batch",
+      "^src/client/generation/",
+      "^src/client/(film|save|ledger|request|http)/",
+      shared,
+    ),
     only("client-knows-no-house", "^src/client/", shared),
     only("connect-is-below-the-front-ends", "^src/connect/", "^src/client/", "^src/server/", shared),
     only("mcp-knows-no-command-line", "^src/mcp/", "^src/(connect|client)/", shared),
