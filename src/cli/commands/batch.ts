@@ -127,14 +127,28 @@ async function batch(file: string, given: Options, context: BatchContext): Promi
     { client: session.client, io },
   );
   defer(opened.close);
+  const needsFrames = opened.rows.some(({ source, state }) => source !== undefined && state.kind === "new");
+  const keepFrame = needsFrames ? await prepareFrames(context) : undefined;
   const text = describePlan(opened, { results, isLocal: session.isLocal, budget: limits });
   if (options.dryRun) return output.result(text, { ...opened.plan, results });
   output.note(text);
   await confirm(opened.plan, { yes: options.yes, isLocal: session.isLocal }, context);
-  await run(opened, { ...limits, results, file, options, session }, context);
+  await run(opened, { ...limits, keepFrame, results, file, options, session }, context);
 }
 
-type Running = ReturnType<typeof readLimits> & { results: string; file: string; options: Options; session: Session };
+/** What takes the last frames of videos. Throws `usage` without ffmpeg. */
+async function prepareFrames({ io }: BatchContext) {
+  const { createFrameKeeper } = await import("../../connect/frames.ts");
+  return createFrameKeeper("The column from", io);
+}
+
+type Running = ReturnType<typeof readLimits> & {
+  keepFrame: Awaited<ReturnType<typeof prepareFrames>> | undefined;
+  results: string;
+  file: string;
+  options: Options;
+  session: Session;
+};
 
 async function run(opened: Batch, running: Running, { command, io, output }: BatchContext): Promise<void> {
   const { results, file, options, session, ...limits } = running;

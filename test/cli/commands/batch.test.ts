@@ -70,11 +70,13 @@ test("--dry-run prints the plan with what is known of the cost, sends nothing an
     refused: 0,
     unknown: 0,
     lost: 0,
+    blocked: 0,
     to_start: 3,
     results,
     models: [{ model: "wan-2.5", to_start: 3, credits_each: 10, credits: 30 }],
     credits: 30,
     remaining_credits: 980,
+    chains: [],
   });
   expect([world.requests.length, readdirSync(world.folder)]).toEqual([sent, ["shots.csv"]]);
 });
