@@ -100,7 +100,7 @@ type How = {
 
 /** The error that a batch ends with, with what to do next; `undefined` when every row is done. */
 export function endOfBatch(
-  { rows }: Batch,
+  { rows, plan }: Batch,
   ended: Ended,
   how: How,
   io: Pick<Io, "env" | "signal">,
@@ -127,7 +127,7 @@ export function endOfBatch(
   const { file, command, retryFailed, retryUnknown, dryRun, ...flags } = how.flags;
   const typed = ["batch", file, ...flagWords(command, flags)].map(quote).join(" ");
   const words = `${programName(io.env)} ${typed}`;
-  const isOpen = running + unsent + to_start > 0;
+  const isOpen = running + unsent + to_start > plan.blocked;
   const isBlocked = needsMore(end, io);
   const solution = isBlocked ? end.stopped?.hint : undefined;
   // The most urgent first: more than a few lines are not read.

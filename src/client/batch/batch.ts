@@ -58,6 +58,8 @@ export type Batch = {
   /** The rows with their states. */
   rows: PlannedRow[];
   costs: Costs;
+  /** The keys of rows that began with the frame of another video than the one that they would begin with now. */
+  oldFrames: ReadonlySet<string>;
   /**
    * Starts what is to be started, and collects what runs. Rejects, before anything is sent, with `usage` for a bad option, and with `output`
    * when the results file cannot be written.
@@ -126,7 +128,8 @@ export async function openBatch(
     const unwritten = findUnwritten(lines, own.attempts, new Set(named.map(({ key }) => key)));
     if (lease) await createFolders(planned, io.disk);
     noteOrphans(planned, open, options.onNote);
-    noteOldFrames(planned, attempts, options.onNote);
+    const oldFrames = findOldFrames(planned, attempts);
+    noteOldFrames(oldFrames, options.onNote);
     noteOtherAccounts(planned, client.account, options.onNote);
     noteDoubts(planned, options.onNote, client);
     const costs = createCosts(attempts, entries, { account: client.account, now: io.date() });
@@ -134,6 +137,7 @@ export async function openBatch(
       plan: sumUp(planned, costs),
       rows: planned,
       costs,
+      oldFrames: new Set(oldFrames.map(({ key }) => key)),
       async run(how) {
         if (!(how.jobs >= 1)) throw usage("jobs must be at least 1.");
         for (const line of unwritten) await results.append(line);
@@ -299,19 +303,20 @@ function noteOrphans(rows: PlannedRow[], attempts: readonly Entry[], onNote: Ope
   );
 }
 
-/** Tells of rows that began with the frame of another video than the one that they would begin with now: they are not made anew. */
-function noteOldFrames(
-  rows: readonly PlannedRow[],
-  attempts: readonly Entry[],
-  onNote: OpenBatchOptions["onNote"],
-): void {
-  if (rows.every(({ source }) => source === undefined)) return;
+/** The rows that began with the frame of another video than the one that they would begin with now. */
+function findOldFrames(rows: readonly PlannedRow[], attempts: readonly Entry[]): PlannedRow[] {
+  if (rows.every(({ source }) => source === undefined)) return [];
   const froms = new Map(attempts.map(({ id, from }) => [id, from]));
   const ids = new Map(rows.map(({ key, state }) => [key, idOf(state)]));
-  const lines = rows.flatMap(({ line, source, state }) => {
+  return rows.filter(({ source, state }) => {
     const id = idOf(state);
-    return source !== undefined && id !== undefined && froms.get(id) !== ids.get(source) ? [line] : [];
+    return source !== undefined && id !== undefined && froms.get(id) !== ids.get(source);
   });
+}
+
+/** They are not made anew: that would be paid for. */
+function noteOldFrames(rows: readonly PlannedRow[], onNote: OpenBatchOptions["onNote"]): void {
+  const lines = rows.map(({ line }) => line);
   if (lines.length === 0) return;
   const [what, verb] = lines.length === 1 ? ["Line", "begins"] : ["Lines", "begin"];
   const shown = `${lines.slice(0, 5).join(", ")}${lines.length > 5 ? " ..." : ""}`;
