@@ -47,6 +47,7 @@ function declare(program: CommandUnknownOpts) {
     .argument("<file>", '.csv, .tsv, .jsonl, or .txt with one prompt per line and # for a comment; "-" reads stdin')
     .addOption(format)
     .option("--prompt <template>", 'the prompt of rows without one, e.g. "a {animal} in {place}"')
+    .option("--style <text>", "added to the end of each prompt, such as 'watercolour, soft light'")
     .option(
       "--each <field=values>",
       "repeat each row with each of these values, such as model=wan-2.5,ray-3; may be repeated",
@@ -110,13 +111,15 @@ async function batch(file: string, given: Options, context: BatchContext): Promi
   const { openBatch } = await import("../../client/batch/batch.ts");
   const { openServices } = await import("../../connect/services.ts");
   checkJoin(options);
+  const style = options.style?.trim();
+  if (style === "") throw usage("--style is empty.");
   const outputPath = options.output ?? (options.local ? "." : undefined);
   if (options.writeInfoJson && outputPath === undefined)
     throw usage("--write-info-json needs -o: the file goes beside the video.");
   const { texts, images } = readFieldFlags(context.command);
   const model = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
   const { set = [], each = [], inputFormat: format } = options;
-  const flags = { ...options, texts: { ...texts, model }, images, format, set, each, output: outputPath };
+  const flags = { ...options, style, texts: { ...texts, model }, images, format, set, each, output: outputPath };
   const { rows, notes } = await readRows(file, flags, io);
   for (const note of notes) output.note(note);
   const keyed = keyRows(rows);

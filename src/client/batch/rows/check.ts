@@ -29,6 +29,8 @@ import { createTemplates } from "./templates.ts";
 export type RowFlags = Omit<RequestInput, "texts"> & {
   texts: Omit<FieldTexts, "prompt"> & { model: string };
   prompt?: string | undefined;
+  /** Added to the end of each prompt. */
+  style?: string | undefined;
   output?: string | undefined;
 };
 
@@ -77,7 +79,8 @@ export function createRowCheck(
     const { texts } = row;
     const extra = { ...withoutGiven(settings, row), ...row.extra };
     // A template with a fault counts as a prompt: the fault is told already.
-    const prompt = texts.get("prompt") ?? (fillPrompt ? (fillPrompt(row, n) ?? stillToCome) : "");
+    const bare = texts.get("prompt") ?? (fillPrompt ? (fillPrompt(row, n) ?? stillToCome) : "");
+    const prompt = bare === "" || flags.style === undefined ? bare : `${bare}, ${flags.style}`;
     const own = fieldTexts(texts);
     const model = own.model ?? flags.texts.model;
     const images = hasOwnImage({ extra }) || texts.has("from") ? [] : (row.images ?? flags.images);
