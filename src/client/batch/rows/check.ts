@@ -20,6 +20,7 @@ import type { Row } from "../row.ts";
 import type { Variant } from "./each.ts";
 import type { Faults } from "./faults.ts";
 import type { ImageCheck } from "./image-check.ts";
+import { idOf } from "./links.ts";
 import { createOutputCheck } from "./outputs.ts";
 import { setCell, type Table, type TableLine } from "./table.ts";
 import { createTemplates } from "./templates.ts";
@@ -28,6 +29,8 @@ import { createTemplates } from "./templates.ts";
 export type RowFlags = Omit<RequestInput, "texts"> & {
   texts: Omit<FieldTexts, "prompt"> & { model: string };
   prompt?: string | undefined;
+  /** Added to the end of each prompt. */
+  style?: string | undefined;
   output?: string | undefined;
 };
 
@@ -61,9 +64,8 @@ export function createRowCheck(
   };
 
   const findId = (row: TableLine, variant: Variant) => {
-    const own = row.texts.get("id");
-    if (own === undefined) return undefined;
-    const id = [own, ...variant.map(([, text]) => text)].join("/");
+    const id = idOf(row.texts.get("id"), variant);
+    if (id === undefined) return undefined;
     const at = { line: row.line, where: columns.get("id") };
     const earlier = ids.get(id);
     if (/\p{Cc}/u.test(id)) faults.add("must not have control characters", at);
@@ -77,10 +79,11 @@ export function createRowCheck(
     const { texts } = row;
     const extra = { ...withoutGiven(settings, row), ...row.extra };
     // A template with a fault counts as a prompt: the fault is told already.
-    const prompt = texts.get("prompt") ?? (fillPrompt ? (fillPrompt(row, n) ?? stillToCome) : "");
+    const bare = texts.get("prompt") ?? (fillPrompt ? (fillPrompt(row, n) ?? stillToCome) : "");
+    const prompt = bare === "" || flags.style === undefined ? bare : `${bare}, ${flags.style}`;
     const own = fieldTexts(texts);
     const model = own.model ?? flags.texts.model;
-    const images = hasOwnImage({ extra }) ? [] : (row.images ?? flags.images);
+    const images = hasOwnImage({ extra }) || texts.has("from") ? [] : (row.images ?? flags.images);
     return { texts: { ...flags.texts, ...own, prompt, model }, images, extra };
   };
 
@@ -101,7 +104,14 @@ export function createRowCheck(
     }
     const id = findId(row, variant);
     const input = readInput(row, n);
-    for (const fault of findFaults(input)) addFault(fault, row, variant);
+    const hasFrame = row.texts.has("from");
+    for (const fault of findFaults(hasFrame ? { ...input, images: [frameToCome] } : input))
+      addFault(fault, row, variant);
+    if (hasFrame && (row.images !== undefined || hasOwnImage(input)))
+      faults.add("cannot be combined with an image: the row begins with a frame", {
+        line: row.line,
+        where: columns.get("from"),
+      });
     const seen = input.images.length === 0 ? noImages : await images.look(input.images);
     const outputPath = await readOutputPath(row, n, input);
     if ("fault" in seen) {
@@ -111,6 +121,7 @@ export function createRowCheck(
     }
     const request = toRequest({ ...input, images: seen.recorded });
     const record = recordOf(request);
+    if (hasFrame) return { id, line: line.line, record, load: createFramed(input), outputPath };
     if (seen.isLocal) return { id, line: line.line, record, load: createLoad(input, record, line.line), outputPath };
     // A request without secrets is not kept twice.
     const isSame = JSON.stringify(record) === JSON.stringify(request);
@@ -121,6 +132,9 @@ export function createRowCheck(
 function listColumns(columns: Table["columns"]): string {
   return shorten([...columns.keys()].join(", "));
 }
+
+/** Stands for the frame where the other fields are checked. */
+const frameToCome = "data:image/png;base64,";
 
 const noImages = { recorded: [], isLocal: false };
 
@@ -157,13 +171,18 @@ function withVariant(line: TableLine, variant: Variant): TableLine {
 
 /** The fields of `--set` that the row does not give itself. */
 function withoutGiven(settings: Record<string, unknown>, { texts, images }: TableLine): Record<string, unknown> {
+  const hasImage = images !== undefined || texts.has("from");
   return Object.fromEntries(
-    Object.entries(settings).filter(([field]) => !texts.has(field) && !(images && /^image/i.test(field))),
+    Object.entries(settings).filter(([field]) => !texts.has(field) && !(hasImage && /^image/i.test(field))),
   );
 }
 
 function createKept(request: StartRequest): Row["load"] {
   return async () => request;
+}
+
+function createFramed(input: FieldInput): Row["load"] {
+  return async (frame = "") => toRequest({ ...input, images: await readImages([frame]) });
 }
 
 /** Reads the images again, so that they are not kept in memory. */
