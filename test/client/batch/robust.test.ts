@@ -103,7 +103,7 @@ test("a place that cannot be looked at is named, and is no bug", async () => {
   if (shot?.outputPath === undefined) throw new Error("no row");
   writeFileSync(shot.outputPath, "");
   const stat = ((path: string) => (path === shot.outputPath ? failing() : real.stat(path))) as typeof real.stat;
-  const message = `Cannot read ${shot.outputPath}: too many open files.`;
+  const message = `Cannot save ${shot.outputPath}: too many open files.`;
   await expect(machine.open([shot], { disk: { ...real, stat } })).rejects.toMatchObject({ code: "output", message });
 });
 
