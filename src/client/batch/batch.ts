@@ -318,10 +318,10 @@ function findOldFrames(rows: readonly PlannedRow[], attempts: readonly Entry[]):
 function noteOldFrames(rows: readonly PlannedRow[], onNote: OpenBatchOptions["onNote"]): void {
   const lines = rows.map(({ line }) => line);
   if (lines.length === 0) return;
-  const [what, verb] = lines.length === 1 ? ["Line", "begins"] : ["Lines", "begin"];
+  const [what, stay] = lines.length === 1 ? ["Line", "stays as it is"] : ["Lines", "stay as they are"];
   const shown = `${lines.slice(0, 5).join(", ")}${lines.length > 5 ? " ..." : ""}`;
   onNote(
-    `${what} ${shown} ${verb} with the frame of another video than that of the row named by \`from\` now. Nothing is made anew; a row with another id is.`,
+    `${what} ${shown} began with a frame of another video than \`from\` names now, and ${stay}. To make a row anew, give it another id.`,
   );
 }
 

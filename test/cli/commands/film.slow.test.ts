@@ -165,7 +165,7 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
     const other = ["batch", file, "-o", join(world.folder, "clips/{slug}.mp4"), "--join", film, "--overwrite"];
     expect(await world.vidgen(...other)).toMatchObject({
       code: 0,
-      stderr: expect.stringContaining("Line 4 begins with the frame of another video"),
+      stderr: expect.stringContaining("Line 4 began with a frame of another video"),
     });
     expect(startsOf(world).map(([prompt]) => prompt)).toEqual(["red", "lime", "blue"]);
     expect(runsOf(film)).toEqual([
