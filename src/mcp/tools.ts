@@ -1,8 +1,16 @@
 import * as z from "zod";
 import { statuses } from "../client/ledger/attempt.ts";
 import { listAttempts } from "../client/ledger/attempts.ts";
-import { type Field, type FieldTexts, fields, findImageFault } from "../client/request/fields.ts";
-import { readImages } from "../client/request/images.ts";
+import {
+  type Field,
+  type FieldTexts,
+  fields,
+  findImageFault,
+  type Images,
+  imageFields,
+  isImageField,
+} from "../client/request/fields.ts";
+import { readAllImages } from "../client/request/images.ts";
 import { defaultModel, models } from "../client/request/models.ts";
 import { type FieldFault, findFaults, toRequest } from "../client/request/request.ts";
 import { formatAge } from "../connect/format.ts";
@@ -27,13 +35,13 @@ export function createTools(options: ToolOptions, io: Io): Tool[] {
   ];
 }
 
-function generateTool({ start, folder, onNote }: ToolOptions, io: Io): Tool {
+function generateTool({ start, folder, local: isLocal = false, onNote }: ToolOptions, io: Io): Tool {
   return defineTool({
     name: "generate_video",
     description:
       "Starts a video generation, which costs credits, and returns its id at once. It takes 1 to 3 minutes; get_video reports when it is ready. The same arguments within 24 hours return the same generation and cost nothing, so it is safe to repeat a call that timed out. again: true pays for a new generation each time: repeat such a call only after list_videos shows that it started nothing.",
     input: z.strictObject({
-      ...fieldArguments(),
+      ...fieldArguments(isLocal),
       again: z
         .boolean()
         .optional()
@@ -51,9 +59,10 @@ function generateTool({ start, folder, onNote }: ToolOptions, io: Io): Tool {
     async run({ again = false, ...given }, { signal }) {
       const { texts, images } = readArguments(given);
       const { prompt = "", model = (await findModelSetting(io)) ?? defaultModel } = texts;
-      const files = await Promise.all(images.map(folder.image));
+      const files: { [name: string]: string[] } = {};
+      for (const [name, list] of Object.entries(images)) files[name] = await Promise.all(list.map(folder.image));
       const input = { texts: { ...texts, prompt, model }, images: files, extra: {} };
-      for (const fault of findFaults(input)) throw faultError(fault);
+      for (const fault of findFaults(input, { isLocal })) throw faultError(fault);
       const request = toRequest({ ...input, images: await readChecked(files, onNote) });
       const { session, started_at, ...started } = await start(request, { again, cancelled: signal });
       const age = formatAge({ at: started_at }, io);
@@ -72,12 +81,14 @@ type Argument = string | number | string[] | undefined;
 const argumentTypes: Record<Field["takes"], z.ZodType<Argument>> = {
   text: z.string(),
   number: z.union([z.number(), z.string()]),
+  image: z.string(),
   images: z.array(z.string()),
 };
 
-/** The request's fields as arguments of a tool. */
-function fieldArguments(): Record<string, z.ZodType<Argument>> {
-  const entries = fields.map(({ name, argument = name, agentAbout, takes, isRequired }) => {
+/** The request's fields as arguments of a tool; `isLocal` for the local service. */
+function fieldArguments(isLocal: boolean): Record<string, z.ZodType<Argument>> {
+  const known = fields.filter(({ isLocalOnly }) => isLocal || !isLocalOnly);
+  const entries = known.map(({ name, argument = name, agentAbout, takes, isRequired }) => {
     // A model has a default that is not the service's.
     const isNeeded = isRequired && name !== "model";
     const type = argumentTypes[takes];
@@ -86,22 +97,24 @@ function fieldArguments(): Record<string, z.ZodType<Argument>> {
   return Object.fromEntries(entries);
 }
 
-function readArguments(given: Readonly<Record<string, Argument>>): { texts: FieldTexts; images: string[] } {
+function readArguments(given: Readonly<Record<string, Argument>>) {
   const texts: FieldTexts = {};
-  let images: string[] = [];
-  for (const { name, argument = name } of fields) {
+  const images: Record<string, string[]> = {};
+  for (const field of fields) {
+    const { name, argument = name } = field;
     const value = given[argument];
-    if (Array.isArray(value)) images = value;
-    else if (value !== undefined) texts[name] = String(value);
+    if (value === undefined) continue;
+    if (isImageField(field)) images[name] = [value].flat().map(String);
+    else texts[name] = String(value);
   }
   return { texts, images };
 }
 
-async function readChecked(images: string[], onNote: (text: string) => void): Promise<string[]> {
-  const read = await readImages(images, { onNote });
-  for (const image of read) {
-    const fault = findImageFault(image);
-    if (fault !== undefined) throw usage(`images ${fault}.`);
+async function readChecked(images: Images, onNote: (text: string) => void): Promise<Images> {
+  const read = await readAllImages(images, { onNote });
+  for (const { name, argument } of imageFields) {
+    const fault = read[name]?.map(findImageFault).find((text) => text !== undefined);
+    if (fault !== undefined) throw usage(`${argument} ${fault}.`);
   }
   return read;
 }

@@ -112,7 +112,8 @@ async function batch(file: string, given: Options, context: BatchContext): Promi
   const { texts, images } = readFieldFlags(context.command);
   const model = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
   const { set = [], each = [], inputFormat: format } = options;
-  const flags = { ...options, texts: { ...texts, model }, images, format, set, each, output: outputPath };
+  const isLocal = options.local ?? false;
+  const flags = { ...options, texts: { ...texts, model }, images, format, set, each, output: outputPath, isLocal };
   const { rows, notes } = await readRows(file, flags, io);
   for (const note of notes) output.note(note);
   const keyed = keyRows(rows);

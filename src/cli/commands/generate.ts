@@ -164,7 +164,7 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
   const { buildRequest } = await import("../../client/request/request.ts");
   const { openServices } = await import("../../connect/services.ts");
-  const { readImages } = await import("../../client/request/images.ts");
+  const { readAllImages } = await import("../../client/request/images.ts");
   const times = readTimes(options);
   const count = readCount(options);
   const earlier = howEarlier(options);
@@ -176,7 +176,8 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   } = await resolveInput(typed, { ...options, given, starts: count }, context);
   const outputPath = count === 1 ? place : await placeForSeveral(place, io);
   checkInfoPath(outputPath, options);
-  const request = buildRequest({ ...input, images: await readImages(input.images, { onNote: output.note }) });
+  const images = await readAllImages(input.images, { onNote: output.note });
+  const request = buildRequest({ ...input, images }, { isLocal: options.local ?? false });
   const requests = Array.from({ length: count }, (_, index) => withNextSeed(request, index));
   if (options.dryRun) {
     const { printDryRun } = await import("../dry-run.ts");
@@ -271,7 +272,8 @@ async function resolveInput(
   if (parent) {
     const { repeatRequest } = await import("../../client/ledger/repeat.ts");
     const model = texts.model && (await confirmModel(texts.model, options, context));
-    const input = repeatRequest(parent.request, { texts: { ...texts, prompt, model }, images, set }, parent.id);
+    const earlier = { ...parent, isLocal: parent.base_url === localBaseUrl };
+    const input = repeatRequest(earlier, { texts: { ...texts, prompt, model }, images, set });
     return { input, outputPath: given ?? defaultPath, isConfirmed: false };
   }
   const usualModel = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
