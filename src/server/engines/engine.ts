@@ -52,14 +52,39 @@ export const otherExtras: readonly string[] = [
 /** Names the length of the shorter side in pixels. */
 export type Resolution = "480p" | "720p" | "1080p";
 
-/** An image to start from, of a size that can be decoded. `name` is its address, as messages show it. */
+/** The images of a generation, each as its address or as a file. */
+export type Images<Image> = {
+  /** Those that it starts from, in the order of the request. */
+  images: Image[];
+  /** The one that it ends with. */
+  lastImage?: Image | undefined;
+  /** Those that it is to resemble. */
+  references?: Image[] | undefined;
+};
+
+/** All of them in one order, which `replaceImages` takes back. */
+export function listImages<Image>({ images, lastImage, references = [] }: Images<Image>): Image[] {
+  return [...images, ...(lastImage === undefined ? [] : [lastImage]), ...references];
+}
+
+/** The same number of images with others in their places. */
+export function replaceImages<Image>(replaced: Images<unknown>, by: readonly Image[]): Images<Image> {
+  const left = [...by];
+  const images = left.splice(0, replaced.images.length);
+  return {
+    images,
+    ...(replaced.lastImage !== undefined && { lastImage: left.shift() }),
+    ...(replaced.references !== undefined && { references: left }),
+  };
+}
+
+/** An image of a size that can be decoded. `name` is its address, as messages show it. */
 export type ImageFile = { path: string; format: "png" | "jpeg" | "webp"; megapixels: number; name: string };
 
 /** What is to be rendered, and the files to write: an .mp4 and a PNG of its middle frame. Files that a killed process left there are replaced. */
-export type RenderTask = {
+export type RenderTask = Images<ImageFile> & {
+  /** Without images when an upstream job exists: it has them already. */
   request: RenderRequest;
-  /** In the order of the request. Empty when an upstream job exists: it has its images already. */
-  images: ImageFile[];
   file: string;
   thumbnail: string;
 };
@@ -126,6 +151,9 @@ export type Engine = {
   models: readonly string[];
   /** How many images a generation may start from. */
   maxImages: number;
+  /** Whether it may have a last image, and how many references; by default none. What an engine would ignore is refused before anything is paid. */
+  takesLastImage?: boolean;
+  maxReferences?: number;
   /** How many generations it makes at the same time; the others wait in the queue. */
   concurrency: number;
   /** For how many milliseconds generations wait for it while it takes none. */
@@ -144,7 +172,7 @@ export type Engine = {
    * What its model does not take of a request, by the provider's own list, which is free of charge; `undefined` when nothing is known against
    * it. Never rejects: what cannot be asked is refused by the provider itself.
    */
-  findFault?(request: RenderRequest, images: number): Promise<string | undefined>;
+  findFault?(request: RenderRequest & Images<unknown>): Promise<string | undefined>;
   /**
    * Asks whether it can be used now, free of charge; resolves with what kind of engine it is, for people. Rejects with an error whose message
    * goes on from its name, such as "does not answer (ECONNREFUSED)"; it is `auth` when the key is refused or missing, and `usage` when the

@@ -1,6 +1,7 @@
 import { type Field, fields, findValueFault, textFields } from "../../client/request/fields.ts";
 import { defaultModel, findModel } from "../../client/request/models.ts";
 import { type StartFormat, usualCost } from "../api/start.ts";
+import { listImages } from "../engines/engine.ts";
 import { type JsonBody, parseJson, refuse } from "../http/message.ts";
 import type { StoredGeneration } from "../store/store.ts";
 import { requestBody } from "./again.ts";
@@ -77,7 +78,8 @@ type ComposerProps = { earlier: StoredGeneration | undefined; models: readonly M
 
 /** The form for a new generation. The browser keeps what is typed, and makes the Idempotency-Key: see `browser/composer.ts`. */
 function ComposerPage({ earlier, models, credits }: ComposerProps) {
-  const { extras = {}, images = [] } = earlier?.request ?? {};
+  const { extras = {} } = earlier?.request ?? {};
+  const images = listImages(earlier?.request ?? { images: [] });
   return (
     <Layout title={earlier ? "Edit and run again" : "New generation"} current="/new">
       <form id="composer" class="composer with-script" data-own data-from={images.length > 0 ? earlier?.id : undefined}>

@@ -1,4 +1,5 @@
 import { fileName } from "../../client/save/naming.ts";
+import { listImages } from "../engines/engine.ts";
 import { stateOf } from "../store/needs.ts";
 import type { LedgerEntry } from "../store/store.ts";
 import type { Again } from "./again.ts";
@@ -164,7 +165,8 @@ function Player({ generation, percent, payments }: GenerationProps) {
 
 function Facts({ generation, payments }: GenerationProps) {
   const { id, account, request } = generation;
-  const { model, aspectRatio, duration, resolution, images } = request;
+  const { model, aspectRatio, duration, resolution } = request;
+  const images = listImages(request);
   return (
     <dl class="facts-table">
       <Fact name="State">

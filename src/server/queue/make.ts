@@ -6,14 +6,16 @@ import { pipeline } from "node:stream/promises";
 import type { FailureCode } from "../../client/http/schema.ts";
 import { systemCode, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
-import type {
-  Charged,
-  Checkpoint,
-  Discardable,
-  Engine,
-  RenderOptions,
-  RenderOutcome,
-  RenderTask,
+import {
+  type Charged,
+  type Checkpoint,
+  type Discardable,
+  type Engine,
+  listImages,
+  type RenderOptions,
+  type RenderOutcome,
+  type RenderTask,
+  replaceImages,
 } from "../engines/engine.ts";
 import { readDirectives } from "../engines/preview/directives.ts";
 import { insist } from "../insist.ts";
@@ -65,14 +67,14 @@ export async function loadTask(
       error: `${reason} to ${checkpoint.engine}, which may be generating it; ${notAgain}`,
     };
   }
-  const { images: _, isReal: __, hasDirectives: ___, ...rest } = request;
+  const { images: _, lastImage: __, references: ___, isReal: ____, hasDirectives: _____, ...rest } = request;
   const { fail } = readDirectives(request);
   if (fail !== undefined) return { kind: "refused", error: fail };
   const { imageFolder, ...files } = pathsOf(id, options.videos);
   try {
-    const sources = engine !== null ? [] : await insist(() => options.store.images(id), options);
-    const saved = await saveImages(sources, imageFolder, options);
-    return { id, checkpoint, request: rest, images: saved, ...files };
+    const sources = engine !== null ? { images: [] } : await insist(() => options.store.images(id), options);
+    const saved = await saveImages(listImages(sources), imageFolder, options);
+    return { id, checkpoint, request: rest, ...replaceImages(sources, saved), ...files };
   } catch (error) {
     options.signal.throwIfAborted();
     // An image that cannot be used is the request's fault; a file that cannot be written is ours.

@@ -1,18 +1,18 @@
 import type { FailureCode } from "../../client/http/schema.ts";
-import type { Checkpoint, Engine, RenderRequest } from "../engines/engine.ts";
+import type { Checkpoint, Engine, Images, RenderRequest } from "../engines/engine.ts";
 import type { Traced } from "../observe/trace.ts";
 import type { Change } from "./change.ts";
 
-/** What was asked for. `images` are addresses, http(s) or data:; of a data: address only the beginning, once it is stored. */
-export type StoredRequest = RenderRequest & {
-  images: string[];
-  /** Whether a real model was offered for it: then no simulation makes it, whatever engines a later process has. */
-  isReal: boolean;
-  /** Whether directives in the prompt apply: they are for simulations alone, unless the service's owner wants them. */
-  hasDirectives: boolean;
-  /** What its client says it belongs to, such as a batch. */
-  label?: Label | undefined;
-};
+/** What was asked for. Its images are addresses, http(s) or data:; of a data: address only the beginning, once it is stored. */
+export type StoredRequest = RenderRequest &
+  Images<string> & {
+    /** Whether a real model was offered for it: then no simulation makes it, whatever engines a later process has. */
+    isReal: boolean;
+    /** Whether directives in the prompt apply: they are for simulations alone, unless the service's owner wants them. */
+    hasDirectives: boolean;
+    /** What its client says it belongs to, such as a batch. */
+    label?: Label | undefined;
+  };
 
 /** The name of what several generations belong to, and how many they will be in all, where that is known. */
 export type Label = { name: string; size: number | null };
@@ -343,7 +343,7 @@ export type Store = {
   /** Reads no image that came with the request. */
   generation(id: string): Promise<StoredGeneration | undefined>;
   /** The addresses of a generation's images, whole. */
-  images(id: string): Promise<string[]>;
+  images(id: string): Promise<Images<string>>;
   /** Keeps a generation's checkpoint in place of the last one. Rejects when it has ended, or another process makes it now. */
   keepCheckpoint(id: string, checkpoint: StoredCheckpoint | null): Promise<void>;
   /**

@@ -39,10 +39,10 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     },
     cancel: (job, signal) => cancel(job, server, signal),
     ...(kind?.provider && {
-      async findFault(request, images) {
+      async findFault(request) {
         const id = upstreamModel ?? kind.provider?.models[request.model];
         const offer = (await findOffers())?.find((each) => each.id === id);
-        return offer && findFault(offer, request, images);
+        return offer && findFault(offer, request);
       },
     }),
     async check(signal) {

@@ -1,11 +1,14 @@
 import { countText, sizeText } from "../formatting.ts";
 import { askToTell, awaitEnd, canTell } from "./notify.ts";
 
-/** An image as it is sent; of one that was chosen before a reload, only the name is left. */
-type Image = { name: string; source?: string };
+/**
+ * An image as it is sent, in the field of an earlier request or else to start from; of one that was chosen before a reload, only the name and the
+ * field are left.
+ */
+type Image = { name: string; source?: string; field?: "lastImageUrl" | "referenceUrls" | undefined };
 
 /** What a reload and "back" keep of the form: what was typed, the names of the images, and what its Idempotency-Keys begin with. */
-type Draft = { key: string; values: Record<string, string>; images: string[] };
+type Draft = { key: string; values: Record<string, string>; images: Omit<Image, "source">[] };
 
 const images: Image[] = [];
 
@@ -41,16 +44,16 @@ function draftOf(state: unknown): Draft | undefined {
 /** Writes the draft into the entry of the browser's history, which has it again after a reload, and after "back". */
 function keep(form: HTMLFormElement, key = draftOf(history.state)?.key ?? newKey()): void {
   const values = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value)]));
-  const draft: Draft = { key, values, images: images.map(({ name }) => name) };
+  const draft: Draft = { key, values, images: images.map(({ source: _, ...image }) => image) };
   history.replaceState({ ...history.state, draft }, "");
 }
 
-function restore(form: HTMLFormElement, { values, images: names }: Draft): void {
+function restore(form: HTMLFormElement, { values, images: kept }: Draft): void {
   for (const [name, value] of Object.entries(values)) {
     const field = form.elements.namedItem(name);
     if (field !== null && "value" in field) field.value = value;
   }
-  images.push(...names.map((name) => ({ name })));
+  images.push(...kept);
 }
 
 /** `randomUUID` is there on this machine and with https alone. */
@@ -116,7 +119,8 @@ function bodyOf(form: HTMLFormElement): object | string {
   if (lost) return `The page was reloaded: choose ${lost.name} again, or remove it.`;
   const others = parseExtras(extras);
   if (others === undefined) return 'The other fields are not a JSON object, such as {"seed": 7}.';
-  const sources = images.map(({ source }) => source);
+  const sourcesOf = (field?: string) => images.filter((image) => image.field === field).map(({ source }) => source);
+  const [sources, [lastImageUrl], referenceUrls] = [sourcesOf(), sourcesOf("lastImageUrl"), sourcesOf("referenceUrls")];
   const most = Number(chosenModel(form)?.dataset.images);
   if (sources.length > most) return `${texts.model} takes ${most === 1 ? "one image" : `at most ${most} images`}.`;
   const values = Object.entries({ ...texts, duration }).filter(([, value]) => value.trim() !== "");
@@ -126,6 +130,8 @@ function bodyOf(form: HTMLFormElement): object | string {
     ...(seconds !== undefined && { duration: Number(seconds) }),
     ...(sources.length === 1 && { imageUrl: sources[0] }),
     ...(sources.length > 1 && { imageUrls: sources }),
+    ...(lastImageUrl !== undefined && { lastImageUrl }),
+    ...(referenceUrls.length > 0 && { referenceUrls }),
     ...others,
   };
 }
@@ -185,7 +191,7 @@ async function add(form: HTMLFormElement, files: readonly File[]): Promise<void>
     const image = { name: file.name, source: await readAddress(file) };
     const lost = images.findIndex(({ name, source }) => name === file.name && source === undefined);
     if (lost === -1) images.push(image);
-    else images[lost] = image;
+    else images[lost] = { ...images[lost], ...image };
   }
   keep(form);
   showImages(form);
@@ -221,9 +227,12 @@ async function loadImages(id: string | undefined): Promise<void> {
   const request = reply?.ok ? await reply.json().catch(() => undefined) : undefined;
   if (!request)
     return tell("The images of the earlier generation could not be loaded. Reload the page, or continue without them.");
-  const sources: string[] = request.imageUrls ?? [request.imageUrl];
-  const nameOf = (source: string, index: number) => (source.startsWith("data:") ? `image ${index + 1}` : source);
-  images.push(...sources.map((source, index) => ({ name: nameOf(source, index), source })));
+  const nameOf = (source: string, name: string) => (source.startsWith("data:") ? name : source);
+  const add = (sources: string[], name: string, field?: Image["field"]) =>
+    images.push(...sources.map((source, index) => ({ name: nameOf(source, `${name} ${index + 1}`), source, field })));
+  add([request.imageUrls ?? request.imageUrl ?? []].flat(), "image");
+  add([request.lastImageUrl ?? []].flat(), "last image", "lastImageUrl");
+  add(request.referenceUrls ?? [], "reference", "referenceUrls");
   keep(form);
   showImages(form);
 }

@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import type { Images } from "../../engines/engine.ts";
 import {
   cutImages,
   joinImages,
@@ -104,12 +105,12 @@ export function createGenerations(database: Database, ledger: Ledger) {
       return { kind: "started", generation, remaining_credits, replayed: false };
     },
     find,
-    images(id: string): string[] {
+    images(id: string): Images<string> {
       const rows = database.all(
         "SELECT place, source FROM images WHERE generation = (SELECT number FROM generations WHERE id = ?)",
         id,
       );
-      return joinImages(get(id).request.images, rows as { place: Value; source: Value }[]);
+      return joinImages(get(id).request, rows as { place: Value; source: Value }[]);
     },
     generations({ account, order = "desc", after, limit }: OwnQuery): StoredGeneration[] {
       const behind = order === "asc" ? newerThan(after) : olderThan(after);
