@@ -4,6 +4,8 @@ const shared = "^src/(errors|lease|io)\\.ts$";
 const wire = "^src/client/((request|http)/|save/(mp4|naming)\\.ts$)";
 // The AI SDK asks for a video in one way, of an engine and of the library.
 const sdk = "^src/server/engines/(frame-size|ai-sdk/video-model)\\.ts$";
+// What every room of the server says: troubles, for its owner, and traces, for its requests.
+const reports = "^src/server/observe/(trouble|trace)\\.ts$";
 const doors = "^src/(cli/commands/serve|cli/serve/launch|connect/local)\\.ts$";
 
 /** The files of a house import nothing else of `src/`. */
@@ -25,8 +27,13 @@ export default {
     only("request-knows-the-wire", "^src/client/request/", "^src/client/http/", shared),
     only("ledger-knows-the-wire", "^src/client/ledger/", "^src/client/(request|http)/", shared),
     only("save-knows-the-ledger", "^src/client/save/", "^src/client/(ledger|request|http)/", shared),
-    only("film-knows-no-journal", "^src/client/film/", "^src/client/(save|request|http)/", shared),
-    only("generation-knows-no-batch", "^src/client/generation/", "^src/client/(film|save|ledger|request|http)/", shared),
+    only("film-knows-no-generation", "^src/client/film/", "^src/client/(save|ledger|request|http)/", shared),
+    only(
+      "generation-knows-no-batch",
+      "^src/client/generation/",
+      "^src/client/(film|save|ledger|request|http)/",
+      shared,
+    ),
     only("client-knows-no-house", "^src/client/", shared),
     only("connect-is-below-the-front-ends", "^src/connect/", "^src/client/", "^src/server/", shared),
     only("mcp-knows-no-command-line", "^src/mcp/", "^src/(connect|client)/", shared),
@@ -35,7 +42,10 @@ export default {
     not("api-knows-no-page", "^src/server/api/", "^src/server/page/"),
     not("queue-knows-no-routes", "^src/server/queue/", "^src/server/(page|api)/"),
     not("rooms-know-no-queue", "^src/server/(callbacks|media|engines|http|outbound)/", "^src/server/(page|api|queue)/"),
-    not("store-knows-no-room", "^src/server/store/", "^src/server/(page|api|queue|callbacks|media|http|outbound)/"),
+    not("observe-knows-no-routes", "^src/server/observe/", "^src/server/(page|api)/"),
+    only("store-knows-no-room", "^src/server/store/", wire, reports, shared),
+    only("reports-know-no-room", reports, shared),
+    not("reads-know-no-database", "^src/server/store/(reads/|[^/]+$)", "^src/server/store/(sqlite|postgres)/"),
     only("server-knows-the-wire", "^src/server/", wire, shared),
     {
       name: "servers-and-agents-are-reached-through-their-commands",

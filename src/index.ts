@@ -18,7 +18,7 @@ import { type Entry, isOpen, isPaidBy, recordOf } from "./client/ledger/history.
 import { openJournal } from "./client/ledger/journal.ts";
 import { existsError } from "./client/save/files.ts";
 import { journalIn, storageFolder } from "./connect/storage.ts";
-import { asVidgenError, VidgenError as InternalError, systemReason, usage } from "./errors.ts";
+import { asVidgenError, beforePaying, VidgenError as InternalError, systemReason, usage } from "./errors.ts";
 import { type Machine, RequestError, systemMachine } from "./io.ts";
 import { restateError, type VidgenError } from "./library/errors.ts";
 import { type BatchEvent, toBatchEvent } from "./library/events.ts";
@@ -186,11 +186,32 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   };
 
   async function runOnce(request: GenerationRequest, { onExisting, output, idempotencyKey, ...how }: RunHow) {
-    const wire = await readRequest(request, onNote);
+    const { wire, from } = await readStart(request, how);
     const isNew = onExisting === undefined && idempotencyKey === undefined;
     const earlier = onExisting === "resume" || onExisting === "reuse" ? onExisting : "again";
-    const options = { ...how, outputPath: asPath(output), idempotencyKey };
+    const options = { ...how, from, outputPath: asPath(output), idempotencyKey };
     return run(wire, isNew ? options : { ...options, earlier }, client);
+  }
+
+  /** The body of a start, with the last frame of `from`, whose generation it names where that is known. */
+  async function readStart(request: GenerationRequest, { from, signal }: Pick<RunHow, "from" | "signal">) {
+    if (from === undefined) return { wire: await readRequest(request, onNote), from };
+    if (request.images !== undefined && request.images.length > 0) throw usage("from and images cannot be combined.");
+    const { findLastFrame } = await import("./connect/frames.ts");
+    const system = { env, home: homedir(), platform: process.platform };
+    const [entry] = await client.entriesOf(from);
+    const isFile =
+      entry === undefined &&
+      (await io.disk.stat(from).then(
+        (found) => found.isFile(),
+        () => false,
+      ));
+    const source = isFile ? { file: from, id: undefined } : { id: from, entry, open: async () => ({ client }) };
+    const frame = await findLastFrame(source, { signal }, { ...io, ...system }).catch((error) => {
+      throw beforePaying(error);
+    });
+    if (frame.isNearlyOneColor) onNote(`The last frame of ${from} has nearly one colour, as after a fade.`);
+    return { wire: await readRequest({ ...request, images: [frame.path] }, onNote), from: entry?.id };
   }
 
   async function generate(request: GenerationRequest, how: GenerateOptions & { signal: AbortSignal }) {

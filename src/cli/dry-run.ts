@@ -83,7 +83,8 @@ async function chooseStarts(
   const wanted = { service: baseUrl, outputPath: place, earlier, isPreview, parent, now: io.date() };
   const count = records.length;
   const run = count === 1 ? undefined : await chooseRun({ ...wanted, requests: records }, journal);
-  const name = run?.kind === "run" ? (run.name ?? "") : "";
+  if (run?.kind === "wait") return records.map(() => run);
+  const name = run?.name ?? "";
   const choices: Choice[] = [];
   for (const [index, request] of records.entries()) {
     const take = run && { run: name, position: index + 1, count };

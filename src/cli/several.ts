@@ -1,6 +1,6 @@
 import type { RunEvent } from "../client/generation/run.ts";
 import type { Session } from "../connect/session.ts";
-import { compareSeverity, type VidgenError } from "../errors.ts";
+import { asVidgenError, compareSeverity, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { errorDocument, type Output } from "./terminal/output.ts";
 import { type Reporter, watch } from "./terminal/reporter.ts";
@@ -66,13 +66,7 @@ export async function endAll(
   output: Output,
   hintFor: (failed: readonly Failed[]) => string | undefined,
 ): Promise<void> {
-  if (output.json) {
-    await output.result(
-      "",
-      outcomes.map(({ document }) => document),
-    );
-    for (const { handOver } of outcomes) await handOver?.();
-  }
+  const unprinted = output.json ? await printAll(outcomes, output) : undefined;
   const failed = outcomes.filter((outcome): outcome is Failed => outcome.error !== undefined);
   const isSame = (a: VidgenError, b: VidgenError) => a.message === b.message && a.hint === b.hint;
   const distinct = failed.filter((one, i) => failed.findIndex(({ error }) => isSame(error, one.error)) === i);
@@ -80,8 +74,20 @@ export async function endAll(
     const names = failed.filter((each) => isSame(each.error, error)).map(({ id, label = "" }) => id ?? label);
     return output.json ? error : error.about(names.join(", "));
   });
-  const [worst, ...others] = errors.sort(compareSeverity);
+  const [worst, ...others] = [...errors, unprinted ?? []].flat().sort(compareSeverity);
   if (!worst) return;
   if (!output.json) for (const error of others) await output.fail(error);
-  throw worst.with({ hint: hintFor(failed) });
+  throw worst.with({ hint: hintFor(failed) }).with({ hint: worst === unprinted ? undefined : unprinted?.message });
+}
+
+/** Prints one array, and hands all over. Returns the error with all ids where stdout cannot be written: with them the results can be asked for again. */
+async function printAll(outcomes: readonly Outcome[], output: Output): Promise<VidgenError | undefined> {
+  const documents = outcomes.map(({ document }) => document);
+  try {
+    await output.result("", documents);
+  } catch (error) {
+    return asVidgenError(error).about(outcomes.flatMap(({ id }) => id ?? []).join(", "));
+  }
+  for (const { handOver } of outcomes) await handOver?.();
+  return undefined;
 }

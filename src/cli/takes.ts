@@ -1,6 +1,7 @@
 import type { ServiceClient } from "../client/generation/client.ts";
 import type { RunOptions } from "../client/generation/run.ts";
 import type { StartRequest } from "../client/http/schema.ts";
+import { hasContent } from "../client/ledger/content.ts";
 import type { Entry } from "../client/ledger/history.ts";
 import { type Earlier, isTakeDone } from "../client/ledger/policy.ts";
 import { kindOfRequest, readPrices } from "../client/ledger/price.ts";
@@ -10,7 +11,6 @@ import type { Io } from "../io.ts";
 import type { Context } from "./context.ts";
 import { printId, type Running, type Starting, start } from "./making.ts";
 import { endAll, failedOutcome, followOne, type Outcome } from "./several.ts";
-import type { Output } from "./terminal/output.ts";
 import { askToStart, canAsk } from "./terminal/prompts.ts";
 import { nearPath } from "./terminal/result.ts";
 
@@ -24,10 +24,10 @@ export type Takes = {
   isConfirmed: boolean;
 };
 
-const sameLine = "The same command goes on with the others: what runs or is made is not paid for again.";
+const resumeHint = "Run the same command again to get the rest: what is running or finished is not paid for again.";
 
 /**
- * Starts the generations of `-n` one after the other, or goes on with those that the same line has left, and follows them side by side. Once a
+ * Starts the generations of `-n` one after the other, or resumes those that the same line has left, and follows them side by side. Once a
  * start has failed, no other one is sent. Prints each when it is ready, with `--json` one array at the end. Throws the worst error.
  */
 export async function makeTakes(takes: Takes, context: Starting): Promise<void> {
@@ -49,7 +49,7 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   for (const [index, request] of requests.entries()) {
     const position = index + 1;
     const made = run.made[index];
-    if (made && (await isHandedOver(made, io))) outcomes.push(await printEarlier(made, output));
+    if (made && (await isHandedOver(made, options, io))) outcomes.push(await printEarlier(made, context));
     else if (failure && made === undefined) left++;
     else {
       const take = { run: run.name, position, count: requests.length };
@@ -65,7 +65,10 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
     }
   }
   if (left > 0) output.note(`${left} of ${requests.length} were not started.`);
-  await endAll(await Promise.all(outcomes), output, () => sameLine);
+  // An unclear or lost one stops the same command.
+  const isStopped = ({ error: { code } }: { error: VidgenError }) => code === "unknown" || code === "not_found";
+  const hintFor = (failed: readonly { error: VidgenError }[]) => (failed.some(isStopped) ? undefined : resumeHint);
+  await endAll(await Promise.all(outcomes), output, hintFor);
 }
 
 /** Asks a person once for all that is to be started. */
@@ -103,24 +106,23 @@ async function openBudget(run: string, { session: { client }, maxCredits }: Take
   };
 }
 
-/** Whether the result of an earlier process has reached its caller, and is still there. */
-async function isHandedOver(made: Entry, { disk }: Pick<Io, "disk">): Promise<boolean> {
+/** Whether the result of an earlier process has reached its caller, and is still there; of one that is waited for an id is no result. */
+async function isHandedOver(made: Entry, { wait }: { wait: boolean }, { disk }: Pick<Io, "disk">): Promise<boolean> {
   if (!isTakeDone(made)) return false;
-  if (made.state === "running") return true;
-  return (
-    made.file !== undefined &&
-    (await disk.stat(made.file).then(
-      (found) => found.isFile(),
-      () => false,
-    ))
-  );
+  if (made.state === "running") return !wait;
+  const { file, content } = made;
+  return file !== undefined && content !== undefined && hasContent(file, content, disk);
 }
 
-async function printEarlier({ id, status, file }: Entry, output: Output): Promise<Outcome> {
+async function printEarlier(made: Entry, { output, reporter }: Pick<Starting, "output" | "reporter">) {
+  const { id = "", attempt, request, status, file } = made;
+  reporter.tell({ event: "started", id, attempt, model: request.model, resumed: true });
   const shown = file === undefined ? undefined : nearPath(file);
-  if (!output.json) await output.result(shown ?? id ?? "", undefined);
+  if (!output.json) await output.result(shown ?? id, undefined);
   output.note(shown === undefined ? `Already started: ${id}` : `Already saved: ${shown}`);
-  return { id, document: { id, status, ...(file === undefined ? {} : { file: shown }) } };
+  const document = { id, status, ...(file === undefined ? {} : { file: shown }) };
+  if (file !== undefined) reporter.ended(id, { document, file: shown, videoUrl: "", isInProcess: false, isNew: false });
+  return { id, document };
 }
 
 /** `--no-wait`. */

@@ -44,6 +44,11 @@ export type StartOptions = CallOptions & {
    * `generate` resumes, and `start` starts a new one and leaves the others as they are. With an `idempotencyKey`, it has no effect.
    */
   onExisting?: "resume" | "reuse" | "new" | undefined;
+  /**
+   * The video whose last frame is the first image, in place of `images`: the path of a file, or the id of a generation, whose video is downloaded
+   * unless it is saved. Needs ffmpeg. Everything that can fail about it fails before the start.
+   */
+  from?: string | undefined;
 };
 
 /** The options of `follow`. */
@@ -129,7 +134,12 @@ export type ResumeOptions = FollowOptions & {
 type FieldsOf<Options> = { readonly [Name in keyof Required<Options>]: true | readonly string[] };
 
 const call: FieldsOf<CallOptions> = { signal: true };
-const start: FieldsOf<StartOptions> = { ...call, idempotencyKey: true, onExisting: ["resume", "reuse", "new"] };
+const start: FieldsOf<StartOptions> = {
+  ...call,
+  idempotencyKey: true,
+  onExisting: ["resume", "reuse", "new"],
+  from: true,
+};
 const follow: FieldsOf<FollowOptions> = { ...call, timeoutMs: true, intervalMs: true, onState: true };
 const download: FieldsOf<DownloadOptions> = { ...follow, overwrite: true, onProgress: true };
 const generate: FieldsOf<GenerateOptions> = { ...start, ...download, output: true, onStarted: true };

@@ -15,6 +15,8 @@ export type Folder = {
   outputPath(path: string | undefined): Promise<string>;
   /** An image as the client reads it: a URL as it is, a file by its real path. Throws `usage` for a file outside the folder. */
   image(text: string): Promise<string>;
+  /** The real path of a video. Throws `usage` as well. */
+  video(text: string): Promise<string>;
 };
 
 /**
@@ -38,6 +40,12 @@ export async function openFolder(dir: string | undefined, { home }: Pick<Io, "ho
         "A person must start it with a folder: `vidgen mcp --dir <folder>`.",
       );
   };
+  const findInside = async (text: string) => {
+    check();
+    const path = /^file:/i.test(text) ? readFileUrl(text) : text;
+    const real = path === undefined ? undefined : await realpath(resolve(root, path)).catch(() => undefined);
+    return real !== undefined && isInside(root, real) ? real : undefined;
+  };
   return {
     async outputPath(path = "") {
       check();
@@ -58,12 +66,16 @@ export async function openFolder(dir: string | undefined, { home }: Pick<Io, "ho
     },
     async image(text) {
       if (/^(https?|data):/i.test(text)) return text;
-      check();
-      const outside = () => usage(`The image "${shorten(text, 200)}" is neither a URL nor a file inside ${root}.`);
-      const path = /^file:/i.test(text) ? readFileUrl(text) : text;
-      const real = path === undefined ? undefined : await realpath(resolve(root, path)).catch(() => undefined);
-      if (real === undefined || !isInside(root, real)) throw outside();
-      return real;
+      const real = await findInside(text);
+      if (real !== undefined) return real;
+      throw usage(`The image "${shorten(text, 200)}" is neither a URL nor a file inside ${root}.`);
+    },
+    async video(text) {
+      const real = await findInside(text);
+      if (real !== undefined) return real;
+      throw usage(
+        `"${shorten(text, 200)}" is neither a generation that was started here nor a file inside ${root}. Nothing was sent.`,
+      );
     },
   };
 }

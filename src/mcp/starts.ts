@@ -2,6 +2,7 @@ import { type Budget, type Costs, checkBudget, createCosts } from "../client/bat
 import { type RunOptions, run } from "../client/generation/run.ts";
 import type { StartRequest } from "../client/http/schema.ts";
 import { createTurns } from "../client/http/turns.ts";
+import type { StartedEntry } from "../client/ledger/policy.ts";
 import { explainLocalCredits } from "../connect/local.ts";
 import type { Services } from "../connect/services.ts";
 import type { Session } from "../connect/session.ts";
@@ -11,6 +12,10 @@ import type { Io } from "../io.ts";
 export type ToolStartOptions = {
   /** Starts a new generation whatever was started before. */
   again: boolean;
+  /** The generation whose request it repeats, at the service of that. */
+  parent?: Pick<StartedEntry, "id" | "base_url"> | undefined;
+  /** The id of the generation whose last frame it begins with. */
+  from?: string | undefined;
   /** Aborts when the agent has cancelled the call: before the request goes out nothing is sent, after that it has no effect. */
   cancelled: AbortSignal;
 };
@@ -51,8 +56,8 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
     return created;
   }
 
-  async function prepare(request: StartRequest, { again, cancelled }: ToolStartOptions) {
-    const session = await services.open();
+  async function prepare(request: StartRequest, { again, parent, from, cancelled }: ToolStartOptions) {
+    const session = await services.open(parent?.base_url);
     const costs = await costsAt(session);
     const overrun = checkBudget(request, { maxCredits }, costs);
     // Beginning dismisses earlier attempts that may have been charged.
@@ -60,7 +65,8 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
     const signal = AbortSignal.any([cancelled, ending]);
     signal.throwIfAborted();
     const sending = { sendSignal: ending, leave: io.leave, balance: costs.balance };
-    const how: RunOptions = { earlier: again ? "again" : "reuse", mcp: true, noWait: true, signal, ...sending };
+    const earlier = again ? "again" : "reuse";
+    const how: RunOptions = { earlier, mcp: true, noWait: true, parent: parent?.id, from, signal, ...sending };
     return { session, costs, overrun, events: run(request, how, session.client) };
   }
 

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { statuses } from "../client/ledger/attempt.ts";
 import { listAttempts } from "../client/ledger/attempts.ts";
+import { repeatRequest } from "../client/ledger/repeat.ts";
 import {
   type Field,
   type FieldTexts,
@@ -12,13 +13,15 @@ import {
 } from "../client/request/fields.ts";
 import { readAllImages } from "../client/request/images.ts";
 import { defaultModel, models } from "../client/request/models.ts";
-import { type FieldFault, findFaults, toRequest } from "../client/request/request.ts";
+import { type FieldFault, type FieldInput, findFaults, readSettings, toRequest } from "../client/request/request.ts";
 import { formatAge } from "../connect/format.ts";
+import { type FrameSource, findLastFrame } from "../connect/frames.ts";
 import { localBaseUrl } from "../connect/local.ts";
 import { findBaseUrl, findModelSetting } from "../connect/settings.ts";
-import { usage } from "../errors.ts";
+import { beforePaying, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { defineTool, type Tool, type ToolOptions } from "./tool.ts";
+import type { ToolStartOptions } from "./starts.ts";
+import { defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
 import { followTools } from "./videos.ts";
 
 const credits = z.number().nullable();
@@ -28,6 +31,7 @@ const note = z.string().describe("What to do next.");
 export function createTools(options: ToolOptions, io: Io): Tool[] {
   return [
     generateTool(options, io),
+    repeatTool(options, io),
     ...followTools(options, io),
     listTool(options, io),
     modelsTool(io),
@@ -35,45 +39,125 @@ export function createTools(options: ToolOptions, io: Io): Tool[] {
   ];
 }
 
-function generateTool({ start, folder, local: isLocal = false, onNote }: ToolOptions, io: Io): Tool {
+const startOutput = z.object({
+  id: z.string(),
+  status: z.string(),
+  model: z.string(),
+  resumed: z.boolean().describe("Whether an earlier call started it; if so, nothing was charged now."),
+  remaining_credits: credits.describe("The credits left after its start, if the service states them."),
+  note,
+});
+
+const startArguments = {
+  from: z
+    .string()
+    .optional()
+    .describe(
+      "The id of a generation, or a video file inside the server's folder: the video begins with its last frame. Not with images.",
+    ),
+  again: z.boolean().optional().describe("true starts another generation with the same arguments, and pays for it."),
+};
+
+function generateTool(options: ToolOptions, io: Io): Tool {
   return defineTool({
     name: "generate_video",
     description:
       "Starts a video generation, which costs credits, and returns its id at once. It takes 1 to 3 minutes; get_video reports when it is ready. The same arguments within 24 hours return the same generation and cost nothing, so it is safe to repeat a call that timed out. again: true pays for a new generation each time: repeat such a call only after list_videos shows that it started nothing.",
-    input: z.strictObject({
-      ...fieldArguments(isLocal),
-      again: z
-        .boolean()
-        .optional()
-        .describe("true starts another generation with the same arguments, and pays for it."),
-    }),
-    output: z.object({
-      id: z.string(),
-      status: z.string(),
-      model: z.string(),
-      resumed: z.boolean().describe("Whether an earlier call started it; if so, nothing was charged now."),
-      remaining_credits: credits.describe("The credits left after its start, if the service states them."),
-      note,
-    }),
+    input: z.strictObject({ ...fieldArguments(options), ...startArguments }),
+    output: startOutput,
     isReadOnly: false,
-    async run({ again = false, ...given }, { signal }) {
+    async run({ again = false, from, ...given }, { signal }) {
       const { texts, images } = readArguments(given);
       const { prompt = "", model = (await findModelSetting(io)) ?? defaultModel } = texts;
-      const files: { [name: string]: string[] } = {};
-      for (const [name, list] of Object.entries(images)) files[name] = await Promise.all(list.map(folder.image));
-      const input = { texts: { ...texts, prompt, model }, images: files, extra: {} };
-      for (const fault of findFaults(input, { isLocal })) throw faultError(fault);
-      const request = toRequest({ ...input, images: await readChecked(files, onNote) });
-      const { session, started_at, ...started } = await start(request, { again, cancelled: signal });
-      const age = formatAge({ at: started_at }, io);
-      const next =
-        started.status === "completed" ? "Call save_video to save it." : "Call get_video to see when it is ready.";
-      const note = started.resumed
-        ? `The same call started it ${age} ago: nothing was charged now. ${next} again: true starts a new one, and pays for it.`
-        : next;
-      return { ...started, note };
+      const frame = await findFrame(from, { images, signal }, options, io);
+      const input = { texts: { ...texts, prompt, model }, images: await findFiles(images, frame, options), extra: {} };
+      return startVideo(input, { again, from: frame?.id, cancelled: signal }, options, io);
     },
   });
+}
+
+function repeatTool(options: ToolOptions, io: Io): Tool {
+  return defineTool({
+    name: "repeat_video",
+    description:
+      "Starts another generation with the request of an earlier one, which costs credits: the arguments given here replace what that had, such as another aspectRatio or prompt. Returns and repeats as generate_video does.",
+    input: z.strictObject({ id: idField, ...z.object(fieldArguments(options)).partial().shape, ...startArguments }),
+    output: startOutput,
+    isReadOnly: false,
+    async run({ id, again = false, from, ...given }, { signal }) {
+      const { services } = options;
+      const parent = (await services.journal.entriesOf(id)).find((entry) => entry.id !== undefined);
+      if (parent?.id === undefined)
+        throw new VidgenError(
+          "not_found",
+          `Generation ${id} was not started on this computer: its request is not known.`,
+          {
+            hint: "list_videos has those that were. Nothing was sent.",
+          },
+        );
+      const { texts, images } = readArguments(given);
+      const frame = await findFrame(
+        from ?? (images.imageUrl === undefined ? parent.from : undefined),
+        { images, signal },
+        options,
+        io,
+      );
+      const earlier = { id, request: parent.request, isLocal: parent.base_url === localBaseUrl };
+      const files = await findFiles(images, frame, options);
+      const { set, ...input } = repeatRequest(earlier, { texts, images: files, set: [] });
+      const starting = { again, parent: { ...parent, id: parent.id }, from: frame?.id, cancelled: signal };
+      return startVideo({ ...input, extra: readSettings(set) }, starting, options, io);
+    },
+  });
+}
+
+/** Takes the last frame of a generation, or of a video inside the folder. */
+async function findFrame(
+  from: string | undefined,
+  { images, signal }: { images: Images; signal: AbortSignal },
+  { services, folder, onNote }: ToolOptions,
+  io: Io,
+) {
+  if (from === undefined) return undefined;
+  if (images.imageUrl?.length) throw usage("from and images cannot be combined. Nothing was sent.");
+  const entry = (await services.journal.entriesOf(from)).find((each) => each.id !== undefined);
+  const source: FrameSource = entry
+    ? { id: from, entry, open: () => services.open(entry.base_url) }
+    : { file: await folder.video(from), id: undefined };
+  const frame = await findLastFrame(source, { signal }, io).catch((error) => {
+    throw beforePaying(error);
+  });
+  if (frame.isNearlyOneColor) onNote(`The last frame of ${from} has nearly one colour, as after a fade.`);
+  return { path: frame.path, id: entry?.id };
+}
+
+/** The images as the client reads them: those of the folder, and the frame in place of those to start from. */
+async function findFiles(
+  images: Images,
+  frame: { path: string } | undefined,
+  { folder }: Pick<ToolOptions, "folder">,
+): Promise<Images> {
+  const files: Record<string, string[]> = frame ? { imageUrl: [frame.path] } : {};
+  for (const [name, list] of Object.entries(images)) files[name] ??= await Promise.all((list ?? []).map(folder.image));
+  return files;
+}
+
+async function startVideo(
+  input: FieldInput,
+  starting: ToolStartOptions,
+  { start, local: isLocal = false, onNote }: ToolOptions,
+  io: Io,
+): Promise<z.input<typeof startOutput>> {
+  for (const fault of findFaults(input, { isLocal })) throw faultError(fault);
+  const request = toRequest({ ...input, images: await readChecked(input.images, onNote) });
+  const { session, started_at, ...started } = await start(request, starting);
+  const age = formatAge({ at: started_at }, io);
+  const next =
+    started.status === "completed" ? "Call save_video to save it." : "Call get_video to see when it is ready.";
+  const note = started.resumed
+    ? `The same call started it ${age} ago: nothing was charged now. ${next} again: true starts a new one, and pays for it.`
+    : next;
+  return { ...started, note };
 }
 
 type Argument = string | number | string[] | undefined;
@@ -85,9 +169,9 @@ const argumentTypes: Record<Field["takes"], z.ZodType<Argument>> = {
   images: z.array(z.string()),
 };
 
-/** The request's fields as arguments of a tool; `isLocal` for the local service. */
-function fieldArguments(isLocal: boolean): Record<string, z.ZodType<Argument>> {
-  const known = fields.filter(({ isLocalOnly }) => isLocal || !isLocalOnly);
+/** The request's fields as arguments of a tool. */
+function fieldArguments({ local }: Pick<ToolOptions, "local">): Record<string, z.ZodType<Argument>> {
+  const known = fields.filter(({ isLocalOnly }) => local || !isLocalOnly);
   const entries = known.map(({ name, argument = name, agentAbout, takes, isRequired }) => {
     // A model has a default that is not the service's.
     const isNeeded = isRequired && name !== "model";
@@ -120,7 +204,7 @@ async function readChecked(images: Images, onNote: (text: string) => void): Prom
 }
 
 function faultError({ field, subject, text }: FieldFault) {
-  return usage(`${subject ?? field} ${text}.`, "Nothing was sent: call generate_video again with other arguments.");
+  return usage(`${subject ?? field} ${text}.`, "Nothing was sent: call the tool again with other arguments.");
 }
 
 function listTool({ services }: ToolOptions, io: Io): Tool {

@@ -6,37 +6,8 @@ import { errorText } from "../client/http/schema.ts";
 import { systemReason, VidgenError } from "../errors.ts";
 import type { HttpResponse, Io } from "../io.ts";
 import { acquireFolder, readAnnouncement } from "./announcement.ts";
-import type { Route } from "./api/openapi/operation.ts";
-import { refuse, streamResponse } from "./http/message.ts";
-import { isUnavailable } from "./observe/trouble.ts";
 import { openStore } from "./store/sqlite/sqlite-store.ts";
-import type { Store } from "./store/store.ts";
 import { syncFolder } from "./store/sync.ts";
-
-/** POST /backup: a consistent copy of the embedded database, for the service's owner. */
-export function createBackupRoute({ backup }: Pick<Store, "backup">): Route {
-  return {
-    operationId: "backup",
-    summary: "Returns a copy of the embedded database",
-    description:
-      "The service continues to work meanwhile. A service that has a PostgreSQL database refuses it with 409.",
-    responses: {
-      200: {
-        description: "A consistent copy of the database",
-        content: { "application/vnd.sqlite3": { schema: { type: "string", format: "binary" } } },
-      },
-    },
-    async handle(c) {
-      if (!backup) throw refuse(409, "not_embedded", "this service uses its own PostgreSQL database: use pg_dump");
-      const { size, fd } = await backup().catch((error) => {
-        if (!isUnavailable(error)) throw error;
-        throw refuse(503, "unavailable", `the running service could not copy its database: ${error.message}`);
-      });
-      const headers = { "Content-Type": "application/vnd.sqlite3", "Content-Length": String(size) };
-      return streamResponse(createReadStream("", { fd }), { status: 200, headers }, c.env.outgoing);
-    },
-  };
-}
 
 /**
  * Saves a copy of the database of a folder's service as a new file that only this user can read: through the process that runs it, else directly.

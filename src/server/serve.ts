@@ -21,7 +21,6 @@ import type { Handler } from "./http/message.ts";
 import { openFolder } from "./media/folder.ts";
 import type { MediaStore } from "./media/media-store.ts";
 import type { RequestEvent } from "./observe/log.ts";
-import { watchStore } from "./observe/trouble.ts";
 import { createOutbound } from "./outbound/outbound.ts";
 import { linkOf } from "./page/link.ts";
 import { createSessions } from "./page/session.ts";
@@ -29,6 +28,7 @@ import type { Pace } from "./queue/end.ts";
 import { createService, type Service, type ServiceOptions } from "./service.ts";
 import { openStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
+import { watchStore } from "./store/watch.ts";
 
 type CommonOptions = {
   /** Whether it runs inside a command, for as long as that takes. */

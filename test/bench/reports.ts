@@ -24,6 +24,7 @@ const startsAtOnce = 64;
 
 /** What the page, the API and /metrics ask a store for. */
 const reports: Record<string, (store: Store) => Promise<unknown>> = {
+  "list, the newest": (store) => store.list({ limit: 48 }),
   "list of an account and state, none": (store) => store.list({ account: accountNames[3], state: "failed", limit: 48 }),
   "totals, all": (store) => store.totals({}),
   "totals, an account": (store) => store.totals({ account }),
@@ -43,6 +44,11 @@ const reports: Record<string, (store: Store) => Promise<unknown>> = {
   "callbacks of an account": (store) => store.deliveries({ account, limit: 48 }),
   "callbacks of an account and state, none": (store) =>
     store.deliveries({ account: accountNames[3], state: "given_up", limit: 48 }),
+  "list and callbacks of the newest": async (store) => {
+    const newest = await store.list({ limit: 48 });
+    await store.deliveries({ generations: newest.map(({ id }) => id), limit: 48 });
+  },
+  "ledger, the newest": (store) => store.ledger({ limit: 48 }),
 };
 
 /** What the reports cost with many generations, in both databases, and a start beside them. SQLite's figures are CPU time, which all others wait for. */

@@ -13,7 +13,7 @@ test("an agent starts a video, waits for it, saves it, and finds it in the list"
   const { client, call, leave, printed } = await connectAgent(world);
   const { tools } = await client.listTools();
   expect(tools.map(({ name }) => name)).toEqual([
-    ...["generate_video", "get_video", "save_video", "list_videos", "list_models", "get_credits"],
+    ...["generate_video", "repeat_video", "get_video", "save_video", "list_videos", "list_models", "get_credits"],
   ]);
   // The page for agents names them too.
   const page = (await (await createWorld()).vidgen("help", "agents")).stdout;

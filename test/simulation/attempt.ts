@@ -3,6 +3,15 @@ import type { Process } from "./machine.ts";
 import type { Run } from "./people.ts";
 import type { Post } from "./service.ts";
 
+/** Several that one line asks for. */
+export type TakeRun = {
+  name: string;
+  count: number;
+  attempts: Attempt[];
+  /** The processes that had its lease. */
+  holders: readonly Process[];
+};
+
 /** What the rules of `submit.md` know of an attempt: from the service, and from what the people saw. Never from the client's own thoughts. */
 export type Attempt = {
   attempt: string;
@@ -17,6 +26,10 @@ export type Attempt = {
   place: number;
   prompt: string;
   output: string | undefined;
+  /** The id of the generation that it repeats. */
+  parent: string | undefined;
+  /** Which one it is of several. */
+  take: { run: TakeRun; position: number } | undefined;
   intentAt: number;
   kind: "generate" | "batch" | "mcp";
   noWait: boolean;
@@ -59,14 +72,32 @@ export function allows(other: Attempt, mine: Attempt, now: number): boolean {
   if (mine.isNamed) return other.isRefused || (other.dismissedAt !== undefined && !isSureOf(other));
   if (other.dismissedAt !== undefined || other.overFor.has("all")) return true;
   if (mine.kind === "batch") return false;
+  if (mine.take && other.take) return allowsTake(other.take.run, mine.take.run, mine, now);
   const isReuse = mine.earlier === "reuse";
   const ageMs = mine.intentAt - other.intentAt;
   // Nothing unfinished has an age.
   if (isReuse) return ageMs >= 24 * hourMs && (other.overFor.has("generate") || other.isAddressTold);
   if (other.overFor.has("generate")) return true;
-  if (other.noWait && (other.isTold || isPrinted(other))) return true;
-  // Held by a live process at some moment since this command was typed.
-  return other.holders.some(({ endedAt = now }) => endedAt > mine.run.process.startedAt);
+  if (isHandedOver(other)) return true;
+  return isHeldBeside(other.holders, mine, now);
+}
+
+/** Whether a live process held it at some moment since the command was typed. */
+function isHeldBeside(holders: readonly Process[], mine: Attempt, now: number): boolean {
+  return holders.some(({ endedAt = now }) => endedAt > mine.run.process.startedAt);
+}
+
+/** A position of a run is paid for once, and a new run begins once each one before has all of them, or beside a live one. */
+function allowsTake(other: TakeRun, own: TakeRun, mine: Attempt, now: number): boolean {
+  if (other === own) return false;
+  const done = other.attempts.filter((each) => each.overFor.has("generate") || isHandedOver(each));
+  const isComplete = new Set(done.map(({ take }) => take?.position)).size === other.count;
+  return isComplete || isHeldBeside(other.holders, own.attempts[0] ?? mine, now);
+}
+
+/** Whether its id was all that was asked for. */
+function isHandedOver(each: Attempt): boolean {
+  return each.noWait && (each.isTold || isPrinted(each));
 }
 
 /** Whether the journal says that it has a generation: one that is lost, or of which the service cannot say what it cost, is as none. */
@@ -93,7 +124,22 @@ export function isSame(other: Attempt, mine: Attempt): boolean {
   // What a program has named is a candidate for that name alone, and so for any other request under it.
   if (mine.isNamed || other.isNamed) return mine.isNamed && other.isNamed && mine.key === other.key;
   if (other.prompt !== mine.prompt) return false;
+  if (mine.parent !== undefined && other.parent !== mine.parent) return false;
+  if (mine.take) return isSameTake(other, mine);
   return mine.earlier === "reuse" || other.output === mine.output;
+}
+
+function isSameTake(other: Attempt, mine: Attempt): boolean {
+  const isSameLine = other.parent === mine.parent && other.output === mine.output;
+  return isSameLine && other.take?.position === mine.take?.position && other.take?.run.count === mine.take?.run.count;
+}
+
+/** Whether the same line with `last` has started both. */
+export function isSameLast(other: Attempt, mine: Attempt): boolean {
+  const [one, two] = [other.run.command, mine.run.command];
+  if (one.type !== "generate" || two.type !== "generate" || one.again !== "last" || two.again !== "last") return false;
+  const isSameRequest = one.keepsPrompt === two.keepsPrompt && (two.keepsPrompt || one.prompt === two.prompt);
+  return isSameRequest && one.count === two.count && one.place === two.place;
 }
 
 /** Whether a new one was asked for, whatever there is. */

@@ -8,6 +8,7 @@ import "../../src/cli/commands/generate.ts";
 import "../../src/cli/commands/list.ts";
 import "../../src/cli/commands/wait.ts";
 import "../../src/cli/dry-run.ts";
+import "../../src/cli/earlier.ts";
 import "../../src/cli/generations.ts";
 import "../../src/cli/takes.ts";
 import "../../src/cli/help/tree.ts";
@@ -55,6 +56,12 @@ export type Command =
       isDryFirst?: boolean;
       /** Stdout is a full disk. */
       isFull?: boolean;
+      /** `again` of the newest generation, or of the newest that repeats none; without `again` it is `generate`. */
+      again?: "last" | "id" | undefined;
+      /** `again` without a prompt. */
+      keepsPrompt?: boolean;
+      /** `-n`. */
+      count?: number | undefined;
     }
   /** With `--all`, or with the ids of all else that is not saved. */
   | { type: "wait" | "wait --all"; place: string | undefined; timeoutMs: number; prints?: Prints }
@@ -229,8 +236,13 @@ function flagsOf({ prints = "text", timeoutMs }: { prints?: Prints; timeoutMs?: 
 async function generate(command: Command & { type: "generate" }, run: Run): Promise<void> {
   const { said } = run;
   const { prompt, place, earlier, noWait, overwrite, prints, timeoutMs, isDryFirst = false } = command;
+  const { again, keepsPrompt = false, count } = command;
+  const words = keepsPrompt ? [] : [prompt.replace(pastedKey, run.key)];
   const line = [
-    ...["generate", prompt.replace(pastedKey, run.key), "-m", model],
+    ...(again === undefined
+      ? ["generate", ...words, "-m", model]
+      : ["again", again === "id" ? newestOriginal(run) : again, ...words]),
+    ...(count === undefined ? [] : ["-n", String(count)]),
     ...(place === undefined ? [] : ["-o", place]),
     ...(earlier === "resume" ? [] : [`--${earlier}`]),
     ...(noWait ? ["--no-wait"] : []),
@@ -334,7 +346,8 @@ function readFiles({ command, said }: Run): void {
   const prints = ("prints" in command && command.prints) || "text";
   if (prints === "text") {
     const files = stdout.split("\n").filter((line) => line.startsWith("/"));
-    const id = command.type === "generate" ? /.*\b(?:Started|Resuming) ([^\s,]+)/s.exec(stderr)?.[1] : undefined;
+    const isOne = command.type === "generate" && command.count === undefined;
+    const id = isOne ? /.*\b(?:Started|Resuming) ([^\s,]+)/s.exec(stderr)?.[1] : undefined;
     said.files = files.map((file) => ({ id, file }));
     return;
   }
@@ -430,9 +443,22 @@ async function callLibrary(given: LibraryCall, { client, run }: { client: Librar
 }
 
 /** Of the lines of its journal. */
-function newestId({ process, journal }: Run): string {
-  const text = process.computer.disk.content(journal)?.toString("utf8") ?? "";
-  return [...text.matchAll(/"id":"([\w-]+)"/g)].at(-1)?.[1] ?? "no-generation-yet";
+function newestId(run: Run): string {
+  return [...textOfJournal(run).matchAll(/"id":"([\w-]+)"/g)].at(-1)?.[1] ?? noId;
+}
+
+/** The same of those that repeat no other: so the same line has the same id. */
+function newestOriginal(run: Run): string {
+  const text = textOfJournal(run);
+  const repeats = new Set([...text.matchAll(/"attempt":"([\w-]+)".*"parent":/g)].map(([, attempt]) => attempt));
+  const accepted = [...text.matchAll(/"kind":"accepted","attempt":"([\w-]+)","id":"([\w-]+)"/g)];
+  return accepted.findLast(([, attempt]) => !repeats.has(attempt))?.[2] ?? noId;
+}
+
+const noId = "no-generation-yet";
+
+function textOfJournal({ process, journal }: Run): string {
+  return process.computer.disk.content(journal)?.toString("utf8") ?? "";
 }
 
 function print({ said, onPrint }: Run, text: string): void {

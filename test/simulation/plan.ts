@@ -56,6 +56,7 @@ export function planOf(seed: string): Plan {
   }));
   const kind = random.pick([
     ...["generate", "generate", "generate", "reuse", "batch", "batch", "mcp", "library", "mixed"],
+    ...["again", "again", "several", "several"],
   ]);
   const faults = faultsOf(random, kind);
   const acts: Act[] = [];
@@ -73,17 +74,21 @@ export function planOf(seed: string): Plan {
       else acts.push({ what, how: faults.edit(), ...when });
     }
     // People type the same again.
-    if (last === undefined || chance(0.65)) last = commandOf(kind, random, range);
+    const isOther = last === undefined || chance(kind === "several" ? 0.3 : 0.65);
+    let command: Command = last === undefined || isOther ? commandOf(kind, random, range) : last;
+    if (kind === "again" && last && command.type === "generate" && command.again === undefined && chance(0.7))
+      command = repetitionOf(command, random);
+    last = command;
     acts.push({
       what: "command",
       name: String.fromCharCode(65 + index),
-      command: last,
+      command,
       computer: random.between(0, computers.length - 1),
       namespace: chance(0.8) ? "1" : "2",
       key: chance(0.93) ? 0 : 1,
       callMs: 10 ** (random.next() * 3 - 2),
       starts: Array.from({ length: random.between(0, 3) }, () => startOf(random, faults)),
-      mishaps: chance(0.6) ? mishapsOf(random, faults) : [],
+      mishaps: chance(0.6) ? mishapsOf(random, faults, kind === "several") : [],
       gapMs: gap(random),
       waits: chance(0.55),
     });
@@ -368,6 +373,27 @@ function commandOf(kind: string, random: Random, range: number): Command {
     prints: printsOf(random),
     isDryFirst: chance(0.1),
     isFull: chance(0.04),
+    ...(kind === "several" || (isMixed && chance(0.2)) ? severalOf({ noWait, earlier }, random) : {}),
+  };
+}
+
+type GenerateCommand = Command & { type: "generate" };
+
+/** `again`, mostly with one result. */
+function repetitionOf(command: GenerateCommand, random: Random): GenerateCommand {
+  const again = random.pick(["last", "last", "id"] as const);
+  const repetition: GenerateCommand = { ...command, again, keepsPrompt: random.next() < 0.5 };
+  return random.next() < 0.25 ? { ...repetition, ...severalOf(command, random) } : repetition;
+}
+
+/** What a line with `-n` has otherwise. */
+function severalOf({ noWait, earlier }: Pick<GenerateCommand, "noWait" | "earlier">, random: Random) {
+  const place = random.pick([`${work}/`, `${work}/{n}.mp4`, `${work}/{slug}-{id}.mp4`, undefined]);
+  return {
+    count: random.pick([2, 2, 3]),
+    place: noWait ? undefined : place,
+    earlier: earlier === "reuse" ? ("resume" as const) : earlier,
+    overwrite: false,
   };
 }
 
@@ -421,12 +447,14 @@ function startOf(random: Random, faults: Faults): StartPlan {
 
 const mediaNames = Object.keys(mediaBehaviours);
 
-function mishapsOf(random: Random, faults: Faults): Mishap[] {
+/** `isSeveral` for a command that has several lines of each kind. */
+function mishapsOf(random: Random, faults: Faults, isSeveral: boolean): Mishap[] {
   return Array.from({ length: random.next() < 0.75 ? 1 : 2 }, () => {
     const isAtLine = random.next() < 0.5;
     const on = isAtLine ? faults.line() : faults.call();
     const what = faults.mishap();
-    const [nth, isAfter] = [random.between(1, mostCalls[on]), random.next() < 0.5];
+    const most = isSeveral && mostCalls[on] === 1 ? 3 : mostCalls[on];
+    const [nth, isAfter] = [random.between(1, most), random.next() < 0.5];
     if (what === "disk") return { on, nth, isAfter, what, ...diskFaultOf(random, faults) };
     return {
       on,

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { exits } from "../../src/errors.ts";
 import type { Answer, Generated } from "./answers.ts";
-import { type Attempt, allows, isAgain, isNear, isSame, kindOf, nameOf } from "./attempt.ts";
+import { type Attempt, allows, isAgain, isNear, isSame, isSameLast, kindOf, nameOf, type TakeRun } from "./attempt.ts";
 import type { Process } from "./machine.ts";
 import { type Command, type LibraryCall, pastedKey, type Run, resultsOf, rowsOf } from "./people.ts";
 import type { Reach } from "./probes.ts";
@@ -34,6 +34,10 @@ type RulesOptions = {
 export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   const attempts: Attempt[] = [];
   const runs = new Map<Process, Run>();
+  /** Those of several, by their names. */
+  const takeRuns = new Map<string, TakeRun>();
+  /** The processes that had each lease, by its name. */
+  const leases = new Map<string, Process[]>();
   /** The ids that each journal has. */
   const written = new Map<string, Set<string>>();
   /** When another program has put its own file under a name. */
@@ -83,6 +87,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         place: attempts.length,
         prompt: (line.request as { prompt: string }).prompt,
         output: line.place as string | undefined,
+        parent: line.parent as string | undefined,
+        take: takeOf(line),
         intentAt: now(),
         kind: kindOf(line),
         noWait: line.no_wait === true,
@@ -106,6 +112,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         isWithoutResults: false,
       };
       attempts.push(known);
+      known.take?.run.attempts.push(known);
     }
     if (attempt !== undefined && id !== undefined) {
       const ids = written.get(path) ?? new Set();
@@ -128,6 +135,20 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     if (kind === "lost") onLost(String(id));
     if (kind === "delivered" && typeof id === "string" && line.file !== undefined && line.file !== "-")
       onSaved(id, String(line.file));
+  }
+
+  function takeOf({ run, position, count }: Record<string, unknown>): Attempt["take"] {
+    if (run === undefined) return undefined;
+    const name = String(run);
+    const known = takeRuns.get(name) ?? { name, count: Number(count), attempts: [], holders: holdersOf(name) };
+    takeRuns.set(name, known);
+    return { run: known, position: Number(position) };
+  }
+
+  function holdersOf(lease: string): Process[] {
+    const holders = leases.get(lease) ?? [];
+    leases.set(lease, holders);
+    return holders;
   }
 
   function onUnknown({ run, delivered }: Attempt): void {
@@ -206,13 +227,17 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       disturbedAt = now();
     },
     onLine,
-    /** A process has the lease of an attempt. */
+    /** A process has the lease of an attempt, or of a run of several. */
     onTaken(attempt: string, run: Run): void {
+      const holders = holdersOf(attempt);
+      if (!holders.includes(run.process)) holders.push(run.process);
+      if (takeRuns.has(attempt) && holders.length > 1) reach("a run of several is taken over");
       const known = byName(attempt);
       if (known === undefined || known.run === run) return;
       known.holders.push(run.process);
       known.resumedBy.push(run);
       reach("an attempt is taken over");
+      if (known.parent !== undefined) reach("an attempt that repeats another is taken over");
       if (now() - known.intentAt > 43_200_000) reach("an attempt goes on after half a day");
     },
     /** The address of a video goes to somebody who has not asked for a file. */
@@ -259,11 +284,18 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       const balance = balances.get(process);
       if (balance && !balance.isKnown)
         throw new Broken(1, `${process.name} has a budget, and goes on although nobody knows what the last start cost`);
-      if (isAgain(mine)) return;
       if (mine.isNamed) reach("a start has a key");
-      const earlier = attempts.filter((other) => other !== mine && other.place < mine.place);
+      const all = attempts.filter((other) => other !== mine && other.place < mine.place);
+      const earlier = all.filter((other) => !isAgain(mine) || (mine.take && other.take?.run === mine.take.run));
+      const newest = all.findLast(({ run, posts }) => run.journal === mine.run.journal && posts.length > 0);
+      if (mine.take && earlier.some(({ take, posts }) => take && take.run !== mine.take?.run && posts.length > 0))
+        reach("another run of several begins");
       for (const other of earlier)
-        if (isSame(other, mine) && !allows(other, mine, now())) {
+        if (
+          (isSame(other, mine) ||
+            (other === newest && other.take?.run !== mine.take?.run && isSameLast(other, mine))) &&
+          !allows(other, mine, now())
+        ) {
           const first = other.posts.at(-1);
           throw new Broken(
             1,
@@ -336,12 +368,14 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       }
       const [bug] = /internal error in vidgen: e[a-z]+:.*/.exec(text) ?? [];
       if (bug !== undefined) throw new Broken(4, `${process.name} calls a failure of the disk a bug: ${bug}`);
-      if (command.type === "generate" && /nothing was sent(,| now)/.test(text) && mine.length > 0)
+      const isOne = command.type === "generate" && command.count === undefined;
+      if (isOne && /nothing was sent(,| now)/.test(text) && mine.length > 0)
         throw new Broken(4, `${process.name} says that nothing was sent`);
       if (command.type === "generate" && said.code === 0 && command.place !== undefined && !command.noWait)
         if (said.files.length === 0) throw new Broken(4, `${process.name} ends with 0, and has saved nothing`);
       if (command.type === "generate" && said.code !== 6 && text.includes("may have been charged"))
         throw new Broken(4, `${process.name} says that it may have been charged, and ends with ${said.code}`);
+      checkCount(run);
       checkOutcome(run, mine);
       checkDryRun(run, mine, text);
       checkCancel(run, text);
@@ -424,6 +458,17 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       throw new Broken(4, `${process.name} asks for ${[...named].at(-1) ?? prompt}, and gets ${id}, which is another`);
   }
 
+  /** A line with `-n` that ends well has as many results. */
+  function checkCount({ process, said, command }: Run): void {
+    if (command.type !== "generate" || command.count === undefined || said.code !== 0) return;
+    const { prints = "text", count } = command;
+    const results = { text: said.stdout.trim().split("\n"), json: JSON.parse(prints === "json" ? said.stdout : "[]") };
+    const found = prints === "events" ? said.files : results[prints];
+    if (prints === "events" && command.place === undefined) return;
+    if (found.length !== count || new Set(found.map((each: unknown) => JSON.stringify(each))).size !== count)
+      throw new Broken(4, `${process.name} ends with 0, and has ${found.length} of ${count} results`);
+  }
+
   /** The exit code says how the start has ended. */
   function checkOutcome({ process, said, command }: Run, mine: readonly Attempt[]): void {
     const [only, ...others] = mine;
@@ -440,7 +485,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     const means = isOwn ? "accepted" : last.behaviour.means;
     if (means === "unknown" && said.code !== 6 && !last.behaviour.hasId)
       throw new Broken(4, `${process.name} ends with ${said.code}, and nobody knows what "${last.does}" has cost`);
-    if (means === "accepted" && said.code === 6)
+    // Of several, an earlier one may be unclear.
+    if (means === "accepted" && said.code === 6 && command.count === undefined)
       throw new Broken(4, `${process.name} ends with 6, and the service "${last.does}"`);
   }
 
@@ -467,6 +513,16 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     const isResumed = text.includes("resuming") || (said.code === 0 && mine.length === 0);
     // Then either may follow.
     if (/would wait|"wait"/i.test(said.dry)) return;
+    // Of several it says for each what is done.
+    if (command.count !== undefined) {
+      const starts = said.dry.match(/^POST |"method": "POST"/gm)?.length ?? 0;
+      if (mine.length > starts || (said.code === 0 && mine.length < starts))
+        throw new Broken(
+          4,
+          `${process.name} starts ${mine.length}, where --dry-run said that it would start ${starts}`,
+        );
+      return;
+    }
     const saysResumed = /would resume|"reuse"|"resume"/i.test(said.dry);
     reach(saysResumed ? "a dry run finds an earlier one" : "a dry run shows the request");
     if (saysResumed && mine.length > 0)

@@ -7,9 +7,13 @@ export function commandWords(command: Command): string {
   switch (command.type) {
     case "generate": {
       const { prompt, place, earlier, noWait, overwrite, timeoutMs, isDryFirst, isFull } = command;
+      const { again, keepsPrompt, count } = command;
+      const typed =
+        again === undefined ? "generate" : `again ${again === "id" ? "<the newest id that repeats none>" : again}`;
       return [
         ...(isDryFirst ? ["--dry-run, and then"] : []),
-        `vidgen generate "${prompt}"`,
+        `vidgen ${typed}${keepsPrompt ? "" : ` "${prompt}"`}`,
+        ...(count === undefined ? [] : [`-n ${count}`]),
         ...(place === undefined ? [] : [`-o ${place}`]),
         ...(earlier === "resume" ? [] : [`--${earlier}`]),
         ...(noWait ? ["--no-wait"] : []),

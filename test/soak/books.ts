@@ -67,8 +67,24 @@ export function bookQueries(cost: number): string[] {
     `SELECT * FROM (${sums}) AS sums WHERE balance <> sum OR sum < 0`,
     `SELECT 'ledger' AS name, generation FROM ledger
      WHERE generation IS NOT NULL AND generation NOT IN (SELECT number FROM generations)`,
+    `SELECT * FROM (${keptSums}) AS kept EXCEPT SELECT * FROM (${countedSums}) AS counted`,
+    `SELECT * FROM (${countedSums}) AS counted EXCEPT SELECT * FROM (${keptSums}) AS kept`,
   ];
 }
+
+const states = ["queued", "running", "completed", "failed"];
+/** What the reports read. */
+const keptSums = `SELECT by, account, key, generations, credits, ${states} FROM sums`;
+/** The same, from the generations and the ledger. Nothing is forgotten here: what is, still counts in what was spent. */
+const countedSums = Object.entries({ day: "substr(created_at, 1, 10)", model: "model", label: "label" })
+  .map(
+    ([by, key]) => `SELECT '${by}' AS by, account, ${key} AS key, count(*) AS generations, -sum(paid) AS credits,
+       ${states.map((state) => `count(*) FILTER (WHERE state = '${state}') AS ${state}`)}
+     FROM generations LEFT JOIN (
+       SELECT generation, sum(amount) AS paid FROM ledger GROUP BY generation
+     ) AS entries ON generation = generations.number WHERE ${key} IS NOT NULL GROUP BY 1, 2, 3`,
+  )
+  .join(" UNION ALL ");
 
 /** Whatever comes after the first four answers is wrong. */
 export function toBooks([generations = [], own = [], debits = [], deliveries = [], ...wrong]: Row[][]): Books {

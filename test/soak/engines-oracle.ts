@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { StoredGeneration } from "../../src/server/store/store.ts";
+import type { StoredGeneration } from "../../src/server/store/generations.ts";
 import { timeoutMs } from "./engines-faults.ts";
 import { isPaid, type Sent, videoOf } from "./engines-network.ts";
 import { engineUrl } from "./engines-process.ts";

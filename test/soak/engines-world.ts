@@ -1,8 +1,8 @@
 import { prepareLocalAccount } from "../../src/server/api/accounts.ts";
 import { paidPatienceMs } from "../../src/server/engines/upstream/upstream.ts";
 import { openFolder } from "../../src/server/media/folder.ts";
+import type { StoredGeneration } from "../../src/server/store/generations.ts";
 import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
-import type { StoredGeneration } from "../../src/server/store/store.ts";
 import { createVirtualClock } from "../clock.ts";
 import type { Random } from "../faults/random.ts";
 import { findUnfinished } from "../server/store/records.ts";

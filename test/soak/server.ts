@@ -9,8 +9,8 @@ import { createApp } from "../../src/server/api/app.ts";
 import { listen } from "../../src/server/api/listen.ts";
 import { createPreviewEngine } from "../../src/server/engines/preview/preview.ts";
 import { openFolder } from "../../src/server/media/folder.ts";
+import type { StoredGeneration } from "../../src/server/store/generations.ts";
 import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
-import type { StoredGeneration } from "../../src/server/store/store.ts";
 
 const [kind, database = ":memory:"] = process.argv.slice(2);
 const key = "vgs_key";

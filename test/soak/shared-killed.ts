@@ -6,12 +6,15 @@ import { slowly } from "./engines-killed.ts";
 import { model } from "./engines-network.ts";
 import { type EngineServer, listenAsEngine } from "./engines-server.ts";
 import { receive } from "./receiver.ts";
+import type { Client } from "./serve.ts";
 import { clientsOf, type Process, type Shared, untilAllEnded, whileSharing } from "./shared-processes.ts";
 import { checkServed } from "./shared-videos.ts";
 import { type CreateStart, createWriters, type WritersOptions } from "./writers.ts";
 
-const processCount = 3;
+const processCount = 4;
 const endLimitMs = 150_000;
+/** Long enough for another process to take over what a suspended one makes. */
+const longestSuspensionMs = 20_000;
 /** An answered create must be in the database so long after its reply. */
 const keepLimitMs = 2_000;
 
@@ -30,17 +33,17 @@ export const sharedKilled: Goal = {
 
 const target = "0 acknowledged lost, the ledger always balanced, one result and one webhook-id for each";
 
-/** Goal 17: the same while an engine makes the videos, which counts the creates. */
+/** Goal 17: the same while an engine makes the videos, which counts the creates, and while processes are suspended, too. */
 export const sharedEngine: Goal = {
   number: 17,
-  title: `the same with an engine that counts creates`,
+  title: `the same, also with SIGSTOP, with an engine that counts creates`,
   run: ({ random, share }) =>
     whileSharing(random, async (shared) => {
       const engine = await listenAsEngine("vllm-omni", { ...slowly(random), completeAfterMs: 3_000 });
       try {
         const processes = await shared.open(processCount, ...engine.flags, "--jobs", "64", "--credits", `${credits}`);
         const kills = portion(100, share, 4);
-        const options = { random, kills, engine, createStart: createEngineStart, pauseMs: 4_000 };
+        const options = { random, kills, suspends: true, engine, createStart: createEngineStart, pauseMs: 4_000 };
         const { figures, faults, ...found } = await killAll(shared, processes, options);
         const judged = judgeCreates(engine, found);
         const all = `${figures}; ${judged.figures}`;
@@ -67,8 +70,9 @@ export const createEngineStart: CreateStart = (random, name, callbackUrl) => {
   };
 };
 
-type Kill = { atMs: number } & Partial<EngineServer["answering"]>;
-type KillOptions = { random: Random; kills: number; engine?: EngineServer } & Pick<
+/** When a process was killed, or suspended and until when. */
+type Kill = { atMs: number; untilMs?: number } & Partial<EngineServer["answering"]>;
+type KillOptions = { random: Random; kills: number; suspends?: boolean; engine?: EngineServer } & Pick<
   WritersOptions,
   "createStart" | "pauseMs"
 >;
@@ -78,15 +82,18 @@ type Found = { kills: Kill[]; states: Map<string, string>; prompts: Map<string, 
 async function killAll(
   shared: Shared,
   processes: readonly Process[],
-  { random, kills: count, engine, ...options }: KillOptions,
+  { random, kills: count, suspends = false, engine, ...options }: KillOptions,
 ): Promise<Found & { figures: string; faults: string[] }> {
   const receiver = await receive(random.fork("receiver"), 10);
   try {
-    const clients = clientsOf(processes, writerCount);
+    const all = clientsOf(processes, writerCount);
+    const clients = suspends ? all.map(refusable) : all;
     const writers = createWriters({ ...options, clients, random, count: writerCount, callbackUrl: receiver.url });
     const kills: Kill[] = [];
+    const suspensions: { ended: Promise<Kill> }[] = [];
     const faults: string[] = [];
     for (let index = 0; index < count; index++) {
+      if (suspends && random.next() < 0.3) suspensions.push(await suspend(random.pick(processes), random));
       const process = random.pick(processes);
       await live(process, random);
       kills.push({ atMs: performance.now(), ...engine?.answering });
@@ -94,6 +101,7 @@ async function killAll(
       const started = [...writers.started];
       faults.push(...compare(await shared.books(cost), started, `kill ${index + 1}`));
     }
+    const suspended = await Promise.all(suspensions.map(({ ended }) => ended));
     await Promise.all(processes.map((process) => process.started()));
     await writers.stop();
     faults.push(...writers.faults, ...(await untilAllEnded(shared, cost, endLimitMs)));
@@ -105,11 +113,11 @@ async function killAll(
     const killed = [...states.values()].filter((state) => state === "killed").length;
     const attempts = [...receiver.received.values()].flat().length;
     const figures =
-      `${count} kills, ${lost} of ${writers.started.length} acknowledged lost, ${writers.repeated()} sent again to ` +
+      `${count} kills, ${suspended.length} suspensions, ${lost} of ${writers.started.length} acknowledged lost, ${writers.repeated()} sent again to ` +
       `another process for the same reply, ${completed.length} completed, ${killed} failed since processes ended, ${refunds} given back; ` +
       `callbacks for ${receiver.received.size}, ${attempts} attempts`;
     const prompts = new Map(writers.started.map(({ id, prompt }) => [id, prompt]));
-    return { figures, faults, kills, states, prompts };
+    return { figures, faults, kills: [...kills, ...suspended], states, prompts };
   } finally {
     await receiver.close();
   }
@@ -120,6 +128,33 @@ async function live(process: Process, random: Random): Promise<void> {
   if (random.next() < 0.1) return pause(random.between(0, 300));
   await process.started();
   await pause(random.between(40, 500));
+}
+
+/** Suspends a process once it listens; one that begins would give up its connection. It goes on later, or is killed meanwhile. */
+async function suspend(process: Process, random: Random): Promise<{ ended: Promise<Kill> }> {
+  await process.started();
+  const atMs = performance.now();
+  process.signal("SIGSTOP");
+  const goOn = async () => {
+    await pause(random.between(500, longestSuspensionMs));
+    process.signal("SIGCONT");
+    return { atMs, untilMs: performance.now() };
+  };
+  return { ended: goOn() };
+}
+
+/**
+ * A process that is suspended in a transaction holds up the starts of its account for 10 s, until PostgreSQL ends it: they get a 503. To itself a
+ * request has taken too long to arrive, a 408. Either is sent again with its key.
+ */
+function refusable(client: Client): Client {
+  const start: Client["start"] = async (...given) => {
+    const answer = await client.start(...given);
+    const isRefused = answer.status === 408 || (answer.status === 503 && answer.retryAfter !== undefined);
+    if (isRefused) throw new Error(`refused with ${answer.status}`);
+    return answer;
+  };
+  return { ...client, start };
 }
 
 /** The prompts of which more than one create has come. */
@@ -137,7 +172,9 @@ function judgeCreates({ arrived }: EngineServer, { kills, states, prompts }: Fou
     const state = states.get(id);
     if (state === "completed" && !create) faults.push(`${prompt}: it is completed, and no create arrived`);
     const { arrivedAtMs = 0, answeredAtMs = Number.POSITIVE_INFINITY } = create ?? {};
-    const isHit = kills.some(({ atMs }) => atMs > arrivedAtMs - keepLimitMs && atMs < answeredAtMs + keepLimitMs);
+    const isHit = kills.some(
+      ({ atMs, untilMs = atMs }) => untilMs > arrivedAtMs - keepLimitMs && atMs < answeredAtMs + keepLimitMs,
+    );
     if (state === "killed" && !isHit)
       faults.push(`${prompt}: it failed, and nothing was killed while it was submitted`);
   }

@@ -1,15 +1,22 @@
+import { isDeepStrictEqual } from "node:util";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { hashFile } from "../../client/ledger/content.ts";
-import { type DatedLine, type Entry, isUnfinished } from "../../client/ledger/history.ts";
+import { redactValue } from "../../client/http/redaction.ts";
+import type { StartRequest } from "../../client/http/schema.ts";
+import { type Entry, recordOf } from "../../client/ledger/history.ts";
 import type { Journal } from "../../client/ledger/journal.ts";
-import { isTakeDone, type StartedEntry } from "../../client/ledger/policy.ts";
+import type { StartedEntry } from "../../client/ledger/policy.ts";
+import { guessModel } from "../../client/request/models.ts";
+import { localBaseUrl } from "../../connect/local.ts";
 import { findJournal } from "../../connect/services.ts";
-import { beforePaying, systemReason, usage, VidgenError } from "../../errors.ts";
+import { beforePaying, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
+import { findByFile, isLeft, isStarted, isVideoFile, notFound, unknownError } from "../earlier.ts";
+import { readFieldFlags } from "../field-flags.ts";
 import { last, locateGenerations } from "../generations.ts";
-import { generate, withStartFlags } from "./generate.ts";
+import { readPrompt } from "../terminal/prompts.ts";
+import { generate, withNextSeed, withStartFlags } from "./generate.ts";
 
 export function addAgain(program: CommandUnknownOpts, context: Context): void {
   const bare = program
@@ -27,9 +34,16 @@ export function addAgain(program: CommandUnknownOpts, context: Context): void {
       'vidgen again <id> "the same fox, by night" -n 3 -o clips/',
     ],
   });
-  command.action(async (typed, prompt, options) => {
-    const journal = findJournal({ ...context.io, onNote: context.output.note });
-    const parent = await findParent(typed, journal, context.io).catch((error) => {
+  command.action(async (typed, typedPrompt, options) => {
+    const { io, output } = context;
+    const find = async () => {
+      const journal = findJournal({ ...io, onNote: output.note });
+      const prompt = typedPrompt === undefined ? undefined : await readPrompt(typedPrompt, io);
+      const isOfLine = createLineTest(prompt, options, { ...context, command });
+      const parent = await (typed === last ? findNewest(journal, isOfLine, options) : findParent(typed, journal, io));
+      return { prompt, parent };
+    };
+    const { prompt, parent } = await find().catch((error) => {
       throw beforePaying(error);
     });
     await generate(prompt, options, { ...context, command }, parent);
@@ -39,61 +53,63 @@ export function addAgain(program: CommandUnknownOpts, context: Context): void {
 /** The generation whose request is repeated. Throws `not_found` for one that the journal does not know, since only that has its request. */
 async function findParent(typed: string, journal: Journal, io: Io): Promise<StartedEntry> {
   if (typed === "") throw usage("The id is empty.");
-  if (typed === last) return findNewest(journal);
-  const isFile = await io.disk.stat(typed).then(
-    (found) => found.isFile(),
-    () => false,
-  );
-  if (isFile || /\.mp4$|[/\\]/i.test(typed)) return findByFile(typed, journal, io);
+  if (await isVideoFile(typed, io)) return findByFile(typed, journal, io);
   const open = () => Promise.reject(new Error("no service is needed"));
-  const { id, entry } = await (await locateGenerations({}, { journal, open }, io)).find(typed);
+  const { id, entry } = await (await locateGenerations({}, { journal, open }, io)).findForChange(typed);
   return entry ?? unknownError(`generation ${id}`);
 }
 
+/** Whether this command line would send the request of an attempt if it repeated a generation. Rejects where it cannot be built. */
+type LineTest = (parent: StartedEntry, attempt: Entry) => Promise<boolean>;
+
 /**
- * The newest generation. One that `again` has started, and that the same line would resume, stands for the one that it repeats: else that line
- * would start another one.
+ * The newest generation. Where this very line has started it, and would resume it, the line means the one that it repeats: else it would start
+ * another one.
  */
-async function findNewest(journal: Journal): Promise<StartedEntry> {
+async function findNewest(journal: Journal, isOfLine: LineTest, { reuse = false }): Promise<StartedEntry> {
   const entries = await journal.entries((part) => !part.some(isStarted));
   for (const entry of entries) {
-    if (entry.parent !== undefined && isLeft(entry, entries)) return findById(entry.parent, journal);
+    const [parent] = entry.parent && (reuse || isLeft(entry, entries)) ? await journal.entriesOf(entry.parent) : [];
+    if (parent && isStarted(parent) && (await isOfLine(parent, entry).catch(() => false))) return parent;
     if (isStarted(entry)) return entry;
   }
-  return unknownError("generation: none was started here yet");
+  throw notFound("There is nothing to repeat: no generation was started here yet.");
 }
 
-/** Whether the line that has started an attempt would go on with it, or with another one of its run. */
-function isLeft(entry: Entry, entries: readonly Entry[]): boolean {
-  if (entry.run === undefined) return isUnfinished(entry);
-  const done = entries.filter((each) => each.run === entry.run && isTakeDone(each));
-  return new Set(done.map(({ position }) => position)).size < (entry.count ?? 0);
+function createLineTest(
+  prompt: string | undefined,
+  { set = [], from }: { set?: readonly string[]; from?: string },
+  { command, output }: Context & { command: CommandUnknownOpts },
+): LineTest {
+  return async (parent, { request, position = 1 }) => {
+    const { repeatRequest } = await import("../../client/ledger/repeat.ts");
+    const { buildRequest } = await import("../../client/request/request.ts");
+    const { readAllImages } = await import("../../client/request/images.ts");
+    const { texts, images } = readFieldFlags(command);
+    // The image follows from that, and the start itself compares it.
+    const isFromFrame = from !== undefined || parent.from !== undefined;
+    const wanted = isFromFrame ? withoutImage(request) : request;
+    // A person may have been asked about a slip in the model, and have taken the other one.
+    const models = [texts.model, guessModel(texts.model ?? "")];
+    for (const model of models) {
+      const changes = { texts: { ...texts, prompt, model: model ?? texts.model }, images, set };
+      const repeated = isFromFrame ? withoutImage(parent.request) : parent.request;
+      const earlier = { id: parent.id, request: repeated, isLocal: parent.base_url === localBaseUrl };
+      const input = repeatRequest(earlier, changes);
+      const read = await readAllImages(input.images, { onNote: () => {} });
+      // What only the local service takes is refused by the start itself.
+      const built = buildRequest({ ...input, images: read }, { isLocal: true });
+      const record = redactValue(recordOf(withNextSeed(built, position - 1)), output.redact);
+      if (isDeepStrictEqual(isFromFrame ? withoutImage(record) : record, wanted)) return true;
+    }
+    return false;
+  };
 }
 
-/** The generation whose video has the content of this file, whatever its name is now. */
-async function findByFile(path: string, journal: Journal, { disk, signal }: Io): Promise<StartedEntry> {
-  const file = await disk.open(path, "r").catch((error) => {
-    throw usage(`Cannot read the video ${path}: ${systemReason(error, { ENOENT: "there is no such file" })}.`);
-  });
-  const sha256 = await hashFile(file, signal)
-    .then((hash) => hash.digest("hex"))
-    .finally(() => file.close());
-  const isOfVideo = (line: DatedLine): line is DatedLine & { kind: "downloaded" | "delivered" } =>
-    (line.kind === "downloaded" || line.kind === "delivered") && line.sha256 === sha256;
-  const line = await journal.findLast(isOfVideo);
-  return line === undefined ? unknownError(`generation with the video ${path}`) : findById(line.id, journal);
-}
-
-async function findById(id: string, journal: Journal): Promise<StartedEntry> {
-  return (await journal.entriesOf(id)).find(isStarted) ?? unknownError(`generation ${id}`);
-}
-
-function isStarted(entry: Entry): entry is StartedEntry {
-  return entry.id !== undefined;
-}
-
-function unknownError(what: string): never {
-  throw new VidgenError("not_found", `The journal has no ${what}, and only the journal has its request.`, {
-    hint: "`vidgen list` shows what was started here; `vidgen generate` starts anything.",
-  });
+function withoutImage({
+  imageUrl: _,
+  imageUrls: __,
+  ...request
+}: StartRequest & { imageUrl?: unknown; imageUrls?: unknown }) {
+  return request;
 }

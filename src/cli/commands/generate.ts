@@ -67,6 +67,7 @@ export function addGenerate(program: CommandUnknownOpts, context: Context): void
 export function withStartFlags<Words extends unknown[]>(bare: Command<Words>) {
   return withFieldFlags(bare)
     .addOption(setOption())
+    .option("--from <id|file>", 'begin with the last frame of a video: an id, "last", or a file; needs ffmpeg')
     .option(
       "-n, --count <n>",
       "how many generations to start, 2 to 20, each charged; with --seed each gets the next one",
@@ -169,11 +170,11 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   const count = readCount(options);
   const earlier = howEarlier(options);
   const given = await chooseOutputPath(options, context);
-  const {
-    input,
-    outputPath: place,
-    isConfirmed,
-  } = await resolveInput(typed, { ...options, given, starts: count }, context);
+  // `again` has read it.
+  const prompt = parent ? typed : await readPrompt(typed, io);
+  const frame = await findFrame(prompt, options, context);
+  const asked = { ...options, given, frame: frame?.path, starts: count };
+  const { input, outputPath: place, isConfirmed } = await resolveInput(prompt, asked, context);
   const outputPath = count === 1 ? place : await placeForSeveral(place, io);
   checkInfoPath(outputPath, options);
   const images = await readAllImages(input.images, { onNote: output.note });
@@ -191,7 +192,7 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   const saving = { outputPath, overwrite, infoJson: options.writeInfoJson };
   const balance = session.isLocal ? undefined : session.client.balance;
   const { signal, leave } = io;
-  const sending = { earlier, parent: parent?.id, noWait: !options.wait, balance, signal, leave };
+  const sending = { earlier, parent: parent?.id, from: frame?.id, noWait: !options.wait, balance, signal, leave };
   const maxCredits =
     options.maxCredits === undefined ? undefined : readNumber(options.maxCredits, "--max-credits", { least: 1 });
   return { session, requests, how: { ...saving, ...times, ...sending }, maxCredits, isConfirmed };
@@ -199,19 +200,35 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
 
 type Repeating = { parent: StartedEntry | undefined };
 
+/** The last frame that `--from` asks for; of a repeated generation the same one, unless other images are given. */
+async function findFrame(
+  prompt: string | undefined,
+  { from: typed, parent, ...options }: Options & Repeating,
+  context: StartContext,
+): Promise<{ path: string; id: string | undefined } | undefined> {
+  const given = readFieldFlags(context.command).images.imageUrl ?? [];
+  if (typed !== undefined && given.length > 0) throw usage("--from and --image cannot be combined.");
+  const from = typed ?? (given.length === 0 ? parent?.from : undefined);
+  if (from === undefined) return undefined;
+  const { takeFrame } = await import("../frame.ts");
+  const line = { prompt: prompt && context.output.redact(prompt), reuse: options.reuse ?? false };
+  return takeFrame(from, { ...readTimes(options), line }, context);
+}
+
 /** How many generations are started. */
 function readCount({ count, reuse, open, maxCredits }: Options): number {
   if (count === undefined) {
     if (maxCredits !== undefined) throw usage("--max-credits needs -n: it limits what several generations cost.");
     return 1;
   }
-  if (reuse) throw usage("-n and --reuse cannot be combined: the same line with -n goes on with what it has left.");
+  if (reuse)
+    throw usage("-n and --reuse cannot be combined: the same command with -n already resumes what is left of it.");
   if (open) throw usage("-n and --open cannot be combined: --open works with one video only.");
   return readNumber(count, "-n", { least: 2, most: 20 });
 }
 
 /** With a seed each of several requests has the next one: with the same they would be the same. */
-function withNextSeed(request: StartRequest, index: number): StartRequest {
+export function withNextSeed(request: StartRequest, index: number): StartRequest {
   const { seed } = request as { seed?: unknown };
   return typeof seed === "number" ? { ...request, seed: seed + index } : request;
 }
@@ -259,16 +276,15 @@ async function chooseOutputPath(options: Options, { io, output, command }: Start
  * terminal. A local video is always saved: its URL may end with the command.
  */
 async function resolveInput(
-  typed: string | undefined,
-  options: Options & Repeating & { given: string | undefined; starts: number },
+  prompt: string | undefined,
+  options: Options & Repeating & { given: string | undefined; frame: string | undefined; starts: number },
   context: StartContext,
 ): Promise<{ input: RequestInput; outputPath: string | undefined; isConfirmed: boolean }> {
   const { io } = context;
-  const { set = [], given, parent } = options;
+  const { set = [], given, frame, parent } = options;
   const defaultPath = options.local && options.wait ? "." : undefined;
-  const { texts, images } = readFieldFlags(context.command);
-  const isRepeated = parent !== undefined && typed === undefined;
-  const prompt = isRepeated ? undefined : await readPrompt(typed, io);
+  const { texts, images: typedImages } = readFieldFlags(context.command);
+  const images = frame === undefined ? typedImages : { ...typedImages, imageUrl: [frame] };
   if (parent) {
     const { repeatRequest } = await import("../../client/ledger/repeat.ts");
     const model = texts.model && (await confirmModel(texts.model, options, context));
@@ -286,7 +302,8 @@ async function resolveInput(
     throw usage("A prompt is missing.", 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
   const { askForInput } = await import("../interactive.ts");
   const isSaved = options.wait && !options.dryRun;
-  const flags = (values: object) => flagWords(context.command, { ...options, ...values });
+  const noImage = frame === undefined ? {} : { image: undefined };
+  const flags = (values: object) => flagWords(context.command, { ...options, ...values, ...noImage });
   const known = { texts, images, set, usualModel };
   const asked = await askForInput(known, { ...options, outputPath: given, defaultPath, isSaved, flags }, context);
   return { ...asked, isConfirmed: true };

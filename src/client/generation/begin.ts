@@ -25,6 +25,8 @@ export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   mcp?: boolean | undefined;
   /** The id of the generation whose request it repeats. */
   parent?: string | undefined;
+  /** The id of the generation whose last frame it begins with. */
+  from?: string | undefined;
   /** Which of several generations it is. */
   take?: Take | undefined;
   /** How long to wait for another process that starts the same, in milliseconds; at most, and by default, 15 minutes. */
@@ -231,6 +233,7 @@ async function startAnew(
     is_preview: options.isPreview,
     engine: options.engine,
     parent: options.parent,
+    from: options.from,
     ...options.take,
   };
   const prepare = async () => {

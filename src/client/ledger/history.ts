@@ -40,6 +40,8 @@ export type JournalLine =
       engine?: readonly string[] | undefined;
       /** The id of the generation whose request it repeats: `again`. */
       parent?: string | undefined;
+      /** The id of the generation whose last frame it begins with. */
+      from?: string | undefined;
     } & Partial<Take>)
   /** `credits` is what the service has stated that it cost; where it has not, the balance may have fallen, also by what others spent. */
   | {
@@ -228,6 +230,8 @@ export type Entry = Partial<Take> & {
   engine?: readonly string[] | undefined;
   /** The id of the generation whose request it repeats. */
   parent?: string | undefined;
+  /** The id of the generation whose last frame it begins with. */
+  from?: string | undefined;
   /** `sending` while the request is out; it stays so when the process died before the outcome was written. */
   state: State;
   /** The word for that. */

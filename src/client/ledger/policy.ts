@@ -175,11 +175,17 @@ async function chooseOnce(entries: readonly Entry[], wanted: Choosing): Promise<
   return chooseFrom(sameRun.reverse(), wanted);
 }
 
-/** A position of a run is made once, however long ago: what is made of it is taken, and a failed one is started again. */
-function chooseTake(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
-  const earlier = wanted.earlier === "again" ? "again" : "reuse";
-  const same = entries.filter((entry) => isCandidate(entry, wanted) && entry.place === wanted.outputPath);
-  return chooseFrom(same.toReversed(), { ...wanted, earlier });
+/**
+ * A position of a run is made once, however long ago: what is made of it is taken, and a failed one is started again. That also holds with
+ * `again`, which passes over other runs: another process may have taken over its own one while this process was suspended.
+ */
+async function chooseTake(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
+  const same = entries.filter((entry) => isCandidate(entry, wanted) && entry.place === wanted.outputPath).toReversed();
+  const own = same.filter(({ run }) => run === wanted.take?.run);
+  const choice = await chooseFrom(own, { ...wanted, earlier: "reuse" });
+  if (choice.kind !== "new" || wanted.earlier !== "again") return choice;
+  const others = same.filter((entry) => !own.includes(entry));
+  return chooseFrom(others, wanted);
 }
 
 /** Whether an attempt is one at a position of a run, or of any run with as many. */
@@ -243,7 +249,8 @@ export type WantedRun = Omit<Wanted, "request" | "key" | "take" | "keepsKeys"> &
 
 /** What one command line for several generations does next. */
 export type RunChoice =
-  | { kind: "wait" }
+  /** A process elsewhere may have ended; `entry` is one of its attempts. */
+  | { kind: "wait"; entry: Entry }
   /** `made` has the attempt of each position that is running or made, and else nothing. */
   | { kind: "run"; name: string | undefined; made: readonly (Entry | undefined)[] };
 
@@ -251,7 +258,10 @@ export type RunChoice =
  * Chooses the run that a command line for several generations continues: the newest of the same line, of no live process, that has a position
  * which is not made. Without a name it is a new one. Only inside of the journal's lock.
  */
-export async function chooseRun(wanted: WantedRun, journal: Pick<Journal, "entriesOfPrompt" | "leaseOf">) {
+export async function chooseRun(
+  wanted: WantedRun,
+  journal: Pick<Journal, "entriesOfPrompt" | "leaseOf">,
+): Promise<RunChoice> {
   const { requests, earlier, outputPath, service } = wanted;
   const count = requests.length;
   const isSameLine = (entry: Entry) => {
@@ -271,10 +281,11 @@ export async function chooseRun(wanted: WantedRun, journal: Pick<Journal, "entri
     );
     if (made.every((entry) => entry && isTakeDone(entry))) continue;
     const lease = await journal.leaseOf(name);
-    if (lease === "unsure") return { kind: "wait" } as const;
-    if (lease === "dead") return { kind: "run", name, made } as const;
+    const [entry] = takes;
+    if (lease === "unsure" && entry) return { kind: "wait", entry };
+    if (lease === "dead") return { kind: "run", name, made };
   }
-  return { kind: "run", name: undefined, made: requests.map(() => undefined) } as const;
+  return { kind: "run", name: undefined, made: requests.map(() => undefined) };
 }
 
 function isMade(state: State): boolean {

@@ -30,9 +30,10 @@ export function repeatRequest({ id, request, isLocal }: Parent, changes: Changes
   const extra = Object.entries(earlier.extra).filter(([name]) => !typed.has(name));
   for (const field of imageFields) {
     if (!images[field.name]?.some(isHash)) continue;
-    const what = field.name === "imageUrl" ? "an image" : field.name;
-    const hint = `Give ${field.takes === "image" ? "it" : "the images"} again with ${flagOf(field, "long")}.`;
-    throw lostError(id, what, "it was a file, or a URL with a query", hint);
+    const isSource = field.name === "imageUrl";
+    const them = field.takes === "image" ? "it" : "the images";
+    const hint = `Give ${them} again with ${flagOf(field, "long")}${isSource ? " or --from" : ""}.`;
+    throw lostError(id, isSource ? "an image" : field.name, "it was a file, or a URL with a query", hint);
   }
   for (const field of fields)
     if (isHash(texts[field.name]))

@@ -3,7 +3,8 @@ import { localAccount } from "../announcement.ts";
 import { secretOf } from "../callbacks/signature.ts";
 import { parse } from "../http/input.ts";
 import { type ApiContext, readIdempotencyKey, readJson, refuse } from "../http/message.ts";
-import type { NewAccount, Store } from "../store/store.ts";
+import type { NewAccount } from "../store/accounts.ts";
+import type { Store } from "../store/store.ts";
 import { createKey, hashKey, usualCredits } from "./accounts.ts";
 import { idempotencyKey, named, type Paths, parameters, refusal, reply, requestBody } from "./openapi/operation.ts";
 

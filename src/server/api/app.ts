@@ -1,5 +1,4 @@
 import { Hono, type MiddlewareHandler } from "hono";
-import { createBackupRoute } from "../backup.ts";
 import { type ApiEnv, errorResponse, type Handler, refuse } from "../http/message.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { OnTrouble } from "../observe/trouble.ts";
@@ -7,6 +6,7 @@ import type { Keep } from "../queue/retention.ts";
 import type { Store } from "../store/store.ts";
 import { createAccountRoutes } from "./account-routes.ts";
 import { hashKey, requireOwner } from "./accounts.ts";
+import { createBackupRoute } from "./backup-route.ts";
 import { type CancelOptions, createCancelRoute } from "./cancel.ts";
 import { createEnginesRoute, type EnginesOptions } from "./engines.ts";
 import { createModels } from "./models.ts";

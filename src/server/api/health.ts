@@ -1,10 +1,9 @@
-import { setMaxListeners } from "node:events";
 import * as z from "zod";
-import { unlessAborted } from "../../client/http/http.ts";
 import type { Clock } from "../../io.ts";
 import type { Engine } from "../engines/engine.ts";
 import { type ApiContext, retryAfter } from "../http/message.ts";
 import type { MediaStore } from "../media/media-store.ts";
+import { createCheck } from "../observe/health-check.ts";
 import type { Store } from "../store/store.ts";
 import { named, type Paths, type Route, reply, retryAfterHeader } from "./openapi/operation.ts";
 
@@ -81,36 +80,4 @@ function answer(c: ApiContext, body: { status: string }): Response {
   if (c.env.log) c.env.log.isRoutine = true;
   const headers = { "Cache-Control": "no-store" };
   return body.status === "ok" ? c.json(body, 200, headers) : c.json(body, 503, { ...headers, ...retryAfter });
-}
-
-/** A load balancer has less patience than those who wait for a video. */
-const limitMs = 3_000;
-
-/** Returns whether a check passes in time. All who ask within `ms` share one check. */
-export function createCheck(
-  ms: number,
-  clock: Pick<Clock, "now" | "limit">,
-  check: (signal: AbortSignal) => Promise<unknown>,
-): () => Promise<boolean> {
-  const run = async () => {
-    const end = new AbortController();
-    const limit = clock.limit(limitMs, end.signal, new Error("no response in time"));
-    // Node would warn of a leak when there are many engines.
-    setMaxListeners(0, limit.signal);
-    try {
-      await unlessAborted(check(limit.signal), limit.signal);
-      return true;
-    } catch {
-      return false;
-    } finally {
-      end.abort();
-      limit.clear();
-    }
-  };
-  let last: { at: number; passes: Promise<boolean> } | undefined;
-  return () => {
-    const now = clock.now();
-    if (!last || now - last.at >= ms) last = { at: now, passes: run() };
-    return last.passes;
-  };
 }

@@ -1,6 +1,7 @@
 import { isUuid } from "../../client/http/id.ts";
 import { type ApiContext, refuse } from "../http/message.ts";
-import type { Store, StoredGeneration } from "../store/store.ts";
+import type { StoredGeneration } from "../store/generations.ts";
+import type { Store } from "../store/store.ts";
 import { id, refusal } from "./openapi/operation.ts";
 
 /** What `findOwnGeneration` reads, and how it refuses. */

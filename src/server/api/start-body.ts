@@ -1,9 +1,9 @@
 import * as z from "zod";
 import { findModel, maxLocalSeconds, models } from "../../client/request/models.ts";
-import { type Engine, type ExtraValue, type Images, optionalExtras, otherExtras } from "../engines/engine.ts";
+import { type Engine, optionalExtras, otherExtras } from "../engines/engine.ts";
 import { type FieldNames, parse } from "../http/input.ts";
 import { findJsonFault, refuse } from "../http/message.ts";
-import type { StoredGeneration } from "../store/store.ts";
+import type { ExtraValue, Images, StoredGeneration } from "../store/generations.ts";
 import { named, schemas } from "./openapi/operation.ts";
 
 /** Prompts and other texts have at most so many bytes, and addresses so many characters. */

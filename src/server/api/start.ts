@@ -17,15 +17,9 @@ import {
   usualBodyBytes,
 } from "../http/message.ts";
 import { readTraceparent } from "../observe/trace.ts";
-import type {
-  Idempotency,
-  Label,
-  Limited,
-  StartOutcome,
-  Store,
-  StoredGeneration,
-  StoredRequest,
-} from "../store/store.ts";
+import type { Idempotency, Label, StartOutcome, StoredGeneration, StoredRequest } from "../store/generations.ts";
+import type { Limited } from "../store/limits.ts";
+import type { Store } from "../store/store.ts";
 import {
   id,
   idempotencyKey,

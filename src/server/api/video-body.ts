@@ -5,7 +5,7 @@ import { sizeOf } from "../engines/videos/kinds.ts";
 import { type FieldNames, parse } from "../http/input.ts";
 import { type ApiContext, bodyType, type JsonBody, parseJson, refuse } from "../http/message.ts";
 import { pictureFormat } from "../media/picture.ts";
-import type { StoredGeneration } from "../store/store.ts";
+import type { StoredGeneration } from "../store/generations.ts";
 import { cancelledError } from "./cancel.ts";
 import { id, named, schemas } from "./openapi/operation.ts";
 import { readObject, startSchema } from "./start-body.ts";

@@ -5,7 +5,8 @@ import { refuse } from "../http/message.ts";
 import { createMedia, type MediaOptions } from "../media/media.ts";
 import { removeMedia } from "../media/media-store.ts";
 import type { Queue } from "../queue/queue.ts";
-import type { Store, StoredGeneration } from "../store/store.ts";
+import type { StoredGeneration } from "../store/generations.ts";
+import type { Store } from "../store/store.ts";
 import { type CancelOptions, cancelOwn } from "./cancel.ts";
 import {
   id,

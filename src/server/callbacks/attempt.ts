@@ -3,7 +3,8 @@ import { insist } from "../insist.ts";
 import { traceHeaders } from "../observe/trace.ts";
 import type { OnTrouble } from "../observe/trouble.ts";
 import type { Post } from "../outbound/outbound.ts";
-import type { Delivery, Store } from "../store/store.ts";
+import type { Delivery } from "../store/deliveries.ts";
+import type { Store } from "../store/store.ts";
 import { type DeliveryEvent, stripControls } from "./delivery.ts";
 import type { Signer } from "./signature.ts";
 

@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { statusBody } from "../http/status-body.ts";
 import type { Traced } from "../observe/trace.ts";
-import type { Delivery, StoredGeneration } from "../store/store.ts";
+import type { Delivery } from "../store/deliveries.ts";
+import type { StoredGeneration } from "../store/generations.ts";
 
 /**
  * Returns the result callback of a generation that has ended (interface section 6), due at once; `undefined` when the start named no callback

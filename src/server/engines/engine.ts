@@ -1,22 +1,5 @@
-import type { Traced } from "../observe/trace.ts";
-
-/** What a generation asks of an engine, with the service's defaults filled in. */
-export type RenderRequest = Traced & {
-  prompt: string;
-  model: string;
-  /** Width to height, as in "16:9". */
-  aspectRatio: string;
-  /** Length of the video, in seconds. */
-  duration: number;
-  resolution: Resolution;
-  /** The fields in which the service's defaults stand because the start left them out; a provider's model may have its own. */
-  unset?: readonly ("aspectRatio" | "duration" | "resolution")[];
-  /** Those of `optionalExtras` and `otherExtras` that were sent, passed on to a real model as they are. */
-  extras: Record<string, ExtraValue>;
-};
-
-/** As JSON has it, but for null. */
-export type ExtraValue = string | number | boolean | object;
+import type { Capabilities } from "../store/claims.ts";
+import type { Checkpoint, Images, RenderRequest } from "../store/generations.ts";
 
 /** Fields of a start that the interface does not have and a real model may; it checks their values itself, and a video can be made without. */
 export const optionalExtras: readonly string[] = [
@@ -49,35 +32,6 @@ export const otherExtras: readonly string[] = [
   "frame_interpolation_model_path",
 ];
 
-/** Names the length of the shorter side in pixels. */
-export type Resolution = "480p" | "720p" | "1080p";
-
-/** The images of a generation, each as its address or as a file. */
-export type Images<Image> = {
-  /** Those that it starts from, in the order of the request. */
-  images: Image[];
-  /** The one that it ends with. */
-  lastImage?: Image | undefined;
-  /** Those that it is to resemble. */
-  references?: Image[] | undefined;
-};
-
-/** All of them in one order, which `replaceImages` takes back. */
-export function listImages<Image>({ images, lastImage, references = [] }: Images<Image>): Image[] {
-  return [...images, ...(lastImage === undefined ? [] : [lastImage]), ...references];
-}
-
-/** The same number of images with others in their places. */
-export function replaceImages<Image>(replaced: Images<unknown>, by: readonly Image[]): Images<Image> {
-  const left = [...by];
-  const images = left.splice(0, replaced.images.length);
-  return {
-    images,
-    ...(replaced.lastImage !== undefined && { lastImage: left.shift() }),
-    ...(replaced.references !== undefined && { references: left }),
-  };
-}
-
 /** An image of a size that can be decoded. `name` is its address, as messages show it. */
 export type ImageFile = { path: string; format: "png" | "jpeg" | "webp"; megapixels: number; name: string };
 
@@ -88,17 +42,6 @@ export type RenderTask = Images<ImageFile> & {
   file: string;
   thumbnail: string;
 };
-
-/**
- * How far a generation has come, for the next process. "submitting" is kept before a request goes out that starts a job elsewhere, and
- * "submitted" once its name is known: what is found as "submitting" may run there, and is never started again. "unconfirmed" is kept in place of
- * "submitting" where the name is chosen here: the engine asks whether the job exists, and only one that certainly does not may be started again.
- */
-export type Checkpoint =
-  | { state: "rendering"; tries: number }
-  | { state: "submitting" }
-  | { state: "unconfirmed"; job: string }
-  | { state: "submitted"; job: string };
 
 export type RenderOptions = {
   /** The checkpoint of an earlier process; `undefined` when nothing was begun. */
@@ -140,18 +83,12 @@ export type RenderOutcome =
   | { kind: "unclear"; reason: string };
 
 /** What makes the videos of generations (interface section 3: "video produced" or "model run does not succeed"). */
-export type Engine = {
+export type Engine = Capabilities & {
   /** How messages and checkpoints call it: "preview", its address, or its package. */
   name: string;
   /** What the model is called there, where the owner named it. */
   upstreamModel?: string | undefined;
-  /** Whether it stands in for a real model: directives in prompts and the pace apply to it alone. */
-  isSimulation: boolean;
-  /** The models that it serves: identifiers of the interface, or names of the owner's own. */
-  models: readonly string[];
-  /** How many images a generation may start from. */
-  maxImages: number;
-  /** Whether it may have a last image, and how many references; by default none. What an engine would ignore is refused before anything is paid. */
+  /** Whether a generation may have a last image, and how many references; by default none. What it would ignore is refused before anything is paid. */
   takesLastImage?: boolean;
   maxReferences?: number;
   /** How many generations it makes at the same time; the others wait in the queue. */

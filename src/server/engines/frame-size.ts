@@ -1,4 +1,4 @@
-import type { RenderRequest, Resolution } from "./engine.ts";
+import type { RenderRequest, Resolution } from "../store/generations.ts";
 
 /** Pixels. */
 export type FrameSize = { width: number; height: number };

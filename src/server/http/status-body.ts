@@ -1,5 +1,5 @@
 import { readDirectives } from "../engines/preview/directives.ts";
-import type { StoredGeneration } from "../store/store.ts";
+import type { StoredGeneration } from "../store/generations.ts";
 
 /**
  * The body of a status reply (interface 4.2). A callback has the same fields and `completed_at` (section 6). `cost`, in USD, and

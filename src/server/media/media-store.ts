@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import type { Readable } from "node:stream";
-import type { Media } from "../store/store.ts";
+import type { Media } from "../store/generations.ts";
 
 /** The bytes of a file from `first` to `last`, both included. */
 export type ByteRange = { first: number; last: number };

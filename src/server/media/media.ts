@@ -5,7 +5,8 @@ import { createRecent } from "../capacity.ts";
 import { readDirectives } from "../engines/preview/directives.ts";
 import { errorResponse, type Handler, refuse, streamResponse } from "../http/message.ts";
 import type { OnTrouble } from "../observe/trouble.ts";
-import type { Media, Store } from "../store/store.ts";
+import type { Media } from "../store/generations.ts";
+import type { Store } from "../store/store.ts";
 import type { MediaStore } from "./media-store.ts";
 
 export type MediaOptions = {

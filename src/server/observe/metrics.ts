@@ -1,12 +1,13 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { Clock } from "../../io.ts";
-import { createCheck } from "../api/health.ts";
 import { type DeliveryEvent, isGivenUp } from "../callbacks/delivery.ts";
 import type { Engine } from "../engines/engine.ts";
 import { type Created, creates } from "../queue/breaker.ts";
 import { type Ended, type FailureReason, failureReasons } from "../queue/end.ts";
 import type { Queue } from "../queue/queue.ts";
-import type { Store, StoredGeneration } from "../store/store.ts";
+import type { StoredGeneration } from "../store/generations.ts";
+import type { Store } from "../store/store.ts";
+import { createCheck } from "./health-check.ts";
 
 export type MetricsOptions = {
   store: Pick<Store, "pendingCallbacks" | "ledger">;

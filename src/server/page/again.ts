@@ -1,7 +1,12 @@
 import { isData } from "../../client/http/url.ts";
 import { type Field, fields, flagOf, wireValue } from "../../client/request/fields.ts";
-import { type ExtraValue, type Images, listImages, replaceImages } from "../engines/engine.ts";
-import type { StoredGeneration } from "../store/store.ts";
+import {
+  type ExtraValue,
+  type Images,
+  listImages,
+  replaceImages,
+  type StoredGeneration,
+} from "../store/generations.ts";
 
 /** The request of a generation, as JSON, and as the command lines and the code that make it again. */
 export type Again = { json: string; vidgen: string; curl: string; library: string; hasData: boolean };

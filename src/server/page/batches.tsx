@@ -1,4 +1,5 @@
-import type { GenerationSummary, LabelTotals, State } from "../store/store.ts";
+import type { State } from "../store/generations.ts";
+import type { GenerationSummary, LabelTotals } from "../store/reports.ts";
 import { quote } from "./again.ts";
 import { Copy } from "./copy.tsx";
 import { countText, durationText, stateWords } from "./formatting.ts";

@@ -1,6 +1,6 @@
 import { addressOf } from "../callbacks/delivery.ts";
 import type { SignedHeaders } from "../callbacks/signature.ts";
-import type { Attempt, DeliveryRecord, DeliveryState, DeliveryTotals } from "../store/store.ts";
+import type { Attempt, DeliveryRecord, DeliveryState, DeliveryTotals } from "../store/deliveries.ts";
 import { ClockTime } from "./clock.tsx";
 import { Copy } from "./copy.tsx";
 import { shortText, spanText } from "./formatting.ts";
@@ -29,6 +29,8 @@ const deliveryWords: Record<DeliveryState, string> = {
 
 /** How much of a prompt a row has room for. */
 const rowCharacters = 100;
+/** How much of the end of an address. */
+const endCharacters = 20;
 
 /** Every callback as a row, newest first; the one that is open has its attempts and its body in a pane. */
 export function CallbacksPage({ filter, deliveries, totals, older, sign, now }: CallbacksProps) {
@@ -124,14 +126,18 @@ function DeliveryRow(props: DeliveryProps) {
   const { delivery, now } = props;
   const { generation, url, body, prompt, attempts } = delivery;
   const last = attempts.at(-1);
+  const failures = attempts.filter(({ delivered }) => !delivered).length;
   return (
     <li id={`callback-${generation}`}>
       <details name="callback">
         <summary>
           <State delivery={delivery} />
-          <span class="address">{addressOf(url).replace(/^https?:\/\//, "")}</span>
-          <span class="about" dir="auto">
-            {shortText(prompt, rowCharacters)}
+          <Address url={url} />
+          <span class="about">
+            {failures === 0 ? null : (
+              <span class="failures">{failures === 1 ? "1 attempt failed" : `${failures} attempts failed`}</span>
+            )}{" "}
+            <span dir="auto">{shortText(prompt, rowCharacters)}</span>
           </span>
           <span class="latency">{last?.ms == null ? "" : spanText(last.ms)}</span>
           <Time at={last?.at ?? endOf(body)} now={now} />
@@ -144,6 +150,19 @@ function DeliveryRow(props: DeliveryProps) {
         </div>
       </details>
     </li>
+  );
+}
+
+/** Addresses of one endpoint differ at their end, so that this is never cut. */
+function Address({ url }: { url: string }) {
+  const text = addressOf(url).replace(/^https?:\/\//, "");
+  const slash = text.indexOf("/", text.length - endCharacters);
+  const end = slash === -1 || slash === text.length - 1 ? Math.max(0, text.length - endCharacters) : slash;
+  return (
+    <span class="address">
+      <span class="start">{text.slice(0, end)}</span>
+      <span>{text.slice(end)}</span>
+    </span>
   );
 }
 

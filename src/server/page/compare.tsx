@@ -1,7 +1,8 @@
-import { listImages } from "../engines/engine.ts";
 import { readBody, refuse, streamResponse } from "../http/message.ts";
+import { listImages } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import { countText, durationText } from "./formatting.ts";
+import { maxCompared, maxZipped, minCompared } from "./gallery.tsx";
 import { Layout, Message } from "./layout.tsx";
 import { WayOut } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
@@ -9,10 +10,6 @@ import { Star } from "./star.tsx";
 import { accountOf, findShown, type PageContext } from "./visitor.ts";
 import { type Finished, zipOf } from "./zip.ts";
 
-const minCompared = 2;
-const maxCompared = 6;
-/** More files than a page of the list has are not chosen at once. */
-const maxZipped = 500;
 /** As many ids take 20 kB, which is too long for an address: they come as a form. */
 const maxZipBytes = 50_000;
 /** So many of the newest generations are looked at for others of the same prompt. */

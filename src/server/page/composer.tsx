@@ -1,9 +1,9 @@
+import type { Child } from "hono/jsx";
 import { type Field, fields, findValueFault, textFields } from "../../client/request/fields.ts";
 import { defaultModel, findModel } from "../../client/request/models.ts";
 import { type StartFormat, usualCost } from "../api/start.ts";
-import { listImages } from "../engines/engine.ts";
 import { type JsonBody, parseJson, refuse } from "../http/message.ts";
-import type { StoredGeneration } from "../store/store.ts";
+import { listImages, type StoredGeneration } from "../store/generations.ts";
 import { requestBody } from "./again.ts";
 import { countText } from "./formatting.ts";
 import { Layout } from "./layout.tsx";
@@ -44,7 +44,7 @@ export function addComposer({ app, options, send, signedIn, fromPage }: PagePart
     options.startBy({
       types: ["application/json"],
       read: (c, bytes) => checkFields(parseJson(c, bytes)),
-      reply: ({ generation }) => ({ id: generation.id }),
+      reply: ({ generation, replayed }) => ({ id: generation.id, isKnown: replayed }),
     } satisfies StartFormat),
   );
 }
@@ -82,7 +82,13 @@ function ComposerPage({ earlier, models, credits }: ComposerProps) {
   const images = listImages(earlier?.request ?? { images: [] });
   return (
     <Layout title={earlier ? "Edit and run again" : "New generation"} current="/new">
-      <form id="composer" class="composer with-script" data-own data-from={images.length > 0 ? earlier?.id : undefined}>
+      <form
+        id="composer"
+        class="composer with-script"
+        data-own
+        data-from={earlier?.id}
+        data-images={images.length > 0 ? "" : undefined}
+      >
         <h1>{earlier ? "Edit and run again" : "New generation"}</h1>
         {earlier?.error_code === "unclear" ? (
           <p class="error">
@@ -99,12 +105,13 @@ function ComposerPage({ earlier, models, credits }: ComposerProps) {
               <ChoiceField field={field} value={typedValue(field, earlier)} />
             ))}
         </div>
-        <fieldset class="images">
+        <fieldset class="images field">
           <legend>Images</legend>
           <p class="hint">
             Drop PNG, JPEG or WebP files here, or{" "}
             <input
               id="files"
+              data-field="imageUrls"
               type="file"
               accept="image/png,image/jpeg,image/webp"
               multiple
@@ -115,18 +122,24 @@ function ComposerPage({ earlier, models, credits }: ComposerProps) {
         </fieldset>
         <details open={Object.keys(extras).length > 0 || Boolean(earlier?.callback_url)}>
           <summary>More fields</summary>
-          <label class="field">
-            {labelOf(fieldOf("callback_url"))}
+          <LabelledField label="Callback address">
             <input type="url" name="callback_url" value={earlier?.callback_url ?? ""} autocomplete="off" />
-          </label>
-          <label class="field">
-            Others, as JSON, such as {'{"seed": 7}'}
+          </LabelledField>
+          <LabelledField label={'Others, as JSON, such as {"seed": 7}'}>
             <textarea name="extras" rows={3} spellcheck={false} autocomplete="off">
               {Object.keys(extras).length === 0 ? "" : JSON.stringify(extras, null, 2)}
             </textarea>
-          </label>
+          </LabelledField>
         </details>
         <p id="trouble" class="error" role="alert" hidden></p>
+        <div role="status">
+          <p id="known" class="known" hidden>
+            This was already started, and nothing was charged now. <a href="/">Open it</a>{" "}
+            <button type="button" id="again">
+              Start another take
+            </button>
+          </p>
+        </div>
         <div class="send">
           <button type="submit" class="main">
             Generate
@@ -137,6 +150,7 @@ function ComposerPage({ earlier, models, credits }: ComposerProps) {
           <label hidden>
             <input type="checkbox" id="notify" /> Notify me when it ends
           </label>
+          <button type="reset">Clear</button>
         </div>
       </form>
       <p class="without-script">
@@ -164,10 +178,22 @@ function typedValue({ name }: Field, earlier: StoredGeneration | undefined): str
   return value === undefined || isUnset ? undefined : String(value);
 }
 
+/** A field; the browser puts what is wrong with its value under it. */
+function LabelledField({ label, children }: { label: string; children?: Child }) {
+  return (
+    <div class="field">
+      {/* biome-ignore lint/a11y/noLabelWithoutControl: the control is among its children. */}
+      <label>
+        {label}
+        {children}
+      </label>
+    </div>
+  );
+}
+
 function TextField({ field, value = "" }: { field: Field; value: string | undefined }) {
   return (
-    <label class="field">
-      {labelOf(field)}
+    <LabelledField label={labelOf(field)}>
       <textarea
         name={field.name}
         rows={5}
@@ -178,14 +204,13 @@ function TextField({ field, value = "" }: { field: Field; value: string | undefi
       >
         {value}
       </textarea>
-    </label>
+    </LabelledField>
   );
 }
 
 function ModelField({ models, chosen = defaultModel }: { models: readonly Model[]; chosen: string | undefined }) {
   return (
-    <label class="field">
-      Model
+    <LabelledField label="Model">
       <select name="model" required>
         {models.map(({ name, credits, maxImages, isPreview }) => (
           <option value={name} selected={name === chosen} data-credits={credits} data-images={maxImages}>
@@ -193,7 +218,7 @@ function ModelField({ models, chosen = defaultModel }: { models: readonly Model[
           </option>
         ))}
       </select>
-    </label>
+    </LabelledField>
   );
 }
 
@@ -202,8 +227,7 @@ function ChoiceField({ field, value = "" }: { field: Field; value: string | unde
   const { name, suggestions = [], takes } = field;
   const list = `offered-${name}`;
   return (
-    <label class="field">
-      {labelOf(field)}
+    <LabelledField label={labelOf(field)}>
       <input
         name={name}
         value={value}
@@ -219,6 +243,6 @@ function ChoiceField({ field, value = "" }: { field: Field; value: string | unde
           ))}
         </datalist>
       ) : null}
-    </label>
+    </LabelledField>
   );
 }

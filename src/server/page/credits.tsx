@@ -1,4 +1,5 @@
-import type { LedgerEntry, Spending, SpendingKey, Spent } from "../store/store.ts";
+import type { LedgerEntry } from "../store/accounts.ts";
+import type { Spending, SpendingKey, Spent } from "../store/reports.ts";
 import { batchAddress } from "./batches.tsx";
 import { shortText } from "./formatting.ts";
 import { Older } from "./gallery.tsx";
@@ -8,6 +9,8 @@ export type CreditsProps = {
   balances: readonly { account: string; credits: number }[];
   spending: Spending;
   entries: readonly LedgerEntry[];
+  /** So many of the entries are left out. */
+  skip: number;
   older: string | undefined;
   now: Date;
 };
@@ -21,7 +24,7 @@ const spendingWords: Record<SpendingKey, { heading: string; key: string }> = {
 };
 
 /** The balances, what was spent on what, and every change, newest first. */
-export function CreditsPage({ balances, spending, entries, older, now }: CreditsProps) {
+export function CreditsPage({ balances, spending, entries, skip, older, now }: CreditsProps) {
   const hasAccounts = balances.length > 1;
   const hasUsd = entries.some(({ cost }) => cost !== null);
   return (
@@ -61,7 +64,7 @@ export function CreditsPage({ balances, spending, entries, older, now }: Credits
               </tr>
             </thead>
             <tbody data-list="credits">
-              {entries.map((entry) => (
+              {entries.slice(skip).map((entry) => (
                 <Entry entry={entry} hasAccounts={hasAccounts} hasUsd={hasUsd} now={now} />
               ))}
             </tbody>

@@ -2,7 +2,7 @@ import type { EngineCheck } from "../engines/check.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { Counts } from "../observe/metrics.ts";
 import type { Outage } from "../queue/breaker.ts";
-import type { Waiting } from "../store/store.ts";
+import type { Waiting } from "../store/claims.ts";
 import { Layout, Time } from "./layout.tsx";
 
 /** An engine of this process, whether it answers, and why it takes no generations if it takes none. */

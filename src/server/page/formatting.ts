@@ -1,6 +1,6 @@
 /** Words for the page, on the server and in the browser. */
 
-import type { State } from "../store/store.ts";
+import type { State } from "../store/generations.ts";
 
 export const stateWords: Record<State, string> = {
   queued: "Queued",

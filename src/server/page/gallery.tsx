@@ -1,7 +1,13 @@
-import type { GenerationFilter, GenerationSummary, GenerationTotals, State } from "../store/store.ts";
+import type { State } from "../store/generations.ts";
+import type { GenerationFilter, GenerationSummary, GenerationTotals } from "../store/reports.ts";
 import { countText, durationText, elapsedText, percentText, shortText, stateWords } from "./formatting.ts";
 import { Layout, Time } from "./layout.tsx";
 import { Star } from "./star.tsx";
+
+export const minCompared = 2;
+export const maxCompared = 6;
+/** More files than a page of the list has are not downloaded at once. */
+export const maxZipped = 500;
 
 export type GalleryProps = {
   filter: GenerationFilter;
@@ -63,8 +69,11 @@ export function Cards({ cards, query, id, name, first }: CardsProps) {
 function Chosen() {
   return (
     <form id="chosen" class="chosen" action="/compare" method="get" aria-label="With the chosen ones" data-own>
-      <button type="submit">Compare</button>
-      <button type="submit" formaction="/zip" formmethod="post">
+      <output class="with-script"></output>
+      <button type="submit" data-min={minCompared} data-max={maxCompared}>
+        Compare
+      </button>
+      <button type="submit" formaction="/zip" formmethod="post" data-min={1} data-max={maxZipped}>
         Download .zip
       </button>
       <button type="reset">Choose none</button>

@@ -1,7 +1,7 @@
 import { fileName } from "../../client/save/naming.ts";
-import { listImages } from "../engines/engine.ts";
+import type { LedgerEntry } from "../store/accounts.ts";
+import { listImages } from "../store/generations.ts";
 import { stateOf } from "../store/needs.ts";
-import type { LedgerEntry } from "../store/store.ts";
 import type { Again } from "./again.ts";
 import { batchAddress } from "./batches.tsx";
 import { DeliveryPane, type Sign } from "./callbacks.tsx";

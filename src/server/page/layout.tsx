@@ -1,13 +1,14 @@
 import { type Child, createContext, useContext } from "hono/jsx";
 import { ageText } from "./formatting.ts";
-import { Keys } from "./keys.tsx";
+import { Keys } from "./help.tsx";
 
 /** The addresses of the page's files, for every document. */
 export const AssetPaths = createContext({ script: "", style: "", icon: "" });
 
 /** Who looks, for every document. */
-export const Visitor = createContext<{ isOwner: boolean; theme: string | undefined }>({
+export const Visitor = createContext<{ isOwner: boolean; account: string | undefined; theme: string | undefined }>({
   isOwner: true,
+  account: undefined,
   theme: undefined,
 });
 
@@ -33,7 +34,7 @@ const entries = [
  */
 export function Layout({ title, current, children }: LayoutProps) {
   const { script, style, icon } = useContext(AssetPaths);
-  const { isOwner, theme } = useContext(Visitor);
+  const { isOwner, account, theme } = useContext(Visitor);
   const shown = entries.filter(({ isOwners = false }) => isOwner || !isOwners);
   return (
     <html lang="en" data-theme={theme}>
@@ -65,6 +66,7 @@ export function Layout({ title, current, children }: LayoutProps) {
             </nav>
           )}
           <span id="connection" class="connection" role="status"></span>
+          {account === undefined ? null : <Account name={isOwner ? "Owner" : account} />}
           <Keys />
           <p id="notice" class="notice" role="alert" hidden></p>
         </header>
@@ -87,6 +89,17 @@ export function Layout({ title, current, children }: LayoutProps) {
         </footer>
       </body>
     </html>
+  );
+}
+
+function Account({ name }: { name: string }) {
+  return (
+    <details class="account">
+      <summary>{name}</summary>
+      <form id="sign-out" action="/sign-out" method="post">
+        <button type="submit">Sign out</button>
+      </form>
+    </details>
   );
 }
 
@@ -113,8 +126,8 @@ export function Message({ title, isSignedIn = true, children }: MessageProps) {
   );
 }
 
-/** For a visitor without a session, whose link or key does not begin one. */
-export function SignInPage({ trouble }: { trouble: "link" | "key" | undefined }) {
+/** For a visitor without a session, whose link or key does not begin one; `to` is the address after the sign-in by a key. */
+export function SignInPage({ trouble, to }: { trouble: "link" | "key" | undefined; to: string }) {
   return (
     <Message title={trouble === "link" ? "This link has expired" : "Open the link of vidgen serve"} isSignedIn={false}>
       <p>
@@ -127,6 +140,7 @@ export function SignInPage({ trouble }: { trouble: "link" | "key" | undefined })
       <form class="sign-in" action="/" method="post">
         <label for="key">Or sign in with an API key to see the generations of its account:</label>
         <input id="key" name="key" type="password" autocomplete="current-password" required />
+        <input type="hidden" name="to" value={to} />
         <button type="submit">Sign in</button>
         {trouble === "key" ? <p role="alert">This service does not know that key, or the key was revoked.</p> : null}
       </form>
@@ -135,20 +149,20 @@ export function SignInPage({ trouble }: { trouble: "link" | "key" | undefined })
 }
 
 /**
- * Answers the link itself. Not a redirect: a browser sends the new SameSite cookie along only when the next request comes from this site, and the
+ * Answers the link itself, or a key. Not a redirect: a browser sends the new SameSite cookie along only when the next request comes from this site, and the
  * link may have been opened by another one, such as a terminal in a web page.
  */
-export function SignedInPage() {
+export function SignedInPage({ to }: { to: string }) {
   return (
     <html lang="en">
       <head>
         <meta charset="utf-8" />
-        <meta http-equiv="refresh" content="0; url=/" />
+        <meta http-equiv="refresh" content={`0; url=${to}`} />
         <title>vidgen</title>
         <link rel="icon" href={useContext(AssetPaths).icon} />
       </head>
       <body>
-        <a href="/">Go to the page</a>
+        <a href={to}>Go to the page</a>
       </body>
     </html>
   );

@@ -1,13 +1,18 @@
+import { setImmediate } from "node:timers/promises";
 import { Hono, type MiddlewareHandler } from "hono";
 import { getCookie } from "hono/cookie";
 import { isUuid } from "../../client/http/id.ts";
+import { createTurns } from "../../client/http/turns.ts";
 import { VidgenError } from "../../errors.ts";
 import { localAccount } from "../announcement.ts";
 import { hashKey } from "../api/accounts.ts";
 import { type ApiEnv, errorResponse, readBody, refuse, retryAfter } from "../http/message.ts";
 import { createMedia } from "../media/media.ts";
 import { isUnavailable } from "../observe/trouble.ts";
-import type { DeliveryState, GenerationFilter, State, Store } from "../store/store.ts";
+import type { DeliveryState } from "../store/deliveries.ts";
+import type { State } from "../store/generations.ts";
+import type { GenerationFilter } from "../store/reports.ts";
+import type { Store } from "../store/store.ts";
 import { makeAgain } from "./again.ts";
 import { type AssetPaths as AssetPathNames, createAssets } from "./assets.ts";
 import { addBatches } from "./batches.tsx";
@@ -56,21 +61,30 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
 
   app.post("/", requireOwnOrigin(options), async (c) => {
     const body = await readBody(c, { maxBytes: 10_000, types: ["application/x-www-form-urlencoded"] });
-    const key = new URLSearchParams(Buffer.from(body).toString()).get("key")?.trim() ?? "";
-    const session = { keyHash: hashKey(key) };
-    if ((await store.account(session.keyHash)) === undefined) return send(c, <SignInPage trouble="key" />, 401);
+    const form = new URLSearchParams(Buffer.from(body).toString());
+    const session = { keyHash: hashKey(form.get("key")?.trim() ?? "") };
+    const to = ownAddress(form.get("to"), addressOf(c, options));
+    if ((await store.account(session.keyHash)) === undefined) return send(c, <SignInPage trouble="key" to={to} />, 401);
     const sessions = await options.sessions();
     const cookie = sessions.cookie(session, addressOf(c, options), clock.date());
-    return send(c, <SignedInPage />, 200, { "Set-Cookie": cookie });
+    return send(c, <SignedInPage to={to} />, 200, { "Set-Cookie": cookie });
+  });
+
+  app.post("/sign-out", requireOwnOrigin(options), async (c) => {
+    const sessions = await options.sessions();
+    c.header("Set-Cookie", sessions.noCookie(addressOf(c, options)));
+    return c.redirect("/", 303);
   });
 
   app.get("/", signedIn, async (c) => {
-    const { before, from, limit } = readList(c, uuid);
+    const { before, from, limit, skip } = readList(c, uuid);
     const filter = readFilter(c);
     const generations = await store.list({ ...filter, account: accountOf(c), before, from, limit });
     const totals = await store.totals({ ...filter, account: accountOf(c), from });
     const now = clock.date();
-    const cards = generations.map((generation) => ({ generation, percent: queue.progressOf(generation.id), now }));
+    const cards = generations
+      .slice(skip)
+      .map((generation) => ({ generation, percent: queue.progressOf(generation.id), now }));
     const older = olderAddress(c, generations, generations.at(-1)?.id);
     const isNewest = before === undefined;
     return send(c, <Gallery {...{ filter, cards, totals, isNewest, older, program }} />);
@@ -99,13 +113,16 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   });
 
   app.get("/callbacks", signedIn, async (c) => {
-    const { before, limit } = readList(c, /^msg_[0-9a-f]+$/);
+    const { before, limit, skip } = readList(c, /^msg_[0-9a-f]+$/);
     const filter = readCallbackFilter(c);
     const own = { ...filter, account: accountOf(c) };
     const deliveries = await store.deliveries({ ...own, before, limit });
     const totals = await store.deliveryTotals(own);
     const older = olderAddress(c, deliveries, deliveries.at(-1)?.id);
-    return send(c, <CallbacksPage {...{ filter, deliveries, totals, older, sign }} now={clock.date()} />);
+    return send(
+      c,
+      <CallbacksPage {...{ filter, totals, older, sign }} deliveries={deliveries.slice(skip)} now={clock.date()} />,
+    );
   });
 
   app.post("/callbacks/send", ...fromPage, async (c) => {
@@ -122,13 +139,13 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   });
 
   app.get("/credits", signedIn, async (c) => {
-    const { before, limit } = readList(c, /^[1-9]\d{0,14}$/);
+    const { before, limit, skip } = readList(c, /^[1-9]\d{0,14}$/);
     const account = accountOf(c);
     const entries = await store.ledger({ before: before === undefined ? undefined : Number(before), account, limit });
     const older = olderAddress(c, entries, entries.at(-1)?.number);
     const balances = (await store.accounts()).filter((each) => isShownTo(c, each.account));
     const spending = await store.spending({ account, limit: spendingRows });
-    return send(c, <CreditsPage {...{ balances, spending, entries, older }} now={clock.date()} />);
+    return send(c, <CreditsPage {...{ balances, spending, entries, skip, older }} now={clock.date()} />);
   });
 
   app.get("/engine-status", signedIn, async (c) => {
@@ -186,8 +203,9 @@ function createSend(findPaths: () => Promise<AssetPathNames>): Send {
   return async (c, page, status, added = {}) => {
     for (const [name, value] of Object.entries({ ...headers, ...added })) c.header(name, value);
     const paths = await findPaths();
-    const isOwner = (c.var.account ?? localAccount) === localAccount;
-    const visitor = { isOwner, theme: getCookie(c, "vidgen_theme") };
+    const { account } = c.var;
+    const isOwner = (account ?? localAccount) === localAccount;
+    const visitor = { isOwner, account, theme: getCookie(c, "vidgen_theme") };
     const document = (
       <AssetPaths.Provider value={paths}>
         <Visitor.Provider value={visitor}>{page}</Visitor.Provider>
@@ -199,8 +217,10 @@ function createSend(findPaths: () => Promise<AssetPathNames>): Send {
 
 function requireSession(options: PageOptions, send: Send): MiddlewareHandler<ApiEnv> {
   const { clock } = options;
+  const inTurn = createTurns();
   return async (c, next) => {
     if (c.env.log) c.env.log.isRoutine = true;
+    await inTurn(letOthersIn);
     const now = clock.date();
     const address = addressOf(c, options);
     const sessions = await options.sessions();
@@ -210,13 +230,34 @@ function requireSession(options: PageOptions, send: Send): MiddlewareHandler<Api
     const session = isLink ? { keyHash: undefined } : sessions.read(c.req.header("Cookie"), address, now);
     const account = session && (await accountOfSession(session, options.store));
     if (session === undefined || account === undefined)
-      return send(c, <SignInPage trouble={link === "expired" ? "link" : undefined} />, 401);
+      return send(c, <SignInPage trouble={link === "expired" ? "link" : undefined} to={asked(c)} />, 401);
     c.set("account", account);
     // Each look at a page makes the session longer.
     if (c.req.header("Sec-Fetch-Mode") === "navigate" || isLink)
       c.header("Set-Cookie", sessions.cookie(session, address, now));
-    return isLink ? send(c, <SignedInPage />) : next();
+    return isLink ? send(c, <SignedInPage to="/" />) : next();
   };
+}
+
+/**
+ * Hundreds of open pages fetch themselves at the same moment, and must not hold up other requests: between two pages the event loop has some turns,
+ * in each of which it accepts one connection, and answers what has arrived on the others.
+ */
+async function letOthersIn(): Promise<void> {
+  for (let turn = 0; turn < 10; turn++) await setImmediate();
+}
+
+/** What was asked for, without the token of a link. */
+function asked({ req }: PageContext): string {
+  const query = new URLSearchParams(req.query());
+  query.delete("token");
+  return query.size === 0 ? req.path : `${req.path}?${query}`;
+}
+
+/** An address of this site, in full: a path such as "//example.com" would lead to another one. "/" for any other address. */
+function ownAddress(text: string | null, { origin }: URL): string {
+  const url = URL.canParse(text ?? "", origin) ? new URL(text ?? "", origin) : undefined;
+  return url?.origin === origin ? url.href : "/";
 }
 
 /** A key that was revoked signs nobody in. */

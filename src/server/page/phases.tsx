@@ -1,4 +1,5 @@
-import type { DeliveryRecord, StoredGeneration } from "../store/store.ts";
+import type { DeliveryRecord } from "../store/deliveries.ts";
+import type { StoredGeneration } from "../store/generations.ts";
 import { spanText } from "./formatting.ts";
 
 /** A part of the time that a generation took; `isOpen` while it lasts. */

@@ -14,10 +14,14 @@ export function readValue({ req }: Context, name: string, pattern = /^/): string
   return value;
 }
 
-/** Which part of a list is shown, whose entries are named like this: up to `limit` entries `from` one on, or `before` one. Throws `usage`. */
+/**
+ * Which part of a list is shown, whose entries are named like this: up to `limit` entries `from` one on, or `before` one. The browser has the first
+ * `skip` of them already. Throws `usage`.
+ */
 export function readList(c: Context, name: RegExp) {
   const limit = Math.min(Number(readValue(c, "shown", /^[1-9]\d{0,2}$/) ?? perPage), maxShown);
-  return { limit, before: readValue(c, "before", name), from: readValue(c, "from", name) };
+  const skip = Number(readValue(c, "skip", /^\d{1,3}$/) ?? 0);
+  return { limit, skip, before: readValue(c, "before", name), from: readValue(c, "from", name) };
 }
 
 /** Returns the address of a list with more entries than these, or of those before the `last` one where they are many; `undefined` when there are no more. */
@@ -29,6 +33,7 @@ export function olderAddress(
   const { limit } = readList(c, /^/);
   if (entries.length < limit || last === undefined) return undefined;
   const query = new URLSearchParams(c.req.query());
+  query.delete("skip");
   if (limit < maxShown) query.set("shown", String(limit + perPage));
   else {
     for (const name of ["shown", "from"]) query.delete(name);

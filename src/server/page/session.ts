@@ -9,6 +9,8 @@ export type Sessions = {
   read(cookies: string | undefined, address: PageAddress, now: Date): Session | undefined;
   /** Returns the Set-Cookie header that begins a session, or makes it longer. */
   cookie(session: Session, address: PageAddress, now: Date): string;
+  /** Returns the Set-Cookie header that ends a session in this browser. */
+  noCookie(address: PageAddress): string;
 };
 
 /** A session ends with the key that began it, by whose hash the key is found; `undefined` is the owner's, which the link began. */
@@ -50,6 +52,7 @@ export function createSessions(secret: string): Sessions {
       const whose = keyHash === undefined ? "" : `.${keyHash}`;
       return `${cookieName(address)}=${signed(sessionOf(keyHash), now)}${whose}; ${flags}`;
     },
+    noCookie: (address) => `${cookieName(address)}=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict`,
   };
 }
 

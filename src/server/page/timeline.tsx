@@ -1,6 +1,7 @@
 import type { Child } from "hono/jsx";
+import type { DeliveryRecord } from "../store/deliveries.ts";
+import type { StoredGeneration } from "../store/generations.ts";
 import { stateOf } from "../store/needs.ts";
-import type { DeliveryRecord, StoredGeneration } from "../store/store.ts";
 import { ClockTime } from "./clock.tsx";
 import { percentText, spanText, stateWords } from "./formatting.ts";
 import { Time } from "./layout.tsx";

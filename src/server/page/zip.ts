@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { makeZip, predictLength } from "client-zip";
 import { fileName } from "../../client/save/naming.ts";
 import type { MediaStore } from "../media/media-store.ts";
-import type { Media, StoredGeneration } from "../store/store.ts";
+import type { Media, StoredGeneration } from "../store/generations.ts";
 
 /** A generation that has a video. */
 export type Finished = StoredGeneration & { media: Media };

@@ -4,7 +4,8 @@ import type { Clock } from "../../io.ts";
 import { newDelivery } from "../callbacks/delivery.ts";
 import { readDirectives } from "../engines/preview/directives.ts";
 import { insist } from "../insist.ts";
-import type { GenerationEnd, Store, StoredGeneration } from "../store/store.ts";
+import type { GenerationEnd, StoredGeneration } from "../store/generations.ts";
+import type { Store } from "../store/store.ts";
 import { findGeneration, type Made, type MakeOptions } from "./make.ts";
 
 /** How long the preview takes for a generation: as long as rendering takes, or as long as the interface says (section 8). */

@@ -1,14 +1,15 @@
 import type { Clock } from "../../io.ts";
 import { minutes } from "../engines/upstream/upstream.ts";
 import type { OnTrouble } from "../observe/trouble.ts";
-import type { Needs, Store, Waiting } from "../store/store.ts";
-import { canMake, type Place } from "./place.ts";
+import type { Needs, Waiting } from "../store/claims.ts";
+import type { Store } from "../store/store.ts";
+import { canMake, type EngineSlots } from "./slots.ts";
 
 /** Time for the owner to see that an engine is missing, and to start the service with it. */
 const maxWaitMs = 30 * 60_000;
 
 export type LackOptions = {
-  places: readonly Place[];
+  allSlots: readonly EngineSlots[];
   store: Pick<Store, "isShared">;
   /** Whether the service runs inside a command: the next one may have the engine. */
   isCommand?: boolean | undefined;
@@ -33,13 +34,13 @@ export type Given = {
 };
 
 /** Returns what finds, in what waits, the generations that fail since no engine makes them. A missing engine is told of once. */
-export function createLackFinder({ places, store, isCommand = false, clock, onTrouble }: LackOptions) {
+export function createLackFinder({ allSlots, store, isCommand = false, clock, onTrouble }: LackOptions) {
   /** When each missing engine was seen to be missing first. */
   const missingAt = new Map<string, number>();
   const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
 
   return ({ count: _, oldest_at: __, held, ...needs }: Waiting): Given | undefined => {
-    const missing = findMissing(needs, places);
+    const missing = findMissing(needs, allSlots);
     if (missing !== undefined) {
       const at = missingAt.get(missing) ?? clock.now();
       const what = store.isShared ? "Generations are left to other processes" : "Generations wait for an engine";
@@ -52,7 +53,7 @@ export function createLackFinder({ places, store, isCommand = false, clock, onTr
       const error_code = needs.engine === null ? "not_submitted" : undefined;
       return { needs, startedBefore: before(0), error: missing, error_code };
     }
-    const able = places.filter(({ engine }) => needs.engine === null && canMake(engine, needs));
+    const able = allSlots.filter(({ engine }) => needs.engine === null && canMake(engine, needs));
     const [first] = able;
     // As long as any process makes this model, it comes to the others as well.
     if (!first || held > 0) return undefined;
@@ -65,7 +66,7 @@ export function createLackFinder({ places, store, isCommand = false, clock, onTr
   };
 
   /** Whoever has typed a command waits for it: one whose engines do not answer, or refuse their keys, ends soon. */
-  function findUnusable(needs: Needs, able: readonly Place[]): Given | undefined {
+  function findUnusable(needs: Needs, able: readonly EngineSlots[]): Given | undefined {
     const refusals = able.flatMap(({ breaker }) => breaker.outage() ?? []).filter(({ cause }) => cause === "auth");
     const isRefused = refusals.length === able.length;
     const isUnreachable = able.every(
@@ -81,11 +82,11 @@ export function createLackFinder({ places, store, isCommand = false, clock, onTr
   }
 }
 
-function findMissing(needs: Needs, places: readonly Place[]): string | undefined {
+function findMissing(needs: Needs, allSlots: readonly EngineSlots[]): string | undefined {
   if (needs.engine !== null)
-    return places.some(({ engine }) => engine.name === needs.engine)
+    return allSlots.some(({ engine }) => engine.name === needs.engine)
       ? undefined
       : `the local service no longer uses ${needs.engine}, which makes this video`;
-  if (places.some(({ engine }) => canMake(engine, needs))) return undefined;
+  if (allSlots.some(({ engine }) => canMake(engine, needs))) return undefined;
   return `no engine of the local service serves ${needs.model}`;
 }

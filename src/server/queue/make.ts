@@ -6,23 +6,15 @@ import { pipeline } from "node:stream/promises";
 import type { FailureCode } from "../../client/http/schema.ts";
 import { systemCode, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
-import {
-  type Charged,
-  type Checkpoint,
-  type Discardable,
-  type Engine,
-  listImages,
-  type RenderOptions,
-  type RenderOutcome,
-  type RenderTask,
-  replaceImages,
-} from "../engines/engine.ts";
+import type { Charged, Discardable, Engine, RenderOptions, RenderOutcome, RenderTask } from "../engines/engine.ts";
 import { readDirectives } from "../engines/preview/directives.ts";
 import { insist } from "../insist.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { OnTrouble } from "../observe/trouble.ts";
 import type { Get } from "../outbound/outbound.ts";
-import type { Claim, Media, Store, StoredGeneration } from "../store/store.ts";
+import type { Claim } from "../store/claims.ts";
+import { type Checkpoint, listImages, type Media, replaceImages, type StoredGeneration } from "../store/generations.ts";
+import type { Store } from "../store/store.ts";
 import { saveImages } from "./images.ts";
 
 export type MakeOptions = {

@@ -4,23 +4,24 @@ import type { Engine } from "../engines/engine.ts";
 import { createLoop } from "../loop.ts";
 import { isUnavailable } from "../observe/trouble.ts";
 import type { Change } from "../store/change.ts";
-import type { Claim, Store, Waiting, Wanted } from "../store/store.ts";
+import type { Claim, Waiting, Wanted } from "../store/claims.ts";
+import type { Store } from "../store/store.ts";
 import type { Created, Outage } from "./breaker.ts";
 import { type EndOptions, endGeneration } from "./end.ts";
 import { createLackFinder } from "./lacks.ts";
 import { loadTask, type Made, type MakeOptions, makeVideo, removeFiles, type Task } from "./make.ts";
 import {
   canMake,
-  createPlace,
+  createSlots,
+  type EngineSlots,
   findLeastBusy,
   type Group,
-  groupPlaces,
+  groupSlots,
   occupy,
-  type Place,
   partOf,
   roomOf,
   type Slot,
-} from "./place.ts";
+} from "./slots.ts";
 import { createTurns } from "./turns.ts";
 
 export type Queue = {
@@ -77,7 +78,7 @@ type Job = {
   claimed: Claim;
   state: "fetching" | "fetched" | "making";
   /** Gives it a slot, when it is "fetched"; without one, it is left to other processes, or for later. */
-  place(slot: Slot | undefined): void;
+  assign(slot: Slot | undefined): void;
   cancelled: AbortController;
   done: Promise<void>;
 };
@@ -91,16 +92,16 @@ export function createQueue(options: QueueOptions): Queue {
   const stop = new AbortController();
   // Every job listens to this signal; Node would warn of a leak at the eleventh.
   setMaxListeners(0, stop.signal);
-  const places = options.engines
+  const allSlots = options.engines
     .filter(({ concurrency }) => concurrency > 0)
     .map((engine) => {
       const onCreate = (created: Created) => options.onCreate?.(engine, created);
       const onChange = (outage: Outage | undefined) => onNote(outageLine(engine, outage, options));
       const maxUnreachableRetryMs = options.isCommand ? commandRetryMs : undefined;
-      return createPlace(engine, { clock, onCreate, onChange, maxUnreachableRetryMs });
+      return createSlots(engine, { clock, onCreate, onChange, maxUnreachableRetryMs });
     });
-  const groups = groupPlaces(places);
-  const findLack = createLackFinder({ places, store, isCommand: options.isCommand, clock, onTrouble });
+  const groups = groupSlots(allSlots);
+  const findLack = createLackFinder({ allSlots, store, isCommand: options.isCommand, clock, onTrouble });
   const turns = createTurns();
   const loading = createCapacity(maxLoading);
   const jobs = new Map<string, Job>();
@@ -123,7 +124,7 @@ export function createQueue(options: QueueOptions): Queue {
     const cancelled = new AbortController();
     const signal = AbortSignal.any([stop.signal, lost, cancelled.signal]);
     const own = { ...options, signal, confirm };
-    const job: Job = { claimed, state, place: () => {}, cancelled, done: Promise.resolve() };
+    const job: Job = { claimed, state, assign: () => {}, cancelled, done: Promise.resolve() };
     const work = async () => {
       signal.throwIfAborted();
       const made = await make(job, own);
@@ -173,11 +174,11 @@ export function createQueue(options: QueueOptions): Queue {
   const waitForSlot = (job: Job, signal: AbortSignal) =>
     new Promise<Slot | undefined>((resolve) => {
       job.state = "fetched";
-      job.place = (slot) => {
+      job.assign = (slot) => {
         job.state = "making";
         resolve(slot);
       };
-      signal.addEventListener("abort", () => job.place(undefined), { once: true });
+      signal.addEventListener("abort", () => job.assign(undefined), { once: true });
       wake();
     });
   const makeAt = async (task: Task, { slot, claimed }: { slot: Slot; claimed: Claim }, own: MakeOptions) => {
@@ -197,35 +198,35 @@ export function createQueue(options: QueueOptions): Queue {
   /** An engine that takes nothing from this process is left to the others; until it does again, it gets one at a time. */
   const divide = async () => {
     if (!store.divide || clock.now() < divideAt) return;
-    const used = places.filter(({ engine, breaker }) => !engine.isSimulation && !breaker.outage());
+    const used = allSlots.filter(({ engine, breaker }) => !engine.isSimulation && !breaker.outage());
     const shares = await store.divide(used.map(({ engine }) => engine.name));
     divideAt = clock.now() + sharedPollMs;
-    for (const place of places) {
-      const { engine } = place;
+    for (const slots of allSlots) {
+      const { engine } = slots;
       const share = shares.get(engine.name);
-      if (share) place.most = partOf(engine, share);
-      else if (!engine.isSimulation) place.most = Math.min(engine.concurrency, place.jobs + 1);
+      if (share) slots.most = partOf(engine, share);
+      else if (!engine.isSimulation) slots.most = Math.min(engine.concurrency, slots.jobs + 1);
     }
   };
   /** What was submitted goes on whatever room there is: its engine makes it already. What is unclear ends. */
   const takeBegun = async () => {
-    const engines = places.map(({ engine }) => engine.name);
+    const engines = allSlots.map(({ engine }) => engine.name);
     let found: Claim[];
     do {
       found = await claim({ kind: "begun", engines }, maxClaimed);
       for (const claimed of found) {
-        const place = places.find(({ engine }) => engine.name === claimed.engine);
-        if (place) beginMaking(claimed, occupy(place, claimed));
+        const slots = allSlots.find(({ engine }) => engine.name === claimed.engine);
+        if (slots) beginMaking(claimed, occupy(slots, claimed));
         else begin(claimed, "making", (_, own) => loading(1, () => endUnclear(claimed, own)));
       }
     } while (found.length === maxClaimed);
   };
-  const occupyInTurn = (place: Place, claimed: Claim) => {
+  const occupyInTurn = (slots: EngineSlots, claimed: Claim) => {
     turns.take(claimed.account);
-    return occupy(place, claimed);
+    return occupy(slots, claimed);
   };
   const takeNew = async (group: Group) => {
-    const roomIn = () => group.places.reduce((sum, place) => sum + roomOf(place), 0);
+    const roomIn = () => group.slots.reduce((sum, slots) => sum + roomOf(slots), 0);
     for (let room = roomIn(); room > 0; room = roomIn()) {
       const order = turns.list();
       const turnOf = ({ claimed }: Job) => order.indexOf(claimed.account);
@@ -236,21 +237,21 @@ export function createQueue(options: QueueOptions): Queue {
       // One at a time then: what comes next is before or after the one with its images.
       const found = await claim({ ...group, kind: "new", isFetched: false, turns: order, before }, first ? 1 : room);
       for (const claimed of found) {
-        const place = findLeastBusy(group.places);
-        if (place) beginMaking(claimed, occupyInTurn(place, claimed));
+        const slots = findLeastBusy(group.slots);
+        if (slots) beginMaking(claimed, occupyInTurn(slots, claimed));
         else await store.release(claimed.id);
       }
       if (found.length > 0) continue;
-      const place = findLeastBusy(group.places);
-      if (!first || !place) return;
-      first.place(occupyInTurn(place, first.claimed));
+      const slots = findLeastBusy(group.slots);
+      if (!first || !slots) return;
+      first.assign(occupyInTurn(slots, first.claimed));
     }
   };
   /** Images are fetched before there is room to render, so that a slow server of images delays no other generation. */
   const fetchAhead = async (group: Group) => {
-    const isOut = group.places.every(({ most, breaker }) => most === 0 || breaker.pauseMs() > 0);
+    const isOut = group.slots.every(({ most, breaker }) => most === 0 || breaker.pauseMs() > 0);
     // Another engine, or another process, may take it.
-    if (isOut) for (const job of jobsIn("fetched")) if (canMake(group, job.claimed)) job.place(undefined);
+    if (isOut) for (const job of jobsIn("fetched")) if (canMake(group, job.claimed)) job.assign(undefined);
     const room = isOut ? 0 : maxFetched - jobsIn("fetching", "fetched").length;
     const found = room > 0 ? await claim({ ...group, kind: "new", isFetched: true, turns: turns.list() }, room) : [];
     for (const claimed of found) beginMaking(claimed);
@@ -274,7 +275,7 @@ export function createQueue(options: QueueOptions): Queue {
   };
   const look = async (): Promise<number> => {
     // A process that makes no videos leaves all of it to the others.
-    if (places.length === 0 && options.engines.length > 0) return Number.POSITIVE_INFINITY;
+    if (allSlots.length === 0 && options.engines.length > 0) return Number.POSITIVE_INFINITY;
     let nextMs: number;
     try {
       await takeBegun();
@@ -287,7 +288,7 @@ export function createQueue(options: QueueOptions): Queue {
       if (!isUnavailable(error)) onTrouble("The queue could not be read", error);
       return store.isShared ? sharedPollMs : storeRetryMs;
     }
-    const pauses = places.map(({ breaker }) => breaker.pauseMs()).filter((ms) => ms > 0);
+    const pauses = allSlots.map(({ breaker }) => breaker.pauseMs()).filter((ms) => ms > 0);
     return Math.min(store.isShared ? sharedPollMs : nextMs, ...pauses);
   };
   const loop = createLoop(look, { clock, pauseMs: store.isShared ? sharedPauseMs : 0 });
@@ -314,7 +315,7 @@ export function createQueue(options: QueueOptions): Queue {
       wake();
     },
     progressOf: (id) => percents.get(id),
-    outageOf: (engine) => places.find((place) => place.engine === engine)?.breaker.outage(),
+    outageOf: (engine) => allSlots.find((slots) => slots.engine === engine)?.breaker.outage(),
     waiting: () => store.waiting(among()),
     async close() {
       stop.abort(new Error("the service is stopping"));

@@ -2,7 +2,8 @@ import type { Clock } from "../../io.ts";
 import { createLoop, type Loop } from "../loop.ts";
 import { type MediaStore, removeMedia } from "../media/media-store.ts";
 import { createOutageReporter, isUnavailable, type OnTrouble } from "../observe/trouble.ts";
-import type { Completed, Store } from "../store/store.ts";
+import type { Completed } from "../store/generations.ts";
+import type { Store } from "../store/store.ts";
 
 /** How long videos, and the records of generations, are kept after their end, in milliseconds; without a time, for ever. */
 export type Keep = { videosMs?: number | undefined; recordsMs?: number | undefined };

@@ -1,4 +1,8 @@
-import type { Limited, Limits } from "./store.ts";
+/** How many generations of an account may be unfinished at once, and how many it may start in an hour; `null` for any number. */
+export type Limits = { max_running: number | null; max_per_hour: number | null };
+
+/** A start that was refused by a limit, and after how many seconds there may be room. */
+export type Limited = { kind: "limited"; limit: keyof Limits; max: number; retryAfterSeconds: number };
 
 /** What an account has unfinished, and its starts of the last hour: how many, and when the oldest one was (ISO 8601). */
 export type Use = { running: number; starts: number; oldest_at: string | null };
@@ -6,6 +10,12 @@ export type Use = { running: number; starts: number; oldest_at: string | null };
 const hourMs = 3_600_000;
 /** When one of the unfinished ones ends, nobody knows. */
 const runningRetrySeconds = 5;
+
+/** Reads limits out of an account's row. */
+export function readLimits({ max_running, max_per_hour }: Record<string, unknown>): Limits {
+  const read = (value: unknown) => (value === null ? null : Number(value));
+  return { max_running: read(max_running), max_per_hour: read(max_per_hour) };
+}
 
 /** Returns the time (ISO 8601) from which on starts count, for one that is made at `at`. */
 export function hourBefore(at: string): string {

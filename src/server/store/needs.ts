@@ -1,6 +1,15 @@
 import { isData } from "../../client/http/url.ts";
-import { type Images, listImages, replaceImages } from "../engines/engine.ts";
-import type { Claim, Completed, State, StoredCheckpoint, StoredGeneration, StoredRequest } from "./store.ts";
+import type { Claim, Needs } from "./claims.ts";
+import {
+  type Completed,
+  type Images,
+  listImages,
+  replaceImages,
+  type State,
+  type StoredCheckpoint,
+  type StoredGeneration,
+  type StoredRequest,
+} from "./generations.ts";
 
 /** What is stored beside a request, so that a claim does not read it. */
 export function needsOf({ request, checkpoint }: Pick<StoredGeneration, "request" | "checkpoint">) {
@@ -41,6 +50,28 @@ export function joinImages(
 export function submissionOf(checkpoint: StoredCheckpoint | null): Pick<Claim, "engine" | "isSubmitting"> {
   const engine = checkpoint && "job" in checkpoint ? checkpoint.engine : null;
   return { engine, isSubmitting: checkpoint?.state === "submitting" };
+}
+
+/** Reads the needs of generations out of a row. */
+export function readNeeds({ model, images, is_real, engine }: Record<string, unknown>): Needs {
+  return {
+    model: String(model),
+    images: Number(images),
+    isReal: Boolean(is_real),
+    engine: engine === null ? null : String(engine),
+  };
+}
+
+/** Reads what may be made out of a generation's row. */
+export function readClaim(row: Record<string, unknown>): Omit<Claim, "lost" | "confirm"> {
+  return {
+    ...readNeeds(row),
+    number: Number(row.number),
+    id: String(row.id),
+    account: String(row.account),
+    isFetched: Boolean(row.is_fetched),
+    isSubmitting: Boolean(row.is_submitting),
+  };
 }
 
 /** A generation that no engine has begun is queued. */

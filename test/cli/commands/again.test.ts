@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../../mp4.ts";
@@ -72,12 +72,20 @@ describe("again", () => {
 
   test("of an id that was not started here says so, and sends nothing", async () => {
     const world = await createWorld();
-    for (const name of ["unheard-of", "last"])
-      expect(await world.vidgen("again", name)).toMatchObject({
-        code: 10,
-        stderr: expect.stringContaining("only the journal"),
-      });
+    for (const [name, words] of [
+      ["unheard-of", "only the journal"],
+      ["last", "no generation was started here yet"],
+    ] as const)
+      expect(await world.vidgen("again", name)).toMatchObject({ code: 10, stderr: expect.stringContaining(words) });
     expect(world.requests).toEqual([]);
+  });
+
+  test("takes no letter for an id: it may be a slip, and costs credits", async () => {
+    const world = await createWorld();
+    const id = await make(world);
+    const run = await world.vidgen("again", id.slice(0, 3));
+    expect(run).toMatchObject({ code: 2, stderr: expect.stringContaining("at least 8 characters") });
+    expect(paid(world)).toBe(1);
   });
 
   test("asks for an image again of which the journal has only a hash", async () => {
@@ -132,6 +140,25 @@ describe("again", () => {
     });
     expect(paid(world)).toBe(2);
     expect(await world.vidgen(...line, "--again")).toMatchObject({ code: 0 });
+  });
+
+  test("last, with other changes, repeats the newest one also where that is left", async () => {
+    const world = await createWorld();
+    await make(world);
+    await kill(world, isPoll, "again", "last", "a wolf");
+    const line = ["again", "last", "-a", "9:16", "-o", join(world.folder, "wolf.mp4")];
+    await kill(world, isPoll, ...line);
+    expect(await world.vidgen(...line)).toMatchObject({ code: 0, stderr: expect.stringContaining("Resuming") });
+    expect(paid(world)).toBe(3);
+    expect(bodies(world)[2]).toMatchObject({ prompt: "a wolf", aspectRatio: "9:16" });
+  });
+
+  test("last with --reuse, typed again, is not paid for again", async () => {
+    const world = await createWorld();
+    await make(world);
+    const line = ["again", "last", "a wolf", "--reuse"];
+    const runs = [await world.vidgen(...line), await world.vidgen(...line)];
+    expect([runs.map(({ code }) => code), runs[1]?.stdout, paid(world)]).toEqual([[0, 0], runs[0]?.stdout, 2]);
   });
 
   test("never resumes the generation that it repeats, nor one that repeats another", async () => {
@@ -286,6 +313,77 @@ describe("-n", () => {
     expect(Math.max(...times)).toBeLessThan(30_000);
   });
 
+  test("of one whose id was printed the same line without --no-wait waits for the video", async () => {
+    const world = await createWorld();
+    world.faults.push(onStartNumber(2, refuse));
+    expect(await world.vidgen("generate", "a fox", "-n", "2", "--no-wait")).toMatchObject({ code: 7 });
+    const run = await world.vidgen("generate", "a fox", "-n", "2");
+    expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(/^(https:.*\.mp4\n){2}$/) });
+    expect(paid(world)).toBe(3);
+  });
+
+  test("a file that another program has replaced is no result: the video is saved again, under a free number", async () => {
+    const world = await createWorld();
+    world.faults.push(onStartNumber(2, refuse));
+    await world.vidgen(...line(world));
+    writeFileSync(join(clips(world), "a-fox-1.mp4"), "another program's");
+    const run = await world.vidgen(...line(world));
+    expect(run.stdout.trim().split("\n")).not.toContain(join(clips(world), "a-fox-1.mp4"));
+    expect([run.code, paid(world), files(world).length]).toEqual([0, 4, 4]);
+  });
+
+  test("with --json, an error about stdout names the ids", async () => {
+    const world = await createWorld();
+    world.isStdoutFull = true;
+    const run = await world.vidgen("generate", "a fox", "-n", "2", "--json");
+    world.isStdoutFull = false;
+    const ids = JSON.parse((await world.vidgen("list", "--json")).stdout).map(({ id }: { id: string }) => id);
+    expect(run.code).toBe(9);
+    for (const id of ids) expect(run.stderr).toContain(id);
+    expect(ids).toHaveLength(2);
+  });
+
+  test("with --json, a start that is unclear is reported also where stdout is full", async () => {
+    const world = await createWorld();
+    world.isStdoutFull = true;
+    world.faults.push(onStartNumber(2, cut));
+    const run = await world.vidgen("generate", "a fox", "-n", "2", "--json");
+    expect(run).toMatchObject({
+      code: 6,
+      stderr: expect.stringMatching(/may have been charged.*Cannot write to stdout/s),
+    });
+  });
+
+  test("with --events, what was saved before has its events too", async () => {
+    const world = await createWorld();
+    world.faults.push(onStartNumber(2, refuse));
+    await world.vidgen(...line(world));
+    const { code, stdout } = await world.vidgen(...line(world, "--events"));
+    const events = stdout
+      .trim()
+      .split("\n")
+      .map((text) => JSON.parse(text));
+    const ended = events.filter(({ event }) => event === "ended");
+    expect([code, ended.map(({ file }) => file).sort()]).toEqual([0, three.map((name) => join(clips(world), name))]);
+  });
+
+  test("with --again, a position that another process has taken over is not paid for again", async () => {
+    const world = await createWorld();
+    const journal = join(world.home, "journal.jsonl");
+    // As if this process had been suspended, and one on another machine had taken over its run.
+    world.faults.push((request) => {
+      if (!isStart(request) || paid(world) > 1) return undefined;
+      const intent = JSON.parse(readFileSync(journal, "utf8"));
+      const other = { ...intent, attempt: "other", position: 2 };
+      const accepted = { at: intent.at, kind: "accepted", attempt: "other", id: "other-id" };
+      appendFileSync(journal, `${JSON.stringify(other)}\n${JSON.stringify(accepted)}\n`);
+      return undefined;
+    });
+    const run = await world.vidgen("generate", "a fox", "-n", "2", "--again");
+    expect(run.stderr).toContain("Resuming other-id");
+    expect(paid(world)).toBe(1);
+  });
+
   test("with --no-wait prints the ids, and the same line starts a new run", async () => {
     const world = await createWorld();
     const run = await world.vidgen("generate", "a fox", "-n", "2", "--no-wait");
@@ -353,5 +451,25 @@ describe("-n", () => {
     rmSync(clips(world), { recursive: true });
     expect((await world.vidgen(...line(world, "--dry-run"))).stdout).not.toContain(apiKey);
     expect(existsSync(clips(world))).toBe(false);
+  });
+});
+
+describe("--from", () => {
+  test("without ffmpeg says how to install it, and that nothing was sent", async () => {
+    const world = await createWorld();
+    const file = join(world.folder, "fox.mp4");
+    writeFileSync(file, tinyMp4("a fox"));
+    const run = await world.vidgen("generate", "a wolf", "--from", file);
+    expect(run).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/needs ffmpeg: apt install.*Nothing was sent/),
+    });
+    expect(world.requests).toEqual([]);
+  });
+
+  test("and --image cannot be combined", async () => {
+    const world = await createWorld();
+    const run = await world.vidgen("generate", "a wolf", "--from", "fox.mp4", "-i", "https://x.example/1.png");
+    expect(run).toMatchObject({ code: 2, stderr: expect.stringContaining("cannot be combined") });
   });
 });

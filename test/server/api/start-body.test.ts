@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { type Engine, listImages } from "../../../src/server/engines/engine.ts";
+import type { Engine } from "../../../src/server/engines/engine.ts";
+import { listImages } from "../../../src/server/store/generations.ts";
 import { createTestService, fakeEngine, mediaUrl, readError, readStart, type ServiceOptions } from "../service.ts";
 
 const render: Engine["render"] = async ({ file }) => {

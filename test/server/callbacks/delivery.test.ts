@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { type DeliveryEvent, deliveryLine, isGivenUp, newDelivery } from "../../../src/server/callbacks/delivery.ts";
-import type { StoredGeneration } from "../../../src/server/store/store.ts";
+import type { StoredGeneration } from "../../../src/server/store/generations.ts";
 
 const event: DeliveryEvent = {
   account: "local",

@@ -8,7 +8,8 @@ import {
 } from "../../../src/server/callbacks/sender.ts";
 import { createSecret, createSigner } from "../../../src/server/callbacks/signature.ts";
 import type { Post } from "../../../src/server/outbound/outbound.ts";
-import type { Delivery, Store } from "../../../src/server/store/store.ts";
+import type { Delivery } from "../../../src/server/store/deliveries.ts";
+import type { Store } from "../../../src/server/store/store.ts";
 import { createVirtualClock } from "../../clock.ts";
 
 export type DeliveryStore = Pick<Store, "due" | "recordAttempt" | "isShared">;

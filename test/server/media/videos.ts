@@ -12,7 +12,7 @@ import { openMedia } from "../../../src/server/media/open.ts";
 import { openS3 } from "../../../src/server/media/s3.ts";
 import type { S3Options } from "../../../src/server/media/s3-request.ts";
 import { readBucket } from "../../../src/server/media/s3-settings.ts";
-import type { Media, StoredGeneration } from "../../../src/server/store/store.ts";
+import type { Media, StoredGeneration } from "../../../src/server/store/generations.ts";
 import { makeFolder } from "../../folder.ts";
 import { sha256 } from "./fake-s3.ts";
 

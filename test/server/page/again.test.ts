@@ -3,7 +3,7 @@ import process from "node:process";
 import { expect, test } from "vitest";
 import { createClient } from "../../../src/index.ts";
 import { makeAgain } from "../../../src/server/page/again.ts";
-import type { StoredGeneration } from "../../../src/server/store/store.ts";
+import type { StoredGeneration } from "../../../src/server/store/generations.ts";
 import { createWorld } from "../../vidgen.ts";
 
 const hostile = `it's "quoted" $HOME \`id\` \\ !! \n<b>🦊</b>`;

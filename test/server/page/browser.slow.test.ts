@@ -308,6 +308,46 @@ describe("the page", { skip: browserPath === undefined }, () => {
     expect(received).toHaveLength(1);
   });
 
+  test("a tall video is shown whole on its card, whatever stands beside it", async () => {
+    const { page, tab } = await open();
+    const id = await page.make({ prompt: "a tower ".repeat(40), aspectRatio: "9:16" });
+    await shows(card(tab, id), "a tower");
+    for (const width of [360, 1280, 2560]) {
+      await tab.setViewportSize({ width, height: 800 });
+      const picture = card(tab, id).locator(".stage > img");
+      expect(await picture.evaluate("getComputedStyle(document.querySelector('.stage > img')).objectFit")).toBe(
+        "contain",
+      );
+    }
+  });
+
+  test("on a low window the head of the page takes less than a seventh", async () => {
+    const page = await openTestPage();
+    const tab = await openTab(browser, page.link, { viewport: { width: 640, height: 400 } });
+    await isLive(tab);
+    for (const width of [640, 700, 800]) {
+      await tab.setViewportSize({ width, height: 400 });
+      expect((await tab.locator("header").boundingBox())?.height).toBeLessThan(400 / 7);
+      for (const name of ["Live", "Owner"]) expect(await tab.locator("header").getByText(name).isVisible()).toBe(true);
+    }
+  });
+
+  test("on paper the page is dark on light, whatever was chosen, and without what only works on a screen", async () => {
+    const page = await openTestPage();
+    const id = await page.make();
+    const tab = await openTab(browser, page.link, { colorScheme: "dark" });
+    const colours = () =>
+      tab.evaluate("[document.body, document.querySelector('h1')].map((each) => getComputedStyle(each).color)");
+    for (const theme of ["As the system", "Dark"]) {
+      await tab.getByLabel("Colours").selectOption(theme);
+      await tab.goto(`${page.url}/generations/${id}`);
+      await tab.emulateMedia({ media: "print", colorScheme: "dark" });
+      expect([theme, await colours()]).toEqual([theme, ["rgb(26, 27, 30)", "rgb(26, 27, 30)"]]);
+      expect(await tab.locator("header").first().isVisible()).toBe(false);
+      await tab.emulateMedia({ media: "screen", colorScheme: "dark" });
+    }
+  });
+
   const looks = [
     { name: "360 px, dark", viewport: { width: 360, height: 780 }, colorScheme: "dark" },
     { name: "1440 px, light", viewport: { width: 1440, height: 900 }, colorScheme: "light" },

@@ -96,6 +96,43 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     expect((await readFile(same)).length).toBe(zip.length);
   });
 
+  test("what is chosen stays chosen through a search and a reload, with a count; Compare is offered for two to six", async () => {
+    const { page, tab } = await open();
+    const prompts = ["one fox", "two foxes", "an owl", "a bear", "a cat", "a dog", "a hen"];
+    for (const prompt of prompts) await page.make({ prompt });
+    await tab.reload();
+    await isLive(tab);
+    const bar = tab.getByRole("form", { name: "With the chosen ones" });
+    const compare = bar.getByRole("button", { name: "Compare" });
+    await choose(tab, "an owl");
+    await shows(bar, "1 chosen");
+    expect(await compare.isDisabled()).toBe(true);
+    await tab.getByRole("searchbox").fill("fox");
+    await expect.poll(() => promptsOf(tab)).toHaveLength(2);
+    await shows(bar, "1 chosen");
+    await choose(tab, "two foxes");
+    await shows(bar, "2 chosen");
+    await tab.reload();
+    await isLive(tab);
+    await shows(bar, "2 chosen");
+    expect(await tab.locator(".marks > :checked").count()).toBe(1);
+    await compare.click();
+    await expect.poll(() => tab.locator(".compared video").count()).toBe(2);
+    expect(new URL(tab.url()).searchParams.getAll("id")).toHaveLength(2);
+    await tab.goBack();
+    await isLive(tab);
+    await tab.getByRole("searchbox").fill("");
+    await expect.poll(() => promptsOf(tab)).toHaveLength(7);
+    expect(await tab.locator(".marks > :checked").count()).toBe(2);
+    for (const prompt of prompts) await choose(tab, prompt);
+    await shows(bar, "7 chosen");
+    await shows(bar, "Compare takes 2 to 6");
+    expect(await compare.isDisabled()).toBe(true);
+    await bar.getByRole("button", { name: "Choose none" }).click();
+    expect([await tab.locator(".marks > :checked").count(), await bar.isVisible()]).toEqual([0, false]);
+    expect(tab.complaints).toEqual([]);
+  });
+
   test("a star stays, on the card and on the page of its generation, and the starred ones are found", async () => {
     const { page, tab } = await open();
     for (const prompt of ["one", "two"]) await page.make({ prompt });

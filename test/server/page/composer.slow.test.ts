@@ -33,8 +33,9 @@ describe("the form", { skip: browserPath === undefined }, () => {
   const generate = (tab: Tab) => tab.getByRole("button", { name: "Generate" });
   const isShown = (tab: Tab) => tab.waitForURL(/\/generations\//);
 
-  test("a double click, a reload, and back: one charge; another prompt, or the form opened anew: another one", async () => {
+  test("a double click, a reload, and back: one charge; another take, another prompt, or the form opened anew: another one", async () => {
     const { page, tab, store } = await open();
+    const known = tab.getByRole("status").filter({ hasText: "already started" });
     await compose(page, tab, "a fox at dusk");
     await shows(tab.locator(".send"), "It costs 10 of 1,000,000 credits.");
     await generate(tab).dblclick();
@@ -44,25 +45,75 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await tab.goBack();
     await expect.poll(() => tab.getByLabel("Prompt").inputValue()).toBe("a fox at dusk");
     await generate(tab).click();
-    await isShown(tab);
-    expect([tab.url(), await paid(store)]).toEqual([address, [-10]]);
-    await tab.goBack();
+    await shows(known, "nothing was charged");
+    expect(await paid(store)).toEqual([-10]);
     await tab.reload();
     await isLive(tab);
     expect(await tab.getByLabel("Prompt").inputValue()).toBe("a fox at dusk");
     await generate(tab).click();
+    await known.getByRole("link", { name: "Open it" }).click();
     await isShown(tab);
     expect([tab.url(), await paid(store)]).toEqual([address, [-10]]);
+    await tab.goBack();
+    await generate(tab).click();
+    await known.getByRole("button", { name: "Start another take" }).dblclick();
+    await tab.waitForURL((url) => /generations/.test(url.pathname) && url.href !== address);
+    expect(await paid(store)).toEqual([-10, -10]);
     await tab.goBack();
     await tab.getByLabel("Prompt").fill("a bear at dusk");
     await tab.keyboard.press("Control+Enter");
     await isShown(tab);
-    expect(await paid(store)).toEqual([-10, -10]);
+    expect(await paid(store)).toEqual([-10, -10, -10]);
     await compose(page, tab, "a fox at dusk");
     await generate(tab).click();
     await isShown(tab);
-    expect(await paid(store)).toEqual([-10, -10, -10]);
+    expect(await paid(store)).toEqual([-10, -10, -10, -10]);
     expect(tab.complaints).toEqual([]);
+  });
+
+  test("New begins anew after a start, and goes on with what was not sent yet", async () => {
+    const { page, tab } = await open();
+    const clickNew = async () => {
+      await tab.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "New" }).click();
+      await isLive(tab);
+    };
+    const typed = async () => [
+      await tab.getByLabel("Prompt").inputValue(),
+      await tab.getByLabel("Others, as JSON").inputValue(),
+    ];
+    await compose(page, tab, "a fox at dusk");
+    await tab.locator("summary", { hasText: "More fields" }).click();
+    await tab.getByLabel("Others, as JSON").fill('{"seed": 7}');
+    await generate(tab).click();
+    await isShown(tab);
+    await tab.goBack();
+    await isLive(tab);
+    expect(await typed()).toEqual(["a fox at dusk", '{"seed": 7}']);
+    await clickNew();
+    expect(await typed()).toEqual(["", ""]);
+    await tab.getByLabel("Prompt").fill("a bear at d");
+    await tab.getByRole("link", { name: "Generations" }).click();
+    await clickNew();
+    expect(await typed()).toEqual(["a bear at d", ""]);
+    await tab.getByRole("button", { name: "Clear" }).click();
+    expect(await typed()).toEqual(["", ""]);
+    await clickNew();
+    expect(await typed()).toEqual(["", ""]);
+  });
+
+  test("a check that fails within the closed further fields opens them, also after a reload", async () => {
+    const { page, tab, store } = await open();
+    const further = tab.getByLabel("Callback");
+    await compose(page, tab, "a fox at dusk");
+    await tab.locator("summary", { hasText: "More fields" }).click();
+    await further.fill("no address");
+    await tab.locator("summary", { hasText: "More fields" }).click();
+    await generate(tab).click();
+    await expect.poll(() => further.evaluate((field) => field.matches(":focus"))).toBe(true);
+    await tab.reload();
+    await isLive(tab);
+    expect(await further.isVisible()).toBe(true);
+    expect(await paid(store)).toEqual([]);
   });
 
   test("a start whose answer is lost says so, and is sent again with the same key, also after a reload", async () => {
@@ -83,25 +134,82 @@ describe("the form", { skip: browserPath === undefined }, () => {
     expect(await paid(store)).toEqual([-10]);
   });
 
-  test("what the service refuses is said in its words, costs nothing, and what was typed stays", async () => {
+  test("what the service refuses is said under its field, in the form's words; it costs nothing, and what was typed stays", async () => {
     const findFault = async () => "takes 4 or 8 seconds, not 5";
     const { page, tab, store } = await open({ engine: { isSimulation: false, findFault, maxImages: 1 } });
+    const isMarked = async (name: string, text: string) => {
+      const field = tab.getByLabel(name);
+      await expect.poll(() => field.getAttribute("aria-invalid")).toBe("true");
+      expect(await field.evaluate((each) => each.matches(":focus"))).toBe(true);
+      const fault = tab.locator(`#${await field.getAttribute("aria-describedby")}`);
+      expect(await fault.innerText()).toBe(text);
+      const [below, above] = [await fault.boundingBox(), await field.boundingBox()];
+      expect((below?.y ?? 0) - (above?.y ?? 0) - (above?.height ?? 0)).toBeLessThan(20);
+      expect(await tab.locator("[aria-invalid=true]").count()).toBe(1);
+    };
     await compose(page, tab, "a fox at dusk");
     await tab.getByLabel("Ratio").fill("wide");
     await generate(tab).click();
-    await shows(
-      tab.getByRole("alert"),
-      'Nothing was started: aspectRatio must be width:height, such as 16:9, not "wide".',
-    );
+    await isMarked("Ratio", 'Ratio must be width:height, such as 16:9, not "wide". Nothing was started.');
     await tab.getByLabel("Ratio").fill("9:16");
+    expect(await tab.locator("[aria-invalid=true]").count()).toBe(0);
+    await tab.getByLabel("Length").fill("99");
+    await generate(tab).click();
+    await isMarked("Length", "Length must be more than 0 and at most 60 seconds. Nothing was started.");
     await tab.getByLabel("Length").fill("5");
     await generate(tab).click();
-    await shows(tab.getByRole("alert"), "Nothing was started: wan-2.5: takes 4 or 8 seconds, not 5.");
+    await shows(tab.getByRole("alert"), "wan-2.5: takes 4 or 8 seconds, not 5. Nothing was started.");
     await tab.locator("summary", { hasText: "More fields" }).click();
     await tab.getByLabel("Others, as JSON").fill("seed 7");
+    await tab.locator("summary", { hasText: "More fields" }).click();
     await generate(tab).click();
-    await shows(tab.getByRole("alert"), "not a JSON object");
+    await isMarked("Others, as JSON", 'The other fields are not a JSON object, such as {"seed": 7}.');
+    await tab.getByLabel("Others, as JSON").fill('{"seed": [7]}');
+    await generate(tab).click();
+    await isMarked("Others, as JSON", "seed must be a number or a text. Nothing was started.");
     expect([await tab.getByLabel("Prompt").inputValue(), await paid(store)]).toEqual(["a fox at dusk", []]);
+  });
+
+  test("after an outage the form no longer says that no response came, and what was meant once is paid once", async () => {
+    const { page, tab, store } = await open();
+    await compose(page, tab, "a fox at dusk");
+    await tab.route("**/generations", async (route) => {
+      await route.fetch();
+      await page.stop();
+      await route.abort();
+    });
+    await generate(tab).click();
+    await shows(tab.locator("#trouble"), "No response came");
+    await shows(tab.locator("#notice"), "does not respond");
+    await tab.unroute("**/generations");
+    await page.restart();
+    await isLive(tab);
+    await shows(tab.locator("#trouble"), "The service responds again");
+    expect(await tab.locator("#trouble").innerText()).not.toContain("No response");
+    await generate(tab).click();
+    await isShown(tab);
+    expect(await paid(store)).toEqual([-10]);
+  });
+
+  test("a picture that is dropped beside the form is an image of it, and replaces no page", async () => {
+    const { page, tab } = await open({ engine: { maxImages: 2 } });
+    await compose(page, tab, "a fox");
+    const drop = (selector: string, name: string) =>
+      tab.evaluate(
+        `(() => {
+          const dataTransfer = new DataTransfer();
+          dataTransfer.items.add(new File([Uint8Array.of(1)], "${name}", { type: "image/png" }));
+          return ["dragover", "drop"].map((type) => {
+            const event = new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true });
+            document.querySelector("${selector}").dispatchEvent(event);
+            return event.defaultPrevented;
+          });
+        })()`,
+      );
+    expect(await drop("header", "fox.png")).toEqual([true, true]);
+    expect(await drop("#composer", "owl.png")).toEqual([true, true]);
+    await shows(tab.locator("#images"), "owl.png");
+    expect(await tab.locator("#images li").count()).toBe(2);
   });
 
   test("what is typed stays while the page is brought up to date", async () => {
@@ -175,13 +283,13 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await tab
       .getByLabel("Choose images")
       .setInputFiles({ name: "fox.gif", mimeType: "image/gif", buffer: Buffer.from("GIF") });
-    await shows(tab.getByRole("alert"), "fox.gif is not a PNG, JPEG or WebP image.");
+    await shows(tab.locator(".images"), "fox.gif is not a PNG, JPEG or WebP image.");
     await tab.getByLabel("Choose images").setInputFiles(file);
     await shows(tab.locator("#images"), "fox.png");
     await tab.reload();
     await isLive(tab);
     await generate(tab).click();
-    await shows(tab.getByRole("alert"), "choose fox.png again, or remove it");
+    await shows(tab.locator(".images"), "choose fox.png again, or remove it");
     expect(await paid(store)).toEqual([]);
     await tab.getByLabel("Choose images").setInputFiles(file);
     await generate(tab).click();

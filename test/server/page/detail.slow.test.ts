@@ -213,7 +213,7 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
     await expect.poll(() => bad.received.length).toBe(2);
     await tab.goto(`${page.url}/callbacks`);
     await isLive(tab);
-    const prompts = () => tab.locator(".rows summary > .about").allInnerTexts();
+    const prompts = () => tab.locator(".rows summary > .about > [dir]").allInnerTexts();
     expect(await prompts()).toEqual(["another bad one", "a bad one", "a good one"]);
     expect(await tab.locator(".rows summary > .latency").first().innerText()).toMatch(/^\d+ ms$/);
     expect(await tab.getByRole("navigation", { name: "Outcome" }).innerText()).toMatch(
@@ -240,6 +240,29 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
     const [row, beside] = await Promise.all([tab.locator(".rows").boundingBox(), pane.boundingBox()]);
     expect(beside?.x).toBeGreaterThan((row?.x ?? 0) + (row?.width ?? 0));
     expect(tab.complaints).toEqual([]);
+  });
+
+  test("the row of a callback shows the end of its address, and how many attempts have failed", async () => {
+    const { page, tab } = await open();
+    const { url } = await receive({ status: 500, text: "" }, { status: 200, text: "" });
+    const { url: gone } = await receive({ status: 410, text: "" });
+    const base = "services/video-pipeline/production/customers/northern-studio/callbacks";
+    const first = await page.make({ callback_url: `${url}/${base}/scene-1` });
+    const second = await page.make({ callback_url: `${gone}/${base}/scene-2` });
+    await tab.goto(`${page.url}/callbacks`);
+    await isLive(tab);
+    for (const [id, end, attempts] of [
+      [first, "/callbacks/scene-1", "1 attempt failed"],
+      [second, "/callbacks/scene-2", "1 attempt failed"],
+    ] as const) {
+      const row = tab.locator(`#callback-${id} summary`).first();
+      await shows(row, attempts);
+      const [shown, column] = await Promise.all([
+        row.getByText(end, { exact: true }).boundingBox(),
+        row.locator(".address").boundingBox(),
+      ]);
+      expect(shown && column && shown.height < 25 && shown.x + shown.width <= column.x + column.width + 1).toBe(true);
+    }
   });
 
   test("all callbacks that failed are sent again at once, those of one endpoint where it is chosen", async () => {

@@ -1,5 +1,6 @@
 import type { Browser, Locator } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { hashKey } from "../../../src/server/api/accounts.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { browserPath } from "../../needs.ts";
 import { createDistant } from "../service.ts";
@@ -37,7 +38,7 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     await Promise.all(
       Array.from({ length: count }, async (_, n) => {
         const generation = newGeneration({ request: { ...request, prompt: `take ${n + 1}` } });
-        await store.start(generation, 0, undefined);
+        await store.start(generation, 1, undefined);
         const end = { completed_at: "2026-01-01T00:01:00.000Z", media: null, cost: null, error: "no" };
         await store.finish(generation.id, { ...end, status: "failed" });
       }),
@@ -87,6 +88,37 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     expect(await tab.locator(".card").count()).toBeLessThanOrEqual(500);
     await tab.getByText("Show the newest").click();
     await expect.poll(async () => (await promptsOf(tab))[0]).toBe("take 600");
+  });
+
+  test("Show older fetches and adds only those that are not shown yet, in every list", async () => {
+    const page = await openFilled(500);
+    const tab = await openTab(browser, page.link);
+    const older = tab.getByRole("link", { name: "Show older" });
+    for (const { path, entry } of [
+      { path: "/", entry: ".card" },
+      { path: "/credits", entry: "[data-list] > tr" },
+    ]) {
+      const sizes: number[] = [];
+      tab.on("response", async (reply) => {
+        if (new URL(reply.url()).searchParams.has("shown")) sizes.push((await reply.body()).length);
+      });
+      await tab.goto(page.url + path);
+      await tab.evaluate(`document.querySelector("${entry}").isSame = true`);
+      const firstIds = await tab.locator(entry).evaluateAll((entries) => entries.map(({ id }) => id));
+      for (let clicks = 2; clicks <= 9; clicks++) {
+        await older.click();
+        await expect.poll(() => tab.locator(entry).count()).toBe(48 * clicks);
+      }
+      await expect.poll(() => sizes.length).toBe(8);
+      expect(Math.max(...sizes)).toBeLessThan(1.3 * Math.min(...sizes));
+      const ids = await tab.locator(entry).evaluateAll((entries) => entries.map(({ id }) => id));
+      expect([new Set(ids).size, ids.slice(0, 48)]).toEqual([432, firstIds]);
+      expect(await tab.evaluate(`document.querySelector("${entry}").isSame`)).toBe(true);
+      expect(new URL(tab.url()).search).toBe("?shown=432");
+      await tab.reload();
+      expect(await tab.locator(entry).evaluateAll((entries) => entries.map(({ id }) => id))).toEqual(ids);
+      tab.removeAllListeners("response");
+    }
   });
 
   test("nothing moves under the pointer: what is new waits until it is asked for", async () => {
@@ -229,6 +261,34 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     await isLive(tab);
     expect(await promptsOf(tab)).toEqual(["a fox"]);
     expect(tab.url()).toBe(`${page.url}/`);
+  });
+
+  test("who has signed in by a key sees the account's name and stays at the address, and signs out again", async () => {
+    const store = await openStore(":memory:");
+    await store.addAccount({ name: "studio-north", keyHash: hashKey("a-key-of-the-studio"), creditsOf: () => 100 });
+    const { page, tab } = await open({ store });
+    await tab.getByRole("link", { name: "New" }).click();
+    await tab.getByLabel("Prompt").fill("of the owner");
+    await tab.locator(".account > summary").click();
+    await tab.getByRole("button", { name: "Sign out" }).click();
+    await shows(tab.locator("h1"), "Open the link of vidgen serve");
+    await tab.goto(`${page.url}/callbacks?state=delivered&x=%22%3E`);
+    await tab.getByLabel("API key").fill("a-wrong-key");
+    await tab.keyboard.press("Enter");
+    await shows(tab.locator("main"), "does not know that key");
+    await tab.getByLabel("API key").fill("a-key-of-the-studio");
+    await tab.keyboard.press("Enter");
+    await isLive(tab);
+    expect(tab.url()).toBe(`${page.url}/callbacks?state=delivered&x=%22%3E`);
+    await shows(tab.locator("header"), "studio-north");
+    await tab.getByRole("link", { name: "New" }).click();
+    expect(await tab.getByLabel("Prompt").inputValue()).toBe("");
+    await tab.locator(".account > summary").click();
+    await tab.getByRole("button", { name: "Sign out" }).click();
+    await shows(tab.locator("h1"), "Open the link of vidgen serve");
+    expect((await tab.context().cookies()).filter(({ name }) => name.startsWith("vidgen_page"))).toEqual([]);
+    await tab.goto(page.url);
+    await shows(tab.locator("h1"), "Open the link of vidgen serve");
   });
 
   test("what moves while videos are made is moved as a whole, and stands still for those who ask for that", async () => {

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect } from "node:net";
 import { describe, expect, test } from "vitest";
 import { hashKey } from "../../../src/server/api/accounts.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
@@ -19,6 +21,33 @@ async function openSignedIn() {
     fetch(page.url + path, { headers: { Cookie, ...headers } });
   return { ...page, Cookie, get };
 }
+
+test("pages that are fetched at once let other requests in between", async () => {
+  const store = await openStore(":memory:");
+  let turn = 0;
+  const made: number[] = [];
+  const list: typeof store.list = (query) => {
+    made.push(turn);
+    return store.list(query);
+  };
+  const page = await openTestPage({ store: { ...store, list } });
+  const Cookie = await signIn(page);
+  const { host, hostname, port } = new URL(page.url);
+  const sockets = Array.from({ length: 50 }, () => connect(Number(port), hostname));
+  const requestOf = (path: string) => `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nCookie: ${Cookie}\r\n`;
+  // A server accepts one connection in a turn.
+  for (const socket of sockets) socket.write(`${requestOf("/assets/none")}\r\n`);
+  await Promise.all(sockets.map((socket) => once(socket, "data")));
+  const count = () => {
+    turn++;
+    if (made.length < sockets.length) setImmediate(count);
+  };
+  count();
+  for (const socket of sockets) socket.resume().write(`${requestOf("/")}Connection: close\r\n\r\n`);
+  await Promise.all(sockets.map((socket) => once(socket, "close")));
+  expect(made).toHaveLength(sockets.length);
+  expect(new Set(made).size).toBe(sockets.length);
+});
 
 describe("who may look", () => {
   const paths = [
@@ -383,6 +412,32 @@ test("an account sees its own batches alone", async () => {
   expect([await statusOf("of%20ci"), await statusOf("of%20the%20owner")]).toEqual([200, 404]);
 });
 
+test.each([
+  "//evil.example",
+  "/.//evil.example",
+  "/\\evil.example",
+  "https://evil.example/",
+  "javascript:alert(1)",
+  "evil.example",
+])("whoever signs in by a key goes to no other site: %s", async (to) => {
+  const { url } = await openTestPage();
+  const body = new URLSearchParams({ key: apiKey, to });
+  const reply = await fetch(url, { method: "POST", headers: { Origin: url }, body });
+  expect(reply.status).toBe(200);
+  const [, next = ""] = /url=([^"]*)"/.exec(await reply.text()) ?? [];
+  expect(new URL(next, url).origin).toBe(url);
+});
+
+test("signing out is for the page itself", async () => {
+  const { url, Cookie } = await openSignedIn();
+  const signOut = (Origin: string) =>
+    fetch(`${url}/sign-out`, { method: "POST", headers: { Cookie, Origin }, redirect: "manual" });
+  expect((await signOut("https://evil.example")).status).toBe(403);
+  const reply = await signOut(url);
+  expect([reply.status, reply.headers.get("Location")]).toEqual([303, "/"]);
+  expect(reply.headers.get("Set-Cookie")).toMatch(/^vidgen_page_\d+=; Max-Age=0; Path=\//);
+});
+
 describe("POST /generations", () => {
   const open = async (engine: Partial<Engine> = {}) => {
     const store = await openStore(":memory:");
@@ -403,9 +458,11 @@ describe("POST /generations", () => {
     expect((await post(fox, { ...key, Cookie: "" })).status).toBe(401);
     expect(await paid(store)).toEqual([]);
     const replies = await Promise.all([post(fox, key), post(fox, key)]);
-    const ids = await Promise.all(replies.map((reply) => reply.json()));
-    expect(ids[0]).toEqual({ id: expect.any(String) });
-    expect([ids[1], await paid(store)]).toEqual([ids[0], [-10]]);
+    const started = await Promise.all(
+      replies.map(async (reply) => (await reply.json()) as { id: string; isKnown: boolean }),
+    );
+    expect(new Set(started.map(({ id }) => id)).size).toBe(1);
+    expect([started.map(({ isKnown }) => isKnown).sort(), await paid(store)]).toEqual([[false, true], [-10]]);
     expect((await post({ ...fox, prompt: "a bear" }, key)).status).toBe(409);
   });
 
@@ -430,7 +487,11 @@ describe("POST /generations", () => {
     const { id } = (await first.json()) as { id: string };
     await expect.poll(async () => (await store.generation(id))?.error_code).toBe("unclear");
     const third = await post(fox, { "Idempotency-Key": "1" });
-    expect([await second.json(), await third.json(), await paid(store)]).toEqual([{ id }, { id }, [-10]]);
+    expect([await second.json(), await third.json(), await paid(store)]).toEqual([
+      { id, isKnown: true },
+      { id, isKnown: true },
+      [-10],
+    ]);
     const form = await fetch(`${page.url}/new?from=${id}`, { headers: { Cookie: await signIn(page) } });
     expect(await form.text()).toContain("may have charged for the earlier generation");
     const other = await fetch(`${page.url}/new`, { headers: { Cookie: await signIn(page) } });

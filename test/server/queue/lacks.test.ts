@@ -25,7 +25,7 @@ test.each([
   const clock = createVirtualClock();
   const troubles: string[] = [];
   const onTrouble = (_what: string, error: unknown) => void troubles.push(String(error));
-  const findLack = createLackFinder({ places: [], store: { isShared }, isCommand, clock, onTrouble });
+  const findLack = createLackFinder({ allSlots: [], store: { isShared }, isCommand, clock, onTrouble });
   expect(findLack(waiting)).toBeUndefined();
   await clock.sleep(29 * 60_000);
   expect(findLack(waiting)).toBeUndefined();

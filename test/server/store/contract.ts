@@ -3,7 +3,9 @@ import { isDeepStrictEqual } from "node:util";
 import { expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../../src/io.ts";
 import type { Change } from "../../../src/server/store/change.ts";
-import type { Place, Store, StoredGeneration } from "../../../src/server/store/store.ts";
+import type { QueuePosition } from "../../../src/server/store/claims.ts";
+import type { StoredGeneration } from "../../../src/server/store/generations.ts";
+import type { Store } from "../../../src/server/store/store.ts";
 import { createRandom } from "../../faults/random.ts";
 import {
   attempt,
@@ -977,7 +979,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     };
     const [a1, a2, a3] = [await start("local"), await start("local"), await start("local")];
     const [b1, b2] = [await start("b"), await start("b")];
-    const claimIds = async (turns: string[], limit: number, before?: Place) => {
+    const claimIds = async (turns: string[], limit: number, before?: QueuePosition) => {
       const claims = await store.claim({ ...wanted, turns, before }, { limit, except: [] });
       for (const { id } of claims) await store.release(id);
       return idsOf(claims).sort();

@@ -1,10 +1,11 @@
 import { expect, onTestFinished, test } from "vitest";
+import { createDeliveryReads } from "../../../src/server/store/reads/deliveries.ts";
+import { createGenerationReads } from "../../../src/server/store/reads/generations.ts";
+import { createLedgerReads } from "../../../src/server/store/reads/ledger.ts";
 import { createClaims } from "../../../src/server/store/sqlite/claims.ts";
 import { type Database, openDatabase } from "../../../src/server/store/sqlite/database.ts";
-import { createDeliveries } from "../../../src/server/store/sqlite/deliveries.ts";
-import { createGenerations } from "../../../src/server/store/sqlite/generations.ts";
-import { createLedger } from "../../../src/server/store/sqlite/ledger.ts";
 import { migrate } from "../../../src/server/store/sqlite/migrations.ts";
+import { createReader } from "../../../src/server/store/sqlite/reader.ts";
 
 // What /metrics asks a database, and the loop that takes work: only what has not ended is read, by an index, however many rows there are.
 
@@ -50,27 +51,28 @@ test("SQLite reads what waits by the indexes of what has not ended", async () =>
   claims.waiting({ except: [] });
   claims.find({ kind: "begun", engines: [] }, { except: [], limit: 1 });
   claims.find(wanted, { except: [], limit: 1 });
-  createDeliveries(watched).pending();
+  await createDeliveryReads(createReader(watched)).pendingCallbacks();
   expect(plans).toEqual([
     expect.stringMatching(/^SCAN generations USING INDEX unfinished;/),
     expect.stringMatching(/^SCAN generations USING INDEX begun;/),
     expect.not.stringMatching(/SCAN generations/),
-    expect.stringMatching(/^SEARCH deliveries USING COVERING INDEX pending /),
+    expect.stringMatching(/^SEARCH main.deliveries USING COVERING INDEX deliveries_by_state /),
   ]);
 });
 
 test("SQLite reads for the page what it shows, by indexes and sums", async () => {
   const { plans, watched } = await watch();
-  const ledger = createLedger(watched);
-  const generations = createGenerations(watched, ledger);
+  const reader = createReader(watched);
+  const generations = createGenerationReads(reader);
+  const ledger = createLedgerReads(reader);
   const account = "local";
-  generations.list({ account, state: "failed", limit: 9 });
-  generations.list({ text: "fox", limit: 9 });
-  generations.list({ text: "fox", account, limit: 9 });
-  generations.list({ text: "fo x", limit: 9 });
-  for (const filter of [{}, { account }, { account, label: "foxes.csv" }]) generations.totals(filter);
-  for (const filter of [{}, { account }]) generations.labels({ ...filter, limit: 9 });
-  for (const filter of [{}, { account }]) ledger.spending({ ...filter, limit: 9 });
+  await generations.list({ account, state: "failed", limit: 9 });
+  await generations.list({ text: "fox", limit: 9 });
+  await generations.list({ text: "fox", account, limit: 9 });
+  await generations.list({ text: "fo x", limit: 9 });
+  for (const filter of [{}, { account }, { account, label: "foxes.csv" }]) await generations.totals(filter);
+  for (const filter of [{}, { account }]) await generations.labels({ ...filter, limit: 9 });
+  for (const filter of [{}, { account }]) await ledger.spending({ ...filter, limit: 9 });
   const [state, text, own, short, ...sums] = plans.splice(0);
   expect(state).toMatch(/^SEARCH shown USING INDEX generations_by_account_and_state \(account=\? AND state=\?\)/);
   // The newest texts first, and only those generations that are found.
@@ -81,10 +83,12 @@ test("SQLite reads for the page what it shows, by indexes and sums", async () =>
   expect(short).toMatch(/^SEARCH search USING INTEGER PRIMARY KEY \(rowid>\?\);/);
   for (const plan of [state, text, own, short]) expect(plan).not.toContain("ORDER BY");
   expect(sums).toHaveLength(8);
-  for (const plan of sums) expect(plan).toMatch(/SEARCH sums USING PRIMARY KEY \(by=\?/);
-  const deliveries = createDeliveries(watched);
-  for (const filter of [{}, { account }, { host: "hook.example" }]) deliveries.totals(filter);
-  deliveries.list({ account, state: "given_up", limit: 9 });
+  for (const plan of sums) expect(plan).toMatch(/SEARCH main.sums USING PRIMARY KEY \(by=\?/);
+  const deliveries = createDeliveryReads(reader);
+  for (const filter of [{}, { account }, { host: "hook.example" }]) await deliveries.deliveryTotals(filter);
+  await deliveries.deliveries({ account, state: "given_up", limit: 9 });
+  const attempts = plans.pop();
+  expect(attempts).toContain("SEARCH main.delivery_attempts USING PRIMARY KEY (delivery=?)");
   expect(plans).toHaveLength(7);
   for (const plan of plans) expect(plan).toMatch(/USING (COVERING )?INDEX deliveries_by_(account|state|host)/);
 });

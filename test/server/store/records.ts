@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
-import type { Attempt, Delivery, Store, StoredGeneration } from "../../../src/server/store/store.ts";
+import type { Attempt, Delivery } from "../../../src/server/store/deliveries.ts";
+import type { StoredGeneration } from "../../../src/server/store/generations.ts";
+import type { Store } from "../../../src/server/store/store.ts";
 
 export const cost = 10;
 

@@ -1,6 +1,7 @@
 import { type OnTrouble, unavailable } from "../../../src/server/observe/trouble.ts";
+import type { Claim } from "../../../src/server/store/claims.ts";
 import { createClaims } from "../../../src/server/store/postgres/claims.ts";
-import type { Claim, Store } from "../../../src/server/store/store.ts";
+import type { Store } from "../../../src/server/store/store.ts";
 import type { Schedule } from "../schedule.ts";
 import type { ReachEngine } from "./probes.ts";
 import type { Process } from "./process.ts";

@@ -1,5 +1,5 @@
-import type { Checkpoint } from "../../../src/server/engines/engine.ts";
-import type { GenerationEnd, LedgerEntry, StoredGeneration } from "../../../src/server/store/store.ts";
+import type { LedgerEntry } from "../../../src/server/store/accounts.ts";
+import type { Checkpoint, GenerationEnd, StoredGeneration } from "../../../src/server/store/generations.ts";
 import { Broken } from "../rules.ts";
 import type { EnginePlan, Generation } from "./plan.ts";
 import type { ReachEngine } from "./probes.ts";

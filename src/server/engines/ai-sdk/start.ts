@@ -2,14 +2,8 @@ import { readFile } from "node:fs/promises";
 import * as z from "zod";
 import { unlessAborted } from "../../../client/http/http.ts";
 import { traceHeaders } from "../../observe/trace.ts";
-import {
-  type ImageFile,
-  type Images,
-  listImages,
-  type RenderRequest,
-  type RenderTask,
-  replaceImages,
-} from "../engine.ts";
+import { type Images, listImages, type RenderRequest, replaceImages } from "../../store/generations.ts";
+import type { ImageFile, RenderTask } from "../engine.ts";
 import { judgeReply, type NoCredits, type Outcome, type SubmitOptions, submitOnce } from "../upstream/submit.ts";
 import { sizeOf, wholeSeconds } from "../videos/kinds.ts";
 import { type Answer, createCall, describeError } from "./call.ts";

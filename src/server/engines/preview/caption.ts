@@ -1,4 +1,4 @@
-import type { RenderRequest } from "../engine.ts";
+import type { RenderRequest } from "../../store/generations.ts";
 import type { FrameSize } from "./frame.ts";
 import { type CharacterWidths, makeLegible, placeholder, shorten, widthOf, wrap, wrapEvenly } from "./text.ts";
 

@@ -1,4 +1,4 @@
-import type { Resolution } from "../engine.ts";
+import type { Resolution } from "../../store/generations.ts";
 import { type FrameSize, roundedSize } from "../frame-size.ts";
 
 /** Both sides are even, as the chroma planes of yuv420p need. */

@@ -3,7 +3,8 @@ import { availableParallelism } from "node:os";
 import { models as knownModels } from "../../../client/request/models.ts";
 import { createCapacity } from "../../capacity.ts";
 import { maxMegapixels } from "../../media/picture.ts";
-import type { Checkpoint, Engine } from "../engine.ts";
+import type { Checkpoint } from "../../store/generations.ts";
+import type { Engine } from "../engine.ts";
 import { createThreads } from "./threads.ts";
 
 const allModels = knownModels.map(({ id }) => id);

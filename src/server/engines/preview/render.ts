@@ -1,5 +1,6 @@
 import { readFile, writeFile } from "node:fs/promises";
-import type { ImageFile, RenderRequest, RenderTask } from "../engine.ts";
+import type { RenderRequest } from "../../store/generations.ts";
+import type { ImageFile, RenderTask } from "../engine.ts";
 import { createBackground } from "./background.ts";
 import { captionSvg } from "./caption.ts";
 import { decodeImage } from "./decode.ts";

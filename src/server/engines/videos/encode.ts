@@ -1,6 +1,7 @@
 import { openAsBlob } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { type ImageFile, listImages, replaceImages } from "../engine.ts";
+import { listImages, replaceImages } from "../../store/generations.ts";
+import type { ImageFile } from "../engine.ts";
 import type { CreateBody } from "./kinds.ts";
 
 /** Returns the bytes of a create, and the headers that describe them. Rejects when an image cannot be read. */

@@ -1,11 +1,5 @@
-import {
-  type ExtraValue,
-  type ImageFile,
-  type Images,
-  listImages,
-  type RenderRequest,
-  type RenderTask,
-} from "../engine.ts";
+import { type ExtraValue, type Images, listImages, type RenderRequest } from "../../store/generations.ts";
+import type { ImageFile, RenderTask } from "../engine.ts";
 import { type FrameSize, roundedSize, sizeText } from "../frame-size.ts";
 
 /** The body of a create, as data: what the engine refuses can be left out, and the rest encoded again. */

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { Io } from "../../../io.ts";
-import type { Images, RenderRequest } from "../engine.ts";
+import type { Images, RenderRequest } from "../../store/generations.ts";
 import { readReply, wordsOf } from "../upstream/reply.ts";
 import type { Kind } from "./kinds.ts";
 

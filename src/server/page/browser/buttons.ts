@@ -25,6 +25,13 @@ export function listenForStar(): void {
   });
 }
 
+/** Whoever signs in next in this tab is not to find what was typed and chosen. */
+export function listenForSignOut(): void {
+  document.addEventListener("submit", ({ target }) => {
+    if (target instanceof Element && target.matches("#sign-out")) sessionStorage.clear();
+  });
+}
+
 /** A choice in a form with `data-submit` takes effect at once. */
 export function listenForChoice(): void {
   document.addEventListener("change", ({ target }) => {
@@ -32,18 +39,13 @@ export function listenForChoice(): void {
   });
 }
 
-/** "?" shows the keys, also as a button. */
+/** "?" shows the keys, as a button too. */
 export function listenForHelp(): void {
-  const show = () => document.querySelector<HTMLDialogElement>("#keys:not([open])")?.showModal();
-  onClick("[data-keys]", async () => show());
-  document.addEventListener("keydown", (event) => {
-    if (event.key === "?" && !isTyping()) show();
-  });
+  onClick("[data-keys]", async () => showHelp());
 }
 
-/** Whether a key belongs to what has the focus. */
-export function isTyping(): boolean {
-  return document.activeElement?.matches("input:not([type=radio]), select, textarea, video") ?? false;
+export function showHelp(): void {
+  document.querySelector<HTMLDialogElement>("#keys:not([open])")?.showModal();
 }
 
 function onClick(selector: string, run: (button: HTMLButtonElement) => Promise<void>): void {

@@ -1,4 +1,4 @@
-import { show } from "./live.ts";
+import { show, showMore } from "./live.ts";
 
 /** Waits for the end of a word before it asks for the list. */
 const typingMs = 200;
@@ -32,7 +32,8 @@ export function listenForMore(): void {
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     const last = link.id === "older" ? document.querySelector("[data-list]")?.lastElementChild : undefined;
-    const isShown = await show(link.pathname + link.search);
+    const isLonger = new URLSearchParams(link.search).has("shown");
+    const isShown = await (isLonger ? showMore : show)(link.pathname + link.search);
     if (!isShown) return;
     if (last) last.nextElementSibling?.querySelector<HTMLElement>("a")?.focus();
     else scrollTo({ top: 0 });

@@ -2,7 +2,7 @@ import type { Change } from "../../store/change.ts";
 import { isAwaiting, tellEnds } from "./notify.ts";
 import { changed, here, pin } from "./place.ts";
 import { showProgress } from "./progress.ts";
-import { fetchPage, showPage, type Trouble } from "./view.ts";
+import { appendPage, fetchPage, showPage, type Trouble } from "./view.ts";
 
 /** How long the page waits before it connects again; meanwhile it polls as often. */
 const retryMs = 3_000;
@@ -47,6 +47,14 @@ export async function show(address: string): Promise<boolean> {
   return refresh(wanted);
 }
 
+/** Shows a longer list, whose address this is, by adding what it has more. Resolves with whether it is shown. */
+export async function showMore(address: string): Promise<boolean> {
+  wanted = address;
+  document.querySelector("main")?.setAttribute("aria-busy", "true");
+  const count = document.querySelector("[data-list]")?.childElementCount ?? 0;
+  return refresh(address, { part: `${address}&skip=${count}`, take: appendPage });
+}
+
 function connect(): void {
   disconnect();
   source = new EventSource("/events");
@@ -55,7 +63,7 @@ function connect(): void {
     void refresh(pin(wanted));
     void tellEnds();
   };
-  source.onmessage = ({ data }) => take(JSON.parse(data));
+  source.onmessage = ({ data }) => hear(JSON.parse(data));
   source.onerror = async () => {
     disconnect();
     connectLater();
@@ -76,7 +84,7 @@ function disconnect(): void {
   source = undefined;
 }
 
-function take(change: Change): void {
+function hear(change: Change): void {
   if (change.kind === "progress") showProgress(change);
   if (change.kind === "generation") void tellEnds(change.id);
   if (matters(change)) refreshSoon();
@@ -95,20 +103,20 @@ function refreshSoon(): void {
   refreshTimer = setTimeout(() => refresh(pin(wanted)), Math.max(collectMs, nextAt - performance.now()));
 }
 
-/** Fetches a page in place of whatever is being fetched, and shows it. Resolves with whether it is shown. */
-async function refresh(address: string): Promise<boolean> {
+/** Fetches a page, or a part of it, in place of whatever is being fetched, and shows it. Resolves with whether it is shown. */
+async function refresh(address: string, { part = address, take = showPage } = {}): Promise<boolean> {
   clearTimeout(refreshTimer);
   refreshTimer = undefined;
   request?.abort();
   const own = new AbortController();
   request = own;
   isStale = false;
-  const next = await fetchPage(address, own.signal);
+  const next = await fetchPage(part, own.signal);
   if (request !== own) return false;
   request = undefined;
   const startedAt = performance.now();
   const isShown = typeof next !== "string";
-  if (isShown) takeOver(next, address);
+  if (isShown) takeOver(next, address, take);
   report(next);
   nextAt = performance.now() + Math.max(restMs, restFactor * (performance.now() - startedAt));
   if (!isShown) connectLater();
@@ -116,12 +124,12 @@ async function refresh(address: string): Promise<boolean> {
   return isShown;
 }
 
-function takeOver(next: Document, address: string): void {
+function takeOver(next: Document, address: string, take: (next: Document) => void): void {
   if (isSignedOut()) {
     location.replace(changed((query) => query.delete("token")));
     return;
   }
-  showPage(next);
+  take(next);
   document.querySelector("main")?.removeAttribute("aria-busy");
   wanted = address;
   if (address !== here()) history.replaceState(history.state, "", address);
@@ -145,6 +153,7 @@ function report(result: Document | Trouble): void {
   const connection = document.querySelector<HTMLElement>("#connection");
   if (!notice || !connection || isSignedOut()) return;
   const isLive = typeof result !== "string" && source !== undefined;
+  if (isLive && connection.dataset.live !== "true") document.dispatchEvent(new Event("live"));
   connection.dataset.live = String(isLive);
   write(connection, isLive ? "Live" : "Reconnecting");
   notice.hidden = typeof result !== "string";

@@ -3,14 +3,16 @@ import { fetchPage } from "./view.ts";
 /** The ids of what was started in this tab, whose end is to be told. */
 const awaitedKey = "vidgen awaited";
 
-/** Whether the browser can tell of an end at all: only on this machine, and with https. */
-export function canTell(): boolean {
-  return "Notification" in globalThis && Notification.permission !== "denied";
-}
-
-/** Resolves with whether the browser may tell. */
-export async function askToTell(): Promise<boolean> {
-  return (await Notification.requestPermission()) === "granted";
+/** Shows the choice of the form where the browser can tell of an end at all: only on this machine, and with https. */
+export function listenForNotify(): void {
+  const box = document.querySelector<HTMLInputElement>("#notify");
+  const label = box?.closest("label");
+  if (!box || !label || !("Notification" in globalThis) || Notification.permission === "denied") return;
+  label.hidden = false;
+  box.checked = Notification.permission === "granted";
+  box.addEventListener("change", async () => {
+    if (box.checked) box.checked = (await Notification.requestPermission()) === "granted";
+  });
 }
 
 export function awaitEnd(id: string): void {

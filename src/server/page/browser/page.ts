@@ -1,5 +1,13 @@
 import { updateTimes } from "./ages.ts";
-import { listenForChoice, listenForCopy, listenForHelp, listenForSend, listenForStar } from "./buttons.ts";
+import {
+  listenForChoice,
+  listenForCopy,
+  listenForHelp,
+  listenForSend,
+  listenForSignOut,
+  listenForStar,
+} from "./buttons.ts";
+import { listenForChosen } from "./chosen.ts";
 import { listenForCompare } from "./compare.ts";
 import { listenForComposer } from "./composer.ts";
 import { listenForFilter, listenForMore } from "./gallery.ts";
@@ -7,7 +15,6 @@ import { listenForKeys } from "./keys.ts";
 import { goLive } from "./live.ts";
 import { rememberPlace } from "./place.ts";
 import { listenForHover } from "./play.ts";
-import { listenForSteps } from "./steps.ts";
 import { listenForTheme } from "./theme.ts";
 
 document.documentElement.classList.toggle("can-copy", "clipboard" in navigator);
@@ -18,12 +25,13 @@ listenForKeys();
 listenForCopy();
 listenForSend();
 listenForStar();
+listenForSignOut();
+listenForChosen();
 listenForChoice();
 listenForCompare();
 listenForComposer();
 listenForTheme();
 listenForHelp();
-listenForSteps();
 rememberPlace();
 updateTimes();
 goLive();

@@ -1,5 +1,6 @@
 import { Idiomorph } from "idiomorph";
 import { showTimes } from "./ages.ts";
+import { showChosen } from "./chosen.ts";
 
 /** Why there is no page to show. */
 export type Trouble = "signed out" | "database" | "unreachable";
@@ -36,4 +37,15 @@ export function showPage(next: Document): void {
     },
   });
   showTimes();
+  showChosen();
+}
+
+/** Adds the entries of a list that this page does not have yet; whatever is there stays as it is. */
+export function appendPage(next: Document): void {
+  const list = document.querySelector("[data-list]");
+  for (const entry of [...(next.querySelector("[data-list]")?.children ?? [])])
+    if (!document.getElementById(entry.id)) list?.append(entry);
+  document.querySelector("#older")?.replaceWith(...next.querySelectorAll("#older"));
+  showTimes();
+  showChosen();
 }

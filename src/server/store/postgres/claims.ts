@@ -1,8 +1,10 @@
 import type { Clock } from "../../../io.ts";
 import type { OnTrouble } from "../../observe/trouble.ts";
-import type { Among, Claim, Store, Waiting, Wanted } from "../store.ts";
+import type { Among, Claims, Wanted } from "../claims.ts";
+import { readClaim, readNeeds } from "../needs.ts";
+import type { Condition } from "../reads/reader.ts";
 import type { Database, Row, Value } from "./database.ts";
-import { where } from "./where.ts";
+import { where } from "./reader.ts";
 
 export type ClaimsOptions = { process: string; clock: Pick<Clock, "now" | "date" | "sleep">; onTrouble: OnTrouble };
 
@@ -96,7 +98,7 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
     }
   };
 
-  const claims: Pick<Store, "claim" | "release" | "waiting"> = {
+  const claims: Omit<Claims, "divide"> = {
     async claim(wanted, { limit, ...among }) {
       renewing ??= renewAll();
       const at = now();
@@ -106,7 +108,7 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
         const lost = new AbortController();
         const id = String(row.id);
         held.set(id, { lost, at });
-        return { ...readClaim(row, lost.signal), confirm: () => confirm(id) };
+        return { ...readClaim(row), lost: lost.signal, confirm: () => confirm(id) };
       });
       return claimed.sort((a, b) => a.number - b.number);
     },
@@ -146,7 +148,6 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
 }
 
 type Time = { ms: number; dateMs: number };
-type Condition = [sql: string, value: Value];
 type New = Extract<Wanted, { kind: "new" }>;
 type Selection = { select: string; values: Value[] };
 
@@ -167,7 +168,7 @@ function selectOldest(wanted: Exclude<Wanted, New>, among: Among, limit: number)
 function selectCandidates(wanted: New, among: Among, depth: number): Selection {
   const { models, isFetched, turns, before } = wanted;
   const given = [models, isFetched, turns, before?.turn ?? null, before?.number ?? null];
-  const conditions: Condition[] = [
+  const conditions: Condition<Value>[] = [
     ["images <= ?", wanted.maxImages],
     ["is_real <= ?", !wanted.isSimulation],
     ...conditionsAmong(among),
@@ -207,7 +208,7 @@ function selectFirst(numbers: readonly unknown[], limit: number): Selection {
   return { select, values: [numbers] };
 }
 
-function conditionsOf(wanted: Exclude<Wanted, New>): Condition[] {
+function conditionsOf(wanted: Exclude<Wanted, New>): Condition<Value>[] {
   if (wanted.kind === "begun")
     return [["(engine IS NOT NULL OR is_submitting) AND (is_submitting OR engine = ANY(?))", wanted.engines]];
   return [
@@ -219,33 +220,9 @@ function conditionsOf(wanted: Exclude<Wanted, New>): Condition[] {
   ];
 }
 
-function conditionsAmong({ except, ids }: Among): Condition[] {
+function conditionsAmong({ except, ids }: Among): Condition<Value>[] {
   return [
     ["id <> ALL(?)", except],
     ["id = ANY(?)", ids],
   ];
-}
-
-function readNeeds({ model, images, is_real, engine }: Row): Pick<Waiting, "model" | "images" | "isReal" | "engine"> {
-  return {
-    model: String(model),
-    images: Number(images),
-    isReal: is_real === true,
-    engine: engine === null ? null : String(engine),
-  };
-}
-
-function readClaim(
-  { number, id, account, is_fetched, is_submitting, ...needs }: Row,
-  lost: AbortSignal,
-): Omit<Claim, "confirm"> {
-  return {
-    ...readNeeds(needs),
-    number: Number(number),
-    id: String(id),
-    account: String(account),
-    isFetched: is_fetched === true,
-    isSubmitting: is_submitting === true,
-    lost,
-  };
 }

@@ -1,30 +1,23 @@
 import type { Clock } from "../../../io.ts";
-import { hostOf, shownCharacters } from "../needs.ts";
-import type { Attempt, Delivery, DeliveryFilter, DeliveryQuery, DeliveryRecord, DueQuery, Store } from "../store.ts";
+import type { Attempt, Deliveries, Delivery, DeliveryFilter, DueQuery } from "../deliveries.ts";
+import { hostOf } from "../needs.ts";
+import { readDelivery } from "../reads/deliveries.ts";
 import { notify } from "./changes.ts";
-import type { Database, Query, Row } from "./database.ts";
-import { where } from "./where.ts";
-
-export type Deliveries = ReturnType<typeof createDeliveries>;
+import type { Database, Query } from "./database.ts";
+import { where } from "./reader.ts";
 
 /** An attempt takes up to 15 s; when its process is gone, another one makes it after this time. */
 const attemptSeconds = 20;
 
 const selection = `
-  SELECT deliveries.number, deliveries.id, generations.id AS generation, deliveries.account, request, next_at,
-    left(prompt, ${shownCharacters}) AS prompt,
+  SELECT deliveries.id, generations.id AS generation, deliveries.account, request, next_at,
     (SELECT count(*) FROM vidgen.delivery_attempts WHERE delivery = deliveries.number) AS attempts
   FROM vidgen.deliveries JOIN vidgen.generations ON generations.number = deliveries.generation`;
 
 /** Callbacks and the attempts to deliver them. */
-export function createDeliveries({ query, transaction }: Database, clock: Pick<Clock, "date">) {
+export function createDeliveries({ transaction }: Pick<Database, "transaction">, clock: Pick<Clock, "date">) {
   // The clock of the database may be another one.
   const secondsUntil = (at: string) => Math.max(0, Date.parse(at) - clock.date().getTime()) / 1_000;
-  const attemptsOf = async (delivery: number): Promise<Attempt[]> => {
-    const select =
-      "SELECT at, outcome, delivered, reply, ms FROM vidgen.delivery_attempts WHERE delivery = $1 ORDER BY number";
-    return (await query(select, delivery)).map(readAttempt);
-  };
   return {
     async add(sql: Query, { id, generation, url, body, traceparent, next_at }: Delivery): Promise<void> {
       await sql(
@@ -57,7 +50,7 @@ export function createDeliveries({ query, transaction }: Database, clock: Pick<C
         if (!changed) return undefined;
         const [row] = await sql(`${selection} WHERE deliveries.id = $1`, changed.id);
         if (!row) return undefined;
-        const delivery = readRow(row);
+        const delivery = readDelivery(row);
         await notify(sql, { kind: "callback", id: generation, account: delivery.account });
         return delivery;
       }),
@@ -82,54 +75,7 @@ export function createDeliveries({ query, transaction }: Database, clock: Pick<C
         if (first) await notify(sql, { kind: "callback", ...first });
         return rows.length;
       }),
-    async deliveryTotals({ account, host }: DeliveryFilter) {
-      const own = where([["account = ?", account]]);
-      const hosts = await query(
-        `SELECT host FROM vidgen.deliveries ${own.condition} GROUP BY host ORDER BY host COLLATE "C" LIMIT 100`,
-        ...own.values,
-      );
-      const wanted = where([
-        ["account = ?", account],
-        ["host = ?", host],
-      ]);
-      const rows = await query(
-        `SELECT state, count(*) AS count FROM vidgen.deliveries ${wanted.condition} GROUP BY 1`,
-        ...wanted.values,
-      );
-      return {
-        counts: Object.fromEntries(rows.map(({ state, count }) => [state, Number(count)])),
-        hosts: hosts.map(({ host }) => String(host)).filter((each) => each !== ""),
-      };
-    },
-    async pendingCallbacks() {
-      const [row] = await query("SELECT count(*) AS count FROM vidgen.deliveries WHERE due_at IS NOT NULL");
-      return Number(row?.count);
-    },
-    async deliveries({
-      before,
-      limit,
-      generations,
-      account,
-      host,
-      ...filter
-    }: DeliveryQuery): Promise<DeliveryRecord[]> {
-      const { condition, values } = where([
-        ["deliveries.account = ?", account],
-        ["host = ?", host],
-        ["deliveries.state = ?", filter.state],
-        ["deliveries.number < (SELECT number FROM vidgen.deliveries WHERE id = ?)", before],
-        ["generations.id = ANY(?)", generations],
-      ]);
-      const rows = await query(`${selection} ${condition} ORDER BY deliveries.number DESC LIMIT ${limit}`, ...values);
-      return Promise.all(
-        rows.map(async (row) => ({
-          ...readRow(row),
-          prompt: String(row.prompt),
-          attempts: await attemptsOf(Number(row.number)),
-        })),
-      );
-    },
-  } satisfies Partial<Store> & Record<string, unknown>;
+  } satisfies Partial<Deliveries> & Record<string, unknown>;
 }
 
 /** Claims the deliveries to attempt now for the time of an attempt. See `Store`. */
@@ -152,21 +98,11 @@ export async function claimDue(
   );
   const numbers = claimed.map(({ number }) => number as string);
   const rows =
-    numbers.length === 0 ? [] : await query(`${selection} WHERE deliveries.number = ANY($1) ORDER BY 1`, numbers);
+    numbers.length === 0
+      ? []
+      : await query(`${selection} WHERE deliveries.number = ANY($1) ORDER BY deliveries.number`, numbers);
   const next =
     "SELECT extract(epoch FROM min(due_at) - now()) * 1000 AS ms FROM vidgen.deliveries WHERE due_at > now()";
   const [later] = await query(next);
-  return { deliveries: rows.map(readRow), nextMs: later?.ms ? Number(later.ms) : Number.POSITIVE_INFINITY };
-}
-
-function readAttempt({ at, outcome, delivered, reply, ms }: Row): Attempt {
-  const [words, text]: string[] = [outcome, reply].map((json) => JSON.parse(String(json)));
-  const tookMs = typeof ms === "number" ? ms : null;
-  return { at: String(at), outcome: words ?? "", delivered: delivered === true, reply: text ?? "", ms: tookMs };
-}
-
-function readRow({ number: _, prompt: __, request, attempts, ...row }: Row): Delivery {
-  const delivery = row as Pick<Delivery, "id" | "generation" | "account" | "next_at">;
-  const sent: Pick<Delivery, "url" | "body" | "traceparent"> = JSON.parse(String(request));
-  return { ...delivery, ...sent, attempts: Number(attempts) };
+  return { deliveries: rows.map(readDelivery), nextMs: later?.ms ? Number(later.ms) : Number.POSITIVE_INFINITY };
 }

@@ -1,25 +1,12 @@
 import { endChanges } from "../change.ts";
-import { joinImages, marksOf, readCompleted, shownCharacters, submissionOf } from "../needs.ts";
-import { isShortSearch, maxScanned, searchText, searchWords } from "../search.ts";
-import type {
-  Cancellation,
-  CompletedBefore,
-  EndedBefore,
-  GenerationFilter,
-  GenerationSummary,
-  Store,
-  StoredCheckpoint,
-  StoredGeneration,
-  StoredResult,
-} from "../store.ts";
-import { countRows, countSums, labelTotals, maxFound, readCounts, readLabels, summedBy } from "../sums.ts";
+import type { Cancellation, EndedBefore, Generations } from "../generations.ts";
+import { joinImages, submissionOf } from "../needs.ts";
+import { columns, readGeneration } from "../reads/generations.ts";
+import { searchText } from "../search.ts";
 import { notify } from "./changes.ts";
-import type { Database, Query, Row } from "./database.ts";
-import type { Deliveries } from "./deliveries.ts";
+import type { Database, Query } from "./database.ts";
+import type { createDeliveries } from "./deliveries.ts";
 import { refund } from "./ledger.ts";
-import { where } from "./where.ts";
-
-export const columns = "id, account, status, created_at, completed_at, asked, checkpoint, result";
 
 /** Whether this process, $1, may write to a generation: nobody has taken it, or this process did so last. */
 const isHeldHere = "(holder IS NULL OR holder = $1)";
@@ -31,13 +18,13 @@ const isHeldHere = "(holder IS NULL OR holder = $1)";
 const lockOwner = `WITH owner AS MATERIALIZED (
   SELECT name FROM vidgen.accounts WHERE name = (SELECT account FROM vidgen.generations WHERE id = $2) FOR NO KEY UPDATE)`;
 
-export type Parts = { addDelivery: Deliveries["add"]; process: string };
+export type Parts = { addDelivery: ReturnType<typeof createDeliveries>["add"]; process: string };
 
 /** Generations from their start on. */
 export function createGenerations({ query, transaction }: Database, { addDelivery, process }: Parts) {
   const find = async (id: string, sql: Query = query) => {
     const [row] = await sql(`SELECT ${columns}, removed_at, starred FROM vidgen.generations WHERE id = $1`, id);
-    return row && readRow(row);
+    return row && readGeneration(row);
   };
 
   const finish = (id: string, { end, delivery }: Omit<Cancellation, "engine">, cancelled?: Cancellation) =>
@@ -101,15 +88,6 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
         const [row] = await sql(update, id, isStarred);
         if (row) await notify(sql, { kind: "generation", id, account: String(row.account) });
       }),
-    async completedBefore({ before, limit, after }: CompletedBefore) {
-      const rows = await query(
-        `SELECT id, completed_at, result FROM vidgen.generations
-         WHERE status = 'completed' AND removed_at IS NULL AND completed_at < $1 AND (completed_at, id) > ($2, $3)
-         ORDER BY completed_at, id LIMIT ${limit}`,
-        ...[before, after?.completed_at ?? "", after?.id ?? ""],
-      );
-      return rows.map(readCompleted);
-    },
     forget: ({ before, limit }: EndedBefore) =>
       transaction(async (sql) => {
         // What another process forgets meanwhile is its own.
@@ -134,136 +112,5 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
         await notify(sql, { kind: "credits", account: null });
         return numbers.length;
       }),
-    async generations({ account, order = "desc", after, limit }) {
-      const behind = order === "asc" ? newerThan(after) : olderThan(after);
-      const { condition, values } = where([["account = ?", account], behind]);
-      const rows = await query(
-        `SELECT ${columns} FROM vidgen.generations ${condition} AND removed_at IS NULL
-         ORDER BY number ${order === "asc" ? "ASC" : "DESC"} LIMIT ${limit}`,
-        ...values,
-      );
-      return rows.map(readRow);
-    },
-    async list({ before, after, from, limit, ...filter }) {
-      const { condition, values } = where([...matching(filter), olderThan(before), newerThan(after), notAfter(from)]);
-      const rows = await query(
-        `SELECT id, account, status, state, created_at, completed_at, removed_at, starred, model, label, asked,
-           checkpoint, result, left(prompt, ${shownCharacters}) AS prompt,
-           (SELECT coalesce(-sum(amount), 0) FROM vidgen.ledger WHERE generation = shown.number) AS credits,
-           (SELECT count(*) FROM (SELECT FROM vidgen.generations AS other WHERE shown.state = 'queued'
-             AND other.state = 'queued' AND other.model = shown.model AND other.number < shown.number LIMIT ${maxCounted}) AS others) AS ahead
-         FROM vidgen.generations AS shown ${condition} ORDER BY number ${after === undefined ? "DESC" : "ASC"} LIMIT ${limit}`,
-        ...values,
-      );
-      return rows.map(readSummary);
-    },
-    async labels({ account, label, limit }) {
-      const { condition, values } = where([
-        ["by = ?", "label"],
-        ["account = ?", account],
-        ["key = ?", label],
-      ]);
-      return readLabels(await query(labelTotals("vidgen.sums", condition, limit), ...values));
-    },
-    async totals({ state, from, ...filter }) {
-      const { account, model, label } = filter;
-      const sumsOf = (by: "model" | "label", key?: string) => {
-        const { condition, values } = where([
-          ["by = ?", by],
-          ["account = ?", account],
-          ["key = ?", key],
-        ]);
-        return query(countSums("vidgen.sums", condition), ...values);
-      };
-      const models = await sumsOf("model");
-      const count = async (): Promise<Row[]> => {
-        const by = summedBy(filter);
-        if (by === "model") return models.filter(({ key }) => model === undefined || key === model);
-        if (by === "label") return sumsOf("label", label);
-        const { condition, values } = where(matching(filter));
-        return query(
-          `SELECT ${countRows} FROM (
-             SELECT state FROM vidgen.generations ${condition} ORDER BY number DESC LIMIT ${maxFound}) AS found`,
-          ...values,
-        );
-      };
-      const newer = where([...matching({ ...filter, state }), newerThan(from)]);
-      const [row] =
-        from === undefined
-          ? []
-          : await query(
-              `SELECT count(*) AS count FROM (SELECT FROM vidgen.generations ${newer.condition} LIMIT ${maxCounted}) AS newer`,
-              ...newer.values,
-            );
-      return {
-        counts: readCounts(await count()),
-        newer: Number(row?.count ?? 0),
-        models: models.map(({ key }) => String(key)),
-      };
-    },
-  } satisfies Partial<Store>;
-}
-
-/** How far the generations before another one, or after it, are counted. */
-const maxCounted = 1_000;
-
-type Condition = [sql: string, value: string | true | undefined];
-
-const matching = ({ state, model, text, account, isStarred, label }: GenerationFilter): Condition[] => [
-  ["state = ?", state],
-  ["model = ?", model],
-  ["account = ?", account],
-  ["starred", isStarred],
-  ["label = ?", label],
-  [`number > (SELECT max(number) FROM vidgen.generations) - ${maxScanned}`, isShortSearch(text) || undefined],
-  ...searchWords(text).map((word): Condition => ["search LIKE ?", `%${word.replace(/[\\%_]/g, "\\$&")}%`]),
-];
-const numberOf = "(SELECT number FROM vidgen.generations WHERE id = ?)";
-const olderThan = (id: string | undefined): Condition => [`number < ${numberOf}`, id];
-const notAfter = (id: string | undefined): Condition => [`number <= ${numberOf}`, id];
-const newerThan = (id: string | undefined): Condition => [`number > ${numberOf}`, id];
-
-function readSummary({
-  asked,
-  checkpoint,
-  result,
-  removed_at,
-  starred,
-  credits,
-  ahead,
-  ...row
-}: Row): GenerationSummary {
-  const { aspectRatio, duration }: StoredGeneration["request"] = JSON.parse(String(asked)).request;
-  const begun: StoredCheckpoint | null = JSON.parse(String(checkpoint));
-  return {
-    ...(row as Pick<
-      GenerationSummary,
-      "id" | "account" | "status" | "state" | "created_at" | "completed_at" | "model" | "prompt" | "label"
-    >),
-    cost: null,
-    ...(JSON.parse(String(result)) as StoredResult),
-    ...marksOf({ removed_at, starred }),
-    aspectRatio,
-    duration,
-    begun_at: begun?.at ?? null,
-    credits: Number(credits),
-    ahead: Number(ahead),
-  };
-}
-
-/** This program wrote the rows, so that their JSON is not checked again. */
-export function readRow({ asked, checkpoint, result, removed_at, starred, ...row }: Row): StoredGeneration {
-  const generation = row as Pick<StoredGeneration, "id" | "account" | "status" | "created_at" | "completed_at">;
-  const { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url"> = JSON.parse(String(asked));
-  const ended: StoredResult = JSON.parse(String(result));
-  const kept: StoredCheckpoint | null = JSON.parse(String(checkpoint));
-  return {
-    ...generation,
-    request,
-    callback_url,
-    cost: null,
-    ...ended,
-    ...marksOf({ removed_at, starred }),
-    checkpoint: kept,
-  };
+  } satisfies Partial<Generations>;
 }

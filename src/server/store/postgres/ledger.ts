@@ -1,18 +1,14 @@
 import { hash } from "node:crypto";
 import type { Clock } from "../../../io.ts";
-import { hourBefore, type Use } from "../limits.ts";
-import { addedReason, refundOf, shownCharacters } from "../needs.ts";
-import type { LedgerEntry, LedgerQuery, Limits, SpendingQuery, Store } from "../store.ts";
-import { readSpending, spentByEach } from "../sums.ts";
+import type { Accounts } from "../accounts.ts";
+import type { Limits } from "../limits.ts";
+import { hourBefore, readLimits, type Use } from "../limits.ts";
+import { addedReason, refundOf } from "../needs.ts";
 import { notify } from "./changes.ts";
-import type { Database, Query, Row } from "./database.ts";
-import { where } from "./where.ts";
+import type { Database, Query } from "./database.ts";
 
 /** So long a key is accepted without another look: one that another process has revoked is refused after it. */
 export const keyMs = 5_000;
-
-/** What an engine has charged, in the JSON of a result, where it comes last; its texts may have what a text of PostgreSQL has not. */
-const usd = `substring(result FROM ',"cost":([0-9.e+-]+)}$')::float8`;
 
 /** Now, as `toISOString` writes it. */
 export const isoNow = `to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
@@ -75,39 +71,6 @@ export function createLedger(
       const [row] = await query("SELECT balance FROM vidgen.accounts WHERE name = $1", account);
       return readBalance(account, row);
     },
-    async ledger({ before, limit, generation, account }: LedgerQuery) {
-      const { condition, values } = where([
-        ["ledger.account = ?", account],
-        ["ledger.number < ?", before],
-        ["generations.id = ?", generation],
-      ]);
-      const rows = await query(
-        `SELECT ledger.number, ledger.account, amount, reason, generations.id AS generation, ${usd} AS cost,
-           coalesce(ledger.at, CASE reason WHEN 'refund' THEN completed_at ELSE created_at END) AS at,
-           left(prompt, ${shownCharacters}) AS prompt
-         FROM vidgen.ledger LEFT JOIN vidgen.generations ON generations.number = ledger.generation
-         ${condition} ORDER BY ledger.number DESC LIMIT ${limit}`,
-        ...values,
-      );
-      return rows.map((row) => ({ ...row, number: Number(row.number), amount: Number(row.amount) }) as LedgerEntry);
-    },
-    async spending({ account, limit }: SpendingQuery) {
-      const { condition, values } = where([
-        // Each of the three, so that an account's own are found by the key of the table.
-        ["by IN ('day', 'model', 'label')", true],
-        ["account = ?", account],
-      ]);
-      return readSpending(await query(spentByEach("vidgen.sums", condition, limit), ...values));
-    },
-    async accounts() {
-      const rows = await query(
-        `SELECT name, balance, count(hash) AS keys, max_running, max_per_hour
-         FROM vidgen.accounts LEFT JOIN vidgen.keys ON account = name GROUP BY name ORDER BY name COLLATE "C"`,
-      );
-      return rows.map(({ name, balance, keys, ...limits }) => {
-        return { account: String(name), credits: Number(balance), keys: Number(keys), ...readLimits(limits) };
-      });
-    },
     addCredits: ({ account, amount, key }) =>
       transaction(async (sql) => {
         const had = (await lockAccounts(sql, [account], { isWaiting: true })).get(account)?.balance;
@@ -134,7 +97,7 @@ export function createLedger(
         await sql(update, account, max_running, max_per_hour);
         return { max_running, max_per_hour };
       }),
-  } satisfies Partial<Store>;
+  } satisfies Partial<Accounts>;
 }
 
 /** Returns an account's credits, which nobody else changes until the transaction ends. Rejects when there is no such account. */
@@ -174,11 +137,6 @@ export async function findUse(query: Query, account: string, limits: Limits, at:
   );
   const oldest_at = typeof use?.oldest_at === "string" ? use.oldest_at : null;
   return { running: Number(use?.running), starts: Number(use?.starts), oldest_at };
-}
-
-function readLimits({ max_running, max_per_hour }: Row): Limits {
-  const read = (value: unknown) => (value === null ? null : Number(value));
-  return { max_running: read(max_running), max_per_hour: read(max_per_hour) };
 }
 
 /** Gives back what was paid for a generation, by its number. The database refuses to do so twice. */

@@ -7,11 +7,12 @@ const keysOf = (row: string) =>
   `CROSS JOIN LATERAL (VALUES ('day', left(${row}.created_at, 10)), ('model', ${row}.model), ('label', ${row}.label)) AS keys (by, key)`;
 const usdOf = (result: string) => `substring(${result} FROM ',"cost":([0-9.e+-]+)}$')::float8`;
 const isUnclear = (result: string) => `${result} LIKE '%"error_code":"unclear"%'`;
-const sumColumns = `keys.by, account, keys.key, count(*) AS generations, sum(${usdOf("result")}) AS usd,
+const counts = `count(*) AS generations, sum(${usdOf("result")}) AS usd,
   count(*) FILTER (WHERE state = 'queued') AS queued, count(*) FILTER (WHERE state = 'running') AS running,
   count(*) FILTER (WHERE state = 'completed') AS completed, count(*) FILTER (WHERE state = 'failed') AS failed,
   count(*) FILTER (WHERE ${isUnclear("result")}) AS unclear, max(label_size) AS size, min(created_at) AS started_at,
   max(completed_at) AS ended_at, max(number) AS newest`;
+const sumColumns = `keys.by, account, keys.key, ${counts}`;
 
 /**
  * The steps to the current version; step n makes version n from n - 1. They are never changed once they were released.
@@ -210,9 +211,14 @@ const migrations: string[] = [
   CREATE TRIGGER generations_paid AFTER INSERT ON vidgen.ledger REFERENCING NEW TABLE AS entries
     FOR EACH STATEMENT EXECUTE FUNCTION vidgen.generations_paid();
   INSERT INTO vidgen.sums (by, account, key, generations, usd, queued, running, completed, failed, unclear, size, started_at, ended_at, newest, credits)
-    SELECT ${sumColumns}, coalesce(sum(paid.credits), 0)
-    FROM vidgen.generations LEFT JOIN (SELECT generation, -sum(amount) AS credits FROM vidgen.ledger GROUP BY 1) AS paid ON paid.generation = number
-    ${keysOf("generations")} WHERE keys.key IS NOT NULL GROUP BY 1, 2, 3;
+    SELECT keys.by, account, keys.key, sum(generations), sum(usd), sum(queued), sum(running), sum(completed), sum(failed), sum(unclear), max(size),
+      min(started_at), max(ended_at), max(newest), sum(credits)
+    FROM (
+      SELECT left(created_at, 10) AS day, model, label, coalesce(sum(paid.credits), 0) AS credits, account, ${counts}
+      FROM vidgen.generations LEFT JOIN (SELECT generation, -sum(amount) AS credits FROM vidgen.ledger GROUP BY 1) AS paid ON paid.generation = number
+      GROUP BY 1, 2, 3, 5
+    ) AS counted CROSS JOIN LATERAL (VALUES ('day', day), ('model', model), ('label', label)) AS keys (by, key)
+    WHERE keys.key IS NOT NULL GROUP BY 1, 2, 3;
   `,
   // The new columns get their values with a change of their type, which may not have a subquery, but a function. Triggers keep them, since a process of
   // an earlier version, which may still run, does not know of them.
@@ -306,7 +312,7 @@ export async function migrate(
     const version = await versionOf(sql);
     if (version > 0 && version < migrations.length)
       options.onNote(
-        `Upgrading the database from version ${version} to ${migrations.length}. With a million generations this takes half a minute; meanwhile other processes may respond with HTTP 503.`,
+        `Upgrading the database from version ${version} to ${migrations.length}. With a million generations this takes a minute or two; meanwhile other processes may respond with HTTP 503.`,
       );
     await sql(`SET lock_timeout = ${lockTimeoutMs}`);
     for (let from = version; from < migrations.length; from++) await retryLocked(() => takeStep(sql, from), options);

@@ -1,6 +1,9 @@
 import type { Clock } from "../../../io.ts";
 import type { OnTrouble } from "../../observe/trouble.ts";
 import type { Change } from "../change.ts";
+import { createDeliveryReads } from "../reads/deliveries.ts";
+import { createGenerationReads } from "../reads/generations.ts";
+import { createLedgerReads } from "../reads/ledger.ts";
 import type { Store } from "../store.ts";
 import { channel, notify, readChange } from "./changes.ts";
 import { createClaims } from "./claims.ts";
@@ -10,6 +13,7 @@ import { createGenerations } from "./generations.ts";
 import { type FirstValues, initialize } from "./initialize.ts";
 import { createLedger, keyMs } from "./ledger.ts";
 import { migrate } from "./migrations.ts";
+import { createReader } from "./reader.ts";
 import { createShares } from "./shares.ts";
 import { createStarts } from "./starts.ts";
 
@@ -56,6 +60,7 @@ export async function openPostgres(
     const starts = createStarts(database);
     const { stopRenewing, ...claims } = createClaims(background, { process, clock, onTrouble });
     const shares = createShares(background, clock);
+    const reader = createReader(database);
     const listeners = new Set<(change: Change) => void>();
     let isListening = false;
     const store: Store = {
@@ -65,6 +70,9 @@ export async function openPostgres(
       findStart: starts.findStart,
       ...createGenerations(database, { addDelivery: add, process }),
       ...deliveries,
+      ...createGenerationReads(reader),
+      ...createDeliveryReads(reader),
+      ...createLedgerReads(reader),
       ...claims,
       divide: shares.divide,
       due: (query) => claimDue(background.query, query),

@@ -1,5 +1,5 @@
 import type { Clock } from "../../../io.ts";
-import type { Share } from "../store.ts";
+import type { EngineShare } from "../claims.ts";
 import type { Database, Query } from "./database.ts";
 
 /** Any number, the same in each process and each version. */
@@ -45,7 +45,7 @@ export function createShares({ session }: Pick<Database, "session">, { sleep }: 
     if (added.length > 0) await query(`SELECT pg_advisory_lock_shared(${key}) FROM unnest($1::text[]) AS name`, added);
     opened.locked = engines;
     const rows = await query(
-      `SELECT name, count(*) AS processes, count(*) FILTER (WHERE pid < pg_backend_pid()) AS before
+      `SELECT name, count(*) AS processes, count(*) FILTER (WHERE pid < pg_backend_pid()) AS index
        FROM unnest($1::text[]) AS name JOIN pg_locks ON classid = ${lock} AND objid = hashtext(name)::oid
        WHERE locktype = 'advisory' AND objsubid = 2
          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -53,14 +53,14 @@ export function createShares({ session }: Pick<Database, "session">, { sleep }: 
       engines,
     );
     return new Map(
-      rows.map(({ name, processes, before }): [string, Share] => [
+      rows.map(({ name, processes, index }): [string, EngineShare] => [
         String(name),
-        { processes: Number(processes), before: Number(before) },
+        { processes: Number(processes), index: Number(index) },
       ]),
     );
   };
   return {
-    async divide(engines: readonly string[]): Promise<Map<string, Share>> {
+    async divide(engines: readonly string[]): Promise<Map<string, EngineShare>> {
       if (engines.length === 0 && !connection) return new Map();
       const answered = new AbortController();
       const late = async () => {

@@ -1,13 +1,14 @@
 import { hash } from "node:crypto";
 import { isUnavailable } from "../../observe/trouble.ts";
 import { type Batches, createBatches } from "../batches.ts";
+import type { Idempotency, StartOutcome, StoredGeneration } from "../generations.ts";
 import { findLimit, type Use } from "../limits.ts";
 import { cutImages, needsOf } from "../needs.ts";
+import { columns, readGeneration } from "../reads/generations.ts";
 import { searchText } from "../search.ts";
-import type { Idempotency, StartOutcome, Store, StoredGeneration } from "../store.ts";
+import type { Store } from "../store.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query, Value } from "./database.ts";
-import { columns, readRow } from "./generations.ts";
 import { findUse, lockAccounts } from "./ledger.ts";
 
 type Start = {
@@ -152,7 +153,7 @@ async function findKeys(
   );
   return new Map(
     rows.map(({ remaining_credits, key_hash, body_hash, ...row }) => {
-      const generation = readRow(row);
+      const generation = readGeneration(row);
       const outcome = { kind: "started", generation, remaining_credits: Number(remaining_credits), replayed: true };
       return [`${generation.account} ${key_hash}`, { bodyHash: String(body_hash), outcome } as KeyUse];
     }),

@@ -1,27 +1,22 @@
 import type { Lease } from "../../../lease.ts";
-import type { Among, Claim, Waiting, Wanted } from "../store.ts";
-import type { Database, Row, Value } from "./database.ts";
-import { where } from "./where.ts";
+import type { Among, Claim, Waiting, Wanted } from "../claims.ts";
+import { readClaim, readNeeds } from "../needs.ts";
+import { type Condition, where } from "../reads/reader.ts";
+import type { Database, Row } from "./database.ts";
 
-type Condition = [sql: string, value: Value | undefined];
 type New = Extract<Wanted, { kind: "new" }>;
 
 /** What is to be made. The process that has the file makes all of it, so nothing is written when it claims something. */
 export function createClaims(database: Database, { assertFresh: confirm }: Pick<Lease, "assertFresh">) {
-  const readClaim = ({ number, id, account, is_fetched, is_submitting, ...needs }: Row): Claim => ({
-    ...readNeeds(needs),
-    number: Number(number),
-    id: String(id),
-    account: String(account),
-    isFetched: is_fetched === 1,
-    isSubmitting: is_submitting === 1,
+  const toClaim = (row: Row): Claim => ({
+    ...readClaim(row),
     // No other process has the file, unless this one was suspended: then the whole service stops.
     lost: new AbortController().signal,
     confirm,
   });
   return {
     find(wanted: Wanted, { limit, ...among }: Among & { limit: number }): Claim[] {
-      if (wanted.kind === "new") return findNew(database, wanted, { ...among, limit }).map(readClaim);
+      if (wanted.kind === "new") return findNew(database, wanted, { ...among, limit }).map(toClaim);
       const { condition, values } = where([...conditionsOf(wanted), ...conditionsAmong(among)]);
       const rows = database.all(
         `SELECT number, id, account, model, images, is_real, engine, is_fetched, is_submitting
@@ -29,7 +24,7 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
          ${condition} AND status = 'processing' ORDER BY number LIMIT ?`,
         ...[...values, limit],
       );
-      return rows.map(readClaim);
+      return rows.map(toClaim);
     },
     waiting(among: Among): Waiting[] {
       // The index has the models: without it, that of each row is read out of its request.
@@ -109,13 +104,4 @@ function conditionsAmong({ except, ids }: Among): Condition[] {
     ["id NOT IN (SELECT value FROM json_each(?))", JSON.stringify(except)],
     ["id IN (SELECT value FROM json_each(?))", ids && JSON.stringify(ids)],
   ];
-}
-
-function readNeeds({ model, images, is_real, engine }: Row): Pick<Waiting, "model" | "images" | "isReal" | "engine"> {
-  return {
-    model: String(model),
-    images: Number(images),
-    isReal: is_real === 1,
-    engine: engine === null ? null : String(engine),
-  };
 }

@@ -1,23 +1,9 @@
 import { hash } from "node:crypto";
+import type { AddedKey, CreditChange, CreditOutcome, NewAccount, Revoked } from "../accounts.ts";
+import type { Limited, Limits } from "../limits.ts";
 import { findLimit, hourBefore, type Use } from "../limits.ts";
-import { addedReason, refundOf, shownCharacters } from "../needs.ts";
-import type {
-  AccountRecord,
-  AddedKey,
-  CreditChange,
-  CreditOutcome,
-  LedgerEntry,
-  LedgerQuery,
-  Limited,
-  Limits,
-  NewAccount,
-  Revoked,
-  Spending,
-  SpendingQuery,
-} from "../store.ts";
-import { readSpending, spentByEach } from "../sums.ts";
+import { addedReason, refundOf } from "../needs.ts";
 import type { Database } from "./database.ts";
-import { where } from "./where.ts";
 
 const isoNow = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
 
@@ -75,35 +61,6 @@ export function createLedger(database: Database) {
       const amount = refundOf(Number(paid?.amount), balance(account));
       const insert = "INSERT INTO ledger (account, amount, reason, generation) VALUES (?, ?, 'refund', ?)";
       if (amount > 0) database.run(insert, account, amount, paid?.number ?? null);
-    },
-    list({ before, limit, generation, account }: LedgerQuery): LedgerEntry[] {
-      const { condition, values } = where([
-        ["ledger.account = ?", account],
-        ["ledger.number < ?", before],
-        ["ledger.generation = (SELECT number FROM generations WHERE id = ?)", generation],
-      ]);
-      return database.all(
-        `SELECT ledger.number, ledger.account, amount, reason, generations.id AS generation, result ->> '$.cost' AS cost,
-           coalesce(ledger.at, CASE reason WHEN 'refund' THEN completed_at ELSE created_at END) AS at,
-           substr(asked ->> '$.request.prompt', 1, ${shownCharacters}) AS prompt
-         FROM ledger LEFT JOIN generations ON generations.number = ledger.generation
-         ${condition} ORDER BY ledger.number DESC LIMIT ?`,
-        ...[...values, limit],
-      ) as LedgerEntry[];
-    },
-    spending({ account, limit }: SpendingQuery): Spending {
-      const { condition, values } = where([
-        // Each of the three, so that an account's own are found by the key of the table.
-        ["by IN ('day', 'model', 'label')", true],
-        ["account = ?", account],
-      ]);
-      return readSpending(database.all(spentByEach("sums", condition, limit), ...values));
-    },
-    accounts(): AccountRecord[] {
-      return database.all(
-        `SELECT name AS account, balance AS credits, count(hash) AS keys, max_running, max_per_hour
-         FROM accounts LEFT JOIN keys ON account = name GROUP BY name ORDER BY name`,
-      ) as AccountRecord[];
     },
     addCredits({ account, amount, key }: CreditChange): CreditOutcome {
       const row = database.get("SELECT balance FROM accounts WHERE name = ?", account);

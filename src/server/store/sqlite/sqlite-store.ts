@@ -4,7 +4,11 @@ import { createTurns } from "../../../client/http/turns.ts";
 import type { Lease } from "../../../lease.ts";
 import { type OnTrouble, unavailable } from "../../observe/trouble.ts";
 import { type Change, endChanges } from "../change.ts";
-import type { Cancellation, Store } from "../store.ts";
+import type { Cancellation } from "../generations.ts";
+import { createDeliveryReads } from "../reads/deliveries.ts";
+import { createGenerationReads } from "../reads/generations.ts";
+import { createLedgerReads } from "../reads/ledger.ts";
+import type { Store } from "../store.ts";
 import { createClaims } from "./claims.ts";
 import { createCommits } from "./commits.ts";
 import { createFileCheck, type Database, lockOf, openDatabase, removeLock, useWriteAheadLog } from "./database.ts";
@@ -12,6 +16,7 @@ import { createDeliveries } from "./deliveries.ts";
 import { createGenerations } from "./generations.ts";
 import { createLedger } from "./ledger.ts";
 import { checkDatabase, migrate, touch } from "./migrations.ts";
+import { createReader } from "./reader.ts";
 
 export type StoreOptions = {
   /** Hears of a disk that cannot be written. */
@@ -37,6 +42,7 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
   const generations = createGenerations(database, ledger);
   const deliveries = createDeliveries(database);
   const claims = createClaims(database, lease);
+  const reader = createReader(database);
   const listeners = new Set<(change: Change) => void>();
   const publish = (...changes: Change[]) => {
     for (const change of changes) for (const listener of listeners) listener(change);
@@ -125,7 +131,6 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
         () => generations.star(id, isStarred),
         () => changeOf("generation", id),
       ),
-    completedBefore: async (query) => generations.completedBefore(query),
     forget: (query) =>
       write(
         () => generations.forget(query),
@@ -142,15 +147,9 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
       const changes = (ids: string[]) => ids.slice(0, 1).flatMap((id) => changeOf("callback", id));
       return (await write(() => deliveries.resendGivenUp(filter, at), changes)).length;
     },
-    generations: async (query) => generations.generations(query),
-    list: async (query) => generations.list(query),
-    totals: async (filter) => generations.totals(filter),
-    labels: async (query) => generations.labels(query),
-    deliveries: async (query) => deliveries.list(query),
-    deliveryTotals: async (filter) => deliveries.totals(filter),
-    ledger: async (query) => ledger.list(query),
-    spending: async (query) => ledger.spending(query),
-    accounts: async () => ledger.accounts(),
+    ...createGenerationReads(reader),
+    ...createDeliveryReads(reader),
+    ...createLedgerReads(reader),
     addCredits: (change) =>
       write(
         () => ledger.addCredits(change),
@@ -161,7 +160,6 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
     release: async () => {},
     waiting: async (among) => claims.waiting(among),
     due: async (query) => deliveries.due(query),
-    pendingCallbacks: async () => deliveries.pending(),
     isShared: false,
     listen(onChange) {
       listeners.add(onChange);

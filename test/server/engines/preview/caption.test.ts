@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import type { RenderRequest } from "../../../../src/server/engines/engine.ts";
 import { captionSvg, notice } from "../../../../src/server/engines/preview/caption.ts";
 import { frameSize } from "../../../../src/server/engines/preview/frame.ts";
 import { rasterize } from "../../../../src/server/engines/preview/pixels.ts";
+import type { RenderRequest } from "../../../../src/server/store/generations.ts";
 import { fontFiles, fonts } from "./fonts.ts";
 import { aRequest, hostilePrompts } from "./requests.ts";
 

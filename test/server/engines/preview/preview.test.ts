@@ -1,8 +1,9 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { Checkpoint, RenderOptions } from "../../../../src/server/engines/engine.ts";
+import type { RenderOptions } from "../../../../src/server/engines/engine.ts";
 import { createPreviewEngine } from "../../../../src/server/engines/preview/preview.ts";
+import type { Checkpoint } from "../../../../src/server/store/generations.ts";
 import { makeFolder } from "../../../folder.ts";
 import { pngOf, readPng, squaresWebp } from "../../queue/pictures.ts";
 import { readMovie } from "./mp4.ts";

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { RenderRequest } from "../../../../src/server/engines/engine.ts";
 import { createFrame, type Frame } from "../../../../src/server/engines/preview/frame.ts";
 import { createClip, drawThumbnail, renderPreview } from "../../../../src/server/engines/preview/render.ts";
+import type { RenderRequest } from "../../../../src/server/store/generations.ts";
 import { makeFolder } from "../../../folder.ts";
 import { aPng, readPng, squaresJpeg, squaresWebp } from "../../queue/pictures.ts";
 import { readMovie, readNalKinds } from "./mp4.ts";

@@ -1,7 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { ImageFile, RenderRequest, RenderTask } from "../../../../src/server/engines/engine.ts";
+import type { ImageFile, RenderTask } from "../../../../src/server/engines/engine.ts";
 import { pictureFormat, readPictureHeader } from "../../../../src/server/media/picture.ts";
+import type { RenderRequest } from "../../../../src/server/store/generations.ts";
 import { makeFolder } from "../../../folder.ts";
 
 /** A request for a clip of one second, but for what is given. */

@@ -1,9 +1,10 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { ImageFile, Images, RenderRequest } from "../../../../src/server/engines/engine.ts";
+import type { ImageFile } from "../../../../src/server/engines/engine.ts";
 import { encodeBody } from "../../../../src/server/engines/videos/encode.ts";
 import { type Kind, kinds, maxImagesOf, otherImagesOf } from "../../../../src/server/engines/videos/kinds.ts";
+import type { Images, RenderRequest } from "../../../../src/server/store/generations.ts";
 import { makeFolder } from "../../../folder.ts";
 import type { Fake } from "./fakes/fake.ts";
 import { createLiteLlm } from "./fakes/litellm.ts";

@@ -1,17 +1,12 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock, Io } from "../../../../src/io.ts";
-import type {
-  Engine,
-  ImageFile,
-  RenderOptions,
-  RenderOutcome,
-  RenderRequest,
-} from "../../../../src/server/engines/engine.ts";
+import type { Engine, ImageFile, RenderOptions, RenderOutcome } from "../../../../src/server/engines/engine.ts";
 import { kinds } from "../../../../src/server/engines/videos/kinds.ts";
 import type { ServerIo } from "../../../../src/server/engines/videos/server.ts";
 import { createVideosEngine } from "../../../../src/server/engines/videos/videos.ts";
 import type { Open } from "../../../../src/server/outbound/outbound.ts";
+import type { RenderRequest } from "../../../../src/server/store/generations.ts";
 import { createVirtualClock } from "../../../clock.ts";
 import { makeFolder } from "../../../folder.ts";
 import type { FakeOptions } from "./fakes/fake.ts";

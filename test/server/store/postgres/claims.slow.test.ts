@@ -4,7 +4,10 @@ import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type Clock, systemClock } from "../../../../src/io.ts";
 import type { Change } from "../../../../src/server/store/change.ts";
-import type { Claim, Delivery, Store, StoredGeneration } from "../../../../src/server/store/store.ts";
+import type { Claim } from "../../../../src/server/store/claims.ts";
+import type { Delivery } from "../../../../src/server/store/deliveries.ts";
+import type { StoredGeneration } from "../../../../src/server/store/generations.ts";
+import type { Store } from "../../../../src/server/store/store.ts";
 import { postgresPrograms } from "../../../needs.ts";
 import { query } from "../../../postgres.ts";
 import { attempt, completed, cost, newDelivery, newGeneration } from "../records.ts";
@@ -194,14 +197,14 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     const [a, b, c] = stores as [Store, Store, Store];
     const shares = async (...engines: string[]) =>
       Promise.all([a, b].map(async (each) => Object.fromEntries((await each.divide?.(engines)) ?? [])));
-    const alone = { processes: 1, before: 0 };
+    const alone = { processes: 1, index: 0 };
     expect(Object.fromEntries((await a.divide?.(["http://gpu-1"])) ?? [])).toEqual({ "http://gpu-1": alone });
     await shares("http://gpu-1", "http://gpu-2");
     await c.divide?.(["http://gpu-2"]);
     const [ofA, ofB] = await shares("http://gpu-1", "http://gpu-2");
     expect([ofA?.["http://gpu-1"]?.processes, ofA?.["http://gpu-2"]?.processes]).toEqual([2, 3]);
-    const before = [ofA, ofB].map((own) => own?.["http://gpu-1"]?.before);
-    expect(before.sort()).toEqual([0, 1]);
+    const indexes = [ofA, ofB].map((own) => own?.["http://gpu-1"]?.index);
+    expect(indexes.sort()).toEqual([0, 1]);
     // What a process cannot use now is left to the others.
     await b.divide?.(["http://gpu-1"]);
     await c.close();

@@ -2,9 +2,10 @@ import { expect, test } from "vitest";
 import { systemClock } from "../../../../src/io.ts";
 import { createClaims } from "../../../../src/server/store/postgres/claims.ts";
 import { type Database, openDatabase } from "../../../../src/server/store/postgres/database.ts";
-import { createDeliveries } from "../../../../src/server/store/postgres/deliveries.ts";
-import { createGenerations } from "../../../../src/server/store/postgres/generations.ts";
-import { createLedger } from "../../../../src/server/store/postgres/ledger.ts";
+import { createReader } from "../../../../src/server/store/postgres/reader.ts";
+import { createDeliveryReads } from "../../../../src/server/store/reads/deliveries.ts";
+import { createGenerationReads } from "../../../../src/server/store/reads/generations.ts";
+import { createLedgerReads } from "../../../../src/server/store/reads/ledger.ts";
 import { postgresPrograms } from "../../../needs.ts";
 import { open, useServer } from "./open.ts";
 
@@ -19,9 +20,11 @@ test.skipIf(postgresPrograms === undefined)(
     await database.query(`INSERT INTO vidgen.generations (id, account, status, created_at, model, prompt, asked, checkpoint, result)
     SELECT n, 'local', CASE WHEN n > 20000 THEN 'processing' ELSE 'completed' END, '', 'sora-2', '', '', '', ''
     FROM generate_series(1, 20010) AS n`);
-    await database.query(`INSERT INTO vidgen.deliveries (id, generation, request, due_at)
-    SELECT number, number, '', CASE WHEN number > 20000 THEN now() END FROM vidgen.generations`);
-    await database.query("VACUUM ANALYZE vidgen.generations, vidgen.deliveries");
+    await database.query(`INSERT INTO vidgen.deliveries (id, generation, request, next_at, due_at)
+    SELECT number, number, '', CASE WHEN number > 20000 THEN '' END, CASE WHEN number > 20000 THEN now() END FROM vidgen.generations`);
+    await database.query(`INSERT INTO vidgen.delivery_attempts (delivery, number, at, outcome, delivered, reply)
+    SELECT number, 1, '', '', false, '' FROM vidgen.deliveries`);
+    await database.query("VACUUM ANALYZE vidgen.generations, vidgen.deliveries, vidgen.delivery_attempts");
     const plans: string[] = [];
     const watched: Database = {
       ...database,
@@ -33,10 +36,14 @@ test.skipIf(postgresPrograms === undefined)(
     };
     const claims = createClaims(watched, { process: "1", clock: systemClock, onTrouble: () => {} });
     expect(await claims.waiting({ except: [] })).toMatchObject([{ count: 10 }]);
-    expect(await createDeliveries(watched, systemClock).pendingCallbacks()).toBe(10);
+    const deliveries = createDeliveryReads(createReader(watched));
+    expect(await deliveries.pendingCallbacks()).toBe(10);
+    expect(await deliveries.deliveries({ generations: ["none"], limit: 48 })).toEqual([]);
     expect(plans).toEqual([
       expect.stringContaining("Index Scan using unfinished_by_account"),
-      expect.stringContaining("Index Only Scan using deliveries_due"),
+      expect.stringContaining("Index Only Scan using deliveries_by_state"),
+      expect.stringContaining("Index Scan using generations_id_key"),
+      expect.stringContaining("Scan using delivery_attempts_pkey"),
     ]);
     for (const plan of plans) expect(plan).not.toContain("Seq Scan");
     await database.close();
@@ -63,9 +70,9 @@ test.skipIf(postgresPrograms === undefined)(
         return database.query(sql, ...values);
       },
     };
-    const { addDelivery, process } = { addDelivery: async () => {}, process: "1" };
-    const generations = createGenerations(watched, { addDelivery, process });
-    const ledger = createLedger(watched, systemClock);
+    const reader = createReader(watched);
+    const generations = createGenerationReads(reader);
+    const ledger = createLedgerReads(reader);
     expect(await generations.list({ account: "local", state: "failed", limit: 9 })).toEqual([]);
     expect(await generations.list({ text: "zebra", limit: 9 })).toEqual([]);
     expect(await generations.list({ text: "zq", limit: 9 })).toEqual([]);

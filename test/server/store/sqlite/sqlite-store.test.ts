@@ -16,8 +16,9 @@ import process from "node:process";
 import sqlite from "node-sqlite3-wasm";
 import { expect, onTestFinished, test } from "vitest";
 import type { OnTrouble } from "../../../../src/server/observe/trouble.ts";
+import type { StoredGeneration } from "../../../../src/server/store/generations.ts";
 import { openStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
-import type { Store, StoredGeneration } from "../../../../src/server/store/store.ts";
+import type { Store } from "../../../../src/server/store/store.ts";
 import { compile } from "../../../compiled.ts";
 import { makeFolder } from "../../../folder.ts";
 import {

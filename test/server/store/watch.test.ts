@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { watchStore } from "../../../src/server/observe/trouble.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import { watchStore } from "../../../src/server/store/watch.ts";
 
 test("a method of the store that takes a second is reported once a minute, and its result is unchanged", async () => {
   const troubles: unknown[] = [];

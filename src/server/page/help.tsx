@@ -1,12 +1,4 @@
-const keys = [
-  { keys: ["/"], does: "Search" },
-  { keys: ["←", "→", "↑", "↓"], does: "Go from card to card" },
-  { keys: ["j"], does: "Next: the one below, or the generation before this one" },
-  { keys: ["k"], does: "Previous: the one above, or the generation after this one" },
-  { keys: ["Enter"], does: "Open" },
-  { keys: ["Esc"], does: "Go back" },
-  { keys: ["?"], does: "Show these keys" },
-];
+import { keys } from "./keys.ts";
 
 /** The keys of every page, which `?` shows, and the button for those who do not know that. */
 export function Keys() {
@@ -18,10 +10,10 @@ export function Keys() {
       <dialog id="keys" aria-labelledby="keys-heading">
         <h2 id="keys-heading">Keys</h2>
         <dl class="facts-table">
-          {keys.map(({ keys, does }) => (
+          {Object.values(keys).map(({ shown, does }) => (
             <div>
               <dt>
-                {keys.map((key) => (
+                {shown.map((key) => (
                   <kbd>{key}</kbd>
                 ))}
               </dt>

@@ -1,5 +1,6 @@
-import { searchWords } from "./search.ts";
-import type { GenerationFilter, GenerationTotals, LabelTotals, Spending, SpendingKey, State } from "./store.ts";
+import type { State } from "../generations.ts";
+import type { GenerationFilter, GenerationTotals, LabelTotals, Spending, SpendingKey } from "../reports.ts";
+import { searchWords } from "../search.ts";
 
 // The table `sums` has a row for each day, each model and each label of an account. Triggers, which are in the migrations, keep it. A generation that
 // is forgotten no longer counts in its state, but what was spent for it still does. Both databases share these parts of their queries.

@@ -1,0 +1,95 @@
+import { hashFile } from "../client/ledger/content.ts";
+import type { DatedLine, Entry } from "../client/ledger/history.ts";
+import { isUnfinished } from "../client/ledger/history.ts";
+import type { Journal } from "../client/ledger/journal.ts";
+import { isTakeDone, type StartedEntry } from "../client/ledger/policy.ts";
+import type { FrameSource } from "../connect/frames.ts";
+import type { Services } from "../connect/services.ts";
+import { asVidgenError, systemReason, usage, VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { last, locateGenerations } from "./generations.ts";
+
+/** The command line that names a video: what it asks for, as far as that is known, and whether it takes finished ones too. */
+export type FromLine = { prompt: string | undefined; reuse?: boolean };
+
+/** What `--from` names: a generation, by its id or "last", or the file of any video. Throws `usage`, and `not_found` for "last". */
+export async function findFrameSource(typed: string, line: FromLine, services: Services, io: Io): Promise<FrameSource> {
+  if (typed === "") throw usage("--from is empty.");
+  if (await isVideoFile(typed, io)) {
+    const entry = await findByFile(typed, services.journal, io).catch((error) => {
+      if (asVidgenError(error).code !== "not_found") throw error;
+    });
+    return { file: typed, id: entry?.id };
+  }
+  if (typed !== last) {
+    const { id, entry, open } = await (await locateGenerations({}, services, io)).find(typed);
+    return { id, entry, open };
+  }
+  const entry = await findNewest(line, services.journal);
+  return { id: entry.id, entry, open: () => services.open(entry.base_url) };
+}
+
+/** A word with a slash, or the ending of a video, is no id. */
+export async function isVideoFile(typed: string, { disk }: Pick<Io, "disk">): Promise<boolean> {
+  if (/\.(mp4|mov|mkv|webm)$|[/\\]/i.test(typed)) return true;
+  return (
+    typed !== last &&
+    (await disk.stat(typed).then(
+      (found) => found.isFile(),
+      () => false,
+    ))
+  );
+}
+
+/**
+ * The newest generation. One that begins with the last frame of another, and that the same line would resume, stands for that other one: else that
+ * line, with "last" in it, would start another one.
+ */
+async function findNewest({ prompt, reuse = false }: FromLine, journal: Journal): Promise<StartedEntry> {
+  const entries = await journal.entries((part) => !part.some(isStarted));
+  for (const entry of entries) {
+    const isSameLine = prompt === undefined || entry.request.prompt === prompt;
+    if (entry.from !== undefined && isSameLine && (reuse || isLeft(entry, entries)))
+      return findById(entry.from, journal);
+    if (isStarted(entry)) return entry;
+  }
+  throw notFound("There is no last video: no generation was started here yet.");
+}
+
+/** Whether the line that has started an attempt would go on with it, or with another one of its run. */
+export function isLeft(entry: Entry, entries: readonly Entry[]): boolean {
+  if (entry.run === undefined) return isUnfinished(entry);
+  const done = entries.filter((each) => each.run === entry.run && isTakeDone(each));
+  return new Set(done.map(({ position }) => position)).size < (entry.count ?? 0);
+}
+
+/** The generation whose video has the content of this file, whatever its name is now. */
+export async function findByFile(path: string, journal: Journal, { disk, signal }: Io): Promise<StartedEntry> {
+  const file = await disk.open(path, "r").catch((error) => {
+    throw usage(`Cannot read the video ${path}: ${systemReason(error, { ENOENT: "there is no such file" })}.`);
+  });
+  const sha256 = await hashFile(file, signal)
+    .then((hash) => hash.digest("hex"))
+    .finally(() => file.close());
+  const isOfVideo = (line: DatedLine): line is DatedLine & { kind: "downloaded" | "delivered" } =>
+    (line.kind === "downloaded" || line.kind === "delivered") && line.sha256 === sha256;
+  const line = await journal.findLast(isOfVideo);
+  return line === undefined ? unknownError(`generation with the video ${path}`) : findById(line.id, journal);
+}
+
+async function findById(id: string, journal: Journal): Promise<StartedEntry> {
+  return (await journal.entriesOf(id)).find(isStarted) ?? unknownError(`generation ${id}`);
+}
+
+export function isStarted(entry: Entry): entry is StartedEntry {
+  return entry.id !== undefined;
+}
+
+export function unknownError(what: string): never {
+  throw notFound(`The journal has no ${what}, and only the journal has its request.`);
+}
+
+export function notFound(message: string): VidgenError {
+  const hint = "`vidgen list` shows what was started here; `vidgen generate` starts anything.";
+  return new VidgenError("not_found", message, { hint });
+}

@@ -1,0 +1,59 @@
+import { join } from "node:path";
+import { systemReason, usage } from "../../errors.ts";
+import type { Disk, Io } from "../../io.ts";
+import { hashFile } from "../ledger/content.ts";
+import { outputError } from "../save/files.ts";
+import type { Ffmpeg } from "./ffmpeg.ts";
+import { lastFrame } from "./last-frame.ts";
+
+/** The last frame of a video, kept for the same command line later. */
+export type KeptFrame = {
+  /** A PNG. */
+  path: string;
+  /** Whether nearly all of it has one colour, as the end of a fade; known when it is taken. */
+  isNearlyOneColor: boolean;
+};
+
+type KeepOptions = { ffmpeg: Ffmpeg; signal: AbortSignal };
+
+/**
+ * The last frame of a video. It is taken once and kept in the folder, by the hashes of both: another ffmpeg may take it with other bytes, and the
+ * same line would then send another request, which is paid for. Throws as `lastFrame` does.
+ */
+export async function keepLastFrame(
+  video: string,
+  folder: string,
+  options: KeepOptions,
+  io: Pick<Io, "env" | "run" | "disk" | "uuid">,
+): Promise<KeptFrame> {
+  const { disk } = io;
+  const hash = await hashOf(video, disk, options.signal);
+  try {
+    await disk.mkdir(folder, { recursive: true, mode: 0o700 });
+    for (const name of (await disk.readdir(folder)).sort()) {
+      const path = join(folder, name);
+      if (!name.startsWith(`${hash}-`) || !name.endsWith(".png")) continue;
+      // A file that is not whole, or was changed, is not sent.
+      if (name === nameOf(hash, await hashOf(path, disk, options.signal))) return { path, isNearlyOneColor: false };
+    }
+  } catch (error) {
+    throw outputError(error, folder);
+  }
+  const { path: taken, sha256, isNearlyOneColor } = await lastFrame(video, folder, options, io);
+  const path = join(folder, nameOf(hash, sha256));
+  await disk.rename(taken, path).catch((error) => {
+    throw outputError(error, path);
+  });
+  return { path, isNearlyOneColor };
+}
+
+function nameOf(video: string, frame: string): string {
+  return `${video}-${frame}.png`;
+}
+
+async function hashOf(path: string, disk: Disk, signal: AbortSignal): Promise<string> {
+  const file = await disk.open(path, "r").catch((error) => {
+    throw usage(`Cannot read ${path}: ${systemReason(error, { ENOENT: "there is no such file" })}.`);
+  });
+  return (await hashFile(file, signal).finally(() => file.close())).digest("hex");
+}

@@ -1,0 +1,52 @@
+import { join } from "node:path";
+import { requireFfmpeg } from "../client/film/ffmpeg.ts";
+import { type KeptFrame, keepLastFrame } from "../client/film/kept-frame.ts";
+import { type CollectOptions, collect } from "../client/generation/run.ts";
+import { hasContent } from "../client/ledger/content.ts";
+import type { Entry } from "../client/ledger/history.ts";
+import type { Io } from "../io.ts";
+import type { Session } from "./session.ts";
+import { storageFolder } from "./storage.ts";
+
+/** The video whose last frame is wanted: a file, with its generation where that is known, or a generation. */
+export type FrameSource =
+  | { file: string; id: string | undefined }
+  | { id: string; entry: Entry | undefined; open(): Promise<Pick<Session, "client">> };
+
+type FrameIo = Pick<Io, "env" | "home" | "platform" | "run" | "disk" | "uuid">;
+
+type FrameOptions = Pick<CollectOptions, "timeoutMs" | "intervalMs"> & {
+  signal: AbortSignal;
+  /** Called before the video of a generation is downloaded, which is not saved. */
+  onFetch?: (() => void) | undefined;
+};
+
+/**
+ * The last frame of a video, as `keepLastFrame` keeps it beside the journal. The video of a generation is downloaded unless its saved file is
+ * still there; it is waited for where it is not ready. Throws `usage` without ffmpeg and for what is not a whole video, the error of a
+ * generation that has no video, `output`, or the signal's reason.
+ */
+export async function findLastFrame(source: FrameSource, options: FrameOptions, io: FrameIo): Promise<KeptFrame> {
+  const { signal, onFetch = () => {}, ...times } = options;
+  const ffmpeg = await requireFfmpeg({ feature: "The last frame of a video", encodes: false }, io, signal);
+  const keep = (file: string) =>
+    keepLastFrame(file, join(storageFolder("state", io), "frames"), { ffmpeg, signal }, io);
+  if ("file" in source) return keep(source.file);
+  const { id, entry, open } = source;
+  const saved = entry?.content && entry.file;
+  if (saved && entry.content && (await hasContent(saved, entry.content, io.disk))) return keep(saved);
+  onFetch();
+  const { client } = await open();
+  // As for a stream to stdout: the file is gone afterwards, and the journal does not call the video delivered.
+  const events = collect(id, { ...times, outputPath: "-", signal }, client);
+  try {
+    for await (const event of events) {
+      if (event.event !== "ended") continue;
+      if (event.error) throw event.error;
+      if (event.file !== undefined) return await keep(event.file);
+    }
+    throw new Error("a generation is followed to its end");
+  } finally {
+    await events.return(undefined);
+  }
+}

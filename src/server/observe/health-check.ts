@@ -1,0 +1,35 @@
+import { setMaxListeners } from "node:events";
+import { unlessAborted } from "../../client/http/http.ts";
+import type { Clock } from "../../io.ts";
+
+/** Load balancers and Prometheus have less patience than those who wait for a video. */
+const limitMs = 3_000;
+
+/** Returns whether a check passes in time. All who ask within `ms` share one check. */
+export function createCheck(
+  ms: number,
+  clock: Pick<Clock, "now" | "limit">,
+  check: (signal: AbortSignal) => Promise<unknown>,
+): () => Promise<boolean> {
+  const run = async () => {
+    const end = new AbortController();
+    const limit = clock.limit(limitMs, end.signal, new Error("no response in time"));
+    // Node would warn of a leak when there are many engines.
+    setMaxListeners(0, limit.signal);
+    try {
+      await unlessAborted(check(limit.signal), limit.signal);
+      return true;
+    } catch {
+      return false;
+    } finally {
+      end.abort();
+      limit.clear();
+    }
+  };
+  let last: { at: number; passes: Promise<boolean> } | undefined;
+  return () => {
+    const now = clock.now();
+    if (!last || now - last.at >= ms) last = { at: now, passes: run() };
+    return last.passes;
+  };
+}

@@ -1,0 +1,56 @@
+/** The ids of what is chosen. The tab keeps them, so that they stay chosen through searches, pages and reloads. */
+const chosenKey = "vidgen chosen";
+
+/** Videos are chosen by their checkboxes, for what the form below the list does with them. */
+export function listenForChosen(): void {
+  document.addEventListener("change", ({ target }) => {
+    if (!(target instanceof HTMLInputElement) || !target.matches(boxes)) return;
+    const ids = chosen();
+    if (target.checked) ids.add(target.value);
+    else ids.delete(target.value);
+    choose(ids);
+  });
+  document.addEventListener("reset", ({ target }) => {
+    if (isForm(target)) choose(new Set());
+  });
+  // Those that are not shown now are sent too.
+  document.addEventListener("formdata", ({ target, formData }) => {
+    if (!isForm(target)) return;
+    formData.delete("id");
+    for (const id of chosen()) formData.append("id", id);
+  });
+  showChosen();
+}
+
+/** Checks the boxes of what is chosen, and says how many they are; a button for fewer or more of them is not offered. */
+export function showChosen(): void {
+  const form = document.querySelector<HTMLFormElement>("#chosen");
+  if (!form) return;
+  const ids = chosen();
+  for (const box of document.querySelectorAll<HTMLInputElement>(boxes)) box.checked = ids.has(box.value);
+  form.classList.toggle("some", ids.size > 0);
+  let text = `${ids.size} chosen`;
+  for (const button of form.querySelectorAll<HTMLButtonElement>("[data-max]")) {
+    const { min, max } = button.dataset;
+    button.disabled = ids.size < Number(min) || ids.size > Number(max);
+    if (button.disabled) text += `. ${button.textContent} takes ${min} to ${max}`;
+  }
+  const output = form.querySelector("output");
+  if (output && output.textContent !== text) output.textContent = text;
+}
+
+const boxes = 'input[form="chosen"]';
+
+function isForm(target: EventTarget | null): boolean {
+  // Its `id` is the checkboxes of that name.
+  return target instanceof HTMLFormElement && target.matches("#chosen");
+}
+
+function choose(ids: ReadonlySet<string>): void {
+  sessionStorage.setItem(chosenKey, JSON.stringify([...ids]));
+  showChosen();
+}
+
+function chosen(): Set<string> {
+  return new Set(JSON.parse(sessionStorage.getItem(chosenKey) ?? "[]"));
+}

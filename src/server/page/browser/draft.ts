@@ -1,0 +1,69 @@
+/**
+ * An image as it is sent, in the field of an earlier request or else to start from; of one that was chosen before a reload, only the name and the
+ * field are left.
+ */
+export type Image = { name: string; source?: string; field?: "lastImageUrl" | "referenceUrls" | undefined };
+
+/** All that the form holds. Its fields show it, and the tab's storage has a copy without the bytes of the images. */
+export type Draft = {
+  /** What its Idempotency-Keys begin with. */
+  key: string;
+  /** The generation that the form began with. */
+  from: string | undefined;
+  values: Record<string, string>;
+  images: Image[];
+  /** "unclear" from the moment when it is sent until a readable reply comes; "open" after a change. */
+  state: "new" | "open" | "unclear" | "started";
+};
+
+const draftsKey = "vidgen drafts";
+const maxKept = 20;
+
+/**
+ * Returns the draft to show: after a reload, and after "back", the one of this entry of the browser's history; when the form is opened otherwise, the
+ * newest one that has not been started. `undefined` where there is none.
+ */
+export function findDraft(from: string | undefined): Draft | undefined {
+  const [navigation] = performance.getEntriesByType("navigation") as PerformanceNavigationTiming[];
+  const drafts = keptDrafts();
+  if (navigation?.type !== "navigate") return drafts.find(({ key }) => key === history.state?.draft);
+  return from === undefined
+    ? drafts.findLast((each) => each.from === undefined && each.state !== "started")
+    : undefined;
+}
+
+/** Stores a draft as the newest one, and as the one of this entry of the browser's history. */
+export function keepDraft(draft: Draft): void {
+  const images = draft.images.map(({ source: _, ...image }) => image);
+  const others = keptDrafts().filter(({ key }) => key !== draft.key);
+  sessionStorage.setItem(draftsKey, JSON.stringify([...others, { ...draft, images }].slice(-maxKept)));
+  history.replaceState({ ...history.state, draft: draft.key }, "");
+}
+
+export function dropDraft({ key }: Draft): void {
+  sessionStorage.setItem(draftsKey, JSON.stringify(keptDrafts().filter((each) => each.key !== key)));
+}
+
+function keptDrafts(): Draft[] {
+  return JSON.parse(sessionStorage.getItem(draftsKey) ?? "[]");
+}
+
+/** `randomUUID` is there on this machine and with https alone. */
+export function newKey(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/**
+ * The Idempotency-Key of a draft's body: the same for the same content, however often it is sent, and another one once something was changed. The
+ * service refuses two bodies with one key, so that the hash need not be a strong one.
+ */
+export function idempotencyKey({ key }: Draft, body: string): string {
+  let [a, b] = [0xdeadbeef, 0x41c6ce57];
+  for (let index = 0; index < body.length; index++) {
+    const code = body.charCodeAt(index);
+    a = Math.imul(a ^ code, 2654435761);
+    b = Math.imul(b ^ code, 1597334677);
+  }
+  const hash = [a, b].map((part) => (part >>> 0).toString(16).padStart(8, "0")).join("");
+  return `page-${key}-${hash}`;
+}

@@ -1,0 +1,73 @@
+import type { Draft } from "./draft.ts";
+
+/** What is wrong, as a sentence, with the name of the field that it is about, where it is about one. */
+export type Fault = { field?: string | undefined; text: string };
+
+/** `isKnown` when the service had started it before. */
+export type Outcome =
+  | { kind: "started"; id: string; isKnown: boolean }
+  | { kind: "refused"; fault: Fault }
+  | { kind: "unclear" };
+
+/** Sends a start, once. */
+export async function postStart(body: string, key: string): Promise<Outcome> {
+  const headers = { "Content-Type": "application/json", "Idempotency-Key": key };
+  const reply = await fetch("/generations", { method: "POST", headers, body }).catch(() => undefined);
+  const json = await reply?.json().catch(() => undefined);
+  if (reply?.ok && typeof json?.id === "string")
+    return { kind: "started", id: json.id, isKnown: json.isKnown === true };
+  if (reply && reply.status >= 400 && reply.status < 500)
+    return { kind: "refused", fault: faultOf(reply.status, json?.error) };
+  return { kind: "unclear" };
+}
+
+type Refusal = { code?: string; message?: string };
+
+function faultOf(status: number, { code = "", message = `HTTP ${status}` }: Refusal = {}): Fault {
+  if (status === 401)
+    return {
+      text: "You are signed out, and nothing was started. Open the link of vidgen serve in another tab, then press Generate again.",
+    };
+  const field = /^invalid_(\w+)$/.exec(code)?.[1];
+  return { field, text: `${message}. Nothing was started.` };
+}
+
+/** Returns what is sent, by the names of the interface; or what is wrong. */
+export function bodyOf({ values, images }: Draft, maxImages: number): { body: object } | { fault: Fault } {
+  const { extras = "", duration = "", ...texts } = values;
+  const lost = images.find(({ source }) => source === undefined);
+  if (lost) return imageFault(`The page was reloaded: choose ${lost.name} again, or remove it.`);
+  const sourcesOf = (field?: string) => images.filter((image) => image.field === field).map(({ source }) => source);
+  const [sources, [lastImageUrl], referenceUrls] = [sourcesOf(), sourcesOf("lastImageUrl"), sourcesOf("referenceUrls")];
+  if (sources.length > maxImages)
+    return imageFault(`${texts.model} takes ${maxImages === 1 ? "one image" : `at most ${maxImages} images`}.`);
+  const others = parseExtras(extras);
+  if (others === undefined)
+    return { fault: { field: "extras", text: 'The other fields are not a JSON object, such as {"seed": 7}.' } };
+  const given = Object.entries({ ...texts, duration }).filter(([, value]) => value.trim() !== "");
+  const seconds = /^(\d+(?:\.\d+)?)s?$/.exec(duration.trim())?.[1];
+  const body = {
+    ...Object.fromEntries(given),
+    ...(seconds !== undefined && { duration: Number(seconds) }),
+    ...(sources.length === 1 && { imageUrl: sources[0] }),
+    ...(sources.length > 1 && { imageUrls: sources }),
+    ...(lastImageUrl !== undefined && { lastImageUrl }),
+    ...(referenceUrls.length > 0 && { referenceUrls }),
+    ...others,
+  };
+  return { body };
+}
+
+function imageFault(text: string): { fault: Fault } {
+  return { fault: { field: "imageUrls", text } };
+}
+
+function parseExtras(text: string): object | undefined {
+  if (text.trim() === "") return {};
+  try {
+    const value = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,69 @@
+import type { Limits } from "./limits.ts";
+import type { PageOf } from "./paging.ts";
+
+/**
+ * An account that gets a key. `creditsOf` returns its credits from those that it has, which are `undefined` for a new account; what differs is a
+ * row of the ledger. Without it, a new account has none. What it throws changes nothing. With `isOnlyKey`, the keys that the account had are removed.
+ */
+export type NewAccount = {
+  name: string;
+  keyHash: string;
+  creditsOf?(had: number | undefined): number;
+  isOnlyKey?: boolean;
+};
+
+/** `removed` is how many keys the account had that it has no more. */
+export type AddedKey = { credits: number; removed: number };
+
+export type Revoked = { account: string } | { keyHash: string };
+
+/** An account as its owner's list has it; `keys` is how many it has. */
+export type AccountRecord = Limits & { account: string; credits: number; keys: number };
+
+/** A change of credits; one with the same `key` is made once. */
+export type CreditChange = { account: string; amount: number; key: string };
+
+/** `credits` is the balance now. Nothing was changed unless it is "added", and not `replayed`. */
+export type CreditOutcome =
+  | { kind: "added"; credits: number; replayed: boolean }
+  | { kind: "out of range"; credits: number }
+  | { kind: "key reused" }
+  | { kind: "no account" };
+
+/** A change of an account's credits. */
+export type LedgerEntry = {
+  number: number;
+  account: string;
+  amount: number;
+  reason: string;
+  /** When they changed (ISO 8601); earlier versions wrote that of generations alone. */
+  at: string | null;
+  /** The generation that was paid for; `prompt` is cut, and `cost` what its engine has charged, in USD, where that tells. */
+  generation: string | null;
+  prompt: string | null;
+  cost: number | null;
+};
+
+export type LedgerQuery = PageOf<number> & { generation?: string | undefined; account?: string | undefined };
+
+/** The accounts with their keys, limits and credits. When a method resolves and rejects, `Store` says. */
+export type Accounts = {
+  /** The account that a key belongs to, found by the key's hash. */
+  account(keyHash: string): Promise<string | undefined>;
+  /**
+   * Creates the account or adds this key to one that exists, and gives it the credits that `creditsOf` says: all of it or nothing, whatever is
+   * started meanwhile. Rejects when the key belongs to another account.
+   */
+  addAccount(account: NewAccount): Promise<AddedKey>;
+  /** Removes an account's keys, or one key by its hash. Resolves with how many there were. */
+  removeKeys(keys: Revoked): Promise<number>;
+  /** Every account, in alphabetical order. */
+  accounts(): Promise<AccountRecord[]>;
+  /** Changes the limits that are given. Resolves with all; with `undefined` when there is no such account. */
+  setLimits(account: string, limits: Partial<Limits>): Promise<Limits | undefined>;
+  /** The account's credits: the sum of its rows in the ledger. Rejects when there is no such account. */
+  balance(account: string): Promise<number>;
+  /** Adds a number of credits to those of an account, or takes some away. */
+  addCredits(change: CreditChange): Promise<CreditOutcome>;
+  ledger(query: LedgerQuery): Promise<LedgerEntry[]>;
+};

@@ -1,0 +1,77 @@
+import type { Attempt, Deliveries, Delivery, DeliveryQuery, DeliveryRecord } from "../deliveries.ts";
+import { shownCharacters } from "../needs.ts";
+import { type Reader, type Row, where } from "./reader.ts";
+
+/** Reads callbacks and the attempts to deliver them. */
+export function createDeliveryReads({ query, schema, prompt, isOneOf }: Reader) {
+  /** Those of several deliveries, each with the id of its own. */
+  const findAttempts = (ids: readonly unknown[]) =>
+    query(
+      `SELECT deliveries.id, at, outcome, delivery_attempts.delivered, reply, ms
+       FROM ${schema}.deliveries JOIN ${schema}.delivery_attempts ON delivery = deliveries.number
+       WHERE ${isOneOf("deliveries.id")} ORDER BY delivery_attempts.number`,
+      JSON.stringify(ids),
+    );
+  return {
+    async pendingCallbacks() {
+      const [row] = await query(`SELECT count(*) AS count FROM ${schema}.deliveries WHERE state = 'waiting'`);
+      return Number(row?.count);
+    },
+    async deliveryTotals({ account, host }) {
+      const own = where([["account = ?", account]]);
+      const hosts = await query(
+        `SELECT host FROM ${schema}.deliveries ${own.condition} GROUP BY host ORDER BY host LIMIT 100`,
+        ...own.values,
+      );
+      const wanted = where([
+        ["account = ?", account],
+        ["host = ?", host],
+      ]);
+      const rows = await query(
+        `SELECT state, count(*) AS count FROM ${schema}.deliveries ${wanted.condition} GROUP BY state`,
+        ...wanted.values,
+      );
+      const names = hosts.map(({ host }) => String(host)).filter((each) => each !== "");
+      return {
+        counts: Object.fromEntries(rows.map(({ state, count }) => [state, Number(count)])),
+        // A database of another language has an order of its own.
+        hosts: names.sort(),
+      };
+    },
+    async deliveries({ before, limit, generations, account, host, state }: DeliveryQuery): Promise<DeliveryRecord[]> {
+      const { condition, values } = where([
+        ["deliveries.account = ?", account],
+        ["host = ?", host],
+        ["deliveries.state = ?", state],
+        [`deliveries.number < (SELECT number FROM ${schema}.deliveries WHERE id = ?)`, before],
+        [isOneOf("generations.id"), generations && JSON.stringify(generations)],
+      ]);
+      const rows = await query(
+        `SELECT deliveries.id, generations.id AS generation, deliveries.account, request, next_at,
+           substr(${prompt}, 1, ${shownCharacters}) AS prompt
+         FROM ${schema}.deliveries JOIN ${schema}.generations ON generations.number = deliveries.generation
+         ${condition} ORDER BY deliveries.number DESC LIMIT ?`,
+        ...[...values, limit],
+      );
+      const attempts = await findAttempts(rows.map(({ id }) => id));
+      return rows.map(({ prompt, ...row }) => ({
+        ...readDelivery(row),
+        prompt: String(prompt),
+        attempts: attempts.filter(({ id }) => id === row.id).map(readAttempt),
+      }));
+    },
+  } satisfies Partial<Deliveries>;
+}
+
+function readAttempt({ at, outcome, delivered, reply, ms }: Row): Attempt {
+  const [words, text]: string[] = [outcome, reply].map((json) => JSON.parse(String(json)));
+  const tookMs = typeof ms === "number" ? ms : null;
+  return { at: String(at), outcome: words ?? "", delivered: Boolean(delivered), reply: text ?? "", ms: tookMs };
+}
+
+/** Reads a delivery out of a row that has its request and, where they are counted, its attempts. */
+export function readDelivery({ request, attempts, ...row }: Row): Delivery {
+  const delivery = row as Pick<Delivery, "id" | "generation" | "account" | "next_at">;
+  const sent: Pick<Delivery, "url" | "body" | "traceparent"> = JSON.parse(String(request));
+  return { ...delivery, ...sent, attempts: Number(attempts) };
+}

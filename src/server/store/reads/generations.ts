@@ -1,0 +1,158 @@
+import type { Generations, StoredCheckpoint, StoredGeneration, StoredResult } from "../generations.ts";
+import { marksOf, readCompleted, shownCharacters } from "../needs.ts";
+import type { GenerationFilter, GenerationSummary, Reports } from "../reports.ts";
+import { isShortSearch, maxScanned, searchWords } from "../search.ts";
+import { type Condition, type Listed, type Reader, type Row, where } from "./reader.ts";
+import { countRows, countSums, labelTotals, maxFound, readCounts, readLabels, summedBy } from "./sums.ts";
+
+/** What `readGeneration` needs. */
+export const columns = "id, account, status, created_at, completed_at, asked, checkpoint, result";
+
+/** How far the generations before another one, or after it, are counted. */
+const maxCounted = 1_000;
+
+/** Reads generations and their sums. */
+export function createGenerationReads({ query, schema, prompt, ...dialect }: Reader) {
+  const numberOf = `(SELECT number FROM ${schema}.generations WHERE id = ?)`;
+  const all: Listed = { tables: `${schema}.generations AS shown`, order: "number" };
+  const listed = (filter: GenerationFilter) =>
+    (searchWords(filter.text).length > 0 && dialect.searched?.(filter)) || all;
+  const matching = (filter: GenerationFilter): Condition[] => [
+    ["state = ?", filter.state],
+    ["model = ?", filter.model],
+    ["account = ?", filter.account],
+    ["starred", filter.isStarred],
+    ["label = ?", filter.label],
+    [
+      `${listed(filter).order} > (SELECT max(number) FROM ${schema}.generations) - ${maxScanned}`,
+      isShortSearch(filter.text) || undefined,
+    ],
+    ...searchWords(filter.text).map(dialect.contains),
+  ];
+  const sumsOf = (by: "model" | "label", { account, label }: GenerationFilter) =>
+    where([
+      ["by = ?", by],
+      ["account = ?", account],
+      ["key = ?", by === "label" ? label : undefined],
+    ]);
+
+  return {
+    async generations({ account, order = "desc", after, limit }) {
+      const [sign, direction] = order === "asc" ? [">", "ASC"] : ["<", "DESC"];
+      const { condition, values } = where([
+        ["account = ?", account],
+        [`number ${sign} ${numberOf}`, after],
+      ]);
+      const rows = await query(
+        `SELECT ${columns} FROM ${schema}.generations ${condition} AND removed_at IS NULL
+         ORDER BY number ${direction} LIMIT ?`,
+        ...[...values, limit],
+      );
+      return rows.map(readGeneration);
+    },
+    async completedBefore({ before, limit, after }) {
+      const rows = await query(
+        `SELECT id, completed_at, result FROM ${schema}.generations
+         WHERE status = 'completed' AND removed_at IS NULL AND completed_at < ? AND (completed_at, id) > (?, ?)
+         ORDER BY completed_at, id LIMIT ?`,
+        ...[before, after?.completed_at ?? "", after?.id ?? "", limit],
+      );
+      return rows.map(readCompleted);
+    },
+    async list({ before, after, from, limit, ...filter }) {
+      const { tables, order } = listed(filter);
+      const { condition, values } = where([
+        ...matching(filter),
+        [`${order} < ${numberOf}`, before],
+        [`${order} > ${numberOf}`, after],
+        [`${order} <= ${numberOf}`, from],
+      ]);
+      const rows = await query(
+        `SELECT id, account, status, state, created_at, completed_at, removed_at, starred, model, label, asked,
+           checkpoint, result, substr(${prompt}, 1, ${shownCharacters}) AS prompt,
+           (SELECT coalesce(-sum(amount), 0) FROM ${schema}.ledger WHERE generation = shown.number) AS credits,
+           (SELECT count(*) FROM (SELECT 1 FROM ${schema}.generations AS other WHERE shown.state = 'queued'
+             AND other.state = 'queued' AND other.model = shown.model AND other.number < shown.number LIMIT ${maxCounted}) AS others) AS ahead
+         FROM ${tables} ${condition} ORDER BY ${order} ${after === undefined ? "DESC" : "ASC"} LIMIT ?`,
+        ...[...values, limit],
+      );
+      return rows.map(readSummary);
+    },
+    async labels({ account, label, limit }) {
+      const { condition, values } = sumsOf("label", { account, label });
+      return readLabels(await query(labelTotals(`${schema}.sums`, condition, limit), ...values));
+    },
+    async totals({ state, from, ...filter }) {
+      const count = ({ condition, values }: ReturnType<typeof sumsOf>) =>
+        query(countSums(`${schema}.sums`, condition), ...values);
+      const models = await count(sumsOf("model", filter));
+      const { tables, order } = listed(filter);
+      const countMatching = async (): Promise<Row[]> => {
+        const by = summedBy(filter);
+        if (by === "model") return models.filter(({ key }) => filter.model === undefined || key === filter.model);
+        if (by === "label") return count(sumsOf("label", filter));
+        const { condition, values } = where(matching(filter));
+        return query(
+          `SELECT ${countRows} FROM (
+             SELECT state FROM ${tables} ${condition} ORDER BY ${order} DESC LIMIT ${maxFound}) AS found`,
+          ...values,
+        );
+      };
+      const countNewer = async () => {
+        if (from === undefined) return 0;
+        const { condition, values } = where([...matching({ ...filter, state }), [`${order} > ${numberOf}`, from]]);
+        const [row] = await query(
+          `SELECT count(*) AS count FROM (SELECT 1 FROM ${tables} ${condition} LIMIT ${maxCounted}) AS newer`,
+          ...values,
+        );
+        return Number(row?.count);
+      };
+      return {
+        counts: readCounts(await countMatching()),
+        newer: await countNewer(),
+        models: models.map(({ key }) => String(key)),
+      };
+    },
+  } satisfies Partial<Generations & Reports>;
+}
+
+/** This program wrote the rows, so that their JSON is not checked again. Earlier versions had previews alone, and no extras. */
+export function readGeneration({ asked, checkpoint, result, removed_at, starred, ...row }: Row): StoredGeneration {
+  const generation = row as Pick<StoredGeneration, "id" | "account" | "status" | "created_at" | "completed_at">;
+  const { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url"> = JSON.parse(String(asked));
+  const ended: StoredResult = JSON.parse(String(result));
+  return {
+    ...generation,
+    callback_url,
+    cost: null,
+    ...ended,
+    ...marksOf({ removed_at, starred }),
+    checkpoint: JSON.parse(String(checkpoint)),
+    request: {
+      ...request,
+      extras: request.extras ?? {},
+      hasDirectives: request.hasDirectives ?? true,
+      isReal: request.isReal ?? false,
+    },
+  };
+}
+
+function readSummary({ credits, ahead, ...row }: Row): GenerationSummary {
+  const { asked, checkpoint, result, removed_at, starred, ...shown } = row;
+  const { aspectRatio, duration }: StoredGeneration["request"] = JSON.parse(String(asked)).request;
+  const begun: StoredCheckpoint | null = JSON.parse(String(checkpoint));
+  return {
+    ...(shown as Pick<
+      GenerationSummary,
+      "id" | "account" | "status" | "state" | "created_at" | "completed_at" | "model" | "prompt" | "label"
+    >),
+    cost: null,
+    ...(JSON.parse(String(result)) as StoredResult),
+    ...marksOf({ removed_at, starred }),
+    aspectRatio,
+    duration,
+    begun_at: begun?.at ?? null,
+    credits: Number(credits),
+    ahead: Number(ahead),
+  };
+}

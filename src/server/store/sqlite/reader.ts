@@ -1,0 +1,19 @@
+import type { Reader } from "../reads/reader.ts";
+import type { Database } from "./database.ts";
+
+/** A batch of changes runs without a break until it is committed, so that no read finds a part of it. */
+export function createReader(database: Pick<Database, "all">): Reader {
+  return {
+    query: async (sql, ...values) => database.all(sql, ...values),
+    schema: "main",
+    isOneOf: (column) => `${column} IN (SELECT value FROM json_each(?))`,
+    prompt: "asked ->> '$.request.prompt'",
+    cost: "result ->> '$.cost'",
+    contains: (word) => ["instr(text, ?)", word],
+    // The order in which the first rows are found without reading all: the texts of everybody, or the generations of one.
+    searched: ({ account, label, isStarred }) =>
+      account === undefined && label === undefined && !isStarred
+        ? { tables: "search CROSS JOIN generations AS shown ON number = generation", order: "generation" }
+        : { tables: "generations AS shown CROSS JOIN search ON generation = number", order: "number" },
+  };
+}

@@ -1,0 +1,183 @@
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import process from "node:process";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import type { Client, ClientOptions } from "../../../src/index.ts";
+import { type Machine, systemMachine } from "../../../src/io.ts";
+import { colorsOf, makeClip, nameOf } from "../../client/film/clips.ts";
+import { hasFfmpeg } from "../../needs.ts";
+import { apiKey, baseUrl, createWorld, failure, isStart, kill, onStart, type World } from "../../vidgen.ts";
+
+const bodies = (world: World) => world.requests.filter(isStart).map(({ body }) => JSON.parse(body));
+const isPoll = (request: Request) => request.url.includes("generation-status");
+const isDownload = (request: Request) => request.url.endsWith(".mp4");
+
+/** A world with ffmpeg, in which the first video is a red clip that ends with a lime frame, and each other one is blue. */
+async function createFilmWorld(): Promise<World & { clip: string }> {
+  const world = await createWorld();
+  Object.assign(world.io, { run: systemMachine.run });
+  Object.assign(world.env, { PATH: process.env.PATH });
+  const clip = makeClip(join(world.folder, "source.mp4"), {
+    colors: [
+      ["red", 23],
+      ["lime", 1],
+    ],
+  });
+  const later = makeClip(join(world.folder, "later.mp4"), { colors: [["blue", 24]] });
+  const urls = new Set<string>();
+  world.faults.push((request) => {
+    if (!isDownload(request)) return undefined;
+    urls.add(request.url);
+    return new Response(readFileSync([...urls].indexOf(request.url) === 0 ? clip : later));
+  });
+  return Object.assign(world, { clip });
+}
+
+const isLime = (world: World, image: string) => {
+  const file = join(world.folder, "sent.png");
+  writeFileSync(file, Buffer.from(image.replace(/^data:image\/png;base64,/, ""), "base64"));
+  return colorsOf(file).map(nameOf);
+};
+
+describe.skipIf(!hasFfmpeg)("--from", () => {
+  test("a file begins with its last frame", async () => {
+    const world = await createFilmWorld();
+    expect(await world.vidgen("generate", "a wolf", "--from", world.clip, "--no-wait")).toMatchObject({ code: 0 });
+    const [{ imageUrl, ...rest }] = bodies(world);
+    expect([isLime(world, imageUrl), rest]).toEqual([["lime"], { prompt: "a wolf", model: expect.any(String) }]);
+  });
+
+  test("an id whose video is saved nowhere is downloaded, which does not count as delivered, and costs nothing", async () => {
+    const world = await createFilmWorld();
+    const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
+    const run = await world.vidgen("generate", "a wolf", "--from", id, "--no-wait");
+    expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining(`Downloading the video of ${id}`) });
+    expect([bodies(world).length, isLime(world, bodies(world)[1].imageUrl)]).toEqual([2, ["lime"]]);
+    const [wolf, fox] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+    expect([wolf.from, fox.id, fox.file]).toEqual([id, id, undefined]);
+    const open = await world.vidgen("wait", "--all", "-o", `${world.folder}/`);
+    expect(open.stdout.trim().split("\n")).toHaveLength(2);
+  });
+
+  test("last, typed again after a kill, resumes, and sends the frame once", async () => {
+    const world = await createFilmWorld();
+    await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));
+    const line = ["generate", "a wolf", "--from", "last", "-o", join(world.folder, "wolf.mp4")];
+    await kill(world, isPoll, ...line);
+    expect(await world.vidgen(...line)).toMatchObject({ code: 0, stderr: expect.stringContaining("Resuming") });
+    expect(bodies(world)).toHaveLength(2);
+  });
+
+  test("last with --reuse is the same video for the same prompt, and the newest for another", async () => {
+    const world = await createFilmWorld();
+    await world.vidgen("generate", "a fox");
+    const shot = (prompt: string) => world.vidgen("generate", prompt, "--from", "last", "--reuse");
+    expect([(await shot("a wolf")).code, (await shot("a wolf")).code]).toEqual([0, 0]);
+    expect(bodies(world)).toHaveLength(2);
+    expect(await shot("a bear")).toMatchObject({ code: 0 });
+    expect(isLime(world, bodies(world)[1].imageUrl)).toEqual(["lime"]);
+    expect(isLime(world, bodies(world)[2].imageUrl)).toEqual(["blue"]);
+  });
+
+  test("again last with --from, typed again after a kill, resumes", async () => {
+    const world = await createFilmWorld();
+    await world.vidgen("generate", "a fox");
+    const line = ["again", "last", "a wolf", "--from", world.clip];
+    await kill(world, isPoll, ...line);
+    expect(await world.vidgen(...line)).toMatchObject({ code: 0, stderr: expect.stringContaining("Resuming") });
+    expect(bodies(world)).toHaveLength(2);
+  });
+
+  test("the same line is the same request also with an ffmpeg that takes other bytes", async () => {
+    const world = await createFilmWorld();
+    const line = ["generate", "a wolf", "--from", world.clip];
+    world.faults.unshift(
+      onStart(() => {
+        throw failure("ECONNRESET", true);
+      }, 1),
+    );
+    expect(await world.vidgen(...line)).toMatchObject({ code: 6 });
+    Object.assign(world.io, {
+      run: (command: string, args: string[], options: never) =>
+        systemMachine.run(
+          command,
+          args.map((word) => word.replace("format=rgb24", "format=rgba")),
+          options,
+        ),
+    });
+    expect(await world.vidgen(...line)).toMatchObject({
+      code: 6,
+      stderr: expect.stringContaining("Nothing was sent now"),
+    });
+    expect(bodies(world)).toHaveLength(1);
+  });
+
+  test("a kept frame that was changed is taken again", async () => {
+    const world = await createFilmWorld();
+    const line = ["generate", "a wolf", "--from", world.clip, "--no-wait"];
+    await world.vidgen(...line);
+    const folder = join(world.home, "frames");
+    for (const name of readdirSync(folder)) writeFileSync(join(folder, name), "another picture");
+    await world.vidgen(...line);
+    expect(bodies(world)[1]).toEqual(bodies(world)[0]);
+  });
+
+  test("again begins with the same frame", async () => {
+    const world = await createFilmWorld();
+    const fox = join(world.folder, "fox.mp4");
+    await world.vidgen("generate", "a fox", "-o", fox);
+    await world.vidgen("generate", "a wolf", "--from", fox, "--no-wait");
+    const [{ id }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+    expect(await world.vidgen("again", id, "a bear", "--no-wait")).toMatchObject({ code: 0 });
+    expect(bodies(world)[2]).toEqual({ ...bodies(world)[1], prompt: "a bear" });
+  });
+
+  test("a fade is told before it is paid for", async () => {
+    const world = await createFilmWorld();
+    const run = await world.vidgen("generate", "a wolf", "--from", world.clip, "--no-wait");
+    expect(run.stderr).toMatch(/nearly one colour.*Started/s);
+  });
+
+  test.each<[string, string[], number, RegExp]>([
+    ["text", ["text.mp4"], 2, /not a whole video.* Nothing was sent/],
+    ["a clip that is cut off", ["cut.mp4"], 2, /not a whole video.* Nothing was sent/],
+    ["no file", ["gone.mp4"], 2, /there is no such file.* Nothing was sent/],
+    ["a generation that failed", ["failed"], 4, /Nothing was sent/],
+  ])("%s ends before anything is paid", async (_, [name = ""], code, message) => {
+    const world = await createFilmWorld();
+    writeFileSync(join(world.folder, "text.mp4"), "some text");
+    writeFileSync(join(world.folder, "cut.mp4"), readFileSync(world.clip).subarray(0, 1_000));
+    const failed = (await world.vidgen("generate", "[fail]", "--no-wait")).stdout.trim();
+    const from = name === "failed" ? failed : join(world.folder, name);
+    expect(await world.vidgen("generate", "a wolf", "--from", from)).toMatchObject({
+      code,
+      stderr: expect.stringMatching(message),
+    });
+    expect(bodies(world)).toHaveLength(1);
+  });
+});
+
+describe.skipIf(!hasFfmpeg)("the library's from", () => {
+  test.each(["a file", "an id"])("of %s begins with its last frame, and the same call resumes", async (kind) => {
+    const world = await createFilmWorld();
+    vi.stubEnv("VIDGEN_HOME", world.home);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const { createClient } = await import("../../../src/index.ts");
+    const create = createClient as (options: ClientOptions, machine: Machine) => Client;
+    const journal = join(world.home, "journal.jsonl");
+    const fetch = (url: string | URL | Request, init: RequestInit = {}) => world.io.fetch(String(url), init as never);
+    const options = { baseUrl, apiKey, journal, fetch: fetch as typeof globalThis.fetch };
+    const client = create(options, { ...world.io });
+    const { id } = await client.start({ prompt: "a fox", model: "wan-2.5" });
+    const from = kind === "a file" ? world.clip : id;
+    const wolf = { prompt: "a wolf", model: "wan-2.5" };
+    const first = await client.start(wolf, { from, onExisting: "reuse" });
+    expect(await client.start(wolf, { from, onExisting: "reuse" })).toMatchObject({ id: first.id, resumed: true });
+    expect(isLime(world, bodies(world)[1].imageUrl)).toEqual(["lime"]);
+    expect(bodies(world)).toHaveLength(2);
+    await expect(client.start({ ...wolf, images: ["a.png"] }, { from })).rejects.toMatchObject({ code: "usage" });
+    await expect(client.start(wolf, { from: "unheard-of" })).rejects.toMatchObject({ code: "not_found" });
+    expect(bodies(world)).toHaveLength(2);
+    await client.close();
+  });
+});
