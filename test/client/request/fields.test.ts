@@ -76,10 +76,10 @@ test.each(localOnly)("$name is only for the local service: no other gets it, but
   expect(world.requests).toEqual([]);
 
   const set = takes === "images" ? JSON.stringify([url]) : url;
-  const sent = await world.vidgen("generate", "a fox", "--set", `${name}=${set}`);
+  const sent = await world.vidgen("generate", "a fox", "--set", `${name}=${set}`, "--no-wait");
   expect(sent).toMatchObject({ code: 0, stderr: expect.stringContaining(`may not know the field "${name}"`) });
   const id = JSON.parse((await world.vidgen("list", "--json")).stdout)[0].id;
   expect(lastBody(world)).toMatchObject({ [name]: takes === "images" ? [url] : url });
-  expect(await world.vidgen("again", id, "an owl")).toMatchObject({ code: 0 });
+  expect(await world.vidgen("again", id, "an owl", "--no-wait")).toMatchObject({ code: 0 });
   expect(lastBody(world)).toMatchObject({ prompt: "an owl", [name]: takes === "images" ? [url] : url });
 });
