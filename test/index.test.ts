@@ -385,7 +385,7 @@ test("createClient refuses an option that it does not have, and a call one that 
     await failureOf(client.status("x", { signal: "soon" as unknown as AbortSignal })),
   ];
   expect(failures.map(({ code, message, hint }) => [code, message, hint])).toEqual([
-    ["usage", 'start has no option "extra".', "Its options are signal, idempotencyKey, onExisting."],
+    ["usage", 'start has no option "extra".', "Its options are signal, idempotencyKey, onExisting, from."],
     ["usage", 'onExisting must be one of resume, reuse, new, not "again".', undefined],
     ["usage", expect.stringMatching(/^status must be one of starting, .* refused, not "done"\.$/), undefined],
     ["usage", "The options of follow must be an object.", undefined],

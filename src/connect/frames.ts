@@ -21,6 +21,16 @@ type FrameOptions = Pick<CollectOptions, "timeoutMs" | "intervalMs"> & {
   onFetch?: (() => void) | undefined;
 };
 
+/** Keeps the last frames of saved videos beside the journal, as `keepLastFrame` does. Throws `usage` without ffmpeg. */
+export async function createFrameKeeper(
+  feature: string,
+  io: Io,
+): Promise<(video: string, signal: AbortSignal) => Promise<KeptFrame>> {
+  const ffmpeg = await requireFfmpeg({ feature, encodes: false }, io, io.signal);
+  const folder = join(storageFolder("state", io), "frames");
+  return (video, signal) => keepLastFrame(video, folder, { ffmpeg, signal }, io);
+}
+
 /**
  * The last frame of a video, as `keepLastFrame` keeps it beside the journal. The video of a generation is downloaded unless its saved file is
  * still there; it is waited for where it is not ready. Throws `usage` without ffmpeg and for what is not a whole video, the error of a

@@ -74,7 +74,8 @@ export function planOf(seed: string): Plan {
       else acts.push({ what, how: faults.edit(), ...when });
     }
     // People type the same again.
-    const isOther = last === undefined || chance(kind === "several" ? 0.3 : 0.65);
+    const isOften = last?.type === "generate" && (last.again ?? last.count) !== undefined;
+    const isOther = chance(isOften ? 0.3 : 0.65);
     let command: Command = last === undefined || isOther ? commandOf(kind, random, range) : last;
     if (kind === "again" && last && command.type === "generate" && command.again === undefined && chance(0.7))
       command = repetitionOf(command, random);
@@ -261,6 +262,19 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
       { ...first, starts: [{ ...fineStart, rendersMs: 20_000 }], mishaps: isKilled ? [killed] : [] },
       { ...next, name: `${first.name}'`, command: resume, gapMs: 1_000, waits: isKilled, callMs: 10 },
       { ...next, name: `${first.name}"`, gapMs: random.pick([5, 20, 50]) },
+    ];
+  },
+  // A generation, another one that repeats it and is killed, and the same again.
+  (first, random) => {
+    if (first.command.type !== "generate") return [first];
+    const command = repetitionOf({ ...first.command, earlier: "resume", count: undefined }, random);
+    const on = random.pick(["request", "accepted", "answer", "downloaded", "print"] as const);
+    const killed: Mishap = { on, nth: random.between(1, 2), isAfter: random.next() < 0.5, what: "killed", ms: 0 };
+    const next = { ...first, command, gapMs: 1_000, waits: true };
+    return [
+      { ...first, starts: [fineStart], mishaps: [] },
+      { ...next, name: `${first.name}'`, mishaps: [killed] },
+      { ...next, name: `${first.name}"`, mishaps: [] },
     ];
   },
   // An attempt that is left, far back in a long journal, and the same again after the holidays.

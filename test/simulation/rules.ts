@@ -286,16 +286,15 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         throw new Broken(1, `${process.name} has a budget, and goes on although nobody knows what the last start cost`);
       if (mine.isNamed) reach("a start has a key");
       const all = attempts.filter((other) => other !== mine && other.place < mine.place);
-      const earlier = all.filter((other) => !isAgain(mine) || (mine.take && other.take?.run === mine.take.run));
+      const isOfOwnRun = (other: Attempt) => mine.take !== undefined && other.take?.run === mine.take.run;
+      const earlier = all.filter((other) => !isAgain(mine) || isOfOwnRun(other));
       const newest = all.findLast(({ run, posts }) => run.journal === mine.run.journal && posts.length > 0);
       if (mine.take && earlier.some(({ take, posts }) => take && take.run !== mine.take?.run && posts.length > 0))
         reach("another run of several begins");
+      const isSameLine = (other: Attempt) =>
+        isSame(other, mine) || (other === newest && !isOfOwnRun(other) && isSameLast(other, mine));
       for (const other of earlier)
-        if (
-          (isSame(other, mine) ||
-            (other === newest && other.take?.run !== mine.take?.run && isSameLast(other, mine))) &&
-          !allows(other, mine, now())
-        ) {
+        if (isSameLine(other) && !allows(other, mine, now())) {
           const first = other.posts.at(-1);
           throw new Broken(
             1,

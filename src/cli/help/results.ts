@@ -142,6 +142,7 @@ export const results: Readonly<Record<string, z.core.$ZodType>> = {
     cost: number.nullable(),
     results: text,
     generations: z.array(row),
+    film: object({ path: text, copied: z.boolean(), frames: whole, seconds: number }).nullable().optional(),
   }),
   "batch status": object({
     rows: whole,

@@ -17,13 +17,14 @@ export function describePlan(
   { plan, rows, costs }: Pick<Batch, "plan" | "rows" | "costs">,
   { results, isLocal, budget }: { results: string; isLocal: boolean; budget: Budget },
 ): string {
-  const { done, running, failed, unknown, lost, to_start, models, credits, remaining_credits } = plan;
+  const { done, running, failed, unknown, lost, blocked, to_start, models, credits, remaining_credits, chains } = plan;
   const parts: [string, number][] = [
     ["done", done],
     ["running", running],
     ["failed", failed],
     ["unknown", unknown],
     ["lost", lost],
+    ["blocked", blocked],
     ["to start", to_start],
   ];
   const counts = parts.flatMap(([name, count]) => (count > 0 || name === "to start" ? [`${count} ${name}`] : []));
@@ -37,9 +38,10 @@ export function describePlan(
   const unclear = rows.flatMap(({ line, state }) =>
     state.kind === "unknown" || state.kind === "lost" ? [{ ...state.attempt, line }] : [],
   );
-  const shown = unclear.slice(0, maxShown).map(describeUnclear);
-  const more = unclear.length > maxShown ? [`  ... and ${unclear.length - maxShown} more`] : [];
-  const notes = [...(limit === undefined ? [] : [limit]), ...shown, ...more];
+  const shown = listSome(unclear.map(describeUnclear));
+  const order = to_start === 0 ? [] : listSome(chains.map((lines) => `  in this order: lines ${lines.join(", ")}`));
+  const held = listSome(rows.flatMap(describeBlocked));
+  const notes = [...order, ...(limit === undefined ? [] : [limit]), ...shown, ...held];
   return [`${countRows(rows.length)}: ${counts.join(", ")} (${results})`, ...starts, ...total, ...notes].join("\n");
 }
 
@@ -64,6 +66,17 @@ function describeLimit(rows: readonly PlannedRow[], costs: Costs, budget: Budget
 
 const maxShown = 10;
 
+function listSome(lines: string[]): string[] {
+  const more = lines.length > maxShown ? [`  ... and ${lines.length - maxShown} more`] : [];
+  return [...lines.slice(0, maxShown), ...more];
+}
+
+function describeBlocked({ line, state }: PlannedRow): string[] {
+  return state.kind === "blocked"
+    ? [`  line ${line} is not started: it depends on line ${state.by.line}, which has no video`]
+    : [];
+}
+
 function describeUnclear({ line, state, attempt, id, at }: Entry): string {
   const time = `${at.slice(0, 16)}Z`;
   if (state === "lost")
@@ -87,7 +100,7 @@ type How = {
 
 /** The error that a batch ends with, with what to do next; `undefined` when every row is done. */
 export function endOfBatch(
-  { rows }: Batch,
+  { rows, plan }: Batch,
   ended: Ended,
   how: How,
   io: Pick<Io, "env" | "signal">,
@@ -114,7 +127,7 @@ export function endOfBatch(
   const { file, command, retryFailed, retryUnknown, dryRun, ...flags } = how.flags;
   const typed = ["batch", file, ...flagWords(command, flags)].map(quote).join(" ");
   const words = `${programName(io.env)} ${typed}`;
-  const isOpen = running + unsent + to_start > 0;
+  const isOpen = running + unsent + to_start > plan.blocked;
   const isBlocked = needsMore(end, io);
   const solution = isBlocked ? end.stopped?.hint : undefined;
   // The most urgent first: more than a few lines are not read.

@@ -13,7 +13,7 @@ import { checkAlone, holdResults } from "./hold.ts";
 import { createLedger, findUnwritten, mergeAttempts } from "./ledger.ts";
 import { type PlannedRow, type PlanOptions, planRows } from "./plan.ts";
 import { checkOrphans, findResults, openResults, type Results, readResults } from "./results.ts";
-import { hashRequest, type KeyedRow } from "./row.ts";
+import { hashRow, type KeyedRow } from "./row.ts";
 import { findOtherResults, findRowsFile, type RowsFile } from "./rows-file.ts";
 import { type RunEnd, type RunOptions, runRows } from "./run.ts";
 import { kindOfRow } from "./status.ts";
@@ -42,11 +42,15 @@ export type Plan = {
   unknown: number;
   /** Rows that were charged, and whose generations the service no longer knows. */
   lost: number;
+  /** Rows that are not started, as they begin from one that has no video and is left alone. */
+  blocked: number;
   to_start: number;
   /** `credits` is what the starts will cost where that is known of each, else null; `credits_each` where they all cost the same. */
   models: { model: string; to_start: number; credits_each: number | null; credits: number | null }[];
   credits: number | null;
   remaining_credits: number | null;
+  /** The lines of rows that begin from each other, in the order in which they are started: each chain to its end. */
+  chains: number[][];
 };
 
 export type Batch = {
@@ -54,6 +58,8 @@ export type Batch = {
   /** The rows with their states. */
   rows: PlannedRow[];
   costs: Costs;
+  /** The keys of rows that began with the frame of another video than the one that they would begin with now. */
+  oldFrames: ReadonlySet<string>;
   /**
    * Starts what is to be started, and collects what runs. Rejects, before anything is sent, with `usage` for a bad option, and with `output`
    * when the results file cannot be written.
@@ -122,6 +128,8 @@ export async function openBatch(
     const unwritten = findUnwritten(lines, own.attempts, new Set(named.map(({ key }) => key)));
     if (lease) await createFolders(planned, io.disk);
     noteOrphans(planned, open, options.onNote);
+    const oldFrames = findOldFrames(planned, attempts);
+    noteOldFrames(oldFrames, options.onNote);
     noteOtherAccounts(planned, client.account, options.onNote);
     noteDoubts(planned, options.onNote, client);
     const costs = createCosts(attempts, entries, { account: client.account, now: io.date() });
@@ -129,6 +137,7 @@ export async function openBatch(
       plan: sumUp(planned, costs),
       rows: planned,
       costs,
+      oldFrames: new Set(oldFrames.map(({ key }) => key)),
       async run(how) {
         if (!(how.jobs >= 1)) throw usage("jobs must be at least 1.");
         for (const line of unwritten) await results.append(line);
@@ -155,7 +164,14 @@ export async function openBatch(
         );
         const faultOf = () => listenerError;
         const failures = how.infoJson ? await addInfos(planned, writing, signal) : [];
-        const end = await runRows({ running, toStart }, { ...how, signal }, { work, costs, io, faultOf });
+        const named = new Set(toStart.map(({ source }) => source));
+        const sources = new Map(
+          planned.flatMap(({ key, state }) => {
+            const isSource = state.kind === "done" && state.file !== undefined && named.has(key);
+            return isSource ? [[key, { id: state.id, file: state.file as string }]] : [];
+          }),
+        );
+        const end = await runRows({ running, toStart, sources }, { ...how, signal }, { work, costs, io, faultOf });
         return { ...end, failures: [...failures, ...end.failures] };
       },
       close: async () => lease?.release(),
@@ -231,7 +247,9 @@ async function findAttempts(
 
 /** The row as the results file and the journal know it: without a key in it. */
 function redactRow(row: KeyedRow, redact: ServiceClient["redact"]): KeyedRow {
-  return { ...row, key: redact(row.key), hash: hashRequest(redactValue(row.record, redact)) };
+  const { key, source, record, from } = row;
+  const hash = hashRow(redactValue(record, redact), from !== undefined);
+  return { ...row, key: redact(key), source: source && redact(source), hash };
 }
 
 /** Throws `usage` for the results of another service, such as the local one: its videos are not this one's, and it does not know their ids. */
@@ -283,6 +301,33 @@ function noteOrphans(rows: PlannedRow[], attempts: readonly Entry[], onNote: Ope
   onNote(
     `${count} may be unsaved, from rows that are no longer in the file: ${ids.join(", ")}${orphans.length > 3 ? " ..." : ""}. \`vidgen wait <id> -o ...\` saves one.`,
   );
+}
+
+/** The rows that began with the frame of another video than the one that they would begin with now. */
+function findOldFrames(rows: readonly PlannedRow[], attempts: readonly Entry[]): PlannedRow[] {
+  if (rows.every(({ source }) => source === undefined)) return [];
+  const froms = new Map(attempts.map(({ id, from }) => [id, from]));
+  const ids = new Map(rows.map(({ key, state }) => [key, idOf(state)]));
+  return rows.filter(({ source, state }) => {
+    const id = idOf(state);
+    return source !== undefined && id !== undefined && froms.get(id) !== ids.get(source);
+  });
+}
+
+/** They are not made anew: that would be paid for. */
+function noteOldFrames(rows: readonly PlannedRow[], onNote: OpenBatchOptions["onNote"]): void {
+  const lines = rows.map(({ line }) => line);
+  if (lines.length === 0) return;
+  const [what, verb] = lines.length === 1 ? ["Line", "begins"] : ["Lines", "begin"];
+  const shown = `${lines.slice(0, 5).join(", ")}${lines.length > 5 ? " ..." : ""}`;
+  onNote(
+    `${what} ${shown} ${verb} with the frame of another video than that of the row named by \`from\` now. Nothing is made anew; a row with another id is.`,
+  );
+}
+
+function idOf(state: PlannedRow["state"]): string | undefined {
+  if (state.kind === "running") return state.attempt.id;
+  return state.kind === "done" ? state.id : undefined;
 }
 
 /** Tells of running rows that the service may not find with this key: a 404 changes nothing about them. */
@@ -356,9 +401,22 @@ function sumUp(rows: PlannedRow[], costs: Costs): Plan {
     refused,
     unknown: count("unknown"),
     lost: count("lost"),
+    blocked: count("blocked"),
     to_start: count("new"),
     models,
     credits,
     remaining_credits: costs.remaining() ?? null,
+    chains: findChains(rows),
   };
+}
+
+function findChains(rows: readonly PlannedRow[]): number[][] {
+  const byKey = new Map(rows.map((row) => [row.key, row]));
+  const sources = new Set(rows.map(({ source }) => source));
+  const ends = rows.filter(({ key, source }) => source !== undefined && !sources.has(key));
+  return ends.map((end) => {
+    const lines: number[] = [];
+    for (let at: PlannedRow | undefined = end; at; at = byKey.get(at.source ?? "")) lines.push(at.line);
+    return lines.reverse();
+  });
 }

@@ -11,7 +11,7 @@ export type BatchCounts = EventCounts & {
 
 /** Counts the rows of a batch: from its plan, and from each event after that. */
 export function createCounts(plan: Plan): { counts: BatchCounts; take(event: GenerationEvent): void } {
-  const { rows: total, done, running, failed, refused, unknown, lost, to_start, remaining_credits } = plan;
+  const { rows: total, done, running, failed, refused, unknown, lost, blocked, remaining_credits } = plan;
   const counts: BatchCounts = {
     total,
     done,
@@ -21,7 +21,7 @@ export function createCounts(plan: Plan): { counts: BatchCounts; take(event: Gen
     unsent: 0,
     unknown,
     lost,
-    to_start,
+    to_start: plan.to_start + blocked,
     remaining_credits,
     cost: null,
   };

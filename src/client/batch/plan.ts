@@ -5,7 +5,7 @@ import { stopsOthers } from "../ledger/attempt.ts";
 import { hasContent } from "../ledger/content.ts";
 import type { Entry } from "../ledger/history.ts";
 import type { StartedEntry } from "../ledger/policy.ts";
-import { hashRequest, type KeyedRow } from "./row.ts";
+import { hashRow, type KeyedRow } from "./row.ts";
 import { findDeciding, groupByRow, kindOfRow } from "./status.ts";
 
 /** What is to be done about a row. */
@@ -16,7 +16,9 @@ export type RowState =
   /** To be started; `dismissed` are the attempts that may have been charged and are passed over. */
   | { kind: "new"; dismissed: Entry[] }
   /** May have been charged, was charged and is lost, or was refused or failed: left alone. */
-  | { kind: "unknown" | "lost" | "failed"; attempt: Entry };
+  | { kind: "unknown" | "lost" | "failed"; attempt: Entry }
+  /** To be started, but the row that it begins from, or one before that, is left alone. */
+  | { kind: "blocked"; by: KeyedRow };
 
 export type PlannedRow = KeyedRow & { state: RowState };
 
@@ -51,8 +53,32 @@ export async function planRows(
     if (earlier && !isSame(row, earlier) && state.kind !== "new") faults.push(changedFault(row, earlier));
     planned.push({ ...row, state });
   }
+  const byKey = new Map(planned.map((row) => [row.key, row]));
+  for (const { source, line } of planned)
+    if (source !== undefined && !byKey.has(source))
+      faults.push(`line ${line}: the row that it begins from is in another shard`);
   throwFaults(faults);
+  blockRows(planned, byKey);
   return planned;
+}
+
+/** Rows that cannot be started, since there will be no frame to begin with. */
+function blockRows(rows: readonly PlannedRow[], byKey: ReadonlyMap<string, PlannedRow>): void {
+  const isChecked = new Set<PlannedRow>();
+  for (const row of rows) {
+    // From the row backwards, until one that is known: a film may be one chain of thousands of rows.
+    const chain: PlannedRow[] = [];
+    for (let at: PlannedRow | undefined = row; at && !isChecked.has(at); at = byKey.get(at.source ?? "")) {
+      chain.push(at);
+      isChecked.add(at);
+    }
+    for (const each of chain.reverse()) {
+      const source = byKey.get(each.source ?? "");
+      if (each.state.kind !== "new" || source === undefined) continue;
+      if (source.state.kind === "blocked") each.state = source.state;
+      else if (["unknown", "lost", "failed"].includes(source.state.kind)) each.state = { kind: "blocked", by: source };
+    }
+  }
 }
 
 async function stateOf(row: KeyedRow, known: Entry[], options: PlanOptions, disk: Disk): Promise<RowState> {
@@ -73,8 +99,8 @@ async function stateOf(row: KeyedRow, known: Entry[], options: PlanOptions, disk
     : { kind: "running", attempt };
 }
 
-function isSame({ hash }: KeyedRow, { request }: Entry): boolean {
-  return hashRequest(request) === hash;
+function isSame({ hash }: KeyedRow, { request, from }: Entry): boolean {
+  return hashRow(request, from !== undefined) === hash;
 }
 
 /** Whether the video of an attempt is where it was saved; where it is to be saved nowhere, whether its address was told. */

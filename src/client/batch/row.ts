@@ -9,8 +9,10 @@ export type Row = {
   line: number;
   /** The request as the journal keeps it: see `recordOf`. */
   record: StartRequest;
-  /** The request itself, which may hold the bytes of an image: read when it is sent, not before. */
-  load(): Promise<StartRequest>;
+  /** The index of the row with whose last frame it begins: `record` has no image then. */
+  from?: number | undefined;
+  /** The request itself, which may hold the bytes of an image: read when it is sent, not before. `frame` is the path of that frame. */
+  load(frame?: string): Promise<StartRequest>;
   /** Where the video is saved, with the words of the row filled in; `undefined` when it is not saved. */
   outputPath: string | undefined;
 };
@@ -20,18 +22,30 @@ export type KeyedRow = Row & {
   key: string;
   /** Tells whether a row of the same key asks for something else. */
   hash: string;
+  /** The key of the row with whose last frame it begins. */
+  source?: string | undefined;
 };
 
 /** Names the rows: by their `id`, else by the request and how many equal requests without one come before. */
 export function keyRows(rows: readonly Row[]): KeyedRow[] {
   const counts = new Map<string, number>();
-  return rows.map((row) => {
-    const hash = hashRequest(row.record);
+  const keyed = rows.map((row): KeyedRow => {
+    const hash = hashRow(row.record, row.from !== undefined);
     if (row.id !== undefined) return { ...row, hash, key: row.id };
     const count = (counts.get(hash) ?? 0) + 1;
     counts.set(hash, count);
     return { ...row, hash, key: `${hash}-${count}` };
   });
+  for (const row of keyed) if (row.from !== undefined) row.source = keyed[row.from]?.key;
+  return keyed;
+}
+
+/**
+ * The hash of the request of a row. One that begins with a frame is the same with any frame: else each row after one that is made anew, or is
+ * added, would be paid for again.
+ */
+export function hashRow(record: StartRequest, hasFrame: boolean): string {
+  return hashRequest(hasFrame ? { ...record, imageUrl: "the last frame of a row" } : record);
 }
 
 /** The same for requests with the same fields, in any order. */

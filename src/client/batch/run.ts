@@ -3,7 +3,7 @@ import type { RetryIo } from "../http/retry.ts";
 import { type Budget, type Costs, checkBudget, mustRunAlone } from "./costs.ts";
 import type { PlannedRow } from "./plan.ts";
 import { createSlots } from "./slots.ts";
-import type { createWork, Ended, Running } from "./work.ts";
+import type { Collected, createWork, Ended, Running, Source } from "./work.ts";
 
 export type RunOptions = Budget & {
   /** How many generations may run at once. */
@@ -18,7 +18,7 @@ export type RunOptions = Budget & {
 export type RunEnd = {
   /** Why not all rows were started, if so. */
   stopped: VidgenError | undefined;
-  /** The rows that are not done, each with how it ended. */
+  /** The rows that are not done, each with how it ended; not those that were not started as the row that they begin from is among them. */
   failures: { row: PlannedRow; ended: Ended }[];
 };
 
@@ -42,14 +42,21 @@ const refusedLimitMs = 15 * 60_000;
  * balance after each start tells what it cost.
  */
 export async function runRows(
-  { running, toStart }: { running: Running[]; toStart: PlannedRow[] },
+  { running, toStart, sources }: { running: Running[]; toStart: PlannedRow[]; sources: Map<string, Source> },
   options: RunOptions,
   { work, costs, io, faultOf }: RunDependencies,
 ): Promise<RunEnd> {
   const { jobs, signal } = options;
   const slots = createSlots(jobs, io);
   const waiting = [...running].reverse();
-  const rows = [...toStart].reverse();
+  /** The rows that can be started, and by its key those that wait for a row. */
+  const rows: PlannedRow[] = [];
+  const dependents = new Map<string, PlannedRow[]>();
+  for (const row of [...toStart].reverse()) {
+    const { source } = row;
+    if (source === undefined || sources.has(source)) rows.push(row);
+    else if (!dependents.get(source)?.push(row)) dependents.set(source, [row]);
+  }
   const failures: RunEnd["failures"] = [];
   const inRow = { unknown: 0, unsent: 0, unclear: 0, notSubmitted: 0 };
   let stopped: VidgenError | undefined;
@@ -65,6 +72,21 @@ export async function runRows(
     if (error?.code === "auth" || (error?.code === "credits" && ["refused", "failed"].includes(status))) stop(error);
     if (options.failFast && error && ["refused", "failed"].includes(status)) stop(error);
   };
+  /** A row has ended: those that wait for it can be started, or never are. */
+  const release = ({ key, line }: PlannedRow, { status, source }: Collected) => {
+    const next = dependents.get(key) ?? [];
+    if (source) {
+      sources.set(key, source);
+      rows.push(...next);
+    } else if (!stopped && !signal.aborted) {
+      const blocked = next.map((row) => ({ row, by: { line, status } }));
+      for (let each = blocked.pop(); each; each = blocked.pop()) {
+        const { row } = each;
+        const by = { line: row.line, ...work.block(row, each.by) };
+        for (const later of dependents.get(row.key) ?? []) blocked.push({ row: later, by });
+      }
+    }
+  };
   const collect = (running: Running) => {
     inFlight.add(running.row);
     const finish = async () => {
@@ -74,6 +96,7 @@ export async function runRows(
       if (status === "completed") Object.assign(inRow, { unclear: 0, notSubmitted: 0 });
       if (status === "unknown" && ++inRow.unclear === maxInRow && error) stop(error);
       if (status === "failed" && error?.code === "network" && ++inRow.notSubmitted === maxInRow) stop(error);
+      release(running.row, ended);
       inFlight.delete(running.row);
       slots.ended();
       wake();
@@ -81,7 +104,7 @@ export async function runRows(
     void finish();
   };
   const start = async (row: PlannedRow) => {
-    const sent = await work.start(row);
+    const sent = await work.start(row, row.source === undefined ? undefined : sources.get(row.source));
     if (sent.kind === "not now") {
       if (slots.refusedForMs() === 0) options.onNote("The service accepts no more generations at the moment; waiting.");
       slots.refused(inFlight.size, sent.afterMs);
@@ -106,6 +129,7 @@ export async function runRows(
     }
     note(row, sent);
     if (sent.error && (inRow.unknown === maxInRow || inRow.unsent === maxInRow)) stop(sent.error);
+    release(row, sent);
   };
   const onAbort = () => {
     stop(asVidgenError(signal.reason));

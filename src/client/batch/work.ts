@@ -1,4 +1,5 @@
-import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
+import { asVidgenError, usage, VidgenError } from "../../errors.ts";
+import type { KeptFrame } from "../film/kept-frame.ts";
 import type { ClientDownloadOptions, ServiceClient } from "../generation/client.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../generation/events.ts";
 import { collect, type RunEvent, run } from "../generation/run.ts";
@@ -8,20 +9,29 @@ import { recordOf } from "../ledger/history.ts";
 import { type Costs, costOf } from "./costs.ts";
 import type { Ledger } from "./ledger.ts";
 import type { PlannedRow } from "./plan.ts";
-import { hashRequest } from "./row.ts";
+import { hashRow } from "./row.ts";
 import type { RowsFile } from "./rows-file.ts";
 
 export type WorkOptions = Omit<ClientDownloadOptions, "onState" | "onTrouble" | "onProgress" | "signal"> & {
   signal: AbortSignal;
   leave: AbortSignal;
+  /** Keeps the last frame of a saved video; for rows that begin with one. */
+  keepFrame?: ((video: string, signal: AbortSignal) => Promise<KeptFrame>) | undefined;
+  onNote(text: string): void;
   onEvent(event: GenerationEvent): void;
 };
 
 /** How a row has ended for this run. */
 export type Ended = { status: EndStatus; error?: VidgenError | undefined };
 
+/** The saved video of a row from which others begin. */
+export type Source = { id: string; file: string };
+
 /** `attempt` is absent where the row could not be started. */
 type RowEnd = Ended & { attempt?: string; file?: string | null; video_url?: string | null };
+
+/** How a row that was followed has ended; `source` where its video is saved. */
+export type Collected = Ended & { source?: Source | undefined };
 
 /** A row whose generation has an id; `events` tell what happens to one that this run has started. */
 export type Running = { row: PlannedRow; id: string; attempt: string; events?: AsyncGenerator<RunEvent, undefined> };
@@ -63,7 +73,7 @@ export function createWork(
   }
 
   /** Tells how the generation of a row has ended, and whether it could be saved. */
-  function collected(row: PlannedRow, attempt: string, end: RunEvent & { event: "ended" }): Ended {
+  function collected(row: PlannedRow, attempt: string, end: RunEvent & { event: "ended" }): Collected {
     const { id = "", file = null, videoUrl: video_url = null, error } = end;
     const { entry } = ledger.find(attempt);
     if (error) {
@@ -73,12 +83,24 @@ export function createWork(
     }
     if (file !== null) onEvent({ event: "saved", ...nameOf(row), id, file });
     costs.completed(row.record, entry && costOf(entry));
-    return tellEnd(row, { attempt, status: "completed", file, video_url });
+    const source = file === null ? undefined : { id, file };
+    return { ...tellEnd(row, { attempt, status: "completed", file, video_url }), source };
+  }
+
+  /** The frame that a row begins with. It is kept before the intent: the next process has the same one, and sends the same request. */
+  async function keepFrame({ line }: PlannedRow, { file }: Source): Promise<string> {
+    if (!options.keepFrame) throw new Error("rows with a source need keepFrame");
+    const { path, isNearlyOneColor } = await options.keepFrame(file, signal);
+    if (isNearlyOneColor)
+      options.onNote(
+        `Line ${line} begins with a frame of nearly one colour, as after a fade: the last one of ${file}.`,
+      );
+    return path;
   }
 
   return {
-    /** Starts a row. Rejects when the results file belongs to another process: then nothing was sent. */
-    async start(row: PlannedRow): Promise<Sent> {
+    /** Starts a row, which may begin from another one. Rejects when the results file belongs to another process: then nothing was sent. */
+    async start(row: PlannedRow, source: Source | undefined): Promise<Sent> {
       const { key, line, state, record, outputPath } = row;
       const dismissed = state.kind === "new" ? state.dismissed : [];
       const batch = { path: results, row: key, line, rowsFile: rowsFile?.identity, dismissed };
@@ -86,10 +108,11 @@ export function createWork(
       let events: AsyncGenerator<RunEvent, undefined>;
       let attempt = "";
       try {
-        const request = await row.load();
-        if (hashRequest(recordOf(request)) !== hashRequest(record))
+        const request = await row.load(source && (await keepFrame(row, source)));
+        const hasFrame = source !== undefined;
+        if (hashRow(recordOf(request), hasFrame) !== hashRow(record, hasFrame))
           throw usage("An image has changed since the file was checked. Nothing was sent.");
-        events = run(request, { ...options, ...sending, outputPath, batch }, client);
+        events = run(request, { ...options, ...sending, outputPath, batch, from: source?.id }, client);
         const { value: begun } = await events.next();
         if (begun?.event === "sending") attempt = begun.attempt;
       } catch (error) {
@@ -115,8 +138,14 @@ export function createWork(
       if (status === "refused" && notNow && !signal.aborted) return { kind: "not now", afterMs: notNow.waitMs };
       return { kind: "ended", ...tellEnd(row, { attempt, status, error }) };
     },
+    /** Tells that a row is not started, as the one that it begins from has no video. */
+    block: (row: PlannedRow, { line, status }: { line: number; status: EndStatus }): Ended =>
+      tellEnd(row, {
+        status: "unsent",
+        error: new VidgenError("pending", `Not started: it begins from line ${line}, which ${describeEnd(status)}.`),
+      }),
     /** Follows a row's generation to its end, and saves its video. Never rejects. */
-    async collect({ row, id, attempt, events }: Running): Promise<Ended> {
+    async collect({ row, id, attempt, events }: Running): Promise<Collected> {
       const { record, outputPath } = row;
       if (!events) onEvent({ event: "started", ...nameOf(row), id, attempt, model: record.model, resumed: true });
       const { prompt, model } = record;
@@ -138,6 +167,13 @@ export function createWork(
 function endOf(state: State): EndStatus {
   const status = statusOf(state);
   return status === "starting" || status === "dismissed" ? "processing" : status;
+}
+
+function describeEnd(status: EndStatus): string {
+  if (status === "completed") return "is not saved";
+  if (status === "unknown") return "may have been charged";
+  if (status === "processing") return "is still running";
+  return status === "unsent" ? "was not started" : `${status === "failed" ? "" : "was "}${status}`;
 }
 
 function nameOf({ key, line }: PlannedRow) {

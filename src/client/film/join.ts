@@ -57,7 +57,7 @@ export async function joinClips(
       throw usage(`${target} is one of the clips: choose another name for the film.`);
     await checkWhole(file, io.disk);
   }
-  await checkTarget(target, overwrite, io.disk);
+  await checkFilmTarget(target, overwrite, io.disk);
   const part = partOf({ folder: dirname(target), file: target }, "film");
   const acquired = await acquireLease(leaseOfPart(part), io, { signal }).catch((error) => {
     throw signal.aborted ? signal.reason : outputError(error, target);
@@ -70,7 +70,7 @@ export async function joinClips(
     const film = await writeFilm(clips, part, running, io);
     await sync(part, io.disk);
     await lease.confirm();
-    await checkTarget(target, overwrite, io.disk);
+    await checkFilmTarget(target, overwrite, io.disk);
     await (overwrite ? io.disk.rename(part, target) : renameNew(part, target, io.disk));
     options.onProgress?.(100);
     return { path: target, ...film };
@@ -84,7 +84,8 @@ export async function joinClips(
   }
 }
 
-async function checkTarget(target: string, overwrite: boolean, disk: Disk): Promise<void> {
+/** Throws `output` for a film that exists, unless `overwrite` is set, or that cannot be written. */
+export async function checkFilmTarget(target: string, overwrite: boolean, disk: Disk): Promise<void> {
   await checkFree(target, overwrite, disk).catch((error) => {
     throw isExistsError(error) ? filmExistsError(target) : outputError(error, target);
   });

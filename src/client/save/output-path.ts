@@ -88,9 +88,13 @@ export function isPartOf(name: string, file: string): boolean {
   return ofFile.exec(name)?.[1] === basename(file);
 }
 
-/** Whether `output` names a folder: one that exists, or a name that ends in a slash. */
+/** Whether `output` names a folder: one that exists, or a name that ends in a slash. Throws `output` where that cannot be told. */
 export async function isFolder(output: string, disk: Disk): Promise<boolean> {
-  return /[/\\]$/.test(output) || (await kindOf(output, disk)) === "folder";
+  if (/[/\\]$/.test(output)) return true;
+  const kind = await kindOf(output, disk).catch((error) => {
+    throw outputError(error, output);
+  });
+  return kind === "folder";
 }
 
 /** Where `output` saves the video of a generation; only `{id}` is filled in. Changes nothing. */

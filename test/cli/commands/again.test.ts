@@ -423,6 +423,14 @@ describe("-n", () => {
     expect(world.requests).toEqual([]);
   });
 
+  test("a place that cannot be looked at is no bug of vidgen", async () => {
+    const world = await createWorld();
+    const place = join(world.folder, "a".repeat(300), "{n}.mp4");
+    const run = await world.vidgen("generate", "a fox", "-n", "2", "-o", place);
+    expect(run).toMatchObject({ code: 9, stderr: expect.stringContaining("Nothing was sent") });
+    expect(world.requests).toEqual([]);
+  });
+
   test("asks a person once, with the total", async () => {
     const world = await createWorld();
     world.isTerminal = true;

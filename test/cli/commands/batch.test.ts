@@ -70,11 +70,13 @@ test("--dry-run prints the plan with what is known of the cost, sends nothing an
     refused: 0,
     unknown: 0,
     lost: 0,
+    blocked: 0,
     to_start: 3,
     results,
     models: [{ model: "wan-2.5", to_start: 3, credits_each: 10, credits: 30 }],
     credits: 30,
     remaining_credits: 980,
+    chains: [],
   });
   expect([world.requests.length, readdirSync(world.folder)]).toEqual([sent, ["shots.csv"]]);
 });
@@ -506,4 +508,23 @@ test("each start of a batch, of any shard, says which batch it belongs to, by a 
   expect(new Set(labels.map(String))).toEqual(new Set(["Füchse & Bären.csv,3"]));
   await world.vidgen("generate", "an owl");
   expect(world.requests.filter(isStart).at(-1)?.headers.get("Vidgen-Label")).toBeNull();
+});
+
+test("--style is added to each prompt, and a batch that was made without it is not paid for again unnoticed", async () => {
+  const { world, file, batch } = await createBatch(["fox,a red fox", "owl,an owl"]);
+  const style = ["--style", "watercolour"];
+  expect(await batch(...style)).toMatchObject({ code: 0 });
+  const prompts = ["a red fox, watercolour", "an owl, watercolour"];
+  expect(starts(world).map(({ prompt }) => prompt)).toEqual(prompts);
+  expect(await batch(...style)).toMatchObject({ code: 0, stderr: expect.stringContaining("2 done, 0 to start") });
+  expect(await batch("--style", "oil")).toMatchObject({ code: 2, stderr: expect.stringContaining("another id") });
+  writeFileSync(file, "prompt\na red fox\n");
+  const without = ["batch", file, "-o", join(world.folder, "{n}.mp4")];
+  expect(await world.vidgen(...without)).toMatchObject({ code: 0 });
+  expect(await world.vidgen(...without, ...style)).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("already exists; --overwrite replaces it"),
+  });
+  expect(starts(world).map(({ prompt }) => prompt)).toEqual([...prompts, "a red fox"]);
+  expect(await batch("--style", " ")).toMatchObject({ code: 2, stderr: expect.stringContaining("--style is empty") });
 });

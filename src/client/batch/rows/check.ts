@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { usage } from "../../../errors.ts";
+import { usage, type VidgenError } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
 import type { StartRequest } from "../../http/schema.ts";
 import { shorten } from "../../http/text.ts";
@@ -21,6 +21,7 @@ import type { Row } from "../row.ts";
 import type { Variant } from "./each.ts";
 import type { Faults } from "./faults.ts";
 import type { ImageCheck } from "./image-check.ts";
+import { idOf } from "./links.ts";
 import { createOutputCheck } from "./outputs.ts";
 import { setCell, type Table, type TableLine } from "./table.ts";
 import { createTemplates } from "./templates.ts";
@@ -29,6 +30,8 @@ import { createTemplates } from "./templates.ts";
 export type RowFlags = Omit<RequestInput, "texts"> & {
   texts: Omit<FieldTexts, "prompt"> & { model: string };
   prompt?: string | undefined;
+  /** Added to the end of each prompt. */
+  style?: string | undefined;
   output?: string | undefined;
 };
 
@@ -62,9 +65,8 @@ export function createRowCheck(
   };
 
   const findId = (row: TableLine, variant: Variant) => {
-    const own = row.texts.get("id");
-    if (own === undefined) return undefined;
-    const id = [own, ...variant.map(([, text]) => text)].join("/");
+    const id = idOf(row.texts.get("id"), variant);
+    if (id === undefined) return undefined;
     const at = { line: row.line, where: columns.get("id") };
     const earlier = ids.get(id);
     if (/\p{Cc}/u.test(id)) faults.add("must not have control characters", at);
@@ -78,10 +80,11 @@ export function createRowCheck(
     const { texts } = row;
     const extra = { ...withoutGiven(settings, row), ...row.extra };
     // A template with a fault counts as a prompt: the fault is told already.
-    const prompt = texts.get("prompt") ?? (fillPrompt ? (fillPrompt(row, n) ?? stillToCome) : "");
+    const bare = texts.get("prompt") ?? (fillPrompt ? (fillPrompt(row, n) ?? stillToCome) : "");
+    const prompt = bare === "" || flags.style === undefined ? bare : `${bare}, ${flags.style}`;
     const own = fieldTexts(texts);
     const model = own.model ?? flags.texts.model;
-    const replaced = hasOwnImage({ extra }) ? { imageUrl: [] } : {};
+    const replaced = hasOwnImage({ extra }) || texts.has("from") ? { imageUrl: [] } : {};
     const images = { ...flags.images, ...row.images, ...replaced };
     return { texts: { ...flags.texts, ...own, prompt, model }, images, extra };
   };
@@ -103,7 +106,14 @@ export function createRowCheck(
     }
     const id = findId(row, variant);
     const input = readInput(row, n);
-    for (const fault of findFaults(input, { isLocal })) addFault(fault, row, variant);
+    const hasFrame = row.texts.has("from");
+    const whole = hasFrame ? { ...input, images: { ...input.images, imageUrl: [frameToCome] } } : input;
+    for (const fault of findFaults(whole, { isLocal })) addFault(fault, row, variant);
+    if (hasFrame && (row.images?.imageUrl !== undefined || hasOwnImage(input)))
+      faults.add("cannot be combined with an image: the row begins with a frame", {
+        line: row.line,
+        where: columns.get("from"),
+      });
     const seen = await images.look(input.images);
     const outputPath = await readOutputPath(row, n, input);
     if ("fault" in seen) {
@@ -114,6 +124,7 @@ export function createRowCheck(
     }
     const request = toRequest({ ...input, images: seen.recorded });
     const record = recordOf(request);
+    if (hasFrame) return { id, line: line.line, record, load: createFramed(input, record, line.line), outputPath };
     if (seen.isFile) return { id, line: line.line, record, load: createLoad(input, record, line.line), outputPath };
     // A request without secrets is not kept twice.
     const isSame = JSON.stringify(record) === JSON.stringify(request);
@@ -126,6 +137,9 @@ function listColumns(columns: Table["columns"]): string {
 }
 
 const flagsOfImages = new Map(imageFields.map((field) => [field.name, flagOf(field, "long")]));
+
+/** Stands for the frame where the other fields are checked. */
+const frameToCome = "data:image/png;base64,";
 
 /** Stands for a prompt where only the other fields are checked. */
 const stillToCome = "still to come";
@@ -165,8 +179,9 @@ function withVariant(line: TableLine, variant: Variant): TableLine {
 
 /** The fields of `--set` that the row does not give itself. */
 function withoutGiven(settings: Record<string, unknown>, { texts, images }: TableLine): Record<string, unknown> {
+  const hasImage = images?.imageUrl !== undefined || texts.has("from");
   return Object.fromEntries(
-    Object.entries(settings).filter(([field]) => !texts.has(field) && !(images?.imageUrl && /^image/i.test(field))),
+    Object.entries(settings).filter(([field]) => !texts.has(field) && !(hasImage && /^image/i.test(field))),
   );
 }
 
@@ -174,11 +189,25 @@ function createKept(request: StartRequest): Row["load"] {
   return async () => request;
 }
 
+function createFramed(input: FieldInput, record: StartRequest, line: number): Row["load"] {
+  return async (frame = "") => {
+    const images = await readAllImages({ ...input.images, imageUrl: [frame] });
+    const request = toRequest({ ...input, images });
+    const { imageUrl: _, imageUrls: __, ...others } = recordOf(request);
+    if (isDeepStrictEqual(others, record)) return request;
+    throw changedError(line);
+  };
+}
+
 /** Reads the images again, so that they are not kept in memory. */
 function createLoad(input: FieldInput, record: StartRequest, line: number): Row["load"] {
   return async () => {
     const request = toRequest({ ...input, images: await readAllImages(input.images) });
     if (isDeepStrictEqual(recordOf(request), record)) return request;
-    throw usage(`An image of line ${line} has changed since it was checked; this row was not sent.`);
+    throw changedError(line);
   };
+}
+
+function changedError(line: number): VidgenError {
+  return usage(`An image of line ${line} has changed since it was checked; this row was not sent.`);
 }

@@ -2,7 +2,7 @@ import { fields } from "../../request/fields.ts";
 import { findSimilar } from "../../request/models.ts";
 
 /** The columns that vidgen knows: the request's fields by their own names, and what a row has besides. */
-export const knownColumns: readonly string[] = ["id", ...fields.map(({ name }) => name), "output"];
+export const knownColumns: readonly string[] = ["id", ...fields.map(({ name }) => name), "from", "output"];
 
 const spellings = new Map(knownColumns.map((name) => [flatten(name), name]));
 

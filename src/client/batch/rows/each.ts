@@ -31,7 +31,7 @@ export async function readEach({ each, used }: EachOptions, table: Table, faults
     if (name === "") faults.add(`--each must be field=value,value, not "${shorten(typed)}"`);
     else if (fault !== undefined) faults.add(`--each ${name} ${fault}`);
     else free.push(name);
-    if (name !== "id" && name !== "output") fields.set(name, values);
+    if (!["id", "from", "output"].includes(name)) fields.set(name, values);
   }
   for (const [name, line] of await findOwn(free, table)) {
     const where = `line ${line}${table.columns.get(name) ?? ""}`;
@@ -50,7 +50,7 @@ export async function readEach({ each, used }: EachOptions, table: Table, faults
 }
 
 function findFault(name: string, values: string[], used: ReadonlySet<string>): string | undefined {
-  if (name === "id" || name === "output") return "is not possible: a row has one of its own";
+  if (["id", "from", "output"].includes(name)) return "is not possible: a row has one of its own";
   if (values.includes("")) return "has an empty value";
   if (new Set(values).size < values.length) return "has a value twice";
   if (isKnown(name) || used.has(name)) return undefined;

@@ -9,6 +9,7 @@ import { readEach } from "./each.ts";
 import { createFaults } from "./faults.ts";
 import { checkText, type Format, findFormat, readBytes } from "./file.ts";
 import { createImageCheck } from "./image-check.ts";
+import { createLinks } from "./links.ts";
 import { readTable, type Table } from "./table.ts";
 
 export type RowOptions = RowFlags &
@@ -44,15 +45,19 @@ export async function readRows(
   const eachNames = variants[0]?.map(([name]) => name) ?? [];
   const images = createImageCheck();
   const check = createRowCheck({ table, flags: options, eachNames, images, isLocal: options.isLocal }, faults, io);
+  const links = createLinks(table, variants.length, faults);
   const rows: Row[] = [];
   let total = 0;
   for await (const line of table.lines()) {
     for (const [index, variant] of variants.entries()) {
-      const row = await check(line, variant, total * variants.length + index + 1);
+      const n = total * variants.length + index;
+      links.add(line, variant, n);
+      const row = await check(line, variant, n + 1);
       if (row && faults.isEmpty()) rows.push(row);
     }
     total++;
   }
+  links.resolve(rows);
   const slips = findSlips(table, used);
   faults.throwIfAny(slips);
   if (total === 0)

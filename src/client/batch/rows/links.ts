@@ -1,0 +1,65 @@
+import { shorten } from "../../http/text.ts";
+import type { Row } from "../row.ts";
+import type { Variant } from "./each.ts";
+import type { Faults } from "./faults.ts";
+import type { Table, TableLine } from "./table.ts";
+
+/** The id of a row; each of those that `--each` has made of one line has its own. */
+export function idOf(own: string | undefined, variant: Variant): string | undefined {
+  return own === undefined ? undefined : [own, ...variant.map(([, text]) => text)].join("/");
+}
+
+type Link = { index: number; line: number; from: string; variant: Variant };
+
+/** Finds the rows that others begin from: by the column `from`, which has an id or "previous". Of `--each` the same values belong together. */
+export function createLinks({ columns }: Table, variantCount: number, faults: Faults) {
+  const indexes = new Map<string, number>();
+  const links: Link[] = [];
+  const where = columns.get("from");
+
+  /** Where a row comes in a circle, the lines of that, from itself to itself. */
+  const findCircle = (start: Link, sources: ReadonlyMap<number, Link & { source: number }>) => {
+    const lines = [start.line];
+    for (let at = sources.get(start.index); at !== undefined; at = sources.get(at.source)) {
+      // One that only leads to a circle is no part of it, and each circle is told once.
+      if (lines.length > sources.size || at.source < start.index) return undefined;
+      lines.push(sources.get(at.source)?.line ?? 0);
+      if (at.source === start.index) return lines;
+    }
+    return undefined;
+  };
+
+  return {
+    add({ texts, line }: TableLine, variant: Variant, index: number): void {
+      if (where === undefined) return;
+      const [id, from] = [idOf(texts.get("id"), variant), texts.get("from")];
+      if (id !== undefined) indexes.set(id, index);
+      if (from !== undefined) links.push({ index, line, from, variant });
+    },
+    /** Adds what is wrong to the faults; without any, the rows know where they begin. */
+    resolve(rows: readonly Row[]): void {
+      const sources = new Map<number, Link & { source: number }>();
+      for (const link of links) {
+        const { index, line, from, variant } = link;
+        const source = from === "previous" ? index - variantCount : indexes.get(idOf(from, variant) ?? "");
+        if (source === undefined) faults.add(`no row has the id "${shorten(from)}"`, { line, where });
+        else if (source < 0) faults.add("there is no row before it", { line, where });
+        else sources.set(index, { ...link, source });
+      }
+      for (const link of sources.values()) {
+        const circle = findCircle(link, sources);
+        if (circle) faults.add(`is a circle: line ${circle.join(" begins from line ")}`, { line: link.line, where });
+      }
+      if (!faults.isEmpty()) return;
+      for (const { index, line, source } of sources.values()) {
+        const row = rows[index];
+        if (row) row.from = source;
+        if (rows[source]?.outputPath === undefined)
+          faults.add(`needs -o: line ${rows[source]?.line} is not saved, and its last frame is needed`, {
+            line,
+            where,
+          });
+      }
+    },
+  };
+}

@@ -1,0 +1,232 @@
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import process from "node:process";
+import { describe, expect, test } from "vitest";
+import { type Disk, systemMachine } from "../../../src/io.ts";
+import { colorsOf, makeClip, nameOf, runsOf } from "../../client/film/clips.ts";
+import { hasFfmpeg } from "../../needs.ts";
+import { createWorld, isStart, type World } from "../../vidgen.ts";
+
+const shots = ["red", "lime", "blue", "yellow", "white"];
+
+/** A world with ffmpeg, in which the video of a prompt is a clip of that colour, and a file with a row for each, from the row before. */
+async function createFilmWorld(rows = shots.map((color, i) => `${color},${i === 0 ? "" : "previous"}`)) {
+  const frames = 12;
+  const world = await createWorld();
+  Object.assign(world.io, { run: systemMachine.run });
+  Object.assign(world.env, { PATH: process.env.PATH });
+  const file = join(world.folder, "shots.csv");
+  writeFileSync(file, ["prompt,from", ...rows, ""].join("\n"));
+  const prompts = new Map<string, string>();
+  const clips = new Map<string, string>();
+  world.faults.push(async (request) => {
+    if (isStart(request)) {
+      const { prompt } = (await request.clone().json()) as { prompt: string };
+      const reply = (await world.start(request)) as { data: { id: string } };
+      prompts.set(reply.data.id, prompt);
+      return Response.json(reply);
+    }
+    const [, id = ""] = /([\w-]+)\.mp4/.exec(request.url) ?? [];
+    const prompt = prompts.get(id);
+    if (prompt === undefined) return undefined;
+    const color = prompt.split(",")[0] as string;
+    const clip = clips.get(color) ?? makeClip(join(world.home, `${color}.mp4`), { colors: [[color, frames]] });
+    clips.set(color, clip);
+    return new Response(readFileSync(clip));
+  });
+  const film = join(world.folder, "film.mp4");
+  const batch = (...argv: string[]) => world.vidgen("batch", file, "-o", join(world.folder, "clips/{n}.mp4"), ...argv);
+  return { world, file, batch, film };
+}
+
+/** The prompt of each start, and the colour of the frame that it begins with. */
+function startsOf(world: World): [string, string | undefined][] {
+  return world.requests.filter(isStart).map(({ body }, i) => {
+    const { prompt, imageUrl } = JSON.parse(body);
+    if (imageUrl === undefined) return [prompt, undefined];
+    const frame = join(world.folder, `frame-${i}.png`);
+    writeFileSync(frame, Buffer.from(imageUrl.replace(/^data:image\/png;base64,/, ""), "base64"));
+    return [prompt, colorsOf(frame).map(nameOf)[0]];
+  });
+}
+
+const inOrder = shots.map((color, i) => [color, i === 0 ? undefined : shots[i - 1]]);
+
+/** Has each process die at the next step that none has died at; `steps` are those that were reached. */
+function dieAtEachStep(world: World) {
+  const steps: string[] = [];
+  let killed = () => {};
+  /** Never resolves where the process dies. */
+  const reach = async (step: string) => {
+    if (steps.includes(step)) return;
+    steps.push(step);
+    killed();
+    await new Promise<never>(() => {});
+  };
+  const number = () => world.requests.filter(isStart).length;
+  const { run, disk } = world.io;
+  Object.assign(world.io, {
+    run: async (...args: Parameters<typeof run>) => {
+      if (args[1].includes("bmp")) await reach(`frame ${number()}`);
+      if (args[1].includes("libx264") || args[1].includes("copy")) await reach("join");
+      return run(...args);
+    },
+    disk: {
+      ...disk,
+      rename: async (...args: Parameters<Disk["rename"]>) => {
+        await disk.rename(...args);
+        if (String(args[0]).endsWith(".png")) await reach(`frame kept ${number()}`);
+      },
+    },
+  });
+  world.faults.unshift(async (request) => {
+    if (request.url.includes("generation-status")) await reach(`accepted ${number()}`);
+    if (request.url.endsWith(".mp4")) await reach(`completed ${number()}`);
+    return undefined;
+  });
+  return {
+    steps,
+    /** Runs it until it dies, or returns what it ends with. */
+    async run(start: () => ReturnType<World["vidgen"]>) {
+      const died = new Promise<undefined>((resolve) => {
+        killed = () => resolve(undefined);
+      });
+      const ended = await Promise.race([start(), died]);
+      if (!ended) world.reboot();
+      return ended;
+    },
+  };
+}
+
+describe.skipIf(!hasFfmpeg)("a film", () => {
+  test("each row begins with the last frame of the one before", async () => {
+    const { world, batch } = await createFilmWorld();
+    const dry = await batch("--dry-run");
+    expect(dry).toMatchObject({ code: 0, stdout: expect.stringContaining("in this order: lines 2, 3, 4, 5, 6") });
+    const run = await batch();
+    expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining("Line 3 begins with a frame of nearly one") });
+    expect(startsOf(world)).toEqual(inOrder);
+  });
+
+  test("killed between every two steps, five are started, each with the frame of the one before, and one film is made", async () => {
+    const { world, batch, film } = await createFilmWorld();
+    const { steps, run } = dieAtEachStep(world);
+    let ended: Awaited<ReturnType<typeof run>>;
+    while (!ended) ended = await run(() => batch("--join", film));
+    expect(ended).toMatchObject({ code: 0, stdout: `${film}\n` });
+    expect(runsOf(film)).toEqual(shots.map((color) => [color, 12]));
+    expect(readdirSync(world.folder).sort()).toEqual(["clips", "film.mp4", "shots.csv", "shots.csv.results.jsonl"]);
+    expect(startsOf(world)).toEqual(inOrder);
+    const ofEach = [1, 2, 3, 4].flatMap((n) => [`frame ${n}`, `frame kept ${n}`]);
+    expect(steps).toEqual(expect.arrayContaining(ofEach));
+    expect(steps).toHaveLength(5 * 2 + 4 * 2 + 1);
+  });
+
+  test("killed while a start is out, it may have been charged, and nothing that depends on it is started", async () => {
+    const { world, batch } = await createFilmWorld();
+    await new Promise<void>((resolve) => {
+      world.faults.unshift((request) => {
+        if (!isStart(request) || world.requests.filter(isStart).length < 3) return undefined;
+        resolve();
+        return new Promise<never>(() => {});
+      });
+      void batch();
+    });
+    world.faults.shift();
+    world.reboot();
+    const again = await batch();
+    expect(again).toMatchObject({
+      code: 6,
+      stderr: expect.stringContaining("line 5 is not started: it depends on line 4, which has no video"),
+    });
+    expect(world.requests.filter(isStart)).toHaveLength(3);
+    expect(await batch("--retry-unknown")).toMatchObject({ code: 0 });
+    expect(startsOf(world)).toEqual([...inOrder.slice(0, 3), ...inOrder.slice(2)]);
+  });
+});
+
+describe.skipIf(!hasFfmpeg)("--join", () => {
+  test("typed again it only joins, and a row that is added is the only one that is started", async () => {
+    const { world, file, batch, film } = await createFilmWorld(["red,", "lime,previous"]);
+    const run = await batch("--join", film, "--json");
+    expect(JSON.parse(run.stdout)).toMatchObject({
+      done: 2,
+      film: { path: film, copied: true, frames: 24, seconds: 1 },
+    });
+    const sent = world.requests.length;
+    expect(await batch("--join", film)).toMatchObject({ code: 9, stderr: expect.stringContaining("--overwrite") });
+    const joined = await batch("--join", film, "--overwrite");
+    expect(joined).toMatchObject({ code: 0, stdout: `${film}\n` });
+    expect(joined.stderr).toMatch(
+      /Joining .*film.mp4: 100%\n.*film.mp4: 2 clips, 1.0 s, 24 frames; the pictures were copied/,
+    );
+    expect(world.requests.length).toBe(sent);
+    writeFileSync(file, "prompt,from\nred,\nblue,\nlime,previous\n");
+    const other = ["batch", file, "-o", join(world.folder, "clips/{slug}.mp4"), "--join", film, "--overwrite"];
+    expect(await world.vidgen(...other)).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining("Line 4 begins with the frame of another video"),
+    });
+    expect(startsOf(world).map(([prompt]) => prompt)).toEqual(["red", "lime", "blue"]);
+    expect(runsOf(film)).toEqual([
+      ["red", 12],
+      ["blue", 12],
+      ["lime", 12],
+    ]);
+  });
+
+  test("while a row is missing no film is made, and the exit code is that of the batch", async () => {
+    const { batch, film } = await createFilmWorld(["red,", "[fail],previous", "blue,previous"]);
+    expect(await batch("--join", film)).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(/film.mp4 was not made: there is no video of lines 3, 4/),
+    });
+    const run = await batch("--join", film, "--json");
+    expect([run.code, JSON.parse(run.stdout).film, existsSync(film)]).toEqual([4, null, false]);
+  });
+
+  test.each<[string, string[], number, RegExp]>([
+    ["an existing film", ["--join", "shots.csv"], 9, /already exists/],
+    ["a folder that is missing", ["--join", "gone/film.mp4"], 9, /gone/],
+    ["a clip", ["--join", "clips/1.mp4"], 2, /also the file of line 2/],
+    ["a shard", ["--join", "film.mp4", "--shard", "1/2"], 2, /cannot be combined/],
+    ["--each", ["--join", "film.mp4", "--each", "seed=1,2"], 2, /cannot be combined/],
+  ])("%s ends it before anything is sent", async (_, [flag = "", name = "", ...more], code, message) => {
+    const { world, batch } = await createFilmWorld(["red,"]);
+    const run = await batch(flag, join(world.folder, name), ...more);
+    expect(run).toMatchObject({ code, stderr: expect.stringMatching(message) });
+    expect(world.requests).toEqual([]);
+  });
+
+  test("clips that differ are encoded, without the first frame of those that continue", async () => {
+    const { world, batch, film } = await createFilmWorld(["red,", "lime,previous", "blue,"]);
+    await batch();
+    makeClip(join(world.folder, "clips/3.mp4"), { colors: [["blue", 12]], size: "80x45" });
+    world.faults.unshift((request) =>
+      request.url.endsWith(".mp4") ? new Response(readFileSync(join(world.folder, "clips/3.mp4"))) : undefined,
+    );
+    expect(await batch("--join", film, "--overwrite")).toMatchObject({
+      code: 0,
+      stderr: expect.stringMatching(/35 frames; the clips differ.*without the first frame of line 3/),
+    });
+  });
+});
+
+test("without ffmpeg nothing is sent", async () => {
+  const { world, batch, film } = await createFilmWorld();
+  Object.assign(world.io, { run: () => Promise.reject(Object.assign(new Error("ENOENT"), { code: "ENOENT" })) });
+  for (const more of [[], ["--dry-run"], ["--join", film]])
+    expect(await batch(...more)).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/(The column from|--join) needs ffmpeg: apt install ffmpeg.*Nothing was sent/),
+    });
+  expect(world.requests).toEqual([]);
+});
+
+test("a row that begins from one of another shard ends before anything is sent", async () => {
+  const { world, batch } = await createFilmWorld();
+  const runs = [await batch("--shard", "1/2"), await batch("--shard", "2/2")];
+  expect(runs.map(({ code }) => code)).toEqual([2, 2]);
+  expect(runs[0]?.stderr).toMatch(/line \d: the row that it begins from is in another shard/);
+  expect(world.requests).toEqual([]);
+});
