@@ -71,6 +71,8 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
   const [folder, home] = [join(root, "work"), join(root, "home")];
   await mkdir(folder);
   const engine = fakeEngine({
+    takesLastImage: true,
+    maxReferences: 12,
     async render({ request, file, thumbnail }, { signal }) {
       await clock.doze(renderMs, signal);
       writeFileSync(file, tinyMp4(request.prompt));

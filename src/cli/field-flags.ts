@@ -1,9 +1,9 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { type Field, type FieldTexts, fields } from "../client/request/fields.ts";
+import { type Field, type FieldTexts, fields, type Images, isImageField } from "../client/request/fields.ts";
 import { collectValues, withSuggestions } from "./command.ts";
 
 /** What the flags of the request's fields say. */
-export type FieldFlags = { texts: FieldTexts; images: string[] };
+export type FieldFlags = { texts: FieldTexts; images: Images };
 
 const flags = fields.flatMap((field) =>
   field.flag === undefined ? [] : [{ field, attribute: new Option(field.flag).attributeName() }],
@@ -23,11 +23,12 @@ function optionOf({ flag = "", about, takes, suggestions }: Field): Option {
 
 export function readFieldFlags(command: CommandUnknownOpts): FieldFlags {
   const texts: FieldTexts = {};
-  let images: string[] = [];
+  const images: { -readonly [name in keyof Images]: Images[name] } = {};
   for (const { field, attribute } of flags) {
     const value: unknown = command.getOptionValue(attribute);
-    if (typeof value === "string") texts[field.name] = value;
-    if (Array.isArray(value)) images = value;
+    if (value === undefined) continue;
+    if (isImageField(field)) images[field.name] = [value].flat().map(String);
+    else texts[field.name] = String(value);
   }
   return { texts, images };
 }
@@ -35,6 +36,13 @@ export function readFieldFlags(command: CommandUnknownOpts): FieldFlags {
 /** The same values by the attributes of the flags, as commander has them. */
 export function fieldAttributes({ texts, images }: FieldFlags): Record<string, unknown> {
   return Object.fromEntries(
-    flags.map(({ field, attribute }) => [attribute, field.takes === "images" ? images : texts[field.name]]),
+    flags.map(({ field, attribute }) => [
+      attribute,
+      isImageField(field) ? typedImages(field, images) : texts[field.name],
+    ]),
   );
+}
+
+function typedImages({ name, takes }: Field & { name: keyof Images }, images: Images) {
+  return takes === "image" ? images[name]?.at(-1) : images[name];
 }

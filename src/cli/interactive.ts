@@ -1,7 +1,7 @@
 import { shorten } from "../client/http/text.ts";
 import { kindOfRequest } from "../client/ledger/price.ts";
-import { type Field, type FieldTexts, fields, findValueFault } from "../client/request/fields.ts";
-import { readImages } from "../client/request/images.ts";
+import { type Field, type FieldTexts, fields, findValueFault, isImageField } from "../client/request/fields.ts";
+import { readAllImages, readImages } from "../client/request/images.ts";
 import { defaultModel, findModel, guessModel, type Model, maxLocalSeconds, models } from "../client/request/models.ts";
 import { buildRequest, checkImage, type RequestInput } from "../client/request/request.ts";
 import { isFolder } from "../client/save/output-path.ts";
@@ -39,16 +39,17 @@ type AskOptions = {
  * and without the yes. Flags and settings are checked first, so that no question is asked in vain.
  */
 export async function askForInput(known: KnownInput, options: AskOptions, { io, output }: Context) {
-  const { local, dryRun, open = false } = options;
-  await readImages(known.images);
+  const { local = false, dryRun, open = false } = options;
+  const destination = { isLocal: local };
+  await readAllImages(known.images);
   // Skips the check of the number of images, which are asked for below.
   const set = ["imageUrl=", ...known.set];
   const { model = defaultModel } = known.texts;
-  buildRequest({ ...known, texts: { ...known.texts, model, prompt: "still to come" }, set });
+  buildRequest({ ...known, texts: { ...known.texts, model, prompt: "still to come" }, set }, destination);
   const service = local || dryRun ? undefined : await resolveService(options.baseUrl, io);
 
   const input = await askForFields(known, local ? maxLocalSeconds : undefined, io);
-  const request = buildRequest({ ...input, images: await readImages(input.images) });
+  const request = buildRequest({ ...input, images: await readAllImages(input.images) }, destination);
   const check = (outputPath: string) => checkOutputPath(outputPath, { output, open }, io);
   const isPathAsked = options.isSaved && options.outputPath === undefined;
   const answer = isPathAsked ? await askOutputPath(check, io) : undefined;
@@ -78,8 +79,10 @@ async function askForFields(
   const texts: FieldTexts = { ...known.texts };
   let { images } = known;
   for (const field of fields) {
-    if (field.takes === "images") images = await askImages(texts.model ?? usualModel, images, field, io);
-    else texts[field.name] ??= await askField(field, { usualModel, maxSeconds }, io);
+    if (field.name === "imageUrl") {
+      const asked = await askImages(texts.model ?? usualModel, images.imageUrl ?? [], field, io);
+      images = { ...images, imageUrl: asked };
+    } else if (!isImageField(field)) texts[field.name] ??= await askField(field, { usualModel, maxSeconds }, io);
   }
   const { prompt = "", model = usualModel } = texts;
   return { ...known, texts: { ...texts, prompt, model }, images };
@@ -126,9 +129,10 @@ async function askOutputPath(check: (outputPath: string) => void, io: Io): Promi
 
 /** What an input comes to, for a person to look over. */
 function summarize({ texts, images }: RequestInput): string {
-  const rows = fields.flatMap(({ name, label, question, takes }): [string, string][] => {
+  const rows = fields.flatMap((field): [string, string][] => {
+    const { name, label, question } = field;
     if (label === undefined) return [];
-    if (takes === "images") return images.map((image) => [label, shorten(image, 200)]);
+    if (isImageField(field)) return (images[field.name] ?? []).map((image) => [label, shorten(image, 200)]);
     const text = texts[name] ?? (question === undefined ? undefined : serviceDefault);
     return text === undefined ? [] : [[label, name === "model" ? describeModel(text) : text]];
   });
@@ -168,14 +172,14 @@ function modelChoices(usual: string): Choice[] {
 }
 
 /** Asks for images where the model takes several: the required ones, then more until the maximum or an empty answer. */
-async function askImages(model: string, given: string[], { question }: Field, io: Io): Promise<string[]> {
+async function askImages(model: string, given: readonly string[], { question }: Field, io: Io): Promise<string[]> {
   const images = [...given];
   const { min, max } = findModel(model)?.images ?? { min: 0, max: 0 };
   while (images.length < max) {
     const isEnough = images.length >= min;
     const check = checkedBy(async (text) => {
       if (isEnough && text.trim() === "") return;
-      for (const image of await readImages([...images, readPath(text, io)])) checkImage(image);
+      for (const image of await readImages([...images, readPath(text, io)])) checkImage(image, "imageUrl");
     }, "Enter an http(s) URL or a file: PNG, JPEG or WebP, 20 MB in total.");
     const hint = isEnough ? `Enter: no more, at most ${max}` : `${min} to ${max}`;
     const answer = readPath(await askText(`${question} ${images.length + 1}? (${hint})`, check, io), io);

@@ -53,12 +53,12 @@ export async function readRequest(request: GenerationRequest, onNote: (text: str
   const fields = {
     texts: { ...rest, prompt: checkPrompt(prompt), model: checkModel(model) },
     // Only their number matters here.
-    images: sources.map(() => ""),
+    images: { imageUrl: sources.map(() => "") },
     extra: copyExtra(extra),
   };
-  for (const { field, text, subject = nameOf(field), hint } of findFaults(fields))
+  for (const { field, text, subject = nameOf(field), hint } of findFaults(fields, { isLocal: false }))
     throw usage(`${subject} ${text}.`, hint);
-  return toRequest({ ...fields, images: await readImages(sources, { onNote }) });
+  return toRequest({ ...fields, images: { imageUrl: await readImages(sources, { onNote }) } });
 }
 
 /** What the library calls a field of a fault. */

@@ -2,8 +2,16 @@ import * as z from "zod";
 import { statuses } from "../client/ledger/attempt.ts";
 import { listAttempts } from "../client/ledger/attempts.ts";
 import { repeatRequest } from "../client/ledger/repeat.ts";
-import { type Field, type FieldTexts, fields, findImageFault } from "../client/request/fields.ts";
-import { readImages } from "../client/request/images.ts";
+import {
+  type Field,
+  type FieldTexts,
+  fields,
+  findImageFault,
+  type Images,
+  imageFields,
+  isImageField,
+} from "../client/request/fields.ts";
+import { readAllImages } from "../client/request/images.ts";
 import { defaultModel, models } from "../client/request/models.ts";
 import { type FieldFault, type FieldInput, findFaults, readSettings, toRequest } from "../client/request/request.ts";
 import { formatAge } from "../connect/format.ts";
@@ -55,15 +63,14 @@ function generateTool(options: ToolOptions, io: Io): Tool {
     name: "generate_video",
     description:
       "Starts a video generation, which costs credits, and returns its id at once. It takes 1 to 3 minutes; get_video reports when it is ready. The same arguments within 24 hours return the same generation and cost nothing, so it is safe to repeat a call that timed out. again: true pays for a new generation each time: repeat such a call only after list_videos shows that it started nothing.",
-    input: z.strictObject({ ...fieldArguments(), ...startArguments }),
+    input: z.strictObject({ ...fieldArguments(options), ...startArguments }),
     output: startOutput,
     isReadOnly: false,
     async run({ again = false, from, ...given }, { signal }) {
       const { texts, images } = readArguments(given);
       const { prompt = "", model = (await findModelSetting(io)) ?? defaultModel } = texts;
       const frame = await findFrame(from, { images, signal }, options, io);
-      const files = frame ? [frame.path] : await Promise.all(images.map(options.folder.image));
-      const input = { texts: { ...texts, prompt, model }, images: files, extra: {} };
+      const input = { texts: { ...texts, prompt, model }, images: await findFiles(images, frame, options), extra: {} };
       return startVideo(input, { again, from: frame?.id, cancelled: signal }, options, io);
     },
   });
@@ -74,11 +81,11 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
     name: "repeat_video",
     description:
       "Starts another generation with the request of an earlier one, which costs credits: the arguments given here replace what that had, such as another aspectRatio or prompt. Returns and repeats as generate_video does.",
-    input: z.strictObject({ id: idField, ...z.object(fieldArguments()).partial().shape, ...startArguments }),
+    input: z.strictObject({ id: idField, ...z.object(fieldArguments(options)).partial().shape, ...startArguments }),
     output: startOutput,
     isReadOnly: false,
     async run({ id, again = false, from, ...given }, { signal }) {
-      const { services, folder } = options;
+      const { services } = options;
       const parent = (await services.journal.entriesOf(id)).find((entry) => entry.id !== undefined);
       if (parent?.id === undefined)
         throw new VidgenError(
@@ -90,13 +97,14 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
         );
       const { texts, images } = readArguments(given);
       const frame = await findFrame(
-        from ?? (images.length === 0 ? parent.from : undefined),
+        from ?? (images.imageUrl === undefined ? parent.from : undefined),
         { images, signal },
         options,
         io,
       );
-      const files = frame ? [frame.path] : await Promise.all(images.map(folder.image));
-      const { set, ...input } = repeatRequest(parent.request, { texts, images: files, set: [] }, id);
+      const earlier = { id, request: parent.request, isLocal: parent.base_url === localBaseUrl };
+      const files = await findFiles(images, frame, options);
+      const { set, ...input } = repeatRequest(earlier, { texts, images: files, set: [] });
       const starting = { again, parent: { ...parent, id: parent.id }, from: frame?.id, cancelled: signal };
       return startVideo({ ...input, extra: readSettings(set) }, starting, options, io);
     },
@@ -106,12 +114,12 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
 /** Takes the last frame of a generation, or of a video inside the folder. */
 async function findFrame(
   from: string | undefined,
-  { images, signal }: { images: readonly string[]; signal: AbortSignal },
+  { images, signal }: { images: Images; signal: AbortSignal },
   { services, folder, onNote }: ToolOptions,
   io: Io,
 ) {
   if (from === undefined) return undefined;
-  if (images.length > 0) throw usage("from and images cannot be combined. Nothing was sent.");
+  if (images.imageUrl?.length) throw usage("from and images cannot be combined. Nothing was sent.");
   const entry = (await services.journal.entriesOf(from)).find((each) => each.id !== undefined);
   const source: FrameSource = entry
     ? { id: from, entry, open: () => services.open(entry.base_url) }
@@ -123,13 +131,24 @@ async function findFrame(
   return { path: frame.path, id: entry?.id };
 }
 
+/** The images as the client reads them: those of the folder, and the frame in place of those to start from. */
+async function findFiles(
+  images: Images,
+  frame: { path: string } | undefined,
+  { folder }: Pick<ToolOptions, "folder">,
+): Promise<Images> {
+  const files: Record<string, string[]> = frame ? { imageUrl: [frame.path] } : {};
+  for (const [name, list] of Object.entries(images)) files[name] ??= await Promise.all((list ?? []).map(folder.image));
+  return files;
+}
+
 async function startVideo(
   input: FieldInput,
   starting: ToolStartOptions,
-  { start, onNote }: ToolOptions,
+  { start, local: isLocal = false, onNote }: ToolOptions,
   io: Io,
 ): Promise<z.input<typeof startOutput>> {
-  for (const fault of findFaults(input)) throw faultError(fault);
+  for (const fault of findFaults(input, { isLocal })) throw faultError(fault);
   const request = toRequest({ ...input, images: await readChecked(input.images, onNote) });
   const { session, started_at, ...started } = await start(request, starting);
   const age = formatAge({ at: started_at }, io);
@@ -146,12 +165,14 @@ type Argument = string | number | string[] | undefined;
 const argumentTypes: Record<Field["takes"], z.ZodType<Argument>> = {
   text: z.string(),
   number: z.union([z.number(), z.string()]),
+  image: z.string(),
   images: z.array(z.string()),
 };
 
 /** The request's fields as arguments of a tool. */
-function fieldArguments(): Record<string, z.ZodType<Argument>> {
-  const entries = fields.map(({ name, argument = name, agentAbout, takes, isRequired }) => {
+function fieldArguments({ local }: Pick<ToolOptions, "local">): Record<string, z.ZodType<Argument>> {
+  const known = fields.filter(({ isLocalOnly }) => local || !isLocalOnly);
+  const entries = known.map(({ name, argument = name, agentAbout, takes, isRequired }) => {
     // A model has a default that is not the service's.
     const isNeeded = isRequired && name !== "model";
     const type = argumentTypes[takes];
@@ -160,22 +181,24 @@ function fieldArguments(): Record<string, z.ZodType<Argument>> {
   return Object.fromEntries(entries);
 }
 
-function readArguments(given: Readonly<Record<string, Argument>>): { texts: FieldTexts; images: string[] } {
+function readArguments(given: Readonly<Record<string, Argument>>) {
   const texts: FieldTexts = {};
-  let images: string[] = [];
-  for (const { name, argument = name } of fields) {
+  const images: Record<string, string[]> = {};
+  for (const field of fields) {
+    const { name, argument = name } = field;
     const value = given[argument];
-    if (Array.isArray(value)) images = value;
-    else if (value !== undefined) texts[name] = String(value);
+    if (value === undefined) continue;
+    if (isImageField(field)) images[name] = [value].flat().map(String);
+    else texts[name] = String(value);
   }
   return { texts, images };
 }
 
-async function readChecked(images: string[], onNote: (text: string) => void): Promise<string[]> {
-  const read = await readImages(images, { onNote });
-  for (const image of read) {
-    const fault = findImageFault(image);
-    if (fault !== undefined) throw usage(`images ${fault}.`);
+async function readChecked(images: Images, onNote: (text: string) => void): Promise<Images> {
+  const read = await readAllImages(images, { onNote });
+  for (const { name, argument } of imageFields) {
+    const fault = read[name]?.map(findImageFault).find((text) => text !== undefined);
+    if (fault !== undefined) throw usage(`${argument} ${fault}.`);
   }
   return read;
 }

@@ -416,6 +416,77 @@ test("what the provider's list has against a request is told before it is paid",
   expect(lists.map(({ headers }) => headers.get("Authorization"))).toEqual([null, null, null, null]);
 });
 
+describe("a last image and references", () => {
+  const image = (pixels: number) => `data:image/png;base64,${Buffer.from(aPng(pixels, pixels)).toString("base64")}`;
+  const part = (pixels: number) => ({ type: "image_url", image_url: { url: image(pixels) } });
+  const [first, last] = [
+    { ...part(1), frame_type: "first_frame" },
+    { ...part(2), frame_type: "last_frame" },
+  ];
+
+  async function createStudio() {
+    const scene = await createScene();
+    const { world } = scene;
+    const [one, two] = [1, 2].map((pixels) => {
+      const file = join(world.folder, `${pixels}.png`);
+      writeFileSync(file, aPng(pixels, pixels));
+      return file;
+    }) as [string, string];
+    const given = () =>
+      scene.fake.creates.map(({ fields: { frame_images, input_references } }) => frame_images ?? input_references);
+    return { ...scene, one, two, given };
+  }
+
+  test("reach OpenRouter as files, and again carries what it has", async () => {
+    const { world, fake, generate, one, two, given } = await createStudio();
+    const engine = ["--engine", "openrouter", "--overwrite"];
+    expect(await generate("-i", one, "--last-image", two, ...engine)).toMatchObject({ code: 0 });
+    expect(await generate("--reference", one, "--reference", two, ...engine)).toMatchObject({ code: 0 });
+    const lost = await world.vidgen("again", "last", "an owl", "-o", world.folder);
+    expect(lost).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/only a hash of referenceUrls .*--reference/s),
+    });
+    const again = await world.vidgen("again", "last", "an owl", "--reference", two, "-o", world.folder);
+    expect(again).toMatchObject({ code: 0 });
+    expect(given()).toEqual([[first, last], [part(1), part(2)], [part(2)]]);
+    expect(fake.creates.at(-1)?.fields).toMatchObject({ prompt: "an owl" });
+  });
+
+  test("of a batch are columns, and of an agent arguments", async () => {
+    const { world, one, two, given } = await createStudio();
+    world.env.VIDGEN_ENGINE = "openrouter";
+    const file = join(world.folder, "shots.jsonl");
+    const rows = [{ imageUrl: one, lastImageUrl: two }, { referenceUrls: [one, two] }, { reference_urls: two }];
+    await writeFile(file, rows.map((row) => JSON.stringify({ prompt: "a fox", model: "veo-3.1", ...row })).join("\n"));
+    const run = await world.vidgen("batch", file, "-o", join(world.folder, "{n}.mp4"), "--jobs", "1");
+    expect(run).toMatchObject({ code: 0 });
+    const agent = await connectAgent(world);
+    const arguments_ = { prompt: "an owl", model: "veo-3.1", images: ["1.png"], lastImage: "2.png" };
+    await agent.call("generate_video", arguments_);
+    await agent.call("generate_video", { prompt: "an owl", model: "veo-3.1", references: ["2.png"] });
+    await agent.leave();
+    expect(given()).toEqual([[first, last], [part(1), part(2)], [part(2)], [first, last], [part(2)]]);
+  });
+
+  test("that would be ignored are refused before anything is paid", async () => {
+    const { world, fake, generate, one, two } = await createStudio();
+    const refusals: [string[], string][] = [
+      [["--last-image", two, "--local"], "veo-3.1 is made by preview here, which takes no last image"],
+      [["--reference", two, "--local"], "veo-3.1 is made by preview here, which takes no references"],
+      [["-i", one, "--reference", two, "--engine", "openrouter"], "models ignore references beside an image"],
+      [["--last-image", one, "--reference", two, "--engine", "openrouter"], "models ignore references beside an image"],
+      [["--last-image", two, "-m", "wan-2.5", "--engine", "openrouter"], "alibaba/wan-2.6 takes no last image"],
+      [["--reference", two, "--engine", "veo-3.1=sglang:http://gpu.test"], "which takes no references"],
+    ];
+    for (const [flags, message] of refusals)
+      expect(await generate(...flags)).toMatchObject({ code: 1, stderr: expect.stringContaining(message) });
+    const noImage = await generate("--last-image", world.home, "--engine", "openrouter");
+    expect(noImage).toMatchObject({ code: 2, stderr: expect.stringContaining("Cannot read the image") });
+    expect(fake.creates).toEqual([]);
+  });
+});
+
 test("without the list a request goes to the provider, which refuses by itself", async () => {
   const { fake, generate } = await createScene({
     fault: ({ request }) => (request.url.endsWith("/videos/models") ? new Response("", { status: 503 }) : undefined),

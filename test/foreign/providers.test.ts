@@ -77,6 +77,16 @@ async function start({ packageName = "@ai-sdk/fal", elsewhere, ...options }: Set
 describe.each(names)("%s", (packageName) => {
   const { operation, variable } = providers[packageName];
 
+  test("which has no option for a last image is not paid for one", async () => {
+    const { make, fake, folder } = await start({ packageName });
+    const path = join(folder, "last.png");
+    await writeFile(path, "pixels");
+    const lastImage: ImageFile = { path, format: "png", megapixels: 1, name: "the image" };
+    const { outcome, checkpoints } = await make({ lastImage });
+    expect(outcome).toBe(`${packageName} ignores the last image with this model; nothing was submitted`);
+    expect([checkpoints, fake.creates]).toEqual([["submitting", null], []]);
+  });
+
   test("starts a video once, keeps its operation, and saves what was made", async () => {
     const { make, fake, notes } = await start({ packageName });
     const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

@@ -13,7 +13,7 @@ import type { VidgenModel, VidgenProvider } from "vidgen/ai-sdk";
 import { expectTypeOf, test } from "vitest";
 import type { WireBatchEvent } from "../../src/client/batch/iterate.ts";
 import type { Status } from "../../src/client/ledger/attempt.ts";
-import type { FieldName } from "../../src/client/request/fields.ts";
+import type { FieldName, ImageName } from "../../src/client/request/fields.ts";
 
 // What must not compile: tsc, which `npm test` runs, fails at each of these that does.
 
@@ -47,8 +47,8 @@ type CamelCase<Name extends string> = Name extends `${infer Head}_${infer Tail}`
   ? `${Head}${Capitalize<CamelCase<Tail>>}`
   : Name;
 
-test("a request has each field of `fields.ts`: the images of any number, the others in camelCase", () => {
-  type Named = CamelCase<Exclude<FieldName, "imageUrl">>;
+test("a request has each field of `fields.ts` that services may take: the images of any number, the others in camelCase", () => {
+  type Named = CamelCase<Exclude<FieldName, ImageName>>;
   expectTypeOf<keyof GenerationRequest>().toEqualTypeOf<Named | "images" | "extra">();
 });
 

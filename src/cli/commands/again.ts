@@ -6,6 +6,7 @@ import { type Entry, recordOf } from "../../client/ledger/history.ts";
 import type { Journal } from "../../client/ledger/journal.ts";
 import type { StartedEntry } from "../../client/ledger/policy.ts";
 import { guessModel } from "../../client/request/models.ts";
+import { localBaseUrl } from "../../connect/local.ts";
 import { findJournal } from "../../connect/services.ts";
 import { beforePaying, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
@@ -83,7 +84,7 @@ function createLineTest(
   return async (parent, { request, position = 1 }) => {
     const { repeatRequest } = await import("../../client/ledger/repeat.ts");
     const { buildRequest } = await import("../../client/request/request.ts");
-    const { readImages } = await import("../../client/request/images.ts");
+    const { readAllImages } = await import("../../client/request/images.ts");
     const { texts, images } = readFieldFlags(command);
     // The image follows from that, and the start itself compares it.
     const isFromFrame = from !== undefined || parent.from !== undefined;
@@ -92,8 +93,12 @@ function createLineTest(
     const models = [texts.model, guessModel(texts.model ?? "")];
     for (const model of models) {
       const changes = { texts: { ...texts, prompt, model: model ?? texts.model }, images, set };
-      const input = repeatRequest(isFromFrame ? withoutImage(parent.request) : parent.request, changes, parent.id);
-      const built = buildRequest({ ...input, images: await readImages(input.images, { onNote: () => {} }) });
+      const repeated = isFromFrame ? withoutImage(parent.request) : parent.request;
+      const earlier = { id: parent.id, request: repeated, isLocal: parent.base_url === localBaseUrl };
+      const input = repeatRequest(earlier, changes);
+      const read = await readAllImages(input.images, { onNote: () => {} });
+      // What only the local service takes is refused by the start itself.
+      const built = buildRequest({ ...input, images: read }, { isLocal: true });
       const record = redactValue(recordOf(withNextSeed(built, position - 1)), output.redact);
       if (isDeepStrictEqual(isFromFrame ? withoutImage(record) : record, wanted)) return true;
     }

@@ -119,7 +119,9 @@ async function batch(file: string, given: Options, context: BatchContext): Promi
   const { texts, images } = readFieldFlags(context.command);
   const model = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
   const { set = [], each = [], inputFormat: format } = options;
-  const flags = { ...options, style, texts: { ...texts, model }, images, format, set, each, output: outputPath };
+  const isLocal = options.local ?? false;
+  const typed = { ...options, isLocal, style, texts: { ...texts, model }, images, set };
+  const flags = { ...typed, format, each, output: outputPath };
   const { rows, notes } = await readRows(file, flags, io);
   for (const note of notes) output.note(note);
   const keyed = keyRows(rows);

@@ -165,7 +165,7 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
   const { buildRequest } = await import("../../client/request/request.ts");
   const { openServices } = await import("../../connect/services.ts");
-  const { readImages } = await import("../../client/request/images.ts");
+  const { readAllImages } = await import("../../client/request/images.ts");
   const times = readTimes(options);
   const count = readCount(options);
   const earlier = howEarlier(options);
@@ -177,7 +177,8 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   const { input, outputPath: place, isConfirmed } = await resolveInput(prompt, asked, context);
   const outputPath = count === 1 ? place : await placeForSeveral(place, io);
   checkInfoPath(outputPath, options);
-  const request = buildRequest({ ...input, images: await readImages(input.images, { onNote: output.note }) });
+  const images = await readAllImages(input.images, { onNote: output.note });
+  const request = buildRequest({ ...input, images }, { isLocal: options.local ?? false });
   const requests = Array.from({ length: count }, (_, index) => withNextSeed(request, index));
   if (options.dryRun) {
     const { printDryRun } = await import("../dry-run.ts");
@@ -205,7 +206,7 @@ async function findFrame(
   { from: typed, parent, ...options }: Options & Repeating,
   context: StartContext,
 ): Promise<{ path: string; id: string | undefined } | undefined> {
-  const given = readFieldFlags(context.command).images;
+  const given = readFieldFlags(context.command).images.imageUrl ?? [];
   if (typed !== undefined && given.length > 0) throw usage("--from and --image cannot be combined.");
   const from = typed ?? (given.length === 0 ? parent?.from : undefined);
   if (from === undefined) return undefined;
@@ -283,11 +284,12 @@ async function resolveInput(
   const { set = [], given, frame, parent } = options;
   const defaultPath = options.local && options.wait ? "." : undefined;
   const { texts, images: typedImages } = readFieldFlags(context.command);
-  const images = frame === undefined ? typedImages : [frame];
+  const images = frame === undefined ? typedImages : { ...typedImages, imageUrl: [frame] };
   if (parent) {
     const { repeatRequest } = await import("../../client/ledger/repeat.ts");
     const model = texts.model && (await confirmModel(texts.model, options, context));
-    const input = repeatRequest(parent.request, { texts: { ...texts, prompt, model }, images, set }, parent.id);
+    const earlier = { ...parent, isLocal: parent.base_url === localBaseUrl };
+    const input = repeatRequest(earlier, { texts: { ...texts, prompt, model }, images, set });
     return { input, outputPath: given ?? defaultPath, isConfirmed: false };
   }
   const usualModel = texts.model ?? (await findModelSetting(io)) ?? defaultModel;

@@ -1,29 +1,40 @@
 import { usage } from "../../errors.ts";
 import type { StartRequest } from "../http/schema.ts";
-import { type FieldTexts, fields, flagOf, wireValue } from "../request/fields.ts";
+import {
+  type FieldTexts,
+  fields,
+  flagOf,
+  type Images,
+  imageFields,
+  isImageField,
+  wireValue,
+} from "../request/fields.ts";
 import type { RequestInput } from "../request/request.ts";
 import { isHash } from "./history.ts";
 
 /** What is typed in place of what an earlier request had. */
-export type Changes = { texts: FieldTexts; images: readonly string[]; set: readonly string[] };
+export type Changes = { texts: FieldTexts; images: Images; set: readonly string[] };
+
+/** The generation whose request is repeated; `isLocal` when the local service has it. */
+type Parent = { id: string; request: StartRequest; isLocal: boolean };
 
 /**
  * A request of the journal as it is typed again, with changes. Throws `usage` for a field of which the journal has only a hash, and which is not
- * among the changes; `id` names its generation.
+ * among the changes.
  */
-export function repeatRequest(record: StartRequest, changes: Changes, id: string): RequestInput {
-  const earlier = readRecord(record);
+export function repeatRequest({ id, request, isLocal }: Parent, changes: Changes): RequestInput {
+  const earlier = readRecord(request, isLocal);
   const texts = { ...earlier.texts, ...given(changes.texts) };
-  const images = changes.images.length > 0 ? [...changes.images] : earlier.images;
-  const typed = new Set(changes.set.map((each) => each.split("=", 1)[0]));
+  const images = { ...earlier.images, ...given(changes.images) };
+  const typed = new Set([...changes.set.map((each) => each.split("=", 1)[0]), ...Object.keys(given(changes.images))]);
   const extra = Object.entries(earlier.extra).filter(([name]) => !typed.has(name));
-  if (images.some(isHash))
-    throw lostError(
-      id,
-      "an image",
-      "it was a file, or a URL with a query",
-      "Give the images again with --image or --from.",
-    );
+  for (const field of imageFields) {
+    if (!images[field.name]?.some(isHash)) continue;
+    const isSource = field.name === "imageUrl";
+    const them = field.takes === "image" ? "it" : "the images";
+    const hint = `Give ${them} again with ${flagOf(field, "long")}${isSource ? " or --from" : ""}.`;
+    throw lostError(id, isSource ? "an image" : field.name, "it was a file, or a URL with a query", hint);
+  }
   for (const field of fields)
     if (isHash(texts[field.name]))
       throw lostError(id, `the ${field.name}`, "it has a query", `Give it again with ${flagOf(field, "long")}.`);
@@ -41,12 +52,21 @@ function lostError(id: string, what: string, why: string, hint: string) {
   return usage(`The journal has only a hash of ${what} of ${id}: ${why}. Nothing was sent.`, hint);
 }
 
-function readRecord({ imageUrl, imageUrls, ...record }: StartRequest & { imageUrl?: unknown; imageUrls?: unknown }) {
-  const images = [imageUrl, imageUrls].flat().filter((image) => typeof image === "string");
+function readRecord(
+  { imageUrl, imageUrls, ...record }: StartRequest & { imageUrl?: unknown; imageUrls?: unknown },
+  isLocal: boolean,
+) {
+  const images: Record<string, string[]> = { imageUrl: readTexts([imageUrl, imageUrls].flat()) };
   const texts: FieldTexts = {};
   const extra: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(record)) {
     const field = fields.find((each) => each.name === name);
+    if (field !== undefined && isImageField(field)) {
+      // At another service it was given by `--set`.
+      if (isLocal) images[name] = readTexts([value].flat());
+      else extra[name] = value;
+      continue;
+    }
     const isTyped = field !== undefined && wireValue(field, String(value)) === value;
     if (isTyped) texts[field.name] = String(value);
     else extra[name] = value;
@@ -54,8 +74,12 @@ function readRecord({ imageUrl, imageUrls, ...record }: StartRequest & { imageUr
   return { texts, images, extra };
 }
 
-function given(texts: FieldTexts): FieldTexts {
-  return Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== undefined));
+function readTexts(values: readonly unknown[]): string[] {
+  return values.filter((value) => typeof value === "string");
+}
+
+function given<Values extends object>(values: Values): Values {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Values;
 }
 
 function holdsHash(value: unknown): boolean {

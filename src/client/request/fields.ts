@@ -12,7 +12,8 @@ type FieldEntry = {
   /** What is told to an agent about the argument of the tool, and its name where it is not the one on the wire. */
   agentAbout: string;
   argument?: string;
-  takes: "text" | "number" | "images";
+  /** "image" is a single one. */
+  takes: "text" | "number" | "image" | "images";
   /** No request can do without it. */
   isRequired?: boolean;
   /** How messages about the command line call it; by default the long flag. */
@@ -25,6 +26,8 @@ type FieldEntry = {
   findDoubt?(text: string): string | undefined;
   /** The interface does not show it: a service may ignore it. */
   isBeyondInterface?: boolean;
+  /** Only the local service takes it: others are likely to ignore it and charge, so only `--set` sends it to them. */
+  isLocalOnly?: boolean;
   /** What to do about a fault. */
   hint?: string;
   /** The value as it is sent; by default the text. */
@@ -124,6 +127,30 @@ const table = [
     question: "URL or file of image",
   },
   {
+    name: "lastImageUrl",
+    flag: "--last-image <url|file>",
+    about: "image that the video ends with; for models of --engine that take one",
+    agentAbout: "The image that the video ends with, where the model takes one: as images.",
+    argument: "lastImage",
+    takes: "image",
+    isBeyondInterface: true,
+    isLocalOnly: true,
+    findFault: findImageFault,
+    label: "Last image",
+  },
+  {
+    name: "referenceUrls",
+    flag: "--reference <url|file>",
+    about: "image that the video is to resemble; for models of --engine that take some; may be repeated",
+    agentAbout: "Images that the video is to resemble, where the model takes some: as images.",
+    argument: "references",
+    takes: "images",
+    isBeyondInterface: true,
+    isLocalOnly: true,
+    findFault: findImageFault,
+    label: "Reference",
+  },
+  {
     name: "callback_url",
     flag: "--callback-url <url>",
     about: "URL to which the service POSTs the result",
@@ -133,17 +160,29 @@ const table = [
   },
 ] as const satisfies readonly FieldEntry[];
 
-export type FieldName = (typeof table)[number]["name"];
+type Entry = (typeof table)[number];
+
+export type FieldName = Entry["name"];
+
+/** The fields for images. */
+export type ImageName = Extract<Entry, { takes: "image" | "images" }>["name"];
 
 export type Field = FieldEntry & { name: FieldName };
 
 export const fields: readonly Field[] = table;
 
-/** Those with one value; the images of a request are several. */
-export const textFields = fields.filter(({ takes }) => takes !== "images");
+export const imageFields = fields.filter(isImageField);
+export const textFields = fields.filter((field) => !isImageField(field));
 
 /** The values of fields as they were typed, by their names on the wire; without the images. */
 export type FieldTexts = { [name in FieldName]?: string | undefined };
+
+/** The images of a request, by the names of their fields on the wire. */
+export type Images = { readonly [name in ImageName]?: readonly string[] | undefined };
+
+export function isImageField(field: Field): field is Field & { name: ImageName } {
+  return field.takes === "image" || field.takes === "images";
+}
 
 /** What is wrong with a value of a field, after its name; `undefined` for nothing. */
 export function findValueFault(field: Field, text: string): string | undefined {

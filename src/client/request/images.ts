@@ -3,6 +3,7 @@ import { open } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { systemReason, usage, VidgenError } from "../../errors.ts";
 import { formatBytes } from "../http/bytes.ts";
+import { type Images, imageFields } from "./fields.ts";
 
 /** How large local images may be, all of a request together; a service that takes them in its JSON has a limit too. */
 const maxBytes = 20_000_000;
@@ -36,6 +37,16 @@ export async function readImages(
   }
   if (files.length > 0) onNote?.(noteOf(files, size));
   return sent;
+}
+
+/** The images of all fields as they are sent, as `readImages` reads them. */
+export async function readAllImages(images: Images, options: ReadOptions = {}): Promise<Images> {
+  const lists = imageFields.map(({ name }) => [name, images[name] ?? []] as const);
+  const sent = await readImages(
+    lists.flatMap(([, list]) => list),
+    options,
+  );
+  return Object.fromEntries(lists.map(([name, list]) => [name, sent.splice(0, list.length)]));
 }
 
 function noteOf(files: string[], size: number): string {

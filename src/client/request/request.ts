@@ -2,12 +2,17 @@ import { usage } from "../../errors.ts";
 import { parseJson } from "../http/json.ts";
 import type { StartRequest } from "../http/schema.ts";
 import {
+  type Field,
   type FieldName,
   type FieldTexts,
   fields,
   findImageFault,
   findValueFault,
   flagOf,
+  type ImageName,
+  type Images,
+  imageFields,
+  isImageField,
   wireValue,
 } from "./fields.ts";
 import { findModel } from "./models.ts";
@@ -15,7 +20,7 @@ import { findModel } from "./models.ts";
 /** A request as it is typed. */
 export type RequestInput = {
   texts: FieldTexts & { prompt: string; model: string };
-  images: string[];
+  images: Images;
   /** `field=value`, for any further field of the request. */
   set: string[];
 };
@@ -34,11 +39,17 @@ export type FieldFault = {
 /** How messages about the command line call the fields that `--set` must not, or not so, give. */
 const setSubjects = { "set.prompt": "--set prompt=...", "set.model": "--set model" };
 
-/** The body of the start request (interface 4.1). Throws `usage` for what the service could only refuse. */
-export function buildRequest({ set, ...input }: RequestInput): StartRequest {
+/** Where a request goes: `isLocal` for the local service, which takes more fields than the interface shows. */
+export type Destination = { isLocal: boolean };
+
+/** The body of the start request (interface 4.1). Throws `usage` for what the service could only refuse, or is likely to ignore. */
+export function buildRequest({ set, ...input }: RequestInput, destination: Destination): StartRequest {
   const whole = { ...input, extra: readSettings(set) };
-  for (const fault of findFaults(whole)) throw usage(describeFlagFault(fault), fault.hint);
-  if (!hasOwnImage(whole)) input.images.forEach(checkImage);
+  for (const fault of findFaults(whole, destination)) throw usage(describeFlagFault(fault), fault.hint);
+  for (const { name } of imageFields) {
+    const isReplaced = name === "imageUrl" && hasOwnImage(whole);
+    for (const image of isReplaced ? [] : (input.images[name] ?? [])) checkImage(image, name);
+  }
   return toRequest(whole);
 }
 
@@ -59,34 +70,45 @@ export function toRequest({ texts, images, extra }: FieldInput): StartRequest {
   const sent: Record<string, unknown> = {};
   for (const field of fields) {
     const text = texts[field.name];
-    if (field.takes === "images")
-      Object.assign(sent, hasOwnImage({ extra }) ? {} : imageFields(images, extra.model ?? model));
-    else if (text !== undefined) sent[field.name] = wireValue(field, text);
+    if (isImageField(field)) {
+      const list = images[field.name] ?? [];
+      if (field.name !== "imageUrl") Object.assign(sent, imageValue(field, list));
+      else if (!hasOwnImage({ extra })) Object.assign(sent, sourceImages(list, extra.model ?? model));
+    } else if (text !== undefined) sent[field.name] = wireValue(field, text);
   }
   return { prompt, model, ...sent, ...extra };
 }
 
-/** Every fault of the fields; of the images only their number: `findImageFault` has the rest. */
-export function* findFaults({ texts, images, extra }: FieldInput): Generator<FieldFault> {
+/** Every fault of the fields; of the images only their number, and whether they are sent: `findImageFault` has the rest. */
+export function* findFaults({ texts, images, extra }: FieldInput, { isLocal }: Destination): Generator<FieldFault> {
   if (extra.prompt !== undefined)
     yield { field: "set.prompt", text: "is a second prompt", hint: "Pass the prompt only as the argument." };
   const { model = texts.model } = extra;
   for (const field of fields) {
-    const { name, takes, hint } = field;
+    const { name, hint } = field;
     const text = name === "model" ? model : texts[name];
     if (text !== undefined && typeof text !== "string") {
       yield { field: "set.model", text: `must be text, such as '"5"', not ${JSON.stringify(model)}` };
       return;
     }
-    const count =
-      takes === "images" && !hasOwnImage({ extra }) ? findCountFault(images.length, String(model)) : undefined;
-    if (count !== undefined) yield { field: name, subject: String(model), ...count };
-    const fault = text === undefined || takes === "images" ? undefined : findValueFault(field, text);
+    if (isImageField(field)) {
+      const count = images[field.name]?.length ?? 0;
+      if (field.isLocalOnly && !isLocal && count > 0) yield { field: name, text: localOnlyText(name) };
+      if (name !== "imageUrl" || hasOwnImage({ extra })) continue;
+      const fault = findCountFault(count, String(model));
+      if (fault !== undefined) yield { field: name, subject: String(model), ...fault };
+      continue;
+    }
+    const fault = text === undefined ? undefined : findValueFault(field, text);
     if (fault !== undefined) yield { field: name, text: fault, hint };
   }
 }
 
-/** Whether further fields say what the images are, and no others are sent. */
+function localOnlyText(name: FieldName): string {
+  return `is only for --local and --engine, so nothing was sent: a service that has no field ${name} may ignore it, and charge. \`--set ${name}=<url>\` sends it all the same`;
+}
+
+/** Whether further fields say what the source images are, and no others are sent. */
 export function hasOwnImage({ extra }: Pick<FieldInput, "extra">): boolean {
   return Object.keys(extra).some((field) => /^image/i.test(field));
 }
@@ -103,16 +125,21 @@ function findCountFault(count: number, model: string): Pick<FieldFault, "text" |
  * One image goes as `imageUrl`. How several are passed is not shown in the interface: `imageUrls`, an array, is an assumption of this
  * function alone; `--set imageUrls=[...]` or any other field overrides it.
  */
-function imageFields(images: string[], model: unknown): Record<string, unknown> {
+function sourceImages(images: readonly string[], model: unknown): Record<string, unknown> {
   const [only] = images;
   if (only === undefined) return {};
   return findModel(String(model))?.images ? { imageUrls: images } : { imageUrl: only };
 }
 
+function imageValue({ name, takes }: Field, images: readonly string[]): Record<string, unknown> {
+  if (images.length === 0) return {};
+  return { [name]: takes === "image" ? images.at(-1) : images };
+}
+
 /** Throws `usage` for what the service could not fetch. */
-export function checkImage(text: string): void {
+export function checkImage(text: string, name: ImageName): void {
   const fault = findImageFault(text);
-  if (fault !== undefined) throw usage(`--image ${fault}.`);
+  if (fault !== undefined) throw usage(`${subjectOf(name)} ${fault}.`);
 }
 
 /** The fields of `--set`. Throws `usage`. */

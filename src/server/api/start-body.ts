@@ -3,7 +3,7 @@ import { findModel, maxLocalSeconds, models } from "../../client/request/models.
 import { type Engine, optionalExtras, otherExtras } from "../engines/engine.ts";
 import { type FieldNames, parse } from "../http/input.ts";
 import { findJsonFault, refuse } from "../http/message.ts";
-import type { ExtraValue, StoredGeneration } from "../store/generations.ts";
+import type { ExtraValue, Images, StoredGeneration } from "../store/generations.ts";
 import { named, schemas } from "./openapi/operation.ts";
 
 /** Prompts and other texts have at most so many bytes, and addresses so many characters. */
@@ -53,6 +53,13 @@ const bodySchema = z.object({
     .array(imageUrl)
     .optional()
     .meta({ description: "Several, for models that take them; kling-1.6-elements takes 2 to 4." }),
+  lastImageUrl: imageUrl.optional().meta({
+    description: "The image that the video ends with, where the model takes one; otherwise the start is refused.",
+  }),
+  referenceUrls: z.array(imageUrl).optional().meta({
+    description:
+      "Images that the video is to resemble, without an image to start from or to end with, where the model takes them; otherwise the start is refused.",
+  }),
   callback_url: httpUrl.nullish().meta({ description: "URL to which the result is POSTed: see the webhook." }),
 });
 
@@ -81,7 +88,10 @@ export const startSchema = named("Start", { ...bodySchema.shape, ...extrasSchema
 export type StartRequest = Pick<StoredGeneration, "request" | "callback_url">;
 
 export type StartReaderOptions = {
-  engines: readonly Pick<Engine, "models" | "isSimulation" | "maxImages" | "findFault">[];
+  engines: readonly Pick<
+    Engine,
+    "name" | "models" | "isSimulation" | "maxImages" | "takesLastImage" | "maxReferences" | "findFault"
+  >[];
   /** Whether directives in prompts apply to real models too. */
   hasDirectives: boolean;
 };
@@ -95,23 +105,27 @@ export function createStartReader({
   const modelsText = `model must be one of ${served}; \`vidgen serve --engine\` adds others`;
   return (json, names = {}) => {
     const body = parse(bodySchema, json, { names });
-    const { callback_url, imageUrl: image, imageUrls = [], ...rest } = body;
+    const { callback_url, imageUrl: image, imageUrls = [], lastImageUrl, referenceUrls = [], ...rest } = body;
     const able = engines.filter(({ models }) => models.includes(rest.model));
     if (able.length === 0) throw refuse(400, "invalid_model", modelsText);
     const images = image === undefined ? imageUrls : [image, ...imageUrls];
     const real = able.filter(({ isSimulation }) => !isSimulation);
     const isReal = real.length > 0;
-    const maxOfEngines = Math.max(...(isReal ? real : able).map(({ maxImages }) => maxImages));
+    const makers = isReal ? real : able;
+    const maxOfEngines = Math.max(...makers.map(({ maxImages }) => maxImages));
     checkImages(rest.model, images.length, { maxOfEngines, name: names.imageUrls ?? "imageUrls" });
     const request = {
       ...rest,
       images,
+      ...(lastImageUrl !== undefined && { lastImage: lastImageUrl }),
+      ...(referenceUrls.length > 0 && { references: referenceUrls }),
       extras: parse(extrasSchema, json, { names }) as Record<string, ExtraValue>,
       isReal,
       // A provider's model may have other defaults, and not take ours.
       ...(isReal && { unset: defaulted.filter((name) => !(name in (json as object))) }),
       hasDirectives: hasDirectives || !isReal,
     };
+    if (hasOtherImages(request)) checkOtherImages(request, makers);
     return { request, callback_url: callback_url ?? null };
   };
 }
@@ -140,6 +154,30 @@ function checkImages(
   if (count >= min && count <= max) return;
   const wanted = max === 1 ? "at most 1 image here" : `${min} to ${max} images in ${name}`;
   throw refuse(400, `invalid_${name}`, `${model} takes ${wanted}, not ${count}`);
+}
+
+/** Whether it has images that it does not start from. */
+export function hasOtherImages({ lastImage, references }: Images<unknown>): boolean {
+  return lastImage !== undefined || references !== undefined;
+}
+
+/** Any of the engines may get the generation, so each must take what it has. */
+function checkOtherImages(
+  { model, images, lastImage, references = [] }: { model: string } & Images<unknown>,
+  engines: readonly Pick<Engine, "name" | "takesLastImage" | "maxReferences">[],
+): void {
+  const count = references.length;
+  for (const { name, takesLastImage = false, maxReferences = 0 } of engines) {
+    const maker = `${model} is made by ${name} here, which takes`;
+    if (lastImage !== undefined && !takesLastImage)
+      throw refuse(400, "invalid_lastImageUrl", `${maker} no last image; nothing was charged`);
+    const most = maxReferences === 0 ? "no references" : `at most ${maxReferences} references, not ${count}`;
+    if (count > maxReferences) throw refuse(400, "invalid_referenceUrls", `${maker} ${most}; nothing was charged`);
+  }
+  if (count > 0 && (images.length > 0 || lastImage !== undefined)) {
+    const text = "models ignore references beside an image to start from or to end with: send one or the other";
+    throw refuse(400, "invalid_referenceUrls", `${text}; nothing was charged`);
+  }
 }
 
 function isShortText(value: string): boolean {

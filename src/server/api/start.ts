@@ -32,7 +32,13 @@ import {
   retryAfterHeader,
   time,
 } from "./openapi/operation.ts";
-import { createStartReader, type StartReaderOptions, type StartRequest, startSchema } from "./start-body.ts";
+import {
+  createStartReader,
+  hasOtherImages,
+  type StartReaderOptions,
+  type StartRequest,
+  startSchema,
+} from "./start-body.ts";
 import { processingExample } from "./status.ts";
 
 /** What a generation costs at the local service unless its owner set a price for the model; the interface shows none (section 8). */
@@ -230,12 +236,15 @@ function newGeneration(account: string, start: StartRequest, date: Date): Stored
   return { ...blank, ...start, id: randomUUID(), account, created_at: date.toISOString() };
 }
 
-/** Refuses what no engine that has the model takes, by the lists of their providers: before anything is paid there. */
+/**
+ * Refuses what no engine that has the model takes, by the lists of their providers: before anything is paid there. Images that one of them might
+ * ignore are refused by all.
+ */
 async function checkLimits(request: StoredRequest, engines: StartOptions["engines"]) {
   const able = engines.filter(({ models, isSimulation }) => models.includes(request.model) && !isSimulation);
-  const faults = await Promise.all(able.map(({ findFault }) => findFault?.(request, request.images.length)));
-  const [fault] = faults;
-  if (fault !== undefined && faults.every((each) => each !== undefined))
+  const faults = await Promise.all(able.map(({ findFault }) => findFault?.(request)));
+  const fault = faults.find((each) => each !== undefined);
+  if (fault !== undefined && (hasOtherImages(request) || faults.every((each) => each !== undefined)))
     throw refuse(400, "outside_limits", `${request.model}: ${fault}`);
 }
 

@@ -1,5 +1,5 @@
 import type { Capabilities } from "../store/claims.ts";
-import type { Checkpoint, RenderRequest } from "../store/generations.ts";
+import type { Checkpoint, Images, RenderRequest } from "../store/generations.ts";
 
 /** Fields of a start that the interface does not have and a real model may; it checks their values itself, and a video can be made without. */
 export const optionalExtras: readonly string[] = [
@@ -32,14 +32,13 @@ export const otherExtras: readonly string[] = [
   "frame_interpolation_model_path",
 ];
 
-/** An image to start from, of a size that can be decoded. `name` is its address, as messages show it. */
+/** An image of a size that can be decoded. `name` is its address, as messages show it. */
 export type ImageFile = { path: string; format: "png" | "jpeg" | "webp"; megapixels: number; name: string };
 
 /** What is to be rendered, and the files to write: an .mp4 and a PNG of its middle frame. Files that a killed process left there are replaced. */
-export type RenderTask = {
+export type RenderTask = Images<ImageFile> & {
+  /** Without images when an upstream job exists: it has them already. */
   request: RenderRequest;
-  /** In the order of the request. Empty when an upstream job exists: it has its images already. */
-  images: ImageFile[];
   file: string;
   thumbnail: string;
 };
@@ -89,6 +88,9 @@ export type Engine = Capabilities & {
   name: string;
   /** What the model is called there, where the owner named it. */
   upstreamModel?: string | undefined;
+  /** Whether a generation may have a last image, and how many references; by default none. What it would ignore is refused before anything is paid. */
+  takesLastImage?: boolean;
+  maxReferences?: number;
   /** How many generations it makes at the same time; the others wait in the queue. */
   concurrency: number;
   /** For how many milliseconds generations wait for it while it takes none. */
@@ -107,7 +109,7 @@ export type Engine = Capabilities & {
    * What its model does not take of a request, by the provider's own list, which is free of charge; `undefined` when nothing is known against
    * it. Never rejects: what cannot be asked is refused by the provider itself.
    */
-  findFault?(request: RenderRequest, images: number): Promise<string | undefined>;
+  findFault?(request: RenderRequest & Images<unknown>): Promise<string | undefined>;
   /**
    * Asks whether it can be used now, free of charge; resolves with what kind of engine it is, for people. Rejects with an error whose message
    * goes on from its name, such as "does not answer (ECONNREFUSED)"; it is `auth` when the key is refused or missing, and `usage` when the

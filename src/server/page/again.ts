@@ -1,6 +1,12 @@
 import { isData } from "../../client/http/url.ts";
-import { fields, flagOf, wireValue } from "../../client/request/fields.ts";
-import type { ExtraValue, StoredGeneration } from "../store/generations.ts";
+import { type Field, fields, flagOf, wireValue } from "../../client/request/fields.ts";
+import {
+  type ExtraValue,
+  type Images,
+  listImages,
+  replaceImages,
+  type StoredGeneration,
+} from "../store/generations.ts";
 
 /** The request of a generation, as JSON, and as the command lines and the code that make it again. */
 export type Again = { json: string; vidgen: string; curl: string; library: string; hasData: boolean };
@@ -15,12 +21,21 @@ export type ServiceAddress = { baseUrl: string; isLocal: boolean; program: strin
 export function makeAgain({ request, callback_url }: StoredGeneration, address: ServiceAddress): Again {
   const { baseUrl, isLocal, program } = address;
   const { prompt, images, extras } = request;
-  const shown = images.map((image) => (isData(image) ? `${image.slice(0, 40)}...` : image));
+  const all = listImages(request);
+  const shown = replaceImages(
+    request,
+    all.map((image) => (isData(image) ? `${image.slice(0, 40)}...` : image)),
+  );
+  const files = replaceImages(request, all.map(imageName));
   const body = requestBody({ request, callback_url }, shown);
   const flags: string[] = [];
   for (const field of fields) {
     const flag = flagOf(field, "short");
-    if (field.takes === "images") flags.push(...images.flatMap((image, index) => [flag, imageName(image, index)]));
+    const typed = imagesOf(field, files);
+    // Another service gets it by `--set` alone.
+    if (field.isLocalOnly && !isLocal && typed?.length)
+      flags.push("--set", `${field.name}=${settingText(body[field.name] as ExtraValue)}`);
+    else if (typed) flags.push(...typed.flatMap((image) => [flag, image]));
     else if (flag !== "" && field.name in body) flags.push(flag, String(body[field.name]));
   }
   const known = new Set<string>(fields.map(({ name }) => name));
@@ -34,24 +49,33 @@ export function makeAgain({ request, callback_url }: StoredGeneration, address: 
     vidgen: vidgenLine(prompt, { program, flags }),
     curl: `curl ${quote(`${baseUrl}/api/generate`)} ${headers} -d ${quote(jsonText(body))}`,
     library: libraryCode({ ...body, ...extras }, { baseUrl, images, extras }),
-    hasData: images.some(isData),
+    hasData: all.some(isData),
   };
 }
 
 /** Returns the body that starts the same again, with these images. */
 export function requestBody(
   { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url">,
-  images: readonly string[],
+  images: Images<string>,
 ): Record<string, unknown> {
   const values: Record<string, unknown> = { ...request, ...request.extras, callback_url: callback_url ?? undefined };
   const body: Record<string, unknown> = {};
   for (const field of fields) {
     const value = values[field.name];
-    if (field.takes === "images")
-      Object.assign(body, images.length > 1 ? { imageUrls: images } : { imageUrl: images[0] });
+    const sources = imagesOf(field, images);
+    if (field.name === "imageUrl")
+      Object.assign(body, images.images.length > 1 ? { imageUrls: images.images } : { imageUrl: images.images[0] });
+    else if (sources?.length) body[field.name] = field.takes === "image" ? sources[0] : sources;
     else if (value !== undefined && wireValue(field, String(value)) === value) body[field.name] = value;
   }
   return { ...body, ...request.extras };
+}
+
+/** The images of a field; `undefined` for one that takes none. */
+function imagesOf({ name }: Field, { images, lastImage, references = [] }: Images<string>): string[] | undefined {
+  if (name === "imageUrl") return images;
+  if (name === "lastImageUrl") return lastImage === undefined ? [] : [lastImage];
+  return name === "referenceUrls" ? references : undefined;
 }
 
 /** As an argument of vidgen, `-` means stdin, and `@` a file. */
@@ -66,13 +90,14 @@ type LibraryParts = Pick<StoredGeneration["request"], "images" | "extras"> & { b
 
 /** The library has names of its own for some fields, takes images as files too, and what it does not know as `extra`. */
 function libraryCode(body: Record<string, unknown>, { baseUrl, images, extras }: LibraryParts): string {
-  const { imageUrl: _, imageUrls: __, callback_url: callbackUrl, ...values } = body;
+  const { imageUrl: _, imageUrls: __, lastImageUrl, referenceUrls, callback_url: callbackUrl, ...values } = body;
   const fields = Object.entries(values).filter(([name]) => !Object.hasOwn(extras, name));
+  const extra = { lastImageUrl, referenceUrls, ...extras };
   const request = {
     ...Object.fromEntries(fields),
     images: images.length === 0 ? undefined : images.map(imageName),
     callbackUrl,
-    extra: Object.keys(extras).length === 0 ? undefined : extras,
+    extra: Object.values(extra).every((value) => value === undefined) ? undefined : extra,
   };
   const literal = jsonText(request, 2).replace(/^( *)"([A-Za-z_]\w*)":/gm, "$1$2:");
   return [

@@ -1,4 +1,5 @@
 import { readBody, refuse, streamResponse } from "../http/message.ts";
+import { listImages } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import { countText, durationText } from "./formatting.ts";
 import { maxCompared, maxZipped, minCompared } from "./gallery.tsx";
@@ -147,7 +148,8 @@ function CompareItem({ generation, hasPrompt }: { generation: Finished; hasPromp
 /** What is compared, by its name. */
 function factsOf({ generation, credits }: Compared): Record<string, string> {
   const { request, checkpoint, created_at, completed_at, cost } = generation;
-  const { model, aspectRatio, duration, resolution, extras, images } = request;
+  const { model, aspectRatio, duration, resolution, extras } = request;
+  const images = listImages(request);
   const madeMs = Date.parse(completed_at ?? created_at) - Date.parse(checkpoint?.at ?? created_at);
   const others = Object.entries(extras).map(([name, value]) => [
     name,

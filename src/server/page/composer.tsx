@@ -3,7 +3,7 @@ import { type Field, fields, findValueFault, textFields } from "../../client/req
 import { defaultModel, findModel } from "../../client/request/models.ts";
 import { type StartFormat, usualCost } from "../api/start.ts";
 import { type JsonBody, parseJson, refuse } from "../http/message.ts";
-import type { StoredGeneration } from "../store/generations.ts";
+import { listImages, type StoredGeneration } from "../store/generations.ts";
 import { requestBody } from "./again.ts";
 import { countText } from "./formatting.ts";
 import { Layout } from "./layout.tsx";
@@ -78,7 +78,8 @@ type ComposerProps = { earlier: StoredGeneration | undefined; models: readonly M
 
 /** The form for a new generation. The browser keeps what is typed, and makes the Idempotency-Key: see `browser/composer.ts`. */
 function ComposerPage({ earlier, models, credits }: ComposerProps) {
-  const { extras = {}, images = [] } = earlier?.request ?? {};
+  const { extras = {} } = earlier?.request ?? {};
+  const images = listImages(earlier?.request ?? { images: [] });
   return (
     <Layout title={earlier ? "Edit and run again" : "New generation"} current="/new">
       <form

@@ -1,5 +1,6 @@
 import { fileName } from "../../client/save/naming.ts";
 import type { LedgerEntry } from "../store/accounts.ts";
+import { listImages } from "../store/generations.ts";
 import { stateOf } from "../store/needs.ts";
 import type { Again } from "./again.ts";
 import { batchAddress } from "./batches.tsx";
@@ -164,7 +165,8 @@ function Player({ generation, percent, payments }: GenerationProps) {
 
 function Facts({ generation, payments }: GenerationProps) {
   const { id, account, request } = generation;
-  const { model, aspectRatio, duration, resolution, images } = request;
+  const { model, aspectRatio, duration, resolution } = request;
+  const images = listImages(request);
   return (
     <dl class="facts-table">
       <Fact name="State">

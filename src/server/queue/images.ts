@@ -10,7 +10,7 @@ const maxBytes = 20_000_000;
 const maxSide = 65_535;
 
 /**
- * Saves the source images of a generation (the interface's `imageUrl`) in a folder, which it makes: each a PNG, JPEG or WebP of at most
+ * Saves the images of a generation (the interface's `imageUrl`, and those beyond it) in a folder, which it makes: each a PNG, JPEG or WebP of at most
  * 20 MB and 50 megapixels, as its header says. A source is an http(s) address, fetched by `get`, or a `data:` address. Throws an Error whose
  * message becomes the generation's `error`.
  */

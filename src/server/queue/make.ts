@@ -13,7 +13,7 @@ import type { MediaStore } from "../media/media-store.ts";
 import type { OnTrouble } from "../observe/trouble.ts";
 import type { Get } from "../outbound/outbound.ts";
 import type { Claim } from "../store/claims.ts";
-import type { Checkpoint, Media, StoredGeneration } from "../store/generations.ts";
+import { type Checkpoint, listImages, type Media, replaceImages, type StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import { saveImages } from "./images.ts";
 
@@ -59,14 +59,14 @@ export async function loadTask(
       error: `${reason} to ${checkpoint.engine}, which may be generating it; ${notAgain}`,
     };
   }
-  const { images: _, isReal: __, hasDirectives: ___, ...rest } = request;
+  const { images: _, lastImage: __, references: ___, isReal: ____, hasDirectives: _____, ...rest } = request;
   const { fail } = readDirectives(request);
   if (fail !== undefined) return { kind: "refused", error: fail };
   const { imageFolder, ...files } = pathsOf(id, options.videos);
   try {
-    const sources = engine !== null ? [] : await insist(() => options.store.images(id), options);
-    const saved = await saveImages(sources, imageFolder, options);
-    return { id, checkpoint, request: rest, images: saved, ...files };
+    const sources = engine !== null ? { images: [] } : await insist(() => options.store.images(id), options);
+    const saved = await saveImages(listImages(sources), imageFolder, options);
+    return { id, checkpoint, request: rest, ...replaceImages(sources, saved), ...files };
   } catch (error) {
     options.signal.throwIfAborted();
     // An image that cannot be used is the request's fault; a file that cannot be written is ours.

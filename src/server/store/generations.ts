@@ -24,16 +24,42 @@ export type ExtraValue = string | number | boolean | object;
 /** Names the length of the shorter side in pixels. */
 export type Resolution = "480p" | "720p" | "1080p";
 
-/** What was asked for. `images` are addresses, http(s) or data:; of a data: address only the beginning, once it is stored. */
-export type StoredRequest = RenderRequest & {
-  images: string[];
-  /** Whether a real model was offered for it: then no simulation makes it, whatever engines a later process has. */
-  isReal: boolean;
-  /** Whether directives in the prompt apply: they are for simulations alone, unless the service's owner wants them. */
-  hasDirectives: boolean;
-  /** What its client says it belongs to, such as a batch. */
-  label?: Label | undefined;
+/** The images of a generation, each as its address or as a file. */
+export type Images<Image> = {
+  /** Those that it starts from, in the order of the request. */
+  images: Image[];
+  /** The one that it ends with. */
+  lastImage?: Image | undefined;
+  /** Those that it is to resemble. */
+  references?: Image[] | undefined;
 };
+
+/** All of them in one order, which `replaceImages` takes back. */
+export function listImages<Image>({ images, lastImage, references = [] }: Images<Image>): Image[] {
+  return [...images, ...(lastImage === undefined ? [] : [lastImage]), ...references];
+}
+
+/** The same number of images with others in their places. */
+export function replaceImages<Image>(replaced: Images<unknown>, by: readonly Image[]): Images<Image> {
+  const left = [...by];
+  const images = left.splice(0, replaced.images.length);
+  return {
+    images,
+    ...(replaced.lastImage !== undefined && { lastImage: left.shift() }),
+    ...(replaced.references !== undefined && { references: left }),
+  };
+}
+
+/** What was asked for. Its images are addresses, http(s) or data:; of a data: address only the beginning, once it is stored. */
+export type StoredRequest = RenderRequest &
+  Images<string> & {
+    /** Whether a real model was offered for it: then no simulation makes it, whatever engines a later process has. */
+    isReal: boolean;
+    /** Whether directives in the prompt apply: they are for simulations alone, unless the service's owner wants them. */
+    hasDirectives: boolean;
+    /** What its client says it belongs to, such as a batch. */
+    label?: Label | undefined;
+  };
 
 /** The name of what several generations belong to, and how many they will be in all, where that is known. */
 export type Label = { name: string; size: number | null };
@@ -134,7 +160,7 @@ export type Generations = {
   /** Reads no image that came with the request. */
   generation(id: string): Promise<StoredGeneration | undefined>;
   /** The addresses of a generation's images, whole. */
-  images(id: string): Promise<string[]>;
+  images(id: string): Promise<Images<string>>;
   /** Newest first. */
   generations(query: OwnQuery): Promise<StoredGeneration[]>;
   /** Keeps a generation's checkpoint in place of the last one. Rejects when it has ended, or another process makes it now. */

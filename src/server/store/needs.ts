@@ -1,11 +1,20 @@
 import { isData } from "../../client/http/url.ts";
 import type { Claim, Needs } from "./claims.ts";
-import type { Completed, State, StoredCheckpoint, StoredGeneration, StoredRequest } from "./generations.ts";
+import {
+  type Completed,
+  type Images,
+  listImages,
+  replaceImages,
+  type State,
+  type StoredCheckpoint,
+  type StoredGeneration,
+  type StoredRequest,
+} from "./generations.ts";
 
 /** What is stored beside a request, so that a claim does not read it. */
 export function needsOf({ request, checkpoint }: Pick<StoredGeneration, "request" | "checkpoint">) {
   const { model, images, isReal } = request;
-  const isFetched = images.some((source) => !isData(source));
+  const isFetched = listImages(request).some((source) => !isData(source));
   return { model, images: images.length, isReal, isFetched, ...submissionOf(checkpoint) };
 }
 
@@ -21,16 +30,20 @@ export function cutImages(request: StoredRequest): {
   images: { place: number; source: string }[];
 } {
   const isLong = (source: string) => isData(source) && source.length > imageCharacters;
-  const images = request.images.flatMap((source, place) => (isLong(source) ? [{ place, source }] : []));
-  const shown = request.images.map((source) => (isLong(source) ? source.slice(0, imageCharacters) : source));
-  return { request: { ...request, images: shown }, images };
+  const sources = listImages(request);
+  const images = sources.flatMap((source, place) => (isLong(source) ? [{ place, source }] : []));
+  const shown = sources.map((source) => (isLong(source) ? source.slice(0, imageCharacters) : source));
+  return { request: { ...request, ...replaceImages(request, shown) }, images };
 }
 
 /** Puts the images that were taken out of a request back into their places. Earlier versions left them in the request. */
-export function joinImages(shown: readonly string[], images: readonly { place: unknown; source: unknown }[]): string[] {
-  const joined = [...shown];
+export function joinImages(
+  shown: Images<string>,
+  images: readonly { place: unknown; source: unknown }[],
+): Images<string> {
+  const joined = listImages(shown);
   for (const { place, source } of images) joined[Number(place)] = JSON.parse(String(source));
-  return joined;
+  return replaceImages(shown, joined);
 }
 
 /** Which engine a generation was submitted to, or can be asked for it, and whether nobody can tell. */

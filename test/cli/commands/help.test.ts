@@ -121,7 +121,7 @@ test("help --json tells of each flag what it takes", async () => {
   expect(flag("--no-wait")).toMatchObject({ type: "boolean", default: false });
   expect(
     flags.filter((flag: { repeatable: boolean }) => flag.repeatable).map(({ long }: { long: string }) => long),
-  ).toEqual(["--image", "--set", "--engine"]);
+  ).toEqual(["--image", "--reference", "--set", "--engine"]);
   const serve = JSON.parse((await world.vidgen("help", "serve", "--json")).stdout);
   expect(serve.flags).toContainEqual(
     expect.objectContaining({ long: "--pace", choices: ["fast", "realistic"], default: "fast", repeatable: false }),

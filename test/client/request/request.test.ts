@@ -6,10 +6,10 @@ const image = (name: string) => `https://images.example/${name}.png`;
 const [one, two, three, four, five] = [image("1"), image("2"), image("3"), image("4"), image("5")] as const;
 const elements = "kling-1.6-elements";
 
-type Input = FieldTexts & Partial<Pick<RequestInput, "images" | "set">>;
+type Input = FieldTexts & Partial<Pick<RequestInput, "set">> & { images?: string[] };
 
 function build({ prompt = "a fox", model = "veo-3.1", images = [], set = [], ...texts }: Input = {}) {
-  return buildRequest({ texts: { ...texts, prompt, model }, images, set });
+  return buildRequest({ texts: { ...texts, prompt, model }, images: { imageUrl: images }, set }, { isLocal: false });
 }
 
 function wire(input: Input): unknown {
@@ -197,3 +197,20 @@ test.each(["prompt=an owl", "prompt=null"])(
     refuses({ set: [setting] }, "--set prompt=... is a second prompt.");
   },
 );
+
+test("the local service gets a last image and references by names of their own, whatever the model takes as images", () => {
+  const images = { imageUrl: [one], lastImageUrl: [two], referenceUrls: [three] };
+  const input = { texts: { prompt: "a fox", model: "veo-3.1" }, images, set: [] };
+  const sent = { imageUrl: one, lastImageUrl: two, referenceUrls: [three] };
+  expect(buildRequest(input, { isLocal: true })).toEqual({ prompt: "a fox", model: "veo-3.1", ...sent });
+  const set = [`lastImageUrl=${four}`, "imageUrls=[]"];
+  expect(buildRequest({ ...input, set }, { isLocal: true })).toEqual({
+    prompt: "a fox",
+    model: "veo-3.1",
+    imageUrls: [],
+    lastImageUrl: four,
+    referenceUrls: [three],
+  });
+  const wrong = { ...input, images: { referenceUrls: ["fox"] } };
+  expect(() => buildRequest(wrong, { isLocal: true })).toThrow("--reference must be an http(s) URL");
+});

@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Engine } from "../../../src/server/engines/engine.ts";
+import { listImages } from "../../../src/server/store/generations.ts";
 import { createTestService, fakeEngine, mediaUrl, readError, readStart, type ServiceOptions } from "../service.ts";
 
 const render: Engine["render"] = async ({ file }) => {
@@ -49,6 +50,72 @@ test("more images than an engine of the model takes are refused before anything 
   expect(started.remaining_credits).toBe(990);
   await service.rest();
   expect(given).toEqual([2]);
+});
+
+describe("a last image and references", () => {
+  const [first, last, other] = ["https://a.example/1.png", "https://a.example/2.png", "https://a.example/3.png"];
+  const able = fakeEngine({ ...real, takesLastImage: true, maxReferences: 2 });
+  const gpu = "sora-2 is made by http://gpu-1 here, which takes";
+
+  test.each([
+    ["the preview", [fakeEngine({ name: "preview" })], { lastImageUrl: last }, "lastImageUrl", "no last image"],
+    ["the preview", [fakeEngine({ name: "preview" })], { referenceUrls: [other] }, "referenceUrls", "no references"],
+    ["an engine without them", [real], { lastImageUrl: last }, "lastImageUrl", `${gpu} no last image`],
+    ["an engine without them", [real], { referenceUrls: [other] }, "referenceUrls", `${gpu} no references`],
+    ["one of several engines without them", [able, real], { lastImageUrl: last }, "lastImageUrl", "no last image"],
+    ["too many", [able], { referenceUrls: [other, other, other] }, "referenceUrls", "at most 2 references, not 3"],
+    [
+      "beside an image",
+      [able],
+      { imageUrl: first, referenceUrls: [other] },
+      "referenceUrls",
+      "models ignore references",
+    ],
+    ["beside a last one", [able], { lastImageUrl: last, referenceUrls: [other] }, "referenceUrls", "models ignore"],
+    ["no address", [able], { lastImageUrl: "fox" }, "lastImageUrl", "must be an http(s) or data: address"],
+  ])("are refused for %s, before anything is charged", async (_, engines, fields, name, message) => {
+    const service = await createTestService({ engines });
+    const refused = await service.start({ model: "sora-2", ...fields });
+    expect([refused.status, await readError(refused)]).toEqual([
+      400,
+      { code: `invalid_${name}`, message: expect.stringContaining(message) },
+    ]);
+    expect(await service.store.balance("local")).toBe(1_000);
+  });
+
+  test("reach an engine that takes them, apart from the image that it starts from", async () => {
+    const given: object[] = [];
+    const engine = fakeEngine({
+      ...able,
+      render(task, options) {
+        const { images, lastImage, references } = task;
+        given.push(
+          listImages(task).map(({ name }) => name),
+          [images.length, lastImage?.name, references?.length],
+        );
+        return render(task, options);
+      },
+    });
+    const service = await createTestService({ engines: [engine, fakeEngine({ name: "preview" })] });
+    await service.startId({ model: "sora-2", imageUrl: first, lastImageUrl: last });
+    await service.startId({ model: "sora-2", referenceUrls: [other, other] });
+    await service.rest(2);
+    const nameOf = (url: string) => `the image at ${url}`;
+    expect(given).toEqual([
+      [first, last].map(nameOf),
+      [1, nameOf(last), undefined],
+      [other, other].map(nameOf),
+      [0, undefined, 2],
+    ]);
+  });
+
+  test("what one of the engines is known to ignore is refused, also where another one may take it", async () => {
+    const faulty = fakeEngine({ ...able, name: "http://gpu-2", findFault: async () => "it takes no last image" });
+    const service = await createTestService({ engines: [able, faulty] });
+    expect((await service.start({ model: "sora-2" })).status).toBe(200);
+    const refused = await service.start({ model: "sora-2", imageUrl: first, lastImageUrl: last });
+    expect((await readError(refused)).message).toBe("sora-2: it takes no last image");
+  });
 });
 
 test.each([

@@ -158,7 +158,7 @@ test.each([
   const response = await postForm(service, { ...fox, input_reference: new Blob([bytes]) });
   expect(response.status).toBe(200);
   const address = `data:image/${format};base64,${Buffer.from(bytes).toString("base64")}`;
-  expect(await service.store.images((await readJob(response)).id)).toEqual([address]);
+  expect(await service.store.images((await readJob(response)).id)).toEqual({ images: [address] });
 });
 
 test.each<{ what: string; body: object; images: string[] }>([
@@ -181,13 +181,13 @@ test.each<{ what: string; body: object; images: string[] }>([
 ])("an image may be $what", async ({ body, images }) => {
   const service = await createTestService();
   const { id } = await create(service, body);
-  expect(await service.store.images(id)).toEqual(images);
+  expect(await service.store.images(id)).toEqual({ images });
 });
 
 test("a form may write an object's field in brackets, as the openai package does", async () => {
   const service = await createTestService();
   const response = await postForm(service, { ...fox, "input_reference[image_url]": "https://a.example/1.png" });
-  expect(await service.store.images((await readJob(response)).id)).toEqual(["https://a.example/1.png"]);
+  expect(await service.store.images((await readJob(response)).id)).toEqual({ images: ["https://a.example/1.png"] });
 });
 
 test("the list is one's own, newest first, in pages that nothing is missing from", async () => {

@@ -52,6 +52,8 @@ const cases = [
   { model: "my model", images: ["https://images.example/a.png?b=c&d='e'"], extras: { seed: 7, negative_prompt: "7" } },
   { extras: { extra_params: { task: "it's", steps: [1, 2] }, generate_sound: true, quality: "true" } },
   { model: "kling-1.6-elements", images: ["https://a.example/1.png", "https://a.example/2.png"] },
+  { images: ["https://a.example/1.png"], lastImage: "https://a.example/2.png?it's" },
+  { references: ["https://a.example/1.png", "https://a.example/2.png"], extras: { seed: 7 } },
 ];
 
 test.each(cases)("$prompt $model: the lines send the same request again", async (changes) => {
@@ -80,6 +82,16 @@ test("an image that was sent in the request is not repeated in the lines", () =>
   expect(vidgen).toContain("-i image-1.png");
   expect(library).toContain('"image-1.png"');
   expect((json + curl + library).length).toBeLessThan(1_000);
+});
+
+test("where --local does not find the service, a last image and references are sent by --set", async () => {
+  const images = { lastImage: "https://a.example/1.png", references: ["https://a.example/2.png"] };
+  const address = { ...local, baseUrl: "https://video.example", isLocal: false };
+  const { json, vidgen } = makeAgain(aGeneration(images, null), address);
+  const [, ...rest] = readLine(vidgen).argv;
+  const dry = await (await createWorld()).vidgen("generate", "--dry-run", "--json", ...rest);
+  expect(JSON.parse(dry.stdout).body).toEqual(JSON.parse(json));
+  expect(JSON.parse(json)).toMatchObject({ lastImageUrl: images.lastImage, referenceUrls: images.references });
 });
 
 test("where --local does not find the service, the lines name its address", () => {

@@ -250,7 +250,29 @@ describe("the form", { skip: browserPath === undefined }, () => {
       aspectRatio: "9:16",
       extras: { seed: 7 },
     });
-    expect(await store.images(again?.id ?? "")).toEqual([image]);
+    expect(await store.images(again?.id ?? "")).toEqual({ images: [image] });
+  });
+
+  test("edit and run again keeps what is a last image, and what is a reference", async () => {
+    const engine = { maxImages: 2, takesLastImage: true, maxReferences: 2 };
+    const { page, tab, store } = await open({ engine });
+    const image = `data:image/png;base64,${Buffer.from(aPng(2, 2)).toString("base64")}`;
+    const rerun = async (fields: object, removed?: string) => {
+      const { id, running } = await page.start({ prompt: "a fox", ...fields });
+      running.fail("out of memory");
+      await tab.goto(`${page.url}/generations/${id}`);
+      await tab.getByRole("link", { name: "Edit and run again" }).click();
+      await shows(tab.locator("#images"), " 1");
+      if (removed) await tab.getByRole("button", { name: removed }).click();
+      await generate(tab).click();
+      await isShown(tab);
+      return store.images(tab.url().split("/").at(-1) ?? "");
+    };
+    expect(await rerun({ imageUrl: image, lastImageUrl: image })).toEqual({ images: [image], lastImage: image });
+    expect(await rerun({ referenceUrls: [image, image] }, "Remove reference 2")).toEqual({
+      images: [],
+      references: [image],
+    });
   });
 
   test("images are chosen as files; after a reload they are asked for again, and nothing is sent without them", async () => {

@@ -130,12 +130,17 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     const store = await openWith(100);
     const large = `data:image/png;base64,${"A".repeat(20_000_000)}`;
     const images = ["https://a.example/1.png", large, "data:image/png;base64,AA", `data:image/png,${odd.repeat(9)}`];
-    const generation = newGeneration({ request: { ...newGeneration().request, images } });
+    const [lastImage, references] = [`${large}B`, ["https://a.example/2.png", `${large}C`]];
+    const generation = newGeneration({ request: { ...newGeneration().request, images, lastImage, references } });
     const key = { key: "attempt", body: "{}" };
     await store.start(generation, cost, key);
     const shown = images.map((image) => image.slice(0, 64));
-    expect((await store.generation(generation.id))?.request.images).toEqual(shown);
-    expect(await store.images(generation.id)).toEqual(images);
+    expect((await store.generation(generation.id))?.request).toMatchObject({
+      images: shown,
+      lastImage: lastImage.slice(0, 64),
+      references: references.map((image) => image.slice(0, 64)),
+    });
+    expect(await store.images(generation.id)).toEqual({ images, lastImage, references });
     const replayed = await store.start(newGeneration(), cost, key);
     expect(replayed).toMatchObject({ replayed: true, generation: { id: generation.id, request: { images: shown } } });
     await expect(store.images("unknown")).rejects.toThrow("no generation unknown");

@@ -1,12 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
-import { usage } from "../../../errors.ts";
+import { usage, type VidgenError } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
 import type { StartRequest } from "../../http/schema.ts";
 import { shorten } from "../../http/text.ts";
 import { recordOf } from "../../ledger/history.ts";
-import { type FieldTexts, textFields } from "../../request/fields.ts";
-import { readImages } from "../../request/images.ts";
+import { type FieldTexts, flagOf, imageFields, textFields } from "../../request/fields.ts";
+import { readAllImages } from "../../request/images.ts";
 import {
+  type Destination,
   describeFlagFault,
   type FieldFault,
   type FieldInput,
@@ -34,19 +35,19 @@ export type RowFlags = Omit<RequestInput, "texts"> & {
   output?: string | undefined;
 };
 
-type CheckOptions = { table: Table; flags: RowFlags; eachNames: readonly string[]; images: ImageCheck };
+type CheckOptions = Destination & { table: Table; flags: RowFlags; eachNames: readonly string[]; images: ImageCheck };
 
 const maxIdLength = 200;
 
 /** Checks one row after another, each with its number, and returns it, or `undefined` for one that cannot be started. */
 export function createRowCheck(
-  { table, flags, eachNames, images }: CheckOptions,
+  { table, flags, eachNames, images, isLocal }: CheckOptions,
   faults: Faults,
   io: Pick<Io, "date" | "platform" | "disk">,
 ) {
   const { columns } = table;
   const settings = readSettings(flags.set);
-  const wrongFlags = checkFlags(flags, settings, faults);
+  const wrongFlags = checkFlags(flags, settings, { isLocal }, faults);
   const prepare = createTemplates(table, { eachNames, flags: wordsOf(flags) }, faults);
   const fillPrompt = flags.prompt === undefined ? undefined : prepare(flags.prompt, { label: "--prompt" });
   const fillOutputPath = flags.output === undefined ? undefined : prepare(flags.output, { label: "-o" });
@@ -83,7 +84,8 @@ export function createRowCheck(
     const prompt = bare === "" || flags.style === undefined ? bare : `${bare}, ${flags.style}`;
     const own = fieldTexts(texts);
     const model = own.model ?? flags.texts.model;
-    const images = hasOwnImage({ extra }) || texts.has("from") ? [] : (row.images ?? flags.images);
+    const replaced = hasOwnImage({ extra }) || texts.has("from") ? { imageUrl: [] } : {};
+    const images = { ...flags.images, ...row.images, ...replaced };
     return { texts: { ...flags.texts, ...own, prompt, model }, images, extra };
   };
 
@@ -105,24 +107,25 @@ export function createRowCheck(
     const id = findId(row, variant);
     const input = readInput(row, n);
     const hasFrame = row.texts.has("from");
-    for (const fault of findFaults(hasFrame ? { ...input, images: [frameToCome] } : input))
-      addFault(fault, row, variant);
-    if (hasFrame && (row.images !== undefined || hasOwnImage(input)))
+    const whole = hasFrame ? { ...input, images: { ...input.images, imageUrl: [frameToCome] } } : input;
+    for (const fault of findFaults(whole, { isLocal })) addFault(fault, row, variant);
+    if (hasFrame && (row.images?.imageUrl !== undefined || hasOwnImage(input)))
       faults.add("cannot be combined with an image: the row begins with a frame", {
         line: row.line,
         where: columns.get("from"),
       });
-    const seen = input.images.length === 0 ? noImages : await images.look(input.images);
+    const seen = await images.look(input.images);
     const outputPath = await readOutputPath(row, n, input);
     if ("fault" in seen) {
-      if (row.images) addFault({ field: "imageUrl", text: seen.fault }, row, variant);
-      else faults.add(`--image: ${seen.fault}`);
+      const { field, fault } = seen;
+      if (row.images?.[field]) addFault({ field, text: fault }, row, variant);
+      else faults.add(`${flagsOfImages.get(field)}: ${fault}`);
       return undefined;
     }
     const request = toRequest({ ...input, images: seen.recorded });
     const record = recordOf(request);
-    if (hasFrame) return { id, line: line.line, record, load: createFramed(input), outputPath };
-    if (seen.isLocal) return { id, line: line.line, record, load: createLoad(input, record, line.line), outputPath };
+    if (hasFrame) return { id, line: line.line, record, load: createFramed(input, record, line.line), outputPath };
+    if (seen.isFile) return { id, line: line.line, record, load: createLoad(input, record, line.line), outputPath };
     // A request without secrets is not kept twice.
     const isSame = JSON.stringify(record) === JSON.stringify(request);
     return { id, line: line.line, record: isSame ? request : record, load: createKept(request), outputPath };
@@ -133,20 +136,25 @@ function listColumns(columns: Table["columns"]): string {
   return shorten([...columns.keys()].join(", "));
 }
 
+const flagsOfImages = new Map(imageFields.map((field) => [field.name, flagOf(field, "long")]));
+
 /** Stands for the frame where the other fields are checked. */
 const frameToCome = "data:image/png;base64,";
-
-const noImages = { recorded: [], isLocal: false };
 
 /** Stands for a prompt where only the other fields are checked. */
 const stillToCome = "still to come";
 
 /** Adds the faults of the flags themselves, once, and returns their fields. */
-function checkFlags(flags: RowFlags, settings: Record<string, unknown>, faults: Faults): Set<string> {
+function checkFlags(
+  flags: RowFlags,
+  settings: Record<string, unknown>,
+  destination: Destination,
+  faults: Faults,
+): Set<string> {
   // How many images there must be depends on the model of the row.
   const texts = { ...flags.texts, prompt: flags.prompt ?? stillToCome };
   const input = { texts, images: flags.images, extra: { imageUrl: "", ...settings } };
-  const found = [...findFaults(input)];
+  const found = [...findFaults(input, destination)];
   for (const fault of found) faults.add(describeFlagFault(fault));
   return new Set(found.map(({ field }) => field));
 }
@@ -157,8 +165,8 @@ function fieldTexts(texts: ReadonlyMap<string, string>): FieldTexts {
 }
 
 /** The flags as words for templates. */
-function wordsOf({ texts, images: [imageUrl] }: RowFlags): Map<string, string> {
-  const words = Object.entries({ ...texts, imageUrl });
+function wordsOf({ texts, images }: RowFlags): Map<string, string> {
+  const words = [...Object.entries(texts), ...imageFields.map(({ name }) => [name, images[name]?.[0]] as const)];
   return new Map(words.flatMap(([name, text]) => (text === undefined ? [] : [[name, text] as const])));
 }
 
@@ -171,7 +179,7 @@ function withVariant(line: TableLine, variant: Variant): TableLine {
 
 /** The fields of `--set` that the row does not give itself. */
 function withoutGiven(settings: Record<string, unknown>, { texts, images }: TableLine): Record<string, unknown> {
-  const hasImage = images !== undefined || texts.has("from");
+  const hasImage = images?.imageUrl !== undefined || texts.has("from");
   return Object.fromEntries(
     Object.entries(settings).filter(([field]) => !texts.has(field) && !(hasImage && /^image/i.test(field))),
   );
@@ -181,15 +189,25 @@ function createKept(request: StartRequest): Row["load"] {
   return async () => request;
 }
 
-function createFramed(input: FieldInput): Row["load"] {
-  return async (frame = "") => toRequest({ ...input, images: await readImages([frame]) });
+function createFramed(input: FieldInput, record: StartRequest, line: number): Row["load"] {
+  return async (frame = "") => {
+    const images = await readAllImages({ ...input.images, imageUrl: [frame] });
+    const request = toRequest({ ...input, images });
+    const { imageUrl: _, imageUrls: __, ...others } = recordOf(request);
+    if (isDeepStrictEqual(others, record)) return request;
+    throw changedError(line);
+  };
 }
 
 /** Reads the images again, so that they are not kept in memory. */
 function createLoad(input: FieldInput, record: StartRequest, line: number): Row["load"] {
   return async () => {
-    const request = toRequest({ ...input, images: await readImages(input.images) });
+    const request = toRequest({ ...input, images: await readAllImages(input.images) });
     if (isDeepStrictEqual(recordOf(request), record)) return request;
-    throw usage(`An image of line ${line} has changed since it was checked; this row was not sent.`);
+    throw changedError(line);
   };
+}
+
+function changedError(line: number): VidgenError {
+  return usage(`An image of line ${line} has changed since it was checked; this row was not sent.`);
 }

@@ -1,14 +1,14 @@
 import { asVidgenError } from "../../../errors.ts";
 import { recordOf } from "../../ledger/history.ts";
-import { findImageFault } from "../../request/fields.ts";
+import { findImageFault, type ImageName, type Images, imageFields } from "../../request/fields.ts";
 import { readImages } from "../../request/images.ts";
 
-/** Images that were read and forgotten: `recorded` is as the journal keeps them. */
-export type Seen = { fault: string } | { recorded: string[]; isLocal: boolean };
+/** Images that were read and forgotten: `recorded` is as the journal keeps them, `isFile` when there are files among them. */
+export type Seen = { field: ImageName; fault: string } | { recorded: Images; isFile: boolean };
 
 export type ImageCheck = {
   /** Reads the images of a row, the same images once. */
-  look(images: string[]): Promise<Seen>;
+  look(images: Images): Promise<Seen>;
   /** What the user must know of local images. */
   notes(): string[];
 };
@@ -23,21 +23,35 @@ export function createImageCheck(): ImageCheck {
       return known;
     },
     notes() {
-      const isLocal = [...seen.values()].some((found) => "recorded" in found && found.isLocal);
-      return isLocal ? ["Local images are sent as data: URLs; not every service accepts that."] : [];
+      const isFile = [...seen.values()].some((found) => "recorded" in found && found.isFile);
+      return isFile ? ["Local images are sent as data: URLs; not every service accepts that."] : [];
     },
   };
 }
 
-async function look(images: string[]): Promise<Seen> {
+async function look(images: Images): Promise<Seen> {
+  const recorded: Record<string, readonly string[]> = {};
+  let isFile = false;
+  for (const { name } of imageFields) {
+    const typed = images[name] ?? [];
+    const seen = await lookAt(typed);
+    if (typeof seen === "string") return { field: name, fault: seen };
+    recorded[name] = seen;
+    isFile ||= seen !== typed;
+  }
+  return { recorded, isFile };
+}
+
+/** The same list when none of them is a file, or what is wrong. */
+async function lookAt(images: readonly string[]): Promise<readonly string[] | string> {
   try {
     const sent = await readImages(images);
     const fault = sent.map(findImageFault).find((text) => text !== undefined);
-    if (fault !== undefined) return { fault };
-    const isLocal = sent.some((image, index) => image !== images[index]);
+    if (fault !== undefined) return fault;
+    if (sent.every((image, index) => image === images[index])) return images;
     const { recorded } = recordOf({ prompt: "", model: "", recorded: sent }) as { recorded?: unknown };
-    return { isLocal, recorded: isLocal ? (recorded as string[]) : images };
+    return recorded as string[];
   } catch (error) {
-    return { fault: asVidgenError(error).message.replace(/\.$/, "") };
+    return asVidgenError(error).message.replace(/\.$/, "");
   }
 }

@@ -1,5 +1,6 @@
 import { usage } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
+import type { Destination } from "../../request/request.ts";
 import { findExtensionNote, namesIn } from "../../save/naming.ts";
 import type { Row } from "../row.ts";
 import { createRowCheck, type RowFlags } from "./check.ts";
@@ -11,11 +12,12 @@ import { createImageCheck } from "./image-check.ts";
 import { createLinks } from "./links.ts";
 import { readTable, type Table } from "./table.ts";
 
-export type RowOptions = RowFlags & {
-  format?: Format | undefined;
-  /** `--each` as it is typed, such as "model=wan-2.5,ray-3". */
-  each: string[];
-};
+export type RowOptions = RowFlags &
+  Destination & {
+    format?: Format | undefined;
+    /** `--each` as it is typed, such as "model=wan-2.5,ray-3". */
+    each: string[];
+  };
 
 export type ReadRows = {
   rows: Row[];
@@ -42,7 +44,7 @@ export async function readRows(
   const variants = await readEach({ each: options.each, used }, table, faults);
   const eachNames = variants[0]?.map(([name]) => name) ?? [];
   const images = createImageCheck();
-  const check = createRowCheck({ table, flags: options, eachNames, images }, faults, io);
+  const check = createRowCheck({ table, flags: options, eachNames, images, isLocal: options.isLocal }, faults, io);
   const links = createLinks(table, variants.length, faults);
   const rows: Row[] = [];
   let total = 0;

@@ -1,4 +1,5 @@
 import { isRecord, parseJson } from "../../http/json.ts";
+import { type Images, imageFields } from "../../request/fields.ts";
 import { readValue } from "../../request/request.ts";
 import { columnName, isKnown } from "./columns.ts";
 import { type CsvRecord, readCsv } from "./csv.ts";
@@ -10,8 +11,8 @@ export type TableLine = {
   line: number;
   /** By the name of the column, as `columnName` gives it. */
   texts: Map<string, string>;
-  /** What `imageUrl` says. */
-  images?: string[];
+  /** What the columns for images say. */
+  images?: Images;
   /** What the columns `set.<field>` say, as it is sent. */
   extra?: Record<string, unknown>;
 };
@@ -35,8 +36,12 @@ export function setCell(row: TableLine, column: string, text: string): void {
   const value = text.trim();
   if (value === "") return;
   if (column.startsWith("set.")) row.extra = { ...row.extra, [column.slice(4)]: readValue(value) };
-  if (column === "imageUrl") row.images = [value];
+  if (isImageColumn(column)) row.images = { ...row.images, [column]: [value] };
   row.texts.set(column, value);
+}
+
+function isImageColumn(name: string): boolean {
+  return imageFields.some((field) => field.name === name);
 }
 
 function readPrompts(bytes: Buffer): Table {
@@ -147,14 +152,15 @@ function setValue(row: TableLine, name: string, value: unknown): string | undefi
     return undefined;
   }
   if (value === null) return undefined;
-  if (name === "imageUrl" && Array.isArray(value) && value.every((image) => typeof image === "string")) {
+  const takesList = imageFields.some((field) => field.name === name && field.takes === "images");
+  if (takesList && Array.isArray(value) && value.every((image) => typeof image === "string")) {
     if (value.length === 0) return undefined;
-    row.images = value;
+    row.images = { ...row.images, [name]: value };
     row.texts.set(name, value.join(" "));
     return undefined;
   }
   const isText = typeof value === "string" || typeof value === "number";
-  if (!isText && isKnown(name)) return `must be text${name === "imageUrl" ? " or a list of texts" : ""}`;
+  if (!isText && isKnown(name)) return `must be text${takesList ? " or a list of texts" : ""}`;
   setCell(row, name, isText ? String(value) : JSON.stringify(value));
   return undefined;
 }

@@ -59,6 +59,9 @@ export function createAiSdkEngine(
     isSimulation: false,
     models,
     maxImages: 1,
+    // Which of them a model takes, its package does not tell: a start that would leave them out is not sent.
+    takesLastImage: true,
+    maxReferences: 12,
     concurrency,
     timeoutMs,
     async render(task, { resume, ...options }) {

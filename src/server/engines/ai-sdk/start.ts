@@ -2,12 +2,13 @@ import { readFile } from "node:fs/promises";
 import * as z from "zod";
 import { unlessAborted } from "../../../client/http/http.ts";
 import { traceHeaders } from "../../observe/trace.ts";
-import type { RenderTask } from "../engine.ts";
+import { type Images, listImages, type RenderRequest, replaceImages } from "../../store/generations.ts";
+import type { ImageFile, RenderTask } from "../engine.ts";
 import { judgeReply, type NoCredits, type Outcome, type SubmitOptions, submitOnce } from "../upstream/submit.ts";
 import { sizeOf, wholeSeconds } from "../videos/kinds.ts";
 import { type Answer, createCall, describeError } from "./call.ts";
 import type { Sdk, SdkModel } from "./package.ts";
-import type { JsonObject, VideoCall } from "./video-model.ts";
+import type { JsonObject, VideoCall, VideoFile } from "./video-model.ts";
 
 /** What came of a start; a refusal that is not sent comes from the package itself. */
 type Started =
@@ -23,12 +24,14 @@ const startedSchema = z.object({
 /** Has a package start a task, at most once. Rejects when the package refuses by itself, as it does without its key: then nothing was sent. */
 export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions): Promise<Started> {
   const { name, openModel, fetch, onNote } = sdk;
+  const images = await readFiles(task);
   const outcome = await submitOnce<Started | NoCredits>(
     async (signals) => {
       const call = createCall({ fetch }, signals);
+      const guarded = guardImages(call.fetch, images);
       try {
-        const model = await openModel(call.fetch);
-        const given = await toCallOptions(task, model);
+        const model = await openModel(guarded.fetch);
+        const given = toCallOptions(task.request, images, model);
         const starting = Promise.resolve(
           model.doStart({ ...given, headers: traceHeaders(task.request), abortSignal: signals.signal }),
         );
@@ -36,6 +39,9 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
         for (const warning of started.warnings) onNote(`${name} warns: ${wordsOf(warning)}`);
         return { kind: "submitted", submitted: { job: JSON.stringify(started.operation) } };
       } catch (error) {
+        const ignored = guarded.ignored();
+        if (ignored !== undefined)
+          return { kind: "refused", error: `${name} ignores ${ignored} with this model`, isSent: false };
         return judge(error, name, call.answer());
       }
     },
@@ -64,7 +70,11 @@ function judgeUnseen(error: unknown, name: string): Started {
 }
 
 /** What the start left open is left to the model, as is what only some models have. */
-async function toCallOptions({ request, images: [image] }: RenderTask, { provider }: SdkModel): Promise<VideoCall> {
+function toCallOptions(
+  request: RenderRequest,
+  { images: [image], lastImage, references }: Images<VideoFile>,
+  { provider }: SdkModel,
+): VideoCall {
   const { prompt, unset = [], aspectRatio, extras } = request;
   const { seed, fps, ...others } = extras;
   const isOpen = (field: (typeof unset)[number]) => unset.includes(field);
@@ -76,17 +86,60 @@ async function toCallOptions({ request, images: [image] }: RenderTask, { provide
     duration: isOpen("duration") ? undefined : wholeSeconds(request),
     fps: fps === undefined ? undefined : Number(fps),
     seed: seed === undefined ? undefined : Number(seed),
-    image: image && {
-      type: "file",
-      mediaType: `image/${image.format}`,
-      data: new Uint8Array(await readFile(image.path)),
-    },
-    frameImages: undefined,
-    inputReferences: undefined,
+    image,
+    // As the SDK passes them on: the first one is in both.
+    frameImages: lastImage && [
+      ...(image ? [{ image, frameType: "first_frame" as const }] : []),
+      { image: lastImage, frameType: "last_frame" },
+    ],
+    inputReferences: references,
     generateAudio: undefined,
     // "fal.video" is the provider "fal".
     providerOptions: { [provider.split(".")[0] ?? provider]: others as JsonObject },
   };
+}
+
+type ImageBytes = VideoFile & { type: "file"; data: Uint8Array };
+
+async function readFiles(task: RenderTask): Promise<Images<ImageBytes>> {
+  const read = async ({ format, path }: ImageFile): Promise<ImageBytes> => ({
+    type: "file",
+    mediaType: `image/${format}`,
+    data: new Uint8Array(await readFile(path)),
+  });
+  return replaceImages(task, await Promise.all(listImages(task).map(read)));
+}
+
+/**
+ * Returns a `fetch` that sends the start of a video only with its last image and its references in it, in base64, as packages send images: one
+ * that ignores them warns of it at best when the video is paid for. `ignored` tells what a request that was not sent had left out.
+ */
+function guardImages(fetch: typeof globalThis.fetch, images: Images<ImageBytes>) {
+  const { lastImage, references = [] } = images;
+  let isSent = lastImage === undefined && references.length === 0;
+  let ignored: string | undefined;
+  const all = listImages(images).map(base64Of);
+  const isIn = (image: ImageBytes, body: string) => {
+    const base64 = base64Of(image);
+    return body.split(base64).length > all.filter((other) => other === base64).length;
+  };
+  return {
+    ignored: () => ignored,
+    async fetch(...args: Parameters<typeof globalThis.fetch>) {
+      const request = new Request(...args);
+      if (isSent || request.method === "GET") return fetch(request);
+      const body = await request.clone().text();
+      if (lastImage && !isIn(lastImage, body)) ignored = "the last image";
+      else if (!references.every((image) => isIn(image, body))) ignored = "the references";
+      if (ignored !== undefined) throw new Error(`${ignored} would be ignored`);
+      isSent = true;
+      return fetch(request);
+    },
+  };
+}
+
+function base64Of({ data }: ImageBytes): string {
+  return Buffer.from(data).toString("base64");
 }
 
 function wordsOf({ message, feature, setting, details }: Record<string, unknown>): string {

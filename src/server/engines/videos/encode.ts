@@ -1,5 +1,6 @@
 import { openAsBlob } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { listImages, replaceImages } from "../../store/generations.ts";
 import type { ImageFile } from "../engine.ts";
 import type { CreateBody } from "./kinds.ts";
 
@@ -14,12 +15,15 @@ export async function encodeBody({
   body: string | Uint8Array;
 }> {
   const values = { ...fields };
-  if (imageField?.value) values[imageField.name] = imageField.value(await Promise.all(images.map(dataAddress)));
+  if (imageField?.value) {
+    const addresses = await Promise.all(listImages(images).map(dataAddress));
+    values[imageField.name] = imageField.value(replaceImages(images, addresses));
+  }
   if (encoding === "json") return { headers: { "Content-Type": "application/json" }, body: JSON.stringify(values) };
   const form = new FormData();
   for (const [name, value] of Object.entries(values))
     form.append(name, typeof value === "object" ? JSON.stringify(value) : String(value));
-  for (const image of imageField && !imageField.value ? images : []) {
+  for (const image of imageField && !imageField.value ? images.images : []) {
     const blob = await openAsBlob(image.path, { type: `image/${image.format}` });
     form.append(imageField?.name ?? "", blob, `image.${image.format}`);
   }

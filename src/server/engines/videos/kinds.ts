@@ -1,4 +1,4 @@
-import type { ExtraValue, RenderRequest } from "../../store/generations.ts";
+import { type ExtraValue, type Images, listImages, type RenderRequest } from "../../store/generations.ts";
 import type { ImageFile, RenderTask } from "../engine.ts";
 import { type FrameSize, roundedSize, sizeText } from "../frame-size.ts";
 
@@ -6,18 +6,23 @@ import { type FrameSize, roundedSize, sizeText } from "../frame-size.ts";
 export type CreateBody = {
   encoding: "json" | "multipart";
   fields: Record<string, ExtraValue>;
-  images: readonly ImageFile[];
+  images: Images<ImageFile>;
   imageField: ImageField | undefined;
   /** Whether the images can go to another field of a server that does not have this one. */
   hasOtherImageField: boolean;
 };
 
-/** A field for up to `max` images. */
+/** A field for the images of a create; each create uses one field. */
 export type ImageField = {
   name: string;
+  /** How many images to start from it takes. */
   max: number;
+  /** Whether it takes a last image beside those. */
+  takesLastImage?: boolean;
+  /** How many references it takes, where there are no others. */
+  maxReferences?: number;
   /** The field's value from the images' `data:` addresses; without it, the image is sent as a file, which needs multipart. */
-  value?(addresses: string[]): ExtraValue;
+  value?(addresses: Images<string>): ExtraValue;
 };
 
 /** What differs between the servers of `/v1/videos`. A new one is a further entry of `kinds`. */
@@ -33,7 +38,7 @@ type Dialect = {
   probe: { path: string; sign: RegExp };
   /** How a create is sent, unless its image is a file. */
   encoding: CreateBody["encoding"];
-  /** The first one that takes as many images, and that the server has, is used. */
+  /** The first one that takes the images of a create, and that the server has, is used. */
   imageFields: readonly ImageField[];
   /** Whether a finished job can be deleted. */
   hasDelete: boolean;
@@ -48,10 +53,10 @@ type Dialect = {
 export type Kind = Dialect & {
   /**
    * Returns the body of a create, without the fields of the names in `dropped`. Without an upstream model the engine chooses; LiteLLM gets the
-   * request's own model, and a provider what it calls that. Throws an Error made for people when there are more images than the kind takes.
+   * request's own model, and a provider what it calls that. Throws an Error made for people when the kind does not take the images.
    */
   createBody(
-    task: Pick<RenderTask, "request" | "images">,
+    task: Pick<RenderTask, "request" | keyof Images<unknown>>,
     upstreamModel: string | undefined,
     dropped?: readonly string[],
   ): CreateBody;
@@ -60,6 +65,22 @@ export type Kind = Dialect & {
 /** How many images a kind takes; one whose kind is not named gets what every kind takes. */
 export function maxImagesOf(kind: Dialect | undefined): number {
   return Math.max(1, ...(kind?.imageFields ?? []).map(({ max }) => max));
+}
+
+/** What a kind takes besides images to start from; without its kind, a server gets neither. */
+export function otherImagesOf(kind: Dialect | undefined): { takesLastImage: boolean; maxReferences: number } {
+  const fields = kind?.imageFields ?? [];
+  return {
+    takesLastImage: fields.some((field) => field.takesLastImage),
+    maxReferences: Math.max(0, ...fields.map(({ maxReferences = 0 }) => maxReferences)),
+  };
+}
+
+function takes(field: ImageField, { images, lastImage, references = [] }: Images<unknown>): boolean {
+  const { max, takesLastImage = false, maxReferences = 0 } = field;
+  if (references.length > 0)
+    return references.length <= maxReferences && images.length === 0 && lastImage === undefined;
+  return images.length <= max && (lastImage === undefined || takesLastImage);
 }
 
 const inputReference: ImageField = { name: "input_reference", max: 1 };
@@ -73,7 +94,12 @@ const dialects: readonly Dialect[] = [
     // Most models read the files of `input_references` as videos (_parse_video_form).
     imageFields: [
       inputReference,
-      { name: "image_reference", max: 12, value: (addresses) => addresses.map((image_url) => ({ image_url })) },
+      {
+        name: "image_reference",
+        max: 12,
+        maxReferences: 12,
+        value: (addresses) => listImages(addresses).map((image_url) => ({ image_url })),
+      },
     ],
     hasDelete: true,
     stopsDeleted: true,
@@ -96,7 +122,7 @@ const dialects: readonly Dialect[] = [
     probe: { path: "/v1/models", sign: /"owned_by":\s*"tensorrt_llm"/ },
     encoding: "json",
     // Older versions have `input_reference` alone, and read neither width nor height beside a file.
-    imageFields: [{ name: "image_reference", max: 1, value: ([address = ""]) => address }, inputReference],
+    imageFields: [{ name: "image_reference", max: 1, value: ({ images: [address = ""] }) => address }, inputReference],
     hasDelete: true,
     stopsDeleted: true,
     // Without a format, a server that has no ffmpeg makes an .avi.
@@ -127,7 +153,7 @@ const dialects: readonly Dialect[] = [
     title: "vidgen serve",
     probe: { path: "/v1/models", sign: /"owned_by":\s*"vidgen"/ },
     encoding: "json",
-    imageFields: [{ name: "input_reference", max: 4, value: (addresses) => addresses }],
+    imageFields: [{ name: "input_reference", max: 4, value: ({ images }) => images }],
     hasDelete: true,
     stopsDeleted: true,
     fields: (request) => ({ model: request.model, size: sizeOf(request), seconds: String(request.duration) }),
@@ -155,7 +181,18 @@ const dialects: readonly Dialect[] = [
       {
         name: "frame_images",
         max: 1,
-        value: ([url]) => [{ type: "image_url", image_url: { url }, frame_type: "first_frame" }],
+        takesLastImage: true,
+        value: ({ images, lastImage }) => [
+          ...images.map((url) => ({ ...imagePart(url), frame_type: "first_frame" })),
+          ...(lastImage === undefined ? [] : [{ ...imagePart(lastImage), frame_type: "last_frame" }]),
+        ],
+      },
+      // Beside `frame_images` it ignores them. How many a model takes is not in the list of models.
+      {
+        name: "input_references",
+        max: 0,
+        maxReferences: 12,
+        value: ({ references = [] }) => references.map(imagePart),
       },
     ],
     hasDelete: false,
@@ -172,7 +209,8 @@ const dialects: readonly Dialect[] = [
 /** The servers of `/v1/videos` that are known. A provider comes last: only what is no server of one's own is asked for its page. */
 export const kinds: readonly Kind[] = dialects.map((dialect) => ({
   ...dialect,
-  createBody({ request, images }, asked, dropped = []) {
+  createBody({ request, images, lastImage, references }, asked, dropped = []) {
+    const all = { images, lastImage, references };
     const upstreamModel = asked ?? dialect.provider?.models[request.model];
     const most = maxImagesOf(dialect);
     if (images.length > most) {
@@ -180,23 +218,31 @@ export const kinds: readonly Kind[] = dialects.map((dialect) => ({
         `${dialect.title} takes ${most} image${most > 1 ? "s" : ""}, and this generation has ${images.length}`,
       );
     }
+    const able = dialect.imageFields.filter((field) => takes(field, all));
+    const isEmpty = listImages(all).length === 0;
+    if (able.length === 0 && !isEmpty)
+      throw new Error(`${dialect.title} would ignore the last image or the references of this generation`);
     const fields: CreateBody["fields"] = {
       prompt: request.prompt,
       ...dialect.fields(request),
       ...request.extras,
       ...(upstreamModel === undefined ? {} : { model: upstreamModel }),
     };
-    const fitting = dialect.imageFields.filter(({ name, max }) => images.length <= max && !dropped.includes(name));
-    const imageField = images.length > 0 ? fitting[0] : undefined;
+    const fitting = able.filter(({ name }) => !dropped.includes(name));
+    const imageField = isEmpty ? undefined : fitting[0];
     return {
       encoding: imageField && !imageField.value ? "multipart" : dialect.encoding,
       fields: Object.fromEntries(Object.entries(fields).filter(([name]) => !dropped.includes(name))),
-      images,
+      images: all,
       imageField,
       hasOtherImageField: fitting.length > 1,
     };
   },
 }));
+
+function imagePart(url: string) {
+  return { type: "image_url", image_url: { url } };
+}
 
 /** Such as "1280x720". */
 export function sizeOf(request: RenderRequest): string {

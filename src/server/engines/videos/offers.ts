@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { Io } from "../../../io.ts";
-import type { RenderRequest } from "../../store/generations.ts";
+import type { Images, RenderRequest } from "../../store/generations.ts";
 import { readReply, wordsOf } from "../upstream/reply.ts";
 import type { Kind } from "./kinds.ts";
 
@@ -17,6 +17,8 @@ export type Offer = {
   aspectRatios: readonly string[] | undefined;
   /** Whether it can start from an image. */
   takesImage: boolean | undefined;
+  /** Whether it can end with one. */
+  takesLastImage: boolean | undefined;
 };
 
 const told = <Schema extends z.ZodType>(schema: Schema) =>
@@ -73,6 +75,7 @@ function readOffer({ id, name, pricing_skus: prices, supported_durations: durati
     resolutions: model.supported_resolutions,
     aspectRatios: model.supported_aspect_ratios,
     takesImage: model.supported_frame_images?.includes("first_frame"),
+    takesLastImage: model.supported_frame_images?.includes("last_frame"),
   };
 }
 
@@ -80,11 +83,11 @@ type Listed = z.infer<typeof modelSchema>;
 
 /** What a model does not take of a request; `undefined` when the list has nothing against it. */
 export function findFault(
-  { id, durations, resolutions, aspectRatios, takesImage }: Offer,
-  { unset = [], ...request }: RenderRequest,
-  images: number,
+  { id, durations, resolutions, aspectRatios, takesImage, takesLastImage }: Offer,
+  { unset = [], ...request }: RenderRequest & Images<unknown>,
 ): string | undefined {
-  if (images > 0 && takesImage === false) return `${id} takes no image`;
+  if (request.images.length > 0 && takesImage === false) return `${id} takes no image`;
+  if (request.lastImage !== undefined && takesLastImage === false) return `${id} takes no last image`;
   const asked = [
     { field: "duration", all: durations, unit: " s" },
     { field: "resolution", all: resolutions, unit: "" },

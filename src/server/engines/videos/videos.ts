@@ -4,7 +4,7 @@ import { finish } from "../upstream/finish.ts";
 import { describe } from "../upstream/upstream.ts";
 import { cancel } from "./cancel.ts";
 import { detectKind } from "./detect.ts";
-import { maxImagesOf } from "./kinds.ts";
+import { maxImagesOf, otherImagesOf } from "./kinds.ts";
 import { fetchOffers, findFault, type Offer } from "./offers.ts";
 import { createServer, type ServerIo, type ServerOptions } from "./server.ts";
 import { submit } from "./submit.ts";
@@ -29,6 +29,7 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     isSimulation: false,
     models,
     maxImages: maxImagesOf(options.kind),
+    ...otherImagesOf(options.kind),
     concurrency,
     timeoutMs: options.timeoutMs,
     async render(task, { resume, ...rest }) {
@@ -39,10 +40,10 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     },
     cancel: (job, signal) => cancel(job, server, signal),
     ...(kind?.provider && {
-      async findFault(request, images) {
+      async findFault(request) {
         const id = upstreamModel ?? kind.provider?.models[request.model];
         const offer = (await findOffers())?.find((each) => each.id === id);
-        return offer && findFault(offer, request, images);
+        return offer && findFault(offer, request);
       },
     }),
     async check(signal) {

@@ -1,5 +1,8 @@
-/** An image as it is sent; of one that was chosen before a reload, only the name is left. */
-export type Image = { name: string; source?: string };
+/**
+ * An image as it is sent, in the field of an earlier request or else to start from; of one that was chosen before a reload, only the name and the
+ * field are left.
+ */
+export type Image = { name: string; source?: string; field?: "lastImageUrl" | "referenceUrls" | undefined };
 
 /** All that the form holds. Its fields show it, and the tab's storage has a copy without the bytes of the images. */
 export type Draft = {
@@ -31,7 +34,7 @@ export function findDraft(from: string | undefined): Draft | undefined {
 
 /** Stores a draft as the newest one, and as the one of this entry of the browser's history. */
 export function keepDraft(draft: Draft): void {
-  const images = draft.images.map(({ name }) => ({ name }));
+  const images = draft.images.map(({ source: _, ...image }) => image);
   const others = keptDrafts().filter(({ key }) => key !== draft.key);
   sessionStorage.setItem(draftsKey, JSON.stringify([...others, { ...draft, images }].slice(-maxKept)));
   history.replaceState({ ...history.state, draft: draft.key }, "");

@@ -1,5 +1,5 @@
 import { sizeText } from "../formatting.ts";
-import type { Draft } from "./draft.ts";
+import type { Draft, Image } from "./draft.ts";
 
 type ImagesOptions = {
   draft: Draft;
@@ -46,7 +46,7 @@ async function addImage({ images }: Draft, file: File): Promise<void> {
   const image = { name: file.name, source: await readAddress(file) };
   const lost = images.findIndex(({ name, source }) => name === file.name && source === undefined);
   if (lost === -1) images.push(image);
-  else images[lost] = image;
+  else images[lost] = { ...images[lost], ...image };
 }
 
 function readAddress(file: File): Promise<string> {
@@ -66,11 +66,22 @@ export async function loadImages(draft: Draft, id: string): Promise<boolean> {
   const reply = await fetch(`/generations/${id}/request`).catch(() => undefined);
   const request = reply?.ok ? await reply.json().catch(() => undefined) : undefined;
   if (!request) return false;
-  const sources: string[] = request.imageUrls ?? [request.imageUrl];
-  const nameOf = (source: string, index: number) => (source.startsWith("data:") ? `image ${index + 1}` : source);
-  const loaded = sources.map((source, index) => ({ name: nameOf(source, index), source }));
+  const listOf = (sources: string[], name: string, field?: Image["field"]): Image[] =>
+    sources.map((source, index) => ({
+      name: source.startsWith("data:") ? `${name} ${index + 1}` : source,
+      source,
+      field,
+    }));
+  const loaded = [
+    ...listOf([request.imageUrls ?? request.imageUrl ?? []].flat(), "image"),
+    ...listOf([request.lastImageUrl ?? []].flat(), "last image", "lastImageUrl"),
+    ...listOf(request.referenceUrls ?? [], "reference", "referenceUrls"),
+  ];
   if (draft.state === "new") draft.images.push(...loaded);
-  else draft.images = draft.images.map((image) => loaded.find(({ name }) => name === image.name) ?? image);
+  else
+    draft.images = draft.images.map(
+      (image) => loaded.find(({ name, field }) => name === image.name && field === image.field) ?? image,
+    );
   return true;
 }
 

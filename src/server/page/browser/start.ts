@@ -37,12 +37,13 @@ export function bodyOf({ values, images }: Draft, maxImages: number): { body: ob
   const { extras = "", duration = "", ...texts } = values;
   const lost = images.find(({ source }) => source === undefined);
   if (lost) return imageFault(`The page was reloaded: choose ${lost.name} again, or remove it.`);
-  if (images.length > maxImages)
+  const sourcesOf = (field?: string) => images.filter((image) => image.field === field).map(({ source }) => source);
+  const [sources, [lastImageUrl], referenceUrls] = [sourcesOf(), sourcesOf("lastImageUrl"), sourcesOf("referenceUrls")];
+  if (sources.length > maxImages)
     return imageFault(`${texts.model} takes ${maxImages === 1 ? "one image" : `at most ${maxImages} images`}.`);
   const others = parseExtras(extras);
   if (others === undefined)
     return { fault: { field: "extras", text: 'The other fields are not a JSON object, such as {"seed": 7}.' } };
-  const sources = images.map(({ source }) => source);
   const given = Object.entries({ ...texts, duration }).filter(([, value]) => value.trim() !== "");
   const seconds = /^(\d+(?:\.\d+)?)s?$/.exec(duration.trim())?.[1];
   const body = {
@@ -50,6 +51,8 @@ export function bodyOf({ values, images }: Draft, maxImages: number): { body: ob
     ...(seconds !== undefined && { duration: Number(seconds) }),
     ...(sources.length === 1 && { imageUrl: sources[0] }),
     ...(sources.length > 1 && { imageUrls: sources }),
+    ...(lastImageUrl !== undefined && { lastImageUrl }),
+    ...(referenceUrls.length > 0 && { referenceUrls }),
     ...others,
   };
   return { body };

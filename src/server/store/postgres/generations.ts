@@ -57,7 +57,7 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
         "SELECT place, source FROM vidgen.images WHERE generation = (SELECT number FROM vidgen.generations WHERE id = $1)",
         id,
       );
-      return joinImages(generation.request.images, rows);
+      return joinImages(generation.request, rows);
     },
     keepCheckpoint: (id, checkpoint) =>
       transaction(async (sql) => {

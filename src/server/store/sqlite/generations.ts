@@ -4,6 +4,7 @@ import type {
   EndedBefore,
   GenerationEnd,
   Idempotency,
+  Images,
   StartOutcome,
   StoredCheckpoint,
   StoredGeneration,
@@ -82,12 +83,12 @@ export function createGenerations(database: Database, ledger: Ledger) {
       return { kind: "started", generation, remaining_credits, replayed: false };
     },
     find,
-    images(id: string): string[] {
+    images(id: string): Images<string> {
       const rows = database.all(
         "SELECT place, source FROM images WHERE generation = (SELECT number FROM generations WHERE id = ?)",
         id,
       );
-      return joinImages(get(id).request.images, rows as { place: Value; source: Value }[]);
+      return joinImages(get(id).request, rows as { place: Value; source: Value }[]);
     },
     star(id: string, isStarred: boolean): void {
       database.run("UPDATE generations SET starred = ? WHERE id = ?", Number(isStarred), id);

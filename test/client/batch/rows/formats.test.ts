@@ -6,7 +6,7 @@ import { readRows } from "../../../../src/client/batch/rows/rows.ts";
 import { makeFolder } from "../../../folder.ts";
 import { faultsOf, io, read, readFile } from "./read.ts";
 
-const flags = { texts: { model: "wan-2.5" }, images: [], set: [], each: [] };
+const flags = { texts: { model: "wan-2.5" }, images: {}, set: [], each: [], isLocal: false };
 
 test.each([
   ["shots.csv", "id,prompt\na,a fox\nb,an owl\n"],

@@ -37,7 +37,9 @@ test("several images are counted and recorded in their order", async () => {
 
 test("an image that cannot be used is a fault with its line, and one of -i is told once", async () => {
   const folder = makeFolder();
-  const faults = await faultsOf(read(`prompt,image_url\na,${folder}\nb,\nc,\nd,https://\n`, { images: ["no.png"] }));
+  const faults = await faultsOf(
+    read(`prompt,image_url\na,${folder}\nb,\nc,\nd,https://\n`, { images: { imageUrl: ["no.png"] } }),
+  );
   expect(faults).toEqual([
     expect.stringMatching(/^--image: .*no\.png/),
     expect.stringMatching(/^line 2, column 2 \(image_url\): .*vidgen-test-/),

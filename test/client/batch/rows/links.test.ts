@@ -15,10 +15,10 @@ test("with --each the same values belong together", async () => {
 });
 
 test("a row that begins from another one does not take the image of the flags", async () => {
-  const images = ["https://example.com/first.png"];
-  const { rows } = await read("prompt,from\none,\ntwo,previous\n", { output, images });
+  const imageUrl = ["https://example.com/first.png"];
+  const { rows } = await read("prompt,from\none,\ntwo,previous\n", { output, images: { imageUrl } });
   expect(rows.map(({ record }) => record)).toEqual([
-    expect.objectContaining({ imageUrl: images[0] }),
+    expect.objectContaining({ imageUrl: imageUrl[0] }),
     expect.not.objectContaining({ imageUrl: expect.anything() }),
   ]);
 });

@@ -14,7 +14,7 @@ export const io = {
   disk: systemMachine.disk,
 };
 
-const flags: RowOptions = { texts: { model: "wan-2.5" }, images: [], set: [], each: [] };
+const flags: RowOptions = { texts: { model: "wan-2.5" }, images: {}, set: [], each: [], isLocal: false };
 
 /** Reads the rows of what is piped in. */
 export function read(text: string | Buffer, options: Partial<RowOptions> = {}, platform = "linux"): Promise<ReadRows> {

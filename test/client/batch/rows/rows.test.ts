@@ -43,11 +43,15 @@ test("a row of JSONL has its values as they are, and a list of images", async ()
 test("the flags give what a row leaves out", async () => {
   const rows = '{"prompt":"a","imageUrl":[],"model":null,"duration":""}';
   expect(
-    await requestsOf(rows, { format: "jsonl", images: [address], texts: { model: "wan-2.5", duration: "4" } }),
+    await requestsOf(rows, {
+      format: "jsonl",
+      images: { imageUrl: [address] },
+      texts: { model: "wan-2.5", duration: "4" },
+    }),
   ).toEqual([{ prompt: "a", model: "wan-2.5", duration: 4, imageUrl: address }]);
   const flags = {
     texts: { model: "ray-3", aspectRatio: "1:1" },
-    images: [address],
+    images: { imageUrl: [address] },
     set: ["seed=1", "duration=4", "imageUrls=[]"],
   };
   expect(
@@ -84,7 +88,7 @@ test("every fault of the file is told, with line and column", async () => {
 
 test("what is wrong with a flag is told once, and names the flag", async () => {
   const texts = { model: "wan-2.5", aspectRatio: "wide", duration: "" };
-  const flags = { texts, output: "-", images: ["https://"], each: ["resolution=720p, "] };
+  const flags = { texts, output: "-", images: { imageUrl: ["https://"] }, each: ["resolution=720p, "] };
   expect(await faultsOf(read("prompt\na\nb\n", flags))).toEqual([
     "--each resolution has an empty value",
     '--aspect-ratio must be width:height, such as 16:9, not "wide".',

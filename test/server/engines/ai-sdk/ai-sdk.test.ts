@@ -1,9 +1,13 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { usage } from "../../../../src/errors.ts";
 import type { Io } from "../../../../src/io.ts";
 import { createAiSdkEngine } from "../../../../src/server/engines/ai-sdk/ai-sdk.ts";
 import type { SdkPackage } from "../../../../src/server/engines/ai-sdk/package.ts";
+import type { VideoCall, VideoFile } from "../../../../src/server/engines/ai-sdk/video-model.ts";
 import { checkEngine } from "../../../../src/server/engines/check.ts";
+import type { ImageFile } from "../../../../src/server/engines/engine.ts";
 import { createVirtualClock } from "../../../clock.ts";
 import { json, refusedConnection } from "../videos/fakes/fake.ts";
 import { createTestEngine, type EngineOptions, timeoutMs } from "../videos/run.ts";
@@ -109,6 +113,77 @@ test("what a package warns of is told to the owner, and a video in its reply is 
   const { make, notes } = await startMadeUp(made, () => json(200, {}));
   expect(await make()).toMatchObject({ outcome: "made", video: Buffer.from(video) });
   expect(notes).toEqual(["made-up warns: fps: The model has 24."]);
+});
+
+describe("a last image and references", () => {
+  const base64Of = (file: VideoFile | undefined) =>
+    file?.type === "file" ? Buffer.from(file.data as Uint8Array).toString("base64") : undefined;
+
+  /** Sends of a start what `bodyOf` takes of it. */
+  async function startSending(bodyOf: (call: VideoCall) => object) {
+    const sent: object[] = [];
+    const completed = { status: "completed", videos: [{ type: "binary", data: video, mediaType: "video/mp4" }] };
+    const made: SdkPackage = {
+      version: "1.0.0",
+      openModel: (_, fetch) => ({
+        provider: "made-up.video",
+        async doStart(call) {
+          const body = JSON.stringify(bodyOf(call));
+          await fetch("https://api.test/start", { method: "POST", body });
+          sent.push(JSON.parse(body));
+          return { operation: "job1", warnings: [] };
+        },
+        doStatus: async () => completed,
+      }),
+    };
+    const started = await startMadeUp(made, () => json(200, {}));
+    const image = async (pixels: string) => {
+      const path = join(started.folder, `${pixels}.png`);
+      await writeFile(path, pixels);
+      return { path, format: "png" as const, megapixels: 1, name: pixels };
+    };
+    return { ...started, sent, images: await Promise.all(["first", "last"].map(image)) };
+  }
+
+  /** As @ai-sdk/google does. */
+  const google = ({ image, frameImages = [], inputReferences = [] }: VideoCall) => {
+    const find = (type: string) => frameImages.find(({ frameType }) => frameType === type)?.image;
+    return {
+      image: base64Of(find("first_frame") ?? image),
+      lastFrame: base64Of(find("last_frame")),
+      references: frameImages.length > 0 ? undefined : inputReferences.map(base64Of),
+    };
+  };
+  const [first, last] = ["first", "last"].map((pixels) => Buffer.from(pixels).toString("base64"));
+
+  test("reach a package by its own options", async () => {
+    const { make, sent, images } = await startSending(google);
+    const [image, lastImage] = images as [ImageFile, ImageFile];
+    expect(await make({ images: [image], lastImage })).toMatchObject({ outcome: "made" });
+    expect(await make({ images: [image], lastImage: image })).toMatchObject({ outcome: "made" });
+    expect(await make({ lastImage })).toMatchObject({ outcome: "made" });
+    expect(await make({ references: [image, lastImage] })).toMatchObject({ outcome: "made" });
+    expect(sent).toEqual([
+      { image: first, lastFrame: last },
+      { image: first, lastFrame: first },
+      { lastFrame: last },
+      { references: [first, last] },
+    ]);
+  });
+
+  test.each<[string, (call: VideoCall) => object, "lastImage" | "references"]>([
+    ["the last image", ({ image }) => ({ image: base64Of(image) }), "lastImage"],
+    ["the references", ({ image, prompt }) => ({ image: base64Of(image), prompt }), "references"],
+    ["the references", ({ inputReferences: [one] = [] }) => ({ reference: base64Of(one) }), "references"],
+  ])("%s are not paid for where a package leaves them out of its request", async (what, bodyOf, role) => {
+    const { make, images, requests } = await startSending(bodyOf);
+    const [image, lastImage] = images as [ImageFile, ImageFile];
+    const given = role === "lastImage" ? { images: [image], lastImage: image } : { references: [image, lastImage] };
+    const { outcome, checkpoints } = await make(given);
+    expect(outcome).toBe(`made-up ignores ${what} with this model; nothing was submitted`);
+    expect([checkpoints, requests()]).toEqual([["submitting", null], 0]);
+    expect(await make({ images: [image] })).toMatchObject({ outcome: "made" });
+  });
 });
 
 /** As @ai-sdk/google 4.0 reads an operation of Veo: whatever is done and has no sample is an error that it throws. */

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { ImageFile } from "../../../../src/server/engines/engine.ts";
 import { encodeBody } from "../../../../src/server/engines/videos/encode.ts";
-import { type Kind, kinds, maxImagesOf } from "../../../../src/server/engines/videos/kinds.ts";
-import type { RenderRequest } from "../../../../src/server/store/generations.ts";
+import { type Kind, kinds, maxImagesOf, otherImagesOf } from "../../../../src/server/engines/videos/kinds.ts";
+import type { Images, RenderRequest } from "../../../../src/server/store/generations.ts";
 import { makeFolder } from "../../../folder.ts";
 import type { Fake } from "./fakes/fake.ts";
 import { createLiteLlm } from "./fakes/litellm.ts";
@@ -176,6 +176,42 @@ test("vLLM-Omni gets several images as a list in image_reference, since most of 
   const address = "data:image/png;base64,iVBORwD/";
   expect(isAccepted).toBe(true);
   expect(JSON.parse(String(fields?.image_reference))).toEqual(Array(3).fill({ image_url: address }));
+});
+
+test("what a kind would ignore beside the images to start from is never sent", async () => {
+  const [image, address] = [await imageFile(), "data:image/png;base64,iVBORwD/"];
+  const part = { type: "image_url", image_url: { url: address } };
+  const fieldsOf = async (kind: Kind, images: Partial<Images<ImageFile>>) => {
+    try {
+      const { body } = await encodeBody(kind.createBody({ request: fox, images: [], ...images }, undefined));
+      return Buffer.from(body).toString();
+    } catch (error) {
+      return error;
+    }
+  };
+  for (const kind of kinds) {
+    const ignores = new Error(`${kind.title} would ignore the last image or the references of this generation`);
+    const isOpenRouter = kind.id === "openrouter";
+    const takesReferences = isOpenRouter || kind.id === "vllm-omni";
+    expect(otherImagesOf(kind)).toEqual({ takesLastImage: isOpenRouter, maxReferences: takesReferences ? 12 : 0 });
+
+    const both = await fieldsOf(kind, { images: [image], lastImage: image });
+    if (isOpenRouter)
+      expect(JSON.parse(String(both)).frame_images).toEqual([
+        { ...part, frame_type: "first_frame" },
+        { ...part, frame_type: "last_frame" },
+      ]);
+    else expect(both).toEqual(ignores);
+
+    const references = await fieldsOf(kind, { references: [image, image] });
+    if (isOpenRouter) expect(JSON.parse(String(references))).toMatchObject({ input_references: [part, part] });
+    else if (takesReferences)
+      expect(references).toContain(JSON.stringify([{ image_url: address }, { image_url: address }]));
+    else expect(references).toEqual(ignores);
+
+    expect(await fieldsOf(kind, { images: [image], references: [image] })).toEqual(ignores);
+    expect(await fieldsOf(kind, { lastImage: image, references: [image] })).toEqual(ignores);
+  }
 });
 
 test.each([

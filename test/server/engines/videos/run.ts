@@ -47,6 +47,8 @@ export type MakeOptions = {
   extras?: RenderRequest["extras"];
   unset?: RenderRequest["unset"];
   images?: ImageFile[];
+  lastImage?: ImageFile;
+  references?: ImageFile[];
   traceparent?: string;
   resume?: RenderOptions["resume"];
   signal?: AbortSignal;
@@ -87,7 +89,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
 
   async function make(made: MakeOptions = {}): Promise<Made> {
     const { prompt = "a fox", extras = {}, unset = [], images = [], resume, traceparent } = made;
-    const { signal = new AbortController().signal, confirm = () => {} } = made;
+    const { signal = new AbortController().signal, confirm = () => {}, lastImage, references } = made;
     const request = {
       prompt,
       model: "wan-2.5",
@@ -104,7 +106,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
     const start = clock.now();
     const outcome = await engine
       .render(
-        { request, images, file, thumbnail: `${file}.png` },
+        { request, images, lastImage, references, file, thumbnail: `${file}.png` },
         {
           resume,
           signal,
