@@ -212,6 +212,19 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
   });
 });
 
+test.skipIf(!hasFfmpeg)("a shot that began with a frame of another video keeps its first frame", async () => {
+  const { world, file, film } = await createFilmWorld(["red,", "lime,previous"]);
+  const line = ["batch", file, "-o", join(world.folder, "clips/{slug}.mp4"), "--join", film, "--overwrite"];
+  await world.vidgen(...line);
+  writeFileSync(file, "prompt,from\nred,\nblue,\nlime,previous\n");
+  const small = makeClip(join(world.home, "small.mp4"), { colors: [["blue", 12]], size: "80x45" });
+  world.faults.unshift((request) => (request.url.endsWith(".mp4") ? new Response(readFileSync(small)) : undefined));
+  expect(await world.vidgen(...line)).toMatchObject({
+    code: 0,
+    stderr: expect.stringMatching(/36 frames; the clips differ, so that they were encoded anew\.\n/),
+  });
+});
+
 test("without ffmpeg nothing is sent", async () => {
   const { world, batch, film } = await createFilmWorld();
   Object.assign(world.io, { run: () => Promise.reject(Object.assign(new Error("ENOENT"), { code: "ENOENT" })) });
