@@ -78,7 +78,8 @@ type ComposerProps = { earlier: StoredGeneration | undefined; models: readonly M
 
 /** The form for a new generation. The browser keeps what is typed, and makes the Idempotency-Key: see `browser/composer.ts`. */
 function ComposerPage({ earlier, models, credits }: ComposerProps) {
-  const { extras = {} } = earlier?.request ?? {};
+  const known = new Set<string>(textFields.map(({ name }) => name));
+  const extras = Object.fromEntries(Object.entries(earlier?.request.extras ?? {}).filter(([name]) => !known.has(name)));
   const images = listImages(earlier?.request ?? { images: [] });
   return (
     <Layout title={earlier ? "Edit and run again" : "New generation"} current="/new">
@@ -125,7 +126,7 @@ function ComposerPage({ earlier, models, credits }: ComposerProps) {
           <LabelledField label="Callback address">
             <input type="url" name="callback_url" value={earlier?.callback_url ?? ""} autocomplete="off" />
           </LabelledField>
-          <LabelledField label={'Others, as JSON, such as {"seed": 7}'}>
+          <LabelledField label={'Others, as JSON, such as {"fps": 24}'}>
             <textarea name="extras" rows={3} spellcheck={false} autocomplete="off">
               {Object.keys(extras).length === 0 ? "" : JSON.stringify(extras, null, 2)}
             </textarea>
@@ -172,8 +173,8 @@ function labelOf({ label, name }: Field): string {
 
 /** What is sent for a field; what the start left out stays out. */
 function typedValue({ name }: Field, earlier: StoredGeneration | undefined): string | undefined {
-  const { unset = [], ...request } = earlier?.request ?? {};
-  const value = (request as Record<string, unknown>)[name];
+  const { unset = [], extras = {}, ...request } = earlier?.request ?? {};
+  const value = (request as Record<string, unknown>)[name] ?? extras[name];
   const isUnset = (unset as readonly string[]).includes(name);
   return value === undefined || isUnset ? undefined : String(value);
 }

@@ -83,12 +83,12 @@ describe("the form", { skip: browserPath === undefined }, () => {
     ];
     await compose(page, tab, "a fox at dusk");
     await tab.locator("summary", { hasText: "More fields" }).click();
-    await tab.getByLabel("Others, as JSON").fill('{"seed": 7}');
+    await tab.getByLabel("Others, as JSON").fill('{"fps": 24}');
     await generate(tab).click();
     await isShown(tab);
     await tab.goBack();
     await isLive(tab);
-    expect(await typed()).toEqual(["a fox at dusk", '{"seed": 7}']);
+    expect(await typed()).toEqual(["a fox at dusk", '{"fps": 24}']);
     await clickNew();
     expect(await typed()).toEqual(["", ""]);
     await tab.getByLabel("Prompt").fill("a bear at d");
@@ -160,13 +160,13 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await generate(tab).click();
     await shows(tab.getByRole("alert"), "wan-2.5: takes 4 or 8 seconds, not 5. Nothing was started.");
     await tab.locator("summary", { hasText: "More fields" }).click();
-    await tab.getByLabel("Others, as JSON").fill("seed 7");
+    await tab.getByLabel("Others, as JSON").fill("fps 24");
     await tab.locator("summary", { hasText: "More fields" }).click();
     await generate(tab).click();
-    await isMarked("Others, as JSON", 'The other fields are not a JSON object, such as {"seed": 7}.');
-    await tab.getByLabel("Others, as JSON").fill('{"seed": [7]}');
+    await isMarked("Others, as JSON", 'The other fields are not a JSON object, such as {"fps": 24}.');
+    await tab.getByLabel("Others, as JSON").fill('{"fps": [24]}');
     await generate(tab).click();
-    await isMarked("Others, as JSON", "seed must be a number or a text. Nothing was started.");
+    await isMarked("Others, as JSON", "fps must be a number or a text. Nothing was started.");
     expect([await tab.getByLabel("Prompt").inputValue(), await paid(store)]).toEqual(["a fox at dusk", []]);
   });
 

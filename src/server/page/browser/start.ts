@@ -34,7 +34,7 @@ function faultOf(status: number, { code = "", message = `HTTP ${status}` }: Refu
 
 /** Returns what is sent, by the names of the interface; or what is wrong. */
 export function bodyOf({ values, images }: Draft, maxImages: number): { body: object } | { fault: Fault } {
-  const { extras = "", duration = "", ...texts } = values;
+  const { extras = "", duration = "", seed = "", ...texts } = values;
   const lost = images.find(({ source }) => source === undefined);
   if (lost) return imageFault(`The page was reloaded: choose ${lost.name} again, or remove it.`);
   const sourcesOf = (field?: string) => images.filter((image) => image.field === field).map(({ source }) => source);
@@ -43,12 +43,13 @@ export function bodyOf({ values, images }: Draft, maxImages: number): { body: ob
     return imageFault(`${texts.model} takes ${maxImages === 1 ? "one image" : `at most ${maxImages} images`}.`);
   const others = parseExtras(extras);
   if (others === undefined)
-    return { fault: { field: "extras", text: 'The other fields are not a JSON object, such as {"seed": 7}.' } };
-  const given = Object.entries({ ...texts, duration }).filter(([, value]) => value.trim() !== "");
+    return { fault: { field: "extras", text: 'The other fields are not a JSON object, such as {"fps": 24}.' } };
+  const given = Object.entries({ ...texts, duration, seed }).filter(([, value]) => value.trim() !== "");
   const seconds = /^(\d+(?:\.\d+)?)s?$/.exec(duration.trim())?.[1];
   const body = {
     ...Object.fromEntries(given),
     ...(seconds !== undefined && { duration: Number(seconds) }),
+    ...(/^\d+$/.test(seed.trim()) && { seed: Number(seed) }),
     ...(sources.length === 1 && { imageUrl: sources[0] }),
     ...(sources.length > 1 && { imageUrls: sources }),
     ...(lastImageUrl !== undefined && { lastImageUrl }),
