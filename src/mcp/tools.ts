@@ -71,7 +71,8 @@ function generateTool(options: ToolOptions, io: Io): Tool {
       const { prompt = "", model = (await findModelSetting(io)) ?? defaultModel } = texts;
       const frame = await findFrame(from, { images, signal }, options, io);
       const input = { texts: { ...texts, prompt, model }, images: await findFiles(images, frame, options), extra: {} };
-      return startVideo(input, { again, from: frame?.id, cancelled: signal }, options, io);
+      const { local: isLocal = false } = options;
+      return startVideo(input, { again, isLocal, from: frame?.id, cancelled: signal }, options, io);
     },
   });
 }
@@ -85,7 +86,7 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
     output: startOutput,
     isReadOnly: false,
     async run({ id, again = false, from, ...given }, { signal }) {
-      const { services } = options;
+      const { services, local = false, baseUrl } = options;
       const parent = (await services.journal.entriesOf(id)).find((entry) => entry.id !== undefined);
       if (parent?.id === undefined)
         throw new VidgenError(
@@ -97,7 +98,7 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
         );
       const { texts, images } = readArguments(given);
       const frame = await findFrame(
-        from ?? (images.imageUrl === undefined ? parent.from : undefined),
+        from ?? (images.imageUrl?.length ? undefined : parent.from),
         { images, signal },
         options,
         io,
@@ -105,7 +106,9 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
       const earlier = { id, request: parent.request, isLocal: parent.base_url === localBaseUrl };
       const files = await findFiles(images, frame, options);
       const { set, ...input } = repeatRequest(earlier, { texts, images: files, set: [] });
-      const starting = { again, parent: { ...parent, id: parent.id }, from: frame?.id, cancelled: signal };
+      // The service of the flags, or that of the parent.
+      const isLocal = local || (baseUrl === undefined && earlier.isLocal);
+      const starting = { again, isLocal, parent: { ...parent, id: parent.id }, from: frame?.id, cancelled: signal };
       return startVideo({ ...input, extra: readSettings(set) }, starting, options, io);
     },
   });
@@ -144,8 +147,8 @@ async function findFiles(
 
 async function startVideo(
   input: FieldInput,
-  starting: ToolStartOptions,
-  { start, local: isLocal = false, onNote }: ToolOptions,
+  { isLocal, ...starting }: ToolStartOptions & { isLocal: boolean },
+  { start, onNote }: ToolOptions,
   io: Io,
 ): Promise<z.input<typeof startOutput>> {
   for (const fault of findFaults(input, { isLocal })) throw faultError(fault);
