@@ -49,18 +49,23 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   for (const [index, request] of requests.entries()) {
     const position = index + 1;
     const made = run.made[index];
-    if (made && (await isHandedOver(made, options, io))) outcomes.push(await printEarlier(made, context));
-    else if (failure && made === undefined) left++;
+    if (failure && made === undefined) left++;
     else {
       const take = { run: run.name, position, count: requests.length };
       const ready = { session, request, how: { ...how, take, first: position }, check: () => budget?.check(request) };
+      let id = made?.id;
       try {
+        if (made && (await isHandedOver(made, options, io))) {
+          outcomes.push(await printEarlier(made, context));
+          continue;
+        }
         const started = await start(ready, context);
+        id = started.id;
         if (started.accepted) budget?.started(request, started.accepted);
         outcomes.push(options.wait ? follow(started) : await handOverId(started, session, context));
       } catch (thrown) {
         failure = asVidgenError(thrown);
-        outcomes.push(failedOutcome(failure, { id: failure.id, label: `${position} of ${requests.length}` }));
+        outcomes.push(failedOutcome(failure, { id: failure.id ?? id, label: `${position} of ${requests.length}` }));
       }
     }
   }

@@ -343,6 +343,24 @@ describe("-n", () => {
     expect(ids).toHaveLength(2);
   });
 
+  test("a start that is unclear is reported also where what was saved before cannot be printed", async () => {
+    const world = await createWorld();
+    let first: string | undefined;
+    world.faults.push((request) => {
+      const id = isPoll(request) ? (new URL(request.url).searchParams.get("id") ?? "") : undefined;
+      first ??= id;
+      return id !== undefined && id === first ? Response.json({ data: { id, status: "failed" } }) : undefined;
+    });
+    const two = ["generate", "a fox", "-n", "2", "-o", clips(world)];
+    expect((await world.vidgen(...two)).code).toBe(4);
+    world.isStdoutFull = true;
+    world.faults.push(onStart(cut));
+    expect(await world.vidgen(...two)).toMatchObject({
+      code: 6,
+      stderr: expect.stringContaining("may have been charged"),
+    });
+  });
+
   test("with --json, a start that is unclear is reported also where stdout is full", async () => {
     const world = await createWorld();
     world.isStdoutFull = true;
