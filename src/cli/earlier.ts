@@ -1,13 +1,12 @@
 import { hashFile } from "../client/ledger/content.ts";
-import type { DatedLine, Entry } from "../client/ledger/history.ts";
-import { isUnfinished } from "../client/ledger/history.ts";
+import { type DatedLine, type Entry, isUnfinished } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
-import { isTakeDone, type StartedEntry } from "../client/ledger/policy.ts";
+import { isStarted, isTakeDone, type StartedEntry } from "../client/ledger/policy.ts";
 import type { FrameSource } from "../connect/frames.ts";
 import type { Services } from "../connect/services.ts";
 import { asVidgenError, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { last, locateGenerations } from "./generations.ts";
+import { findLast, last, locateGenerations } from "./generations.ts";
 
 /** The command line that names a video: what it asks for, as far as that is known, and whether it takes finished ones too. */
 export type FromLine = { prompt: string | undefined; reuse?: boolean };
@@ -25,7 +24,12 @@ export async function findFrameSource(typed: string, line: FromLine, services: S
     const { id, entry, open } = await (await locateGenerations({}, services, io)).find(typed);
     return { id, entry, open };
   }
-  const entry = await findNewest(line, services.journal);
+  const { prompt, reuse = false } = line;
+  const { journal } = services;
+  const entry = await findNewest(journal, async ({ from, request }, isLeft) => {
+    const isSameLine = prompt === undefined || request.prompt === prompt;
+    return from !== undefined && isSameLine && (reuse || isLeft) ? findById(from, journal) : undefined;
+  });
   return { id: entry.id, entry, open: () => services.open(entry.base_url) };
 }
 
@@ -41,23 +45,25 @@ export async function isVideoFile(typed: string, { disk }: Pick<Io, "disk">): Pr
   );
 }
 
+/** Returns the generation that "last" means instead of this attempt, because the attempt repeats or continues it; else `undefined`. */
+type StandsFor = (entry: Entry, isLeft: boolean) => Promise<StartedEntry | undefined>;
+
 /**
- * The newest generation. One that begins with the last frame of another, and that the same line would resume, stands for that other one: else that
- * line, with "last" in it, would start another one.
+ * The newest generation, for a command with "last" in it. If this command has started that one itself, and would resume it, "last" means the
+ * earlier one: otherwise the same command would start, and pay for, another generation. Throws `not_found` if there is none.
  */
-async function findNewest({ prompt, reuse = false }: FromLine, journal: Journal): Promise<StartedEntry> {
+export async function findNewest(journal: Journal, standsFor: StandsFor): Promise<StartedEntry> {
   const entries = await journal.entries((part) => !part.some(isStarted));
   for (const entry of entries) {
-    const isSameLine = prompt === undefined || entry.request.prompt === prompt;
-    if (entry.from !== undefined && isSameLine && (reuse || isLeft(entry, entries)))
-      return findById(entry.from, journal);
+    const earlier = await standsFor(entry, isLeft(entry, entries));
+    if (earlier) return earlier;
     if (isStarted(entry)) return entry;
   }
-  throw notFound("There is no last video: no generation was started here yet.");
+  return findLast(journal);
 }
 
-/** Whether the line that has started an attempt would go on with it, or with another one of its run. */
-export function isLeft(entry: Entry, entries: readonly Entry[]): boolean {
+/** Whether the same command would resume an attempt, or another one of its run. */
+function isLeft(entry: Entry, entries: readonly Entry[]): boolean {
   if (entry.run === undefined) return isUnfinished(entry);
   const done = entries.filter((each) => each.run === entry.run && isTakeDone(each));
   return new Set(done.map(({ position }) => position)).size < (entry.count ?? 0);
@@ -81,15 +87,12 @@ async function findById(id: string, journal: Journal): Promise<StartedEntry> {
   return (await journal.entriesOf(id)).find(isStarted) ?? unknownError(`generation ${id}`);
 }
 
-export function isStarted(entry: Entry): entry is StartedEntry {
-  return entry.id !== undefined;
-}
-
 export function unknownError(what: string): never {
-  throw notFound(`The journal has no ${what}, and only the journal has its request.`);
-}
-
-export function notFound(message: string): VidgenError {
-  const hint = "`vidgen list` shows what was started here; `vidgen generate` starts anything.";
-  return new VidgenError("not_found", message, { hint });
+  throw new VidgenError(
+    "not_found",
+    `The journal has no ${what}, and only the journal has its request. Nothing was sent.`,
+    {
+      hint: "`vidgen list` shows what was started here; `vidgen generate` starts anything.",
+    },
+  );
 }

@@ -1,7 +1,7 @@
 import { isUuid } from "../client/http/id.ts";
 import { type Entry, isOpen } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
-import type { StartedEntry } from "../client/ledger/policy.ts";
+import { isStarted, type StartedEntry } from "../client/ledger/policy.ts";
 import type { Services } from "../connect/services.ts";
 import { listHint, type Session, type SessionOptions } from "../connect/session.ts";
 import { usage, VidgenError } from "../errors.ts";
@@ -76,7 +76,7 @@ export async function locateGenerations(
   const isNamed = local || baseUrl !== undefined;
   const named = isNamed ? (await open()).client.baseUrl : undefined;
   const isNamedStart = (entry: Entry): entry is StartedEntry =>
-    hasId(entry) && (named === undefined || entry.base_url === named);
+    isStarted(entry) && (named === undefined || entry.base_url === named);
   const entries = async (goOn?: (part: Entry[]) => boolean): Promise<StartedEntry[]> => {
     const all = await journal.entries(goOn);
     return all.filter(isNamedStart);
@@ -134,15 +134,11 @@ export async function locateGenerations(
 /** The newest generation of the journal, among those that are meant. Throws `not_found` where there is none. */
 export async function findLast(
   journal: Pick<Journal, "entries">,
-  isMeant: (entry: Entry) => entry is StartedEntry = hasId,
+  isMeant: (entry: Entry) => entry is StartedEntry = isStarted,
 ): Promise<StartedEntry> {
   const [newest] = (await journal.entries((part) => !part.some(isMeant))).filter(isMeant);
   if (newest) return newest;
   throw new VidgenError("not_found", "No generation was started here yet.", { hint: "`vidgen generate` starts one." });
-}
-
-function hasId(entry: Entry): entry is StartedEntry {
-  return entry.id !== undefined;
 }
 
 /** Each generation once: attempts with the same Idempotency-Key have the same one. */

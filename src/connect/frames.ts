@@ -14,6 +14,7 @@ export type FrameSource =
   | { id: string; entry: Entry | undefined; open(): Promise<Pick<Session, "client">> };
 
 type FrameIo = Pick<Io, "env" | "home" | "platform" | "run" | "disk" | "uuid">;
+type Keep = (video: string, signal: AbortSignal) => Promise<KeptFrame>;
 
 type FrameOptions = Pick<CollectOptions, "timeoutMs" | "intervalMs"> & {
   signal: AbortSignal;
@@ -22,11 +23,8 @@ type FrameOptions = Pick<CollectOptions, "timeoutMs" | "intervalMs"> & {
 };
 
 /** Keeps the last frames of saved videos beside the journal, as `keepLastFrame` does. Throws `usage` without ffmpeg. */
-export async function createFrameKeeper(
-  feature: string,
-  io: Io,
-): Promise<(video: string, signal: AbortSignal) => Promise<KeptFrame>> {
-  const ffmpeg = await requireFfmpeg({ feature, encodes: false }, io, io.signal);
+export async function createFrameKeeper(feature: string, signal: AbortSignal, io: FrameIo): Promise<Keep> {
+  const ffmpeg = await requireFfmpeg({ feature, encodes: false }, io, signal);
   const folder = join(storageFolder("state", io), "frames");
   return (video, signal) => keepLastFrame(video, folder, { ffmpeg, signal }, io);
 }
@@ -38,13 +36,11 @@ export async function createFrameKeeper(
  */
 export async function findLastFrame(source: FrameSource, options: FrameOptions, io: FrameIo): Promise<KeptFrame> {
   const { signal, onFetch = () => {}, ...times } = options;
-  const ffmpeg = await requireFfmpeg({ feature: "The last frame of a video", encodes: false }, io, signal);
-  const keep = (file: string) =>
-    keepLastFrame(file, join(storageFolder("state", io), "frames"), { ffmpeg, signal }, io);
-  if ("file" in source) return keep(source.file);
+  const keep = await createFrameKeeper("The last frame of a video", signal, io);
+  if ("file" in source) return keep(source.file, signal);
   const { id, entry, open } = source;
   const saved = entry?.content && entry.file;
-  if (saved && entry.content && (await hasContent(saved, entry.content, io.disk))) return keep(saved);
+  if (saved && entry.content && (await hasContent(saved, entry.content, io.disk))) return keep(saved, signal);
   onFetch();
   const { client } = await open();
   // As for a stream to stdout: the file is gone afterwards, and the journal does not call the video delivered.
@@ -53,7 +49,7 @@ export async function findLastFrame(source: FrameSource, options: FrameOptions, 
     for await (const event of events) {
       if (event.event !== "ended") continue;
       if (event.error) throw event.error;
-      if (event.file !== undefined) return await keep(event.file);
+      if (event.file !== undefined) return await keep(event.file, signal);
     }
     throw new Error("a generation is followed to its end");
   } finally {

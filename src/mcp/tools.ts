@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { statuses } from "../client/ledger/attempt.ts";
 import { listAttempts } from "../client/ledger/attempts.ts";
+import { isStarted } from "../client/ledger/policy.ts";
 import { repeatRequest } from "../client/ledger/repeat.ts";
 import {
   type Field,
@@ -87,8 +88,8 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
     isReadOnly: false,
     async run({ id, again = false, from, ...given }, { signal }) {
       const { services, local = false, baseUrl } = options;
-      const parent = (await services.journal.entriesOf(id)).find((entry) => entry.id !== undefined);
-      if (parent?.id === undefined)
+      const parent = (await services.journal.entriesOf(id)).find(isStarted);
+      if (parent === undefined)
         throw new VidgenError(
           "not_found",
           `Generation ${id} was not started on this computer: its request is not known.`,
@@ -108,7 +109,7 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
       const { set, ...input } = repeatRequest(earlier, { texts, images: files, set: [] });
       // The service of the flags, or that of the parent.
       const isLocal = local || (baseUrl === undefined && earlier.isLocal);
-      const starting = { again, isLocal, parent: { ...parent, id: parent.id }, from: frame?.id, cancelled: signal };
+      const starting = { again, isLocal, parent, from: frame?.id, cancelled: signal };
       return startVideo({ ...input, extra: readSettings(set) }, starting, options, io);
     },
   });
@@ -123,7 +124,7 @@ async function findFrame(
 ) {
   if (from === undefined) return undefined;
   if (images.imageUrl?.length) throw usage("from and images cannot be combined. Nothing was sent.");
-  const entry = (await services.journal.entriesOf(from)).find((each) => each.id !== undefined);
+  const entry = (await services.journal.entriesOf(from)).find(isStarted);
   const source: FrameSource = entry
     ? { id: from, entry, open: () => services.open(entry.base_url) }
     : { file: await folder.video(from), id: undefined };

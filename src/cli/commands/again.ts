@@ -4,7 +4,7 @@ import { redactValue } from "../../client/http/redaction.ts";
 import type { StartRequest } from "../../client/http/schema.ts";
 import { type Entry, recordOf } from "../../client/ledger/history.ts";
 import type { Journal } from "../../client/ledger/journal.ts";
-import type { StartedEntry } from "../../client/ledger/policy.ts";
+import { isStarted, type StartedEntry } from "../../client/ledger/policy.ts";
 import { guessModel } from "../../client/request/models.ts";
 import { localBaseUrl } from "../../connect/local.ts";
 import { findJournal } from "../../connect/services.ts";
@@ -12,7 +12,7 @@ import { beforePaying, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { findByFile, isLeft, isStarted, isVideoFile, notFound, unknownError } from "../earlier.ts";
+import { findByFile, findNewest, isVideoFile, unknownError } from "../earlier.ts";
 import { readFieldFlags } from "../field-flags.ts";
 import { last, locateGenerations } from "../generations.ts";
 import { readPrompt } from "../terminal/prompts.ts";
@@ -40,7 +40,9 @@ export function addAgain(program: CommandUnknownOpts, context: Context): void {
       const journal = findJournal({ ...io, onNote: output.note });
       const prompt = typedPrompt === undefined ? undefined : await readPrompt(typedPrompt, io);
       const isOfLine = createLineTest(prompt, options, { ...context, command });
-      const parent = await (typed === last ? findNewest(journal, isOfLine, options) : findParent(typed, journal, io));
+      const parent = await (typed === last
+        ? findLastParent(journal, isOfLine, options)
+        : findParent(typed, journal, io));
       return { prompt, parent };
     };
     const { prompt, parent } = await find().catch((error) => {
@@ -62,18 +64,13 @@ async function findParent(typed: string, journal: Journal, io: Io): Promise<Star
 /** Whether this command line would send the request of an attempt if it repeated a generation. Rejects where it cannot be built. */
 type LineTest = (parent: StartedEntry, attempt: Entry) => Promise<boolean>;
 
-/**
- * The newest generation. Where this very line has started it, and would resume it, the line means the one that it repeats: else it would start
- * another one.
- */
-async function findNewest(journal: Journal, isOfLine: LineTest, { reuse = false }): Promise<StartedEntry> {
-  const entries = await journal.entries((part) => !part.some(isStarted));
-  for (const entry of entries) {
-    const [parent] = entry.parent && (reuse || isLeft(entry, entries)) ? await journal.entriesOf(entry.parent) : [];
-    if (parent && isStarted(parent) && (await isOfLine(parent, entry).catch(() => false))) return parent;
-    if (isStarted(entry)) return entry;
-  }
-  throw notFound("There is nothing to repeat: no generation was started here yet.");
+/** The newest generation; where this very line has started that one, the one that it repeats. */
+function findLastParent(journal: Journal, isOfLine: LineTest, { reuse = false }): Promise<StartedEntry> {
+  return findNewest(journal, async (entry, isLeft) => {
+    if (entry.parent === undefined || !(reuse || isLeft)) return undefined;
+    const parent = (await journal.entriesOf(entry.parent)).find(isStarted);
+    return parent && (await isOfLine(parent, entry).catch(() => false)) ? parent : undefined;
+  });
 }
 
 function createLineTest(

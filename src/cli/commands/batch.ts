@@ -150,7 +150,7 @@ async function batch(file: string, given: Options, context: BatchContext): Promi
 /** What takes the last frames of videos. Throws `usage` without ffmpeg. */
 async function prepareFrames({ io }: BatchContext) {
   const { createFrameKeeper } = await import("../../connect/frames.ts");
-  return createFrameKeeper("The column from", io);
+  return createFrameKeeper("The column from", io.signal, io);
 }
 
 function checkJoin({ join, shard, each = [] }: Options): void {

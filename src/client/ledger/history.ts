@@ -387,8 +387,12 @@ export function isOpen({ state }: Pick<Entry, "state">): boolean {
 /** Whether a start may have to do something about it however old it is. Rows of a batch have their results file; keys and agents search. */
 export function isUnfinished(entry: Entry): boolean {
   if (entry.dismissed || entry.batch !== undefined || entry.mcp || entry.key !== undefined) return false;
-  const isHandedOver = entry.state === "running" && entry.no_wait && entry.told;
-  return stopsOthers(entry.state) || (isOpen(entry) && !isHandedOver);
+  return stopsOthers(entry.state) || (isOpen(entry) && !isHandedOver(entry));
+}
+
+/** Whether it runs for a caller who does not wait, and has its id. */
+export function isHandedOver({ state, no_wait = false, told = false }: Entry): boolean {
+  return state === "running" && no_wait && told;
 }
 
 /** An attempt and how long ago it was started, in milliseconds. */

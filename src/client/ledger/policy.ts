@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { usage, VidgenError } from "../../errors.ts";
 import type { StartRequest } from "../http/schema.ts";
 import { type State, stopsOthers } from "./attempt.ts";
-import { datedEntries, type Entry, reusableMs, type Take } from "./history.ts";
+import { datedEntries, type Entry, isHandedOver, reusableMs, type Take } from "./history.ts";
 import type { Journal, LeaseState } from "./journal.ts";
 
 /**
@@ -239,9 +239,9 @@ async function chooseByKey(entries: readonly Entry[], wanted: Choosing): Promise
 }
 
 async function actionFor(entry: Entry, { key, earlier, leaseOf }: Choosing): Promise<Action> {
-  const { state, attempt, no_wait = false, told = false } = entry;
+  const { state, attempt } = entry;
   const lease = isWorkedOn(state) ? await leaseOf(attempt) : "dead";
-  return decide({ state, lease, isHandedOver: no_wait && told }, key === undefined ? earlier : "key");
+  return decide({ state, lease, isHandedOver: isHandedOver(entry) }, key === undefined ? earlier : "key");
 }
 
 /** Several generations that one command line asks for: of each request one, in order. */
@@ -293,8 +293,8 @@ function isMade(state: State): boolean {
 }
 
 /** Whether the same line need do nothing more about an attempt: its result, or with `--no-wait` its id, was handed over. */
-export function isTakeDone({ state, no_wait = false, told = false }: Entry): boolean {
-  return state === "delivered" || (state === "running" && no_wait && told);
+export function isTakeDone(entry: Entry): boolean {
+  return entry.state === "delivered" || isHandedOver(entry);
 }
 
 /** Whether a process may be working on an attempt: else nobody looks at its lease. */
@@ -311,7 +311,8 @@ function choiceOf(entry: Entry, action: Action): Choice | undefined {
   return undefined;
 }
 
-function isStarted(entry: Entry): entry is StartedEntry {
+/** Whether its generation has an id. */
+export function isStarted(entry: Entry): entry is StartedEntry {
   return entry.id !== undefined;
 }
 

@@ -74,7 +74,7 @@ describe("again", () => {
     const world = await createWorld();
     for (const [name, words] of [
       ["unheard-of", "only the journal"],
-      ["last", "no generation was started here yet"],
+      ["last", "No generation was started here yet"],
     ] as const)
       expect(await world.vidgen("again", name)).toMatchObject({ code: 10, stderr: expect.stringContaining(words) });
     expect(world.requests).toEqual([]);
