@@ -5,7 +5,7 @@ import { type StartFormat, usualCost } from "../api/start.ts";
 import { type JsonBody, parseJson, refuse } from "../http/message.ts";
 import { listImages, type StoredGeneration } from "../store/generations.ts";
 import { requestBody } from "./again.ts";
-import { countText } from "./formatting.ts";
+import { countText, shortText } from "./formatting.ts";
 import { Layout } from "./layout.tsx";
 import { Missing } from "./messages.tsx";
 import type { PageOptions, PageParts } from "./parts.ts";
@@ -16,11 +16,13 @@ import { findShown, uuid } from "./visitor.ts";
 export function addComposer({ app, options, send, signedIn, fromPage }: PageParts): void {
   const { store } = options;
   app.get("/new", signedIn, async (c) => {
-    const from = readValue(c, "from", uuid);
-    const earlier = from === undefined ? undefined : await findShown(c, store, from);
-    if (from !== undefined && earlier === undefined) return send(c, <Missing />, 404);
+    const [from, end] = [readValue(c, "from", uuid), readValue(c, "continue", uuid)];
+    const id = from ?? end;
+    const begun = id === undefined ? undefined : await findShown(c, store, id);
+    if (id !== undefined && begun === undefined) return send(c, <Missing />, 404);
     const credits = await store.balance(c.var.account);
-    return send(c, <ComposerPage earlier={earlier} models={modelsOf(options)} credits={credits} />);
+    const beginning = from === undefined ? { continued: begun } : { earlier: begun };
+    return send(c, <ComposerPage {...beginning} models={modelsOf(options)} credits={credits} />);
   });
 
   // The whole request of a generation, with its images, for a form that begins with it.
@@ -74,42 +76,61 @@ function modelsOf({ engines, creditsPer }: Pick<PageOptions, "engines" | "credit
   });
 }
 
-type ComposerProps = { earlier: StoredGeneration | undefined; models: readonly Model[]; credits: number };
+type ComposerProps = {
+  /** The generation whose request the form begins with. */
+  earlier?: StoredGeneration | undefined;
+  /** The one whose last frame it begins with. */
+  continued?: StoredGeneration | undefined;
+  models: readonly Model[];
+  credits: number;
+};
+
+/** What a form takes over of the video that it continues. */
+const continuedFields: readonly string[] = ["aspectRatio", "resolution"];
 
 /** The form for a new generation. The browser keeps what is typed, and makes the Idempotency-Key: see `browser/composer.ts`. */
-function ComposerPage({ earlier, models, credits }: ComposerProps) {
+function ComposerPage({ earlier, continued, models, credits }: ComposerProps) {
   const known = new Set<string>(textFields.map(({ name }) => name));
   const extras = Object.fromEntries(Object.entries(earlier?.request.extras ?? {}).filter(([name]) => !known.has(name)));
   const images = listImages(earlier?.request ?? { images: [] });
+  const newTitle = continued ? "Continue from the end" : "New generation";
+  const title = earlier ? "Edit and run again" : newTitle;
   return (
-    <Layout title={earlier ? "Edit and run again" : "New generation"} current="/new">
+    <Layout title={title} current="/new">
       <form
         id="composer"
         class="composer with-script"
         data-own
-        data-from={earlier?.id}
-        data-images={images.length > 0 ? "" : undefined}
+        data-from={(earlier ?? continued)?.id}
+        data-images={images.length > 0 ? "request" : continued && "last frame"}
       >
-        <h1>{earlier ? "Edit and run again" : "New generation"}</h1>
+        <h1>{title}</h1>
+        {continued ? <Continued {...{ continued, models }} /> : null}
         {earlier?.error_code === "unclear" ? (
           <p class="error">
             The engine's provider may have charged for the earlier generation, and it is unclear whether there is a
             video: check your account there. Generate starts another one, which is charged too.
           </p>
         ) : null}
-        <TextField field={fieldOf("prompt")} value={earlier?.request.prompt} />
+        <TextField field={fieldOf("prompt")} value={earlier?.request.prompt} hasFocus={continued !== undefined} />
         <div class="choices">
-          <ModelField models={models} chosen={earlier?.request.model} />
+          <ModelField
+            models={models}
+            chosen={continued ? modelToContinue(continued, models) : earlier?.request.model}
+          />
           {textFields
             .filter(({ name }) => !["prompt", "model", "callback_url"].includes(name))
             .map((field) => (
-              <ChoiceField field={field} value={typedValue(field, earlier)} />
+              <ChoiceField
+                field={field}
+                value={typedValue(field, continuedFields.includes(field.name) ? (earlier ?? continued) : earlier)}
+              />
             ))}
         </div>
         <fieldset class="images field">
           <legend>Images</legend>
           <p class="hint">
-            Drop PNG, JPEG or WebP files here, or{" "}
+            Drop or paste PNG, JPEG or WebP images, or{" "}
             <input
               id="files"
               data-field="imageUrls"
@@ -161,6 +182,32 @@ function ComposerPage({ earlier, models, credits }: ComposerProps) {
   );
 }
 
+/** Says what the form continues; and so where the model of that video cannot. */
+function Continued({ continued, models }: { continued: StoredGeneration; models: readonly Model[] }) {
+  const { id, request } = continued;
+  const model = modelToContinue(continued, models);
+  return (
+    <div class="hint">
+      <p>
+        Begins with the last frame of <a href={`/generations/${id}`}>{shortText(request.prompt, 80)}</a>.
+      </p>
+      {model === request.model ? null : (
+        <p>
+          {model === undefined
+            ? "No model of this service can begin with an image."
+            : `${request.model} cannot begin with one image here, so ${model} is chosen.`}
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** The model of a video, or else the first one that can begin with one image; `undefined` where none can. */
+function modelToContinue({ request }: StoredGeneration, models: readonly Model[]): string | undefined {
+  const able = models.filter(({ name, maxImages }) => maxImages > 0 && (findModel(name)?.images?.min ?? 1) <= 1);
+  return (able.find(({ name }) => name === request.model) ?? able[0])?.name;
+}
+
 function fieldOf(name: Field["name"]): Field {
   const field = fields.find((each) => each.name === name);
   if (!field) throw new Error(`no field ${name}`);
@@ -192,13 +239,16 @@ function LabelledField({ label, children }: { label: string; children?: Child })
   );
 }
 
-function TextField({ field, value = "" }: { field: Field; value: string | undefined }) {
+type TextFieldProps = { field: Field; value: string | undefined; hasFocus: boolean };
+
+function TextField({ field, value = "", hasFocus }: TextFieldProps) {
   return (
     <LabelledField label={labelOf(field)}>
       <textarea
         name={field.name}
         rows={5}
         required
+        autofocus={hasFocus}
         dir="auto"
         placeholder={field.question}
         aria-keyshortcuts="Control+Enter"
