@@ -177,7 +177,8 @@ function Empty({ filter, program }: Pick<GalleryProps, "filter" | "program">) {
         </p>
       ) : (
         <p>
-          Start one: <code>{program} generate "a red fox runs through snow" --local</code>
+          Start one with <a href="/new">New</a>, or:{" "}
+          <code>{program} generate "a red fox runs through snow" --local</code>
         </p>
       )}
     </section>

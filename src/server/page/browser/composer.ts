@@ -106,6 +106,7 @@ async function send(form: HTMLFormElement, draft: Draft): Promise<void> {
   draft.state = "unclear";
   keepDraft(draft);
   isSending = true;
+  say("");
   button.ariaDisabled = "true";
   const outcomes = await startAll(draft, bodies);
   isSending = false;
