@@ -95,7 +95,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await tab.reload();
     await isLive(tab);
     await generate(tab).click();
-    await shows(tab.locator("#told"), "already started from another tab, and nothing was charged now");
+    await shows(tab.locator("#told"), "already started, and nothing was charged now");
     expect(await paid(store)).toEqual([-10]);
     await generate(tab).click();
     await isStarted(tab);

@@ -127,8 +127,7 @@ async function send(form: HTMLFormElement, draft: Draft): Promise<void> {
   say(isKnown ? known : `${started.length === 1 ? "Started" : `${started.length} takes were started`}.`);
 }
 
-const known =
-  "This was already started from another tab, and nothing was charged now. Press Generate again to start another take.";
+const known = "This was already started, and nothing was charged now. Press Generate again to start another take.";
 
 /** Starts one after the other, up to the first that is not started. */
 async function startAll(draft: Draft, bodies: readonly object[]): Promise<Outcome[]> {
