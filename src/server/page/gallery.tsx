@@ -1,6 +1,6 @@
 import type { State } from "../store/generations.ts";
 import type { GenerationFilter, GenerationSummary, GenerationTotals } from "../store/reports.ts";
-import { countText, durationText, elapsedText, percentText, shortText, stateWords } from "./formatting.ts";
+import { countText, creditsText, durationText, elapsedText, percentText, shortText, stateWords } from "./formatting.ts";
 import { Layout, Time } from "./layout.tsx";
 import { Star } from "./star.tsx";
 
@@ -66,7 +66,7 @@ export function Cards({ cards, query, id, name, first }: CardsProps) {
 }
 
 /** What can be done with the chosen ones; shown once some are. */
-function Chosen() {
+export function Chosen() {
   return (
     <form id="chosen" class="chosen" action="/compare" method="get" aria-label="With the chosen ones" data-own>
       <output class="with-script"></output>
@@ -177,7 +177,8 @@ function Empty({ filter, program }: Pick<GalleryProps, "filter" | "program">) {
         </p>
       ) : (
         <p>
-          Start one: <code>{program} generate "a red fox runs through snow" --local</code>
+          Start one with <a href="/new">New</a>, or:{" "}
+          <code>{program} generate "a red fox runs through snow" --local</code>
         </p>
       )}
     </section>
@@ -246,7 +247,7 @@ function Facts({ generation, percent, now }: CardProps) {
       <span>{model}</span>
       <span>{duration} s</span>
       <span>{aspectRatio}</span>
-      <span>{credits === 1 ? "1 credit" : `${countText(credits)} credits`}</span>
+      <span>{creditsText(credits)}</span>
       {cost === null ? null : <span>${cost.toFixed(2)}</span>}
       {state === "completed" && renderedMs !== undefined ? (
         <span>made in {durationText(Math.max(0, renderedMs))}</span>

@@ -50,10 +50,13 @@ describe("images", { skip: browserPath === undefined }, () => {
   const choose = (tab: Tab, name: string, bytes: Uint8Array) =>
     tab.getByLabel("Choose images").setInputFiles({ name, mimeType: "image/png", buffer: Buffer.from(bytes) });
   const items = (tab: Tab) => tab.locator("#images li > span").allInnerTexts();
+  const valueIn = (tab: Tab, name: string) => tab.locator(`[name=${name}]`).inputValue();
   const generate = (tab: Tab) => tab.getByRole("button", { name: "Generate" });
+  /** The id of what was started last. */
   const started = async (tab: Tab) => {
-    await tab.waitForURL(/\/generations\//);
-    return tab.url().split("/").at(-1) ?? "";
+    await shows(tab.locator("#told"), "tarted.");
+    const made = tab.getByRole("list", { name: "Made here" }).getByRole("link").first();
+    return (await made.getAttribute("href"))?.slice(-36) ?? "";
   };
   const thumbnails = (tab: Tab, within: string) =>
     tab.locator(`${within} .thumbnail`).evaluateAll((all) =>
@@ -188,9 +191,8 @@ describe("images", { skip: browserPath === undefined }, () => {
       await shows(tab.getByRole("heading", { level: 1 }), "Continue from the end");
       expect(await tab.getByRole("link", { name: "a fox runs" }).getAttribute("href")).toBe(`/generations/${id}`);
       expect(await tab.getByLabel("Prompt").evaluate((field) => field.matches(":focus"))).toBe(true);
-      const valueIn = (name: string) => tab.locator(`[name=${name}]`).inputValue();
       const names = ["prompt", "model", "aspectRatio", "duration", "resolution", "seed"];
-      expect(await Promise.all(names.map(valueIn))).toEqual(["", "ray-3", "9:16", "", "720p", ""]);
+      expect(await Promise.all(names.map((name) => valueIn(tab, name)))).toEqual(["", "ray-3", "9:16", "", "720p", ""]);
       await isTaken(tab);
       expect(await thumbnails(tab, "#images")).toEqual([[171, 96]]);
       await choose(tab, "owl.png", wide);
@@ -290,7 +292,7 @@ describe("images", { skip: browserPath === undefined }, () => {
       const { page, tab } = await openWithClips();
       const id = await page.make({ model: "kling-1.6-elements", imageUrls: [dataOf(wide), dataOf(wide)] });
       await continueFrom(page, tab, id);
-      const chosen = await tab.getByLabel("Model").inputValue();
+      const chosen = await valueIn(tab, "model");
       expect(chosen).not.toBe("kling-1.6-elements");
       await shows(
         tab.locator("#composer"),
@@ -303,6 +305,6 @@ describe("images", { skip: browserPath === undefined }, () => {
     const { page, tab } = await open({ engine: { maxImages: 0 } });
     const id = await page.make();
     await tab.goto(`${page.url}/new?continue=${id}`);
-    await shows(tab.locator("#composer"), "No model of this service can begin with an image.");
+    await shows(tab.locator("main"), "No model of this service can begin with an image.");
   });
 });
