@@ -201,7 +201,7 @@ function SourceImages({ generation: { id, request } }: Pick<GenerationProps, "ge
   const { images, lastImage, references = [] } = replaceImages(request, shown);
   const several = images.length > 1 ? "Images" : "Image";
   const roles = {
-    [lastImage ? "First image" : several]: images,
+    [lastImage && images.length === 1 ? "First image" : several]: images,
     "Last image": lastImage ? [lastImage] : [],
     [references.length > 1 ? "References" : "Reference"]: references,
   };

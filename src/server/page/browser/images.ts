@@ -86,7 +86,19 @@ async function drawThumbnail(file: Blob): Promise<HTMLElement> {
   return canvas;
 }
 
-function readAddress(file: Blob): Promise<string> {
+/** A multiple of three, so that the base64 of one part goes on with that of the next. A file of 15 MB at once would block the page for most of a second. */
+const partBytes = 3 * 2 ** 17;
+
+async function readAddress(file: Blob): Promise<string> {
+  const parts = [`data:${file.type};base64,`];
+  for (let at = 0; at < file.size; at += partBytes) {
+    const part = await readPart(file.slice(at, at + partBytes));
+    parts.push(part.slice(part.indexOf(",") + 1));
+  }
+  return parts.join("");
+}
+
+function readPart(file: Blob): Promise<string> {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
     reader.onload = () => resolve(String(reader.result));
