@@ -131,7 +131,7 @@ function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProp
       {earlier ? <Parent {...earlier} /> : null}
       {continued ? <Continued {...continued} models={models} /> : null}
       <div class="fields" data-own>
-        <TextField field={fieldOf("prompt")} value={earlier?.request.prompt} hasFocus={continued !== undefined} />
+        <TextField field={fieldOf("prompt")} value={earlier?.request.prompt} hasFocus={earlier === undefined} />
         <ModelField models={models} chosen={continued ? modelToContinue(continued, models) : earlier?.request.model} />
         {textFields
           .filter(({ name }) => !["prompt", "model", "callback_url"].includes(name))

@@ -50,7 +50,7 @@ export function GenerationPage(props: GenerationProps) {
             </a>
             {generation.media && !generation.removed_at ? (
               <>
-                <a class="button" href={`/new?continue=${id}`}>
+                <a class="button" href={`/new?continue=${id}`} {...keyed("continue")}>
                   Continue from the end
                 </a>
                 <a class="button" href={`/compare?of=${id}`} {...keyed("compare")}>

@@ -22,6 +22,12 @@ export const keys = {
   },
   open: { keys: [], shown: ["Enter"], does: "Open" },
   again: { keys: ["r"], shown: ["r"], does: "Another take: the form with the same request", clicks: true },
+  continue: {
+    keys: ["e"],
+    shown: ["e"],
+    does: "Continue from the end: a form that begins with the last frame",
+    clicks: true,
+  },
   choose: { keys: ["x"], shown: ["x"], does: "Choose, or choose no longer", clicks: true },
   star: { keys: ["s"], shown: ["s"], does: "Star, or remove the star", clicks: true },
   download: { keys: ["d"], shown: ["d"], does: "Download", clicks: true },

@@ -25,6 +25,14 @@ export function Marks({ id, model, prompt, isStarred, hasVideo, isChoosable = tr
         <>
           <a
             class="button mark"
+            href={`/new?continue=${id}`}
+            aria-label={`Continue from the end of ${name}`}
+            {...keyed("continue")}
+          >
+            ⇥
+          </a>
+          <a
+            class="button mark"
             href={`/videos/${id}.mp4`}
             download={fileName({ id, prompt, model })}
             aria-label={`Download ${name}`}

@@ -30,5 +30,5 @@ test("each key that presses a control has one, which names it; and no control na
   );
   // Two on a page of its own would be a choice that a key cannot make.
   const [, own = []] = named;
-  expect(own.toSorted()).toEqual(["c", "d", "k", "r", "s", "x"]);
+  expect(own.toSorted()).toEqual(["c", "d", "e", "k", "r", "s", "x"]);
 });

@@ -77,12 +77,15 @@ function showValues(form: HTMLFormElement, { values }: Draft): void {
 async function addImagesOf(form: HTMLFormElement, draft: Draft, id: string): Promise<void> {
   const { images } = form.dataset;
   if (images === undefined) return;
-  const button = submitButton(form);
-  if (button) button.disabled = true;
   if (images === "last frame") await loadLastFrame(form, draft, id);
-  else if (!(await loadImages(draft, id)))
-    tell("The images of the earlier generation could not be loaded. Reload the page, or continue without them.");
-  if (button) button.disabled = false;
+  else {
+    const button = submitButton(form);
+    if (button) button.disabled = true;
+    if (!(await loadImages(draft, id)))
+      tell("The images of the earlier generation could not be loaded. Reload the page, or continue without them.");
+    if (button) button.disabled = false;
+    if (document.activeElement === document.body) button?.focus();
+  }
   showImages(form, draft);
 }
 
