@@ -57,7 +57,10 @@ function declare(program: CommandUnknownOpts) {
     .addOption(
       saveOption("save each video to a path such as 'clips/{id}.mp4'; names may contain {n} and the file's columns"),
     )
-    .option("--join <file>", "join the videos of all rows into one film, in the order of the file; needs ffmpeg")
+    .option(
+      "--join <file>",
+      "join the videos of all rows into one film, in the order of the file; needs ffmpeg; see `vidgen help film`",
+    )
     .option("--overwrite", "replace files that exist")
     .addOption(infoJsonOption())
     .option("-j, --jobs <n>", "how many generations run at once", "4")
