@@ -13,7 +13,8 @@ import process from "node:process";
 import { describe, expect, test } from "vitest";
 import { eventSchema } from "../../../src/cli/help/results.ts";
 import { type Disk, systemMachine } from "../../../src/io.ts";
-import { colorsOf, makeClip, nameOf, runsOf } from "../../client/film/clips.ts";
+import { colorsOf, fakeFfmpeg, makeClip, nameOf, runsOf } from "../../client/film/clips.ts";
+import { makeFolder } from "../../folder.ts";
 import { hasFfmpeg } from "../../needs.ts";
 import { createWorld, isStart, type World } from "../../vidgen.ts";
 
@@ -290,6 +291,36 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
     const run = await batch(flag, join(world.folder, name), ...more);
     expect(run).toMatchObject({ code, stderr: expect.stringMatching(message) });
     expect(world.requests).toEqual([]);
+  });
+
+  const half = `eval out=\\\${$#}; echo half > "\${out#file:}"; echo "No space left" >&2; exit 1`;
+
+  test("with an ffmpeg that fails half-way in a frame, the row is not started, and the same line goes on later", async () => {
+    const { world, batch, film } = await createFilmWorld(["red,", "lime,previous"]);
+    world.env.FFMPEG_PATH = fakeFfmpeg(makeFolder(), `case "$*" in *bmp*) ${half};; esac`);
+    const run = await batch("--join", film);
+    expect(run).toMatchObject({ code: 9, stdout: `${join(world.folder, "clips/1.mp4")}\n` });
+    expect(run.stderr).toMatch(/line 3: Cannot take the last frame of .*1\.mp4: No space left\./);
+    expect(run.stderr).toContain("film.mp4 was not made: there is no video of line 3.");
+    expect([startsOf(world).length, readdirSync(join(world.home, "frames"))]).toEqual([1, []]);
+    delete world.env.FFMPEG_PATH;
+    expect(await batch("--join", film)).toMatchObject({ code: 0 });
+    expect(startsOf(world)).toEqual(inOrder.slice(0, 2));
+  });
+
+  test("with an ffmpeg that fails half-way in the join, the videos stay, and the same line only joins", async () => {
+    const { world, batch, film } = await createFilmWorld(["red,", "lime,previous"]);
+    world.env.FFMPEG_PATH = fakeFfmpeg(makeFolder(), `case "$*" in *.part*) ${half};; esac`);
+    const run = await batch("--join", film);
+    expect(run).toMatchObject({
+      code: 9,
+      stderr: expect.stringContaining("ffmpeg could not join the clips: No space left."),
+    });
+    expect(readdirSync(world.folder).sort()).toEqual(["clips", "shots.csv", "shots.csv.results.jsonl"]);
+    delete world.env.FFMPEG_PATH;
+    const sent = world.requests.length;
+    expect(await batch("--join", film)).toMatchObject({ code: 0, stdout: `${film}\n` });
+    expect(world.requests.length).toBe(sent);
   });
 
   test("clips that differ are encoded, without the first frame of those that continue", async () => {
