@@ -3,7 +3,7 @@ import type { GenerationSummary, LabelTotals } from "../store/reports.ts";
 import { quote } from "./again.ts";
 import { Copy } from "./copy.tsx";
 import { countText, durationText, stateWords } from "./formatting.ts";
-import { type CardProps, Cards } from "./gallery.tsx";
+import { type CardProps, Cards, Chosen } from "./gallery.tsx";
 import { Layout, Message, Time } from "./layout.tsx";
 import { WayOut } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
@@ -149,6 +149,7 @@ function BatchPage({ totals, rows, failed, others, line, now }: BatchProps) {
         <h2>{others.length < countOf(totals) - counts.failed ? `The newest ${others.length}` : "The others"}</h2>
         <Cards cards={others} name="Generations of the batch, newest first" id="list" query="" />
       </section>
+      <Chosen />
     </Layout>
   );
 }

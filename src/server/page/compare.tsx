@@ -1,12 +1,13 @@
 import { readBody, refuse, streamResponse } from "../http/message.ts";
 import { listImages } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
-import { countText, durationText } from "./formatting.ts";
-import { maxCompared, maxZipped, minCompared } from "./gallery.tsx";
+import { countText, durationText, shortText } from "./formatting.ts";
+import { isPortrait, maxCompared, maxZipped, minCompared } from "./gallery.tsx";
+import { keyed } from "./keys.ts";
 import { Layout, Message } from "./layout.tsx";
+import { Marks } from "./marks.tsx";
 import { WayOut } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
-import { Star } from "./star.tsx";
 import { accountOf, findShown, type PageContext } from "./visitor.ts";
 import { type Finished, zipOf } from "./zip.ts";
 
@@ -90,36 +91,30 @@ type Compared = { generation: Finished; credits: number };
 
 /** Several videos beside each other, with one slider: see `browser/compare.ts`. */
 function ComparePage({ compared }: { compared: readonly Compared[] }) {
-  const facts = compared.map(factsOf);
-  const names = [...new Set(facts.flatMap((each) => Object.keys(each)))];
-  const differing = new Set(names.filter((name) => new Set(facts.map((each) => each[name])).size > 1));
   const prompts = new Set(compared.map(({ generation }) => generation.request.prompt));
   const [prompt = ""] = prompts;
   return (
     <Layout title={`Compare ${compared.length}`} current="/">
       <h1 dir="auto">{prompts.size === 1 ? prompt : `Compare ${compared.length} videos`}</h1>
       <div class="together with-script" data-own>
-        <button type="button" id="play">
+        <button type="button" id="play" {...keyed("play")}>
           Play
+        </button>
+        <button type="button" data-frames="-1" aria-label="One frame back" {...keyed("back")}>
+          ‹
+        </button>
+        <button type="button" data-frames="1" aria-label="One frame forward" {...keyed("forward")}>
+          ›
         </button>
         <input type="range" id="position" min="0" max="0" step="any" value="0" aria-label="Position in all videos" />
         <output id="time"></output>
       </div>
-      <ol class="compared" data-list="generation" aria-label="Compared videos">
+      <ol class={`compared ${shapeOf(compared)}`} data-list="generation" aria-label="Compared videos">
         {compared.map(({ generation }, index) => (
-          <li id={`compared-${generation.id}`}>
-            <CompareItem generation={generation} hasPrompt={prompts.size > 1} />
-            <dl class="facts-table">
-              {names.map((name) => (
-                <div class={differing.has(name) ? "differs" : undefined}>
-                  <dt>{name}</dt>
-                  <dd>{facts[index]?.[name] ?? "not set"}</dd>
-                </div>
-              ))}
-            </dl>
-          </li>
+          <CompareItem generation={generation} number={index + 1} hasPrompt={prompts.size > 1} />
         ))}
       </ol>
+      <FactsTable compared={compared} />
       <form action="/zip" method="post">
         {compared.map(({ generation }) => (
           <input type="hidden" name="id" value={generation.id} />
@@ -130,18 +125,63 @@ function ComparePage({ compared }: { compared: readonly Compared[] }) {
   );
 }
 
-function CompareItem({ generation, hasPrompt }: { generation: Finished; hasPrompt: boolean }) {
+/** The shape of every frame: in a square, neither a wide nor a tall video is larger. */
+function shapeOf(compared: readonly Compared[]): "wide" | "tall" | "square" {
+  const shapes = new Set(compared.map(({ generation }) => isPortrait(generation.request.aspectRatio)));
+  if (shapes.size > 1) return "square";
+  return shapes.has(true) ? "tall" : "wide";
+}
+
+type CompareItemProps = { generation: Finished; number: number; hasPrompt: boolean };
+
+function CompareItem({ generation, number, hasPrompt }: CompareItemProps) {
   const { id, request, isStarred } = generation;
+  const { prompt, model } = request;
   return (
-    <>
-      <video src={`/videos/${id}.mp4`} preload="auto" muted playsinline aria-label={request.prompt}></video>
+    <li id={`compared-${id}`}>
+      <video src={`/videos/${id}.mp4`} preload="auto" muted playsinline aria-label={prompt}></video>
       <p class="which">
+        <span class="state">{number}</span>
         <a href={`/generations/${id}`} dir="auto">
-          {hasPrompt ? request.prompt : request.model}
+          {hasPrompt ? shortText(prompt, 120) : model}
         </a>
-        <Star id={id} isStarred={isStarred} />
+        <Marks {...{ id, prompt, model, isStarred }} hasVideo isChoosable={false} />
       </p>
-    </>
+    </li>
+  );
+}
+
+/** All facts in one table, a column for each video; a row in which the videos differ is marked. */
+function FactsTable({ compared }: { compared: readonly Compared[] }) {
+  const facts = compared.map(factsOf);
+  const names = [...new Set(facts.flatMap((each) => Object.keys(each)))];
+  const differs = (name: string) => new Set(facts.map((each) => each[name])).size > 1;
+  return (
+    <section class="sideways" tabindex={0} aria-label="Facts">
+      <table class="ledger differences">
+        <thead>
+          <tr>
+            <th scope="col">Fact</th>
+            {facts.map((_, index) => (
+              <th scope="col">Video {index + 1}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {names.map((name) => (
+            <tr class={differs(name) ? "differs" : undefined}>
+              <th scope="row">
+                {name}
+                {differs(name) ? <span class="hidden"> (differs)</span> : null}
+              </th>
+              {facts.map((each) => (
+                <td dir="auto">{each[name] ?? "not set"}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
   );
 }
 

@@ -1,26 +1,41 @@
 import type { Child } from "hono/jsx";
 import { type Field, fields, findValueFault, textFields } from "../../client/request/fields.ts";
-import { defaultModel, findModel } from "../../client/request/models.ts";
-import { type StartFormat, usualCost } from "../api/start.ts";
+import { defaultModel } from "../../client/request/models.ts";
+import type { StartFormat } from "../api/start.ts";
 import { type JsonBody, parseJson, refuse } from "../http/message.ts";
 import { listImages, type StoredGeneration } from "../store/generations.ts";
 import { requestBody } from "./again.ts";
-import { countText } from "./formatting.ts";
+import { allOffers, listChoices, type ModelChoice, type OfferedName } from "./choices.ts";
+import { creditsText, shortText } from "./formatting.ts";
+import { type CardProps, Cards, Chosen } from "./gallery.tsx";
 import { Layout } from "./layout.tsx";
 import { Missing } from "./messages.tsx";
-import type { PageOptions, PageParts } from "./parts.ts";
+import type { PageParts } from "./parts.ts";
 import { readValue } from "./query.ts";
-import { findShown, uuid } from "./visitor.ts";
+import { accountOf, findShown, uuid } from "./visitor.ts";
+
+/** So many of the generations that were started from the form are beside it. */
+const maxMade = 12;
+const maxTakes = 4;
 
 /** Adds the form that starts a generation, and the route that it is sent to. */
 export function addComposer({ app, options, send, signedIn, fromPage }: PageParts): void {
-  const { store } = options;
+  const { store, queue, clock } = options;
+
   app.get("/new", signedIn, async (c) => {
     const from = readValue(c, "from", uuid);
     const earlier = from === undefined ? undefined : await findShown(c, store, from);
     if (from !== undefined && earlier === undefined) return send(c, <Missing />, 404);
-    const credits = await store.balance(c.var.account);
-    return send(c, <ComposerPage earlier={earlier} models={modelsOf(options)} credits={credits} />);
+    const ids = (c.req.queries("made") ?? []).filter((id) => uuid.test(id)).slice(0, maxMade);
+    const made = ids.length === 0 ? [] : await store.list({ ids, account: accountOf(c), limit: maxMade });
+    const now = clock.date();
+    const shown = {
+      earlier,
+      models: await listChoices(options),
+      credits: await store.balance(c.var.account),
+      made: made.map((generation) => ({ generation, percent: queue.progressOf(generation.id), now })),
+    };
+    return send(c, <ComposerPage {...shown} />);
   });
 
   // The whole request of a generation, with its images, for a form that begins with it.
@@ -60,52 +75,57 @@ function checkFields(body: JsonBody): JsonBody {
   return body;
 }
 
-type Model = { name: string; credits: number; maxImages: number; isPreview: boolean };
+type ComposerProps = {
+  /** The generation that the form begins with. */
+  earlier: StoredGeneration | undefined;
+  models: readonly ModelChoice[];
+  credits: number;
+  /** What was started from the form, newest first. */
+  made: readonly CardProps[];
+};
 
-/** The models that can be chosen, in the order of the engines: what a real one makes, no preview does. */
-function modelsOf({ engines, creditsPer }: Pick<PageOptions, "engines" | "creditsPer">): Model[] {
-  const names = new Set(engines.flatMap(({ models }) => models));
-  return [...names].map((name) => {
-    const able = engines.filter(({ models }) => models.includes(name));
-    const real = able.filter(({ isSimulation }) => !isSimulation);
-    const makers = real.length > 0 ? real : able;
-    const maxImages = findModel(name)?.images?.max ?? Math.max(...makers.map((engine) => engine.maxImages));
-    return { name, credits: creditsPer.get(name) ?? usualCost, maxImages, isPreview: real.length === 0 };
-  });
+/** The form for new generations, beside what it has started. The browser keeps what is typed, and makes the Idempotency-Keys: see `browser/composer.ts`. */
+function ComposerPage({ earlier, models, credits, made }: ComposerProps) {
+  const title = earlier ? "Another take" : "New generation";
+  return (
+    <Layout title={title} current="/new">
+      <h1>{title}</h1>
+      <div class="making">
+        <ComposerForm {...{ earlier, models, credits }} />
+        <section class="made" aria-labelledby="made">
+          <h2 id="made">Made here</h2>
+          {made.length === 0 ? <p class="hint">What you generate appears here, and the form stays as it is.</p> : null}
+          <Cards cards={made} query="" id="list" name="Made here, newest first" />
+          <Chosen />
+        </section>
+      </div>
+      <p class="without-script">
+        Starting a generation here needs JavaScript; <code>vidgen generate</code> works without it.
+      </p>
+    </Layout>
+  );
 }
 
-type ComposerProps = { earlier: StoredGeneration | undefined; models: readonly Model[]; credits: number };
-
-/** The form for a new generation. The browser keeps what is typed, and makes the Idempotency-Key: see `browser/composer.ts`. */
-function ComposerPage({ earlier, models, credits }: ComposerProps) {
+function ComposerForm({ earlier, models, credits }: Omit<ComposerProps, "made">) {
   const known = new Set<string>(textFields.map(({ name }) => name));
   const extras = Object.fromEntries(Object.entries(earlier?.request.extras ?? {}).filter(([name]) => !known.has(name)));
   const images = listImages(earlier?.request ?? { images: [] });
   return (
-    <Layout title={earlier ? "Edit and run again" : "New generation"} current="/new">
-      <form
-        id="composer"
-        class="composer with-script"
-        data-own
-        data-from={earlier?.id}
-        data-images={images.length > 0 ? "" : undefined}
-      >
-        <h1>{earlier ? "Edit and run again" : "New generation"}</h1>
-        {earlier?.error_code === "unclear" ? (
-          <p class="error">
-            The engine's provider may have charged for the earlier generation, and it is unclear whether there is a
-            video: check your account there. Generate starts another one, which is charged too.
-          </p>
-        ) : null}
+    <form
+      id="composer"
+      class="composer with-script"
+      data-from={earlier?.id}
+      data-images={images.length > 0 ? "" : undefined}
+    >
+      {earlier ? <Parent {...earlier} /> : null}
+      <div class="fields" data-own>
         <TextField field={fieldOf("prompt")} value={earlier?.request.prompt} />
-        <div class="choices">
-          <ModelField models={models} chosen={earlier?.request.model} />
-          {textFields
-            .filter(({ name }) => !["prompt", "model", "callback_url"].includes(name))
-            .map((field) => (
-              <ChoiceField field={field} value={typedValue(field, earlier)} />
-            ))}
-        </div>
+        <ModelField models={models} chosen={earlier?.request.model} />
+        {textFields
+          .filter(({ name }) => !["prompt", "model", "callback_url"].includes(name))
+          .map((field) => (
+            <ChoiceField field={field} value={typedValue(field, earlier)} />
+          ))}
         <fieldset class="images field">
           <legend>Images</legend>
           <p class="hint">
@@ -133,31 +153,60 @@ function ComposerPage({ earlier, models, credits }: ComposerProps) {
           </LabelledField>
         </details>
         <p id="trouble" class="error" role="alert" hidden></p>
-        <div role="status">
-          <p id="known" class="known" hidden>
-            This was already started, and nothing was charged now. <a href="/">Open it</a>{" "}
-            <button type="button" id="again">
-              Start another take
-            </button>
-          </p>
-        </div>
-        <div class="send">
-          <button type="submit" class="main">
+        <p id="told" class="told" role="status"></p>
+      </div>
+      <div class="send">
+        <div class="fields" data-own>
+          <Takes />
+          <button type="submit" class="main" autofocus={earlier !== undefined}>
             Generate
           </button>
-          <p>
-            <output id="cost"></output> of <span id="credits">{countText(credits)}</span> credits.
-          </p>
           <label hidden>
             <input type="checkbox" id="notify" /> Notify me when it ends
           </label>
           <button type="reset">Clear</button>
         </div>
-      </form>
-      <p class="without-script">
-        Starting a generation here needs JavaScript; <code>vidgen generate</code> works without it.
+        <p id="balance">You have {creditsText(credits)}.</p>
+      </div>
+    </form>
+  );
+}
+
+/** The generation that the form begins with. */
+function Parent({ id, request, error_code }: StoredGeneration) {
+  return (
+    <div>
+      <p class="hint">
+        Another take of{" "}
+        <a href={`/generations/${id}`} dir="auto">
+          {shortText(request.prompt, 80)}
+        </a>
       </p>
-    </Layout>
+      {error_code === "unclear" ? (
+        <p class="error">
+          The engine's provider may have charged for the earlier generation, and it is unclear whether there is a video:
+          check your account there. Generate starts another one, which is charged too.
+        </p>
+      ) : null}
+    </div>
+  );
+}
+
+/** How many generations of the same request are started at once. */
+function Takes() {
+  return (
+    <fieldset class="takes">
+      <legend class="hidden">Takes</legend>
+      <span aria-hidden="true">Takes</span>
+      <span class="tabs">
+        {Array.from({ length: maxTakes }, (_, index) => String(index + 1)).map((count) => (
+          <label>
+            <input type="radio" name="takes" value={count} checked={count === "1"} />
+            {count}
+          </label>
+        ))}
+      </span>
+    </fieldset>
   );
 }
 
@@ -209,13 +258,21 @@ function TextField({ field, value = "" }: { field: Field; value: string | undefi
   );
 }
 
-function ModelField({ models, chosen = defaultModel }: { models: readonly Model[]; chosen: string | undefined }) {
+function ModelField({ models, chosen = defaultModel }: { models: readonly ModelChoice[]; chosen: string | undefined }) {
   return (
     <LabelledField label="Model">
       <select name="model" required>
-        {models.map(({ name, credits, maxImages, isPreview }) => (
-          <option value={name} selected={name === chosen} data-credits={credits} data-images={maxImages}>
-            {isPreview ? `${name} (preview)` : name}
+        {models.map((model) => (
+          <option
+            value={model.name}
+            selected={model.name === chosen}
+            data-credits={model.credits}
+            data-images={model.maxImages}
+            data-offers={JSON.stringify(model.offers)}
+          >
+            {[model.name, model.characteristic, model.isPreview ? "preview" : undefined, creditsText(model.credits)]
+              .filter((part) => part !== undefined)
+              .join(" · ")}
           </option>
         ))}
       </select>
@@ -223,27 +280,35 @@ function ModelField({ models, chosen = defaultModel }: { models: readonly Model[
   );
 }
 
-/** A value that may be left to the model. Others than those that are offered are accepted too. */
+/** A value that may be left to the model: buttons for what the chosen one takes, and a field for others. */
 function ChoiceField({ field, value = "" }: { field: Field; value: string | undefined }) {
-  const { name, suggestions = [], takes } = field;
-  const list = `offered-${name}`;
+  const { name, takes } = field;
+  const label = labelOf(field);
+  const offers = name in allOffers ? allOffers[name as OfferedName] : undefined;
   return (
-    <LabelledField label={labelOf(field)}>
-      <input
-        name={name}
-        value={value}
-        list={suggestions.length > 0 ? list : undefined}
-        inputmode={takes === "number" ? "decimal" : undefined}
-        placeholder={takes === "number" ? "Seconds" : "Any"}
-        autocomplete="off"
-      />
-      {suggestions.length > 0 ? (
-        <datalist id={list}>
-          {suggestions.map(([each]) => (
-            <option value={each}></option>
-          ))}
-        </datalist>
-      ) : null}
-    </LabelledField>
+    <div class="field">
+      <label for={name}>{label}</label>
+      <div class="offers">
+        {offers && ["", ...offers].map((offer) => <Offer {...{ name, offer, label }} />)}
+        <input
+          id={name}
+          name={name}
+          value={value}
+          inputmode={takes === "number" ? "decimal" : undefined}
+          placeholder={offers ? "Other" : "Random"}
+          autocomplete="off"
+        />
+      </div>
+    </div>
+  );
+}
+
+/** A button that fills a field in; without a value, it leaves the field to the model. */
+function Offer({ name, offer, label }: { name: string; offer: string; label: string }) {
+  const text = name === "duration" && offer !== "" ? `${offer} s` : offer || "Default";
+  return (
+    <button type="button" data-offer={name} value={offer} aria-label={`${label} ${text}`} aria-pressed="false">
+      {text}
+    </button>
   );
 }

@@ -30,6 +30,11 @@ export function countText(count: number): string {
   return count.toLocaleString("en");
 }
 
+/** Such as "1 credit" or "1,200 credits". */
+export function creditsText(credits: number): string {
+  return credits === 1 ? "1 credit" : `${countText(credits)} credits`;
+}
+
 /** Such as "42 %". */
 export function percentText(percent: number): string {
   return `${Math.floor(percent)} %`;

@@ -1,8 +1,9 @@
 import type { State } from "../store/generations.ts";
 import type { GenerationFilter, GenerationSummary, GenerationTotals } from "../store/reports.ts";
-import { countText, durationText, elapsedText, percentText, shortText, stateWords } from "./formatting.ts";
+import { countText, creditsText, durationText, elapsedText, percentText, shortText, stateWords } from "./formatting.ts";
+import { keyed, shortcutOf } from "./keys.ts";
 import { Layout, Time } from "./layout.tsx";
-import { Star } from "./star.tsx";
+import { Marks } from "./marks.tsx";
 
 export const minCompared = 2;
 export const maxCompared = 6;
@@ -65,12 +66,12 @@ export function Cards({ cards, query, id, name, first }: CardsProps) {
   );
 }
 
-/** What can be done with the chosen ones; shown once some are. */
-function Chosen() {
+/** What can be done with the chosen ones; shown once some are. Its Compare has the key, unless another control of the page has it. */
+export function Chosen({ hasKey = true }) {
   return (
     <form id="chosen" class="chosen" action="/compare" method="get" aria-label="With the chosen ones" data-own>
       <output class="with-script"></output>
-      <button type="submit" data-min={minCompared} data-max={maxCompared}>
+      <button type="submit" data-min={minCompared} data-max={maxCompared} {...(hasKey && keyed("compare"))}>
         Compare
       </button>
       <button type="submit" formaction="/zip" formmethod="post" data-min={1} data-max={maxZipped}>
@@ -118,7 +119,7 @@ function FilterForm({ filter, totals }: Pick<GalleryProps, "filter" | "totals">)
         value={filter.text ?? ""}
         placeholder="Search prompts, ids, errors"
         aria-label="Search"
-        aria-keyshortcuts="/"
+        aria-keyshortcuts={shortcutOf("search")}
         autocomplete="off"
       />
       <button type="submit" class="without-script">
@@ -177,7 +178,8 @@ function Empty({ filter, program }: Pick<GalleryProps, "filter" | "program">) {
         </p>
       ) : (
         <p>
-          Start one: <code>{program} generate "a red fox runs through snow" --local</code>
+          Start one with <a href="/new">New</a>, or:{" "}
+          <code>{program} generate "a red fox runs through snow" --local</code>
         </p>
       )}
     </section>
@@ -198,7 +200,7 @@ export type CardProps = { generation: GenerationSummary; percent: number | undef
 
 /** A generation that is opened from a filtered list knows the filter: the next one is of the same list. */
 function Card({ query, ...card }: CardProps & { query: string }) {
-  const { id, state, prompt, aspectRatio, created_at, removed_at, isStarred } = card.generation;
+  const { id, state, prompt, aspectRatio, created_at, removed_at } = card.generation;
   return (
     <li class={isPortrait(aspectRatio) ? "card portrait" : "card"} id={`generation-${id}`} data-state={state}>
       <a href={`/generations/${id}${query}`}>
@@ -212,24 +214,12 @@ function Card({ query, ...card }: CardProps & { query: string }) {
           <Time at={created_at} now={card.now} />
         </span>
       </a>
-      {state === "completed" && !removed_at ? (
-        <span class="marks">
-          <input
-            type="checkbox"
-            name="id"
-            value={id}
-            form="chosen"
-            data-own
-            aria-label={`Choose ${shortText(prompt, 60)}`}
-          />
-          <Star id={id} isStarred={isStarred} />
-        </span>
-      ) : null}
+      <Marks {...card.generation} hasVideo={state === "completed" && !removed_at} />
     </li>
   );
 }
 
-function isPortrait(aspectRatio: string): boolean {
+export function isPortrait(aspectRatio: string): boolean {
   const [width = 1, height = 1] = aspectRatio.split(":").map(Number);
   return width < height;
 }
@@ -246,7 +236,7 @@ function Facts({ generation, percent, now }: CardProps) {
       <span>{model}</span>
       <span>{duration} s</span>
       <span>{aspectRatio}</span>
-      <span>{credits === 1 ? "1 credit" : `${countText(credits)} credits`}</span>
+      <span>{creditsText(credits)}</span>
       {cost === null ? null : <span>${cost.toFixed(2)}</span>}
       {state === "completed" && renderedMs !== undefined ? (
         <span>made in {durationText(Math.max(0, renderedMs))}</span>

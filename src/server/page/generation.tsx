@@ -8,10 +8,11 @@ import { DeliveryPane, type Sign } from "./callbacks.tsx";
 import { AgainCode } from "./code.tsx";
 import { Copy } from "./copy.tsx";
 import { shortText, sizeText, stateWords } from "./formatting.ts";
-import { Progress } from "./gallery.tsx";
+import { Chosen, Progress } from "./gallery.tsx";
+import { keyed, shortcutOf } from "./keys.ts";
 import { Layout } from "./layout.tsx";
+import { Choose, chooseId, Star } from "./marks.tsx";
 import { Phases } from "./phases.tsx";
-import { Star } from "./star.tsx";
 import { Timeline, type TimelineProps } from "./timeline.tsx";
 
 export type GenerationProps = TimelineProps & {
@@ -43,15 +44,19 @@ export function GenerationPage(props: GenerationProps) {
         <div class="first">
           <Player {...props} />
           <p class="actions">
-            <a class="button" href={`/new?from=${id}`}>
-              Edit and run again
+            <a class="button" href={`/new?from=${id}`} {...keyed("again")}>
+              Another take
             </a>
             {generation.media && !generation.removed_at ? (
               <>
-                <a class="button" href={`/compare?of=${id}`}>
+                <a class="button" href={`/compare?of=${id}`} {...keyed("compare")}>
                   Compare with others of this prompt
                 </a>
                 <Star id={id} isStarred={generation.isStarred} />
+                <span class="toggle">
+                  <Choose id={id} />
+                  <label for={chooseId(id)}>Choose</label>
+                </span>
               </>
             ) : null}
           </p>
@@ -76,6 +81,7 @@ export function GenerationPage(props: GenerationProps) {
           )}
         </div>
       </article>
+      <Chosen hasKey={false} />
     </Layout>
   );
 }
@@ -98,12 +104,12 @@ function Beside({ previous, next }: Pick<GenerationProps, "previous" | "next">) 
   return (
     <nav class="beside" aria-label="Generations beside this one">
       {previous === undefined ? null : (
-        <a class="button" rel="prev" href={previous} aria-keyshortcuts="k">
+        <a class="button" rel="prev" href={previous} aria-keyshortcuts={shortcutOf("previous")}>
           ← Previous
         </a>
       )}
       {next === undefined ? null : (
-        <a class="button" rel="next" href={next} aria-keyshortcuts="j">
+        <a class="button" rel="next" href={next} aria-keyshortcuts={shortcutOf("next")}>
           Next →
         </a>
       )}
@@ -156,7 +162,12 @@ function Player({ generation, percent, payments }: GenerationProps) {
         preload="metadata"
         aria-labelledby="heading"
       ></video>
-      <a class="button" href={video} download={fileName({ id, prompt: request.prompt, model: request.model })}>
+      <a
+        class="button"
+        href={video}
+        download={fileName({ id, prompt: request.prompt, model: request.model })}
+        {...keyed("download")}
+      >
         Download, {sizeText(media.size)}
       </a>
     </div>

@@ -1,20 +1,61 @@
-/** `keys` by their names in a KeyboardEvent; without any, it is the browser's own. `shown` are those of the help. */
-type Key = { keys: readonly string[]; shown: readonly string[]; does: string };
+/**
+ * `keys` by their names in a KeyboardEvent; without any, it is the browser's own. `shown` are those of the help. One that `clicks` presses the control
+ * that names it in `aria-keyshortcuts`. While a key is held down, it acts again and again only where it `repeats`.
+ */
+export type Key = { keys: readonly string[]; shown: readonly string[]; does: string; clicks?: true; repeats?: true };
 
-/** The keys of every page, by what they do: for the browser's listener, and for the help. */
+/** The keys of every page, by what they do: for the browser's listener, for the controls that they press, and for the help. */
 export const keys = {
   search: { keys: ["/"], shown: ["/"], does: "Search" },
   card: {
     keys: ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"],
     shown: ["←", "→", "↑", "↓"],
     does: "Go from card to card",
+    repeats: true,
   },
-  next: { keys: ["j"], shown: ["j"], does: "Next: the one below, or the generation before this one" },
-  previous: { keys: ["k"], shown: ["k"], does: "Previous: the one above, or the generation after this one" },
+  next: { keys: ["j"], shown: ["j"], does: "Next card or row, or the generation before this one", repeats: true },
+  previous: {
+    keys: ["k"],
+    shown: ["k"],
+    does: "Previous card or row, or the generation after this one",
+    repeats: true,
+  },
   open: { keys: [], shown: ["Enter"], does: "Open" },
+  again: { keys: ["r"], shown: ["r"], does: "Another take: the form with the same request", clicks: true },
+  choose: { keys: ["x"], shown: ["x"], does: "Choose, or choose no longer", clicks: true },
+  star: { keys: ["s"], shown: ["s"], does: "Star, or remove the star", clicks: true },
+  download: { keys: ["d"], shown: ["d"], does: "Download", clicks: true },
+  compare: {
+    keys: ["c"],
+    shown: ["c"],
+    does: "Compare the chosen videos, or a generation with others of its prompt",
+    clicks: true,
+  },
+  play: { keys: ["p", " "], shown: ["p", "Space"], does: "Play or pause the compared videos", clicks: true },
+  back: { keys: [","], shown: [","], does: "One frame back, in all compared videos", clicks: true, repeats: true },
+  forward: { keys: ["."], shown: ["."], does: "One frame forward", clicks: true, repeats: true },
   generate: { keys: ["Control+Enter", "Meta+Enter"], shown: ["Ctrl", "Enter"], does: "Generate, in the form" },
-  back: { keys: ["Escape"], shown: ["Esc"], does: "Leave a field, or go back to the list" },
+  leave: { keys: ["Escape"], shown: ["Esc"], does: "Leave a field, or go back to the list" },
   help: { keys: ["?"], shown: ["?"], does: "Show these keys" },
 } as const satisfies Record<string, Key>;
 
 export type KeyName = keyof typeof keys;
+
+/** The names of the keys that press a control. */
+export type ClickName = { [name in KeyName]: (typeof keys)[name] extends { clicks: true } ? name : never }[KeyName];
+
+/** The keys of a control, for its `aria-keyshortcuts`. */
+export function shortcutOf(name: KeyName): string {
+  return keys[name].shown.join(" ");
+}
+
+/** The attributes of a control that a key presses: for the listener and screen readers, and for whoever points at it. */
+export function keyed(name: ClickName) {
+  return { "aria-keyshortcuts": shortcutOf(name), title: `${keys[name].does} (${keys[name].shown.join(" or ")})` };
+}
+
+/** The entry of a key, by its name in a KeyboardEvent with what is held beside it, such as "Control+Enter". */
+export function findKey(pressed: string): KeyName | undefined {
+  const names = Object.keys(keys) as KeyName[];
+  return names.find((name) => (keys[name].keys as readonly string[]).includes(pressed));
+}

@@ -27,9 +27,12 @@ export type GenerationFilter = {
   account?: string | undefined;
 };
 
-/** `from` is the newest generation that is wanted, if it matches. With `after`, those newer than the one called so come, the nearest first. */
+/**
+ * `from` is the newest generation that is wanted, if it matches. With `after`, those newer than the one called so come, the nearest first. `ids` are
+ * the only ones that are wanted.
+ */
 export type GenerationQuery = PageOf<string> &
-  GenerationFilter & { from?: string | undefined; after?: string | undefined };
+  GenerationFilter & { from?: string | undefined; after?: string | undefined; ids?: readonly string[] | undefined };
 
 /**
  * How many generations of each state match the rest of a filter, how many that match it all are newer than `from`, up to 1,000, and which

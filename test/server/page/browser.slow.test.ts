@@ -80,13 +80,16 @@ describe("the page", { skip: browserPath === undefined }, () => {
       await moves(preview);
       await tab.mouse.move(0, 0);
       await expect.poll(() => card(tab, id).locator("video").count()).toBe(hasThumbnail ? 0 : 1);
-      await card(tab, id).locator("a").focus();
+      await card(tab, id).locator("> a").focus();
       await moves(preview);
-      await card(tab, id).locator("a").click();
+      await card(tab, id).locator("> a").click();
       const player = tab.locator(".player video");
       await player.evaluate((element: Player) => element.play());
       await moves(player);
-      const [download] = await Promise.all([tab.waitForEvent("download"), tab.getByText("Download").click()]);
+      const [download] = await Promise.all([
+        tab.waitForEvent("download"),
+        tab.getByRole("link", { name: "Download" }).click(),
+      ]);
       expect(download.suggestedFilename()).toBe(`a-fox-take-1-wan-2.5-${id.slice(0, 8)}.mp4`);
       expect(tab.complaints).toEqual([]);
     },

@@ -1,8 +1,10 @@
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fileName } from "../../../src/client/save/naming.ts";
+import { encode } from "../../../src/server/engines/preview/encode.ts";
+import type { Frame } from "../../../src/server/engines/preview/frame.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { makeFolder } from "../../folder.ts";
 import { browserPath } from "../../needs.ts";
@@ -26,6 +28,16 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     return { page, store, video, tab: await openTab(browser, page.link) };
   };
   const choose = (tab: Tab, prompt: string) => tab.getByRole("checkbox", { name: `Choose ${prompt}` }).check();
+  const press = async (tab: Tab, ...names: string[]) => {
+    for (const name of names) await tab.keyboard.press(name);
+  };
+  /** The number of the frame that each video shows, from 0, at so many a second. */
+  const framesOf = async (tab: Tab, rate: number) => {
+    const times = await tab.evaluate<number[]>(
+      "[...document.querySelectorAll('.compared video')].map((each) => each.currentTime)",
+    );
+    return times.map((time) => Math.floor(time * rate));
+  };
   const promptsOf = (tab: Tab) => tab.locator(".card .prompt").allInnerTexts();
 
   test("six play in step, from one button and one slider, and say in what they differ", async () => {
@@ -37,8 +49,15 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     await tab.getByRole("link", { name: "Compare with others" }).click();
     await shows(tab.getByRole("heading", { level: 1 }), "a fox");
     expect(await tab.locator(".compared video").count()).toBe(6);
-    expect(await tab.locator(".compared > li").first().locator(".differs dt").allInnerTexts()).toContain("seed");
-    expect(await tab.locator(".compared > li").first().locator(".differs dt").allInnerTexts()).not.toContain("Model");
+    const seeds = tab.getByRole("row", { name: "seed (differs)" });
+    expect(await seeds.getByRole("cell").allInnerTexts()).toEqual(
+      expect.arrayContaining(["1", "2", "3", "4", "5", "6"]),
+    );
+    expect(await tab.getByRole("row", { name: "Model" }).first().innerText()).not.toContain("differs");
+    expect(await tab.getByRole("columnheader").allInnerTexts()).toEqual([
+      "Fact",
+      ...[1, 2, 3, 4, 5, 6].map((n) => `Video ${n}`),
+    ]);
     const times = () =>
       tab.evaluate<number[]>("[...document.querySelectorAll('.compared video')].map((each) => each.currentTime)");
     await tab.getByLabel("Position").fill("1");
@@ -49,14 +68,87 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     // One is held up, as by a slow network.
     await tab.evaluate("document.querySelectorAll('.compared video')[3].pause()");
     await tab.evaluate("document.querySelectorAll('.compared video')[4].currentTime = 1.9");
-    await tab.waitForTimeout(300);
-    const at = await times();
-    expect(Math.max(...at) - Math.min(...at)).toBeLessThan(0.1);
+    const spread = async () => {
+      const at = await times();
+      return Math.max(...at) - Math.min(...at);
+    };
+    await expect.poll(spread).toBeLessThan(0.1);
     await tab.getByRole("button", { name: "Pause" }).click();
     const paused = await times();
     await tab.waitForTimeout(200);
     expect(await times()).toEqual(paused);
     expect(tab.complaints).toEqual([]);
+  });
+
+  test("they step frame by frame, each video one of its own where all are alike, and play and pause by keys", async () => {
+    const { page, tab } = await open();
+    const ids = [await page.make({ prompt: "a fox" }), await page.make({ prompt: "a fox" })];
+    await tab.goto(`${page.url}/compare?of=${ids[0]}`);
+    await isLive(tab);
+    // A preview has 12 frames a second.
+    const frames = () => framesOf(tab, 12);
+    await press(tab, ".");
+    await expect.poll(frames).toEqual([1, 1]);
+    await press(tab, ".", ".", ",", ".");
+    await expect.poll(frames).toEqual([3, 3]);
+    for (let times = 0; times < 5; times++) await tab.keyboard.down(",");
+    await expect.poll(frames).toEqual([0, 0]);
+    await tab.getByLabel("Position").fill("1");
+    await press(tab, ".");
+    await expect.poll(frames).toEqual([13, 13]);
+    await tab.getByRole("button", { name: "One frame back" }).click();
+    await expect.poll(frames).toEqual([12, 12]);
+    for (const key of ["p", "Space"]) {
+      await tab.getByLabel("Position").focus();
+      await press(tab, key);
+      await shows(tab.locator("#play"), "Pause");
+      await press(tab, key);
+      await shows(tab.locator("#play"), "Play");
+    }
+    // Space presses what has the focus, once.
+    await tab.locator("#play").focus();
+    await press(tab, "Space");
+    await shows(tab.locator("#play"), "Pause");
+    await press(tab, ".");
+    await shows(tab.locator("#play"), "Play");
+    expect(tab.complaints).toEqual([]);
+  });
+
+  test("videos of different rates stay at the same time, and the faster one skips no frame", async () => {
+    const [slow, fast] = [await aVideo(), { ...(await aVideo()), file: join(makeFolder(), "fast.mp4") }];
+    const paint = (frame: Frame, index: number) => void frame.bytes.fill(index);
+    await writeFile(fast.file, await encode({ width: 64, height: 64, frameRate: 24, frameCount: 48, paint }));
+    const { page, tab } = await open({ video: (prompt) => (prompt === "fast" ? fast : slow) });
+    const ids = [await page.make({ prompt: "slow" }), await page.make({ prompt: "fast" })];
+    await tab.goto(`${page.url}/compare?id=${ids[0]}&id=${ids[1]}`);
+    await isLive(tab);
+    for (let step = 1; step <= 4; step++) {
+      await press(tab, ".");
+      await expect.poll(() => framesOf(tab, 24)).toEqual([step, step]);
+    }
+  });
+
+  test("each is in a frame of the same size, and is starred, downloaded and made again by the keys", async () => {
+    const { page, store, tab } = await open();
+    const ids: string[] = [];
+    for (const aspectRatio of ["16:9", "9:16", "1:1"]) ids.push(await page.make({ prompt: aspectRatio, aspectRatio }));
+    await tab.goto(`${page.url}/compare?${ids.map((id) => `id=${id}`).join("&")}`);
+    await isLive(tab);
+    for (const width of [360, 1280, 2560]) {
+      await tab.setViewportSize({ width, height: 800 });
+      const sizes = await tab.evaluate<string[]>(
+        "[...document.querySelectorAll('.compared video')].map(({ offsetWidth, offsetHeight }) => `${offsetWidth} x ${offsetHeight}`)",
+      );
+      expect(new Set(sizes).size).toBe(1);
+      expect(await tab.evaluate("document.documentElement.scrollWidth")).toBe(width);
+    }
+    await press(tab, "j", "ArrowRight", "s");
+    await expect.poll(() => store.generation(ids[1] ?? "").then((each) => each?.isStarred)).toBe(true);
+    expect((await store.generation(ids[0] ?? ""))?.isStarred).not.toBe(true);
+    const [file] = await Promise.all([tab.waitForEvent("download"), press(tab, "d")]);
+    expect(file.suggestedFilename()).toBe(fileName({ id: ids[1] ?? "", prompt: "9:16", model: "wan-2.5" }));
+    await press(tab, "r");
+    await tab.waitForURL(`${page.url}/new?from=${ids[1]}`);
   });
 
   test("chosen cards are compared and downloaded; what is chosen stays while the list changes", async () => {
@@ -144,7 +236,7 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     await tab.getByLabel("Starred").check();
     await expect.poll(() => promptsOf(tab)).toEqual(["one"]);
     expect(new URL(tab.url()).search).toBe("?starred=1");
-    await tab.locator(".card a").click();
+    await tab.locator(".card > a").click();
     await isLive(tab);
     const pressed = tab.getByRole("button", { name: "Star", pressed: true });
     await pressed.click();

@@ -2,12 +2,15 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { hashKey } from "../../../src/server/api/accounts.ts";
+import type { Engine } from "../../../src/server/engines/engine.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../../src/server/store/store.ts";
 import { makeFolder } from "../../folder.ts";
 import { browserPath } from "../../needs.ts";
 import { aPng } from "../queue/pictures.ts";
 import { isLive, launch, openTab, shows, type Tab } from "./browser.ts";
-import { openTestPage, paid, type TestPage, type TestPageOptions } from "./harness.ts";
+import { apiKey, openTestPage, paid, type TestPage, type TestPageOptions } from "./harness.ts";
 
 // The form that starts a generation: what is sent from it twice is paid once.
 
@@ -31,47 +34,146 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await tab.getByLabel("Prompt").fill(prompt);
   };
   const generate = (tab: Tab) => tab.getByRole("button", { name: "Generate" });
-  const isShown = (tab: Tab) => tab.waitForURL(/\/generations\//);
+  const chooseTakes = (tab: Tab, count: number) =>
+    tab.getByRole("group", { name: "Takes" }).getByText(String(count), { exact: true }).click();
+  const giveCredits = (store: Store, amount: number) =>
+    store.addAccount({ name: "local", keyHash: hashKey(apiKey), creditsOf: (had = 0) => had + amount });
+  const isStarted = (tab: Tab) => shows(tab.locator("#told"), "tarted.");
+  const made = (tab: Tab) => tab.getByRole("list", { name: "Made here" }).getByRole("listitem");
+  const newestMade = async (tab: Tab) => {
+    const address = await made(tab).first().getByRole("link").first().getAttribute("href");
+    return address?.slice(-36) ?? "";
+  };
 
-  test("a double click, a reload, and back: one charge; another take, another prompt, or the form opened anew: another one", async () => {
+  test("the form stays: each press of Generate is paid once, whatever a double click, a held key, a reload and back do", async () => {
     const { page, tab, store } = await open();
-    const known = tab.getByRole("status").filter({ hasText: "already started" });
     await compose(page, tab, "a fox at dusk");
-    await shows(tab.locator(".send"), "It costs 10 of 1,000,000 credits.");
+    await shows(tab.locator("#balance"), "You have 1,000,000 credits.");
     await generate(tab).dblclick();
-    await isShown(tab);
-    const address = tab.url();
-    expect(await paid(store)).toEqual([-10]);
-    await tab.goBack();
-    await expect.poll(() => tab.getByLabel("Prompt").inputValue()).toBe("a fox at dusk");
-    await generate(tab).click();
-    await shows(known, "nothing was charged");
-    expect(await paid(store)).toEqual([-10]);
+    await isStarted(tab);
+    await shows(tab.locator("#balance"), "You have 999,990 credits.");
+    expect([await paid(store), await made(tab).count()]).toEqual([[-10], 1]);
+    expect([await tab.getByLabel("Prompt").inputValue(), new URL(tab.url()).pathname]).toEqual([
+      "a fox at dusk",
+      "/new",
+    ]);
+    // A second one is meant; the key is held for longer than the button rests.
+    await expect.poll(() => generate(tab).getAttribute("aria-disabled")).toBe(null);
+    await generate(tab).focus();
+    for (let press = 0; press < 30; press++) {
+      await tab.keyboard.down("Enter");
+      await tab.waitForTimeout(50);
+    }
+    await tab.keyboard.up("Enter");
+    await expect.poll(() => made(tab).count()).toBe(2);
+    expect(await paid(store)).toEqual([-10, -10]);
+    expect(await generate(tab).evaluate((button) => button.matches(":focus"))).toBe(true);
     await tab.reload();
     await isLive(tab);
+    await expect.poll(() => made(tab).count()).toBe(2);
+    await made(tab).first().getByRole("link").first().click();
+    await tab.waitForURL(/generations/);
+    await tab.goBack();
+    await isLive(tab);
     expect(await tab.getByLabel("Prompt").inputValue()).toBe("a fox at dusk");
-    await generate(tab).click();
-    await known.getByRole("link", { name: "Open it" }).click();
-    await isShown(tab);
-    expect([tab.url(), await paid(store)]).toEqual([address, [-10]]);
-    await tab.goBack();
-    await generate(tab).click();
-    await known.getByRole("button", { name: "Start another take" }).dblclick();
-    await tab.waitForURL((url) => /generations/.test(url.pathname) && url.href !== address);
     expect(await paid(store)).toEqual([-10, -10]);
-    await tab.goBack();
-    await tab.getByLabel("Prompt").fill("a bear at dusk");
-    await tab.keyboard.press("Control+Enter");
-    await isShown(tab);
+    await tab.getByLabel("Prompt").press("Control+Enter");
+    await expect.poll(() => made(tab).count()).toBe(3);
     expect(await paid(store)).toEqual([-10, -10, -10]);
-    await compose(page, tab, "a fox at dusk");
-    await generate(tab).click();
-    await isShown(tab);
-    expect(await paid(store)).toEqual([-10, -10, -10, -10]);
     expect(tab.complaints).toEqual([]);
   });
 
-  test("New begins anew after a start, and goes on with what was not sent yet", async () => {
+  test("a draft that is sent from two tabs is paid once, and the second one says so", async () => {
+    const { page, tab, store } = await open();
+    await compose(page, tab, "a fox at dusk");
+    const draft = await tab.evaluate("[JSON.stringify(sessionStorage), JSON.stringify(history.state)]");
+    await generate(tab).click();
+    await isStarted(tab);
+    // As a browser's "Duplicate tab" does.
+    await tab.evaluate(`Object.assign(sessionStorage, JSON.parse(${JSON.stringify((draft as string[])[0])}));
+      history.replaceState(JSON.parse(${JSON.stringify((draft as string[])[1])}), "")`);
+    await tab.reload();
+    await isLive(tab);
+    await generate(tab).click();
+    await shows(tab.locator("#told"), "already started, and nothing was charged now");
+    expect(await paid(store)).toEqual([-10]);
+    await generate(tab).click();
+    await isStarted(tab);
+    expect(await paid(store)).toEqual([-10, -10]);
+  });
+
+  test("several takes are started with their sum, each with the next seed; what is lost on the way is not paid again", async () => {
+    const { page, tab, store } = await open();
+    await compose(page, tab, "a fox at dusk");
+    await tab.getByRole("textbox", { name: "Seed" }).fill("7");
+    await chooseTakes(tab, 4);
+    expect(await generate(tab).innerText()).toBe("Generate 4, 40 credits");
+    let count = 0;
+    await tab.route("**/generations", async (route) => {
+      count += 1;
+      if (count < 3) return route.continue();
+      await route.fetch();
+      await route.abort();
+    });
+    await generate(tab).click();
+    await shows(tab.getByRole("alert"), "2 of 4 were started. No response came");
+    expect(await paid(store)).toEqual([-10, -10, -10]);
+    await tab.unroute("**/generations");
+    await tab.reload();
+    await isLive(tab);
+    expect(await generate(tab).innerText()).toBe("Generate 4, 40 credits");
+    await generate(tab).click();
+    await shows(tab.locator("#told"), "4 takes were started.");
+    await expect.poll(() => made(tab).count()).toBe(4);
+    expect(await paid(store)).toEqual([-10, -10, -10, -10]);
+    const seeds = (await store.generations({ account: "local", limit: 9 })).map(({ request }) => request.extras.seed);
+    expect(seeds).toEqual([10, 9, 8, 7]);
+  });
+
+  test("takes that the credits do not suffice for are not started, and those before them are not paid again", async () => {
+    const { page, tab, store } = await open();
+    await giveCredits(store, -999_975);
+    await compose(page, tab, "a fox at dusk");
+    await chooseTakes(tab, 3);
+    await generate(tab).click();
+    await shows(tab.getByRole("alert"), "the account has fewer. 2 of 3 were started.");
+    await giveCredits(store, 10);
+    await generate(tab).click();
+    await shows(tab.locator("#told"), "3 takes were started.");
+    expect(await paid(store)).toEqual([-10, -10, -10]);
+  });
+
+  test("buttons offer what the chosen model takes, and other values can be typed", async () => {
+    const findFault: Engine["findFault"] = async ({ model, unset = [], duration }) =>
+      model === "sora-2" && !unset.includes("duration") && duration !== 8 ? "takes 8 seconds" : undefined;
+    const { page, tab, store } = await open({
+      engine: { isSimulation: false, models: ["wan-2.5", "sora-2"], findFault },
+    });
+    const offered = (name: string) => tab.getByRole("button", { name }).filter({ visible: true }).allInnerTexts();
+    await compose(page, tab, "a fox at dusk");
+    expect(await tab.getByLabel("Model").locator("option:checked").innerText()).toBe(
+      "wan-2.5 · ultra-realistic, best value · 10 credits",
+    );
+    expect(await offered("Length")).toEqual(["Default", "4 s", "5 s", "6 s", "8 s", "10 s", "12 s"]);
+    await tab.getByLabel("Model").selectOption("sora-2");
+    expect(await offered("Length")).toEqual(["Default", "8 s"]);
+    expect(await offered("Ratio")).toHaveLength(7);
+    await tab.getByRole("button", { name: "Length 8 s" }).click();
+    await tab.getByRole("button", { name: "Ratio 9:16" }).click();
+    await tab.getByRole("textbox", { name: "Resolution" }).fill("480p");
+    const pressed = tab.locator("[aria-pressed=true]");
+    expect(await pressed.allInnerTexts()).toEqual(["9:16", "8 s", "480p"]);
+    await tab.getByRole("button", { name: "Ratio Default" }).click();
+    await tab.reload();
+    await isLive(tab);
+    expect(await pressed.allInnerTexts()).toEqual(["Default", "8 s", "480p"]);
+    await generate(tab).click();
+    await isStarted(tab);
+    const { request } = (await store.generation(await newestMade(tab))) ?? {};
+    expect(request).toMatchObject({ model: "sora-2", duration: 8, resolution: "480p", unset: ["aspectRatio"] });
+  });
+
+  test("New begins anew after a start, beside what was made, and goes on with what was not sent yet", async () => {
     const { page, tab } = await open();
     const clickNew = async () => {
       await tab.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "New" }).click();
@@ -85,12 +187,11 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await tab.locator("summary", { hasText: "More fields" }).click();
     await tab.getByLabel("Others, as JSON").fill('{"fps": 24}');
     await generate(tab).click();
-    await isShown(tab);
-    await tab.goBack();
-    await isLive(tab);
+    await isStarted(tab);
     expect(await typed()).toEqual(["a fox at dusk", '{"fps": 24}']);
     await clickNew();
     expect(await typed()).toEqual(["", ""]);
+    await expect.poll(() => made(tab).count()).toBe(1);
     await tab.getByLabel("Prompt").fill("a bear at d");
     await tab.getByRole("link", { name: "Generations" }).click();
     await clickNew();
@@ -130,7 +231,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await tab.reload();
     await isLive(tab);
     await generate(tab).click();
-    await isShown(tab);
+    await isStarted(tab);
     expect(await paid(store)).toEqual([-10]);
   });
 
@@ -138,7 +239,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     const findFault = async () => "takes 4 or 8 seconds, not 5";
     const { page, tab, store } = await open({ engine: { isSimulation: false, findFault, maxImages: 1 } });
     const isMarked = async (name: string, text: string) => {
-      const field = tab.getByLabel(name);
+      const field = tab.getByRole("textbox", { name });
       await expect.poll(() => field.getAttribute("aria-invalid")).toBe("true");
       expect(await field.evaluate((each) => each.matches(":focus"))).toBe(true);
       const fault = tab.locator(`#${await field.getAttribute("aria-describedby")}`);
@@ -148,15 +249,15 @@ describe("the form", { skip: browserPath === undefined }, () => {
       expect(await tab.locator("[aria-invalid=true]").count()).toBe(1);
     };
     await compose(page, tab, "a fox at dusk");
-    await tab.getByLabel("Ratio").fill("wide");
+    await tab.getByRole("textbox", { name: "Ratio" }).fill("wide");
     await generate(tab).click();
     await isMarked("Ratio", 'Ratio must be width:height, such as 16:9, not "wide". Nothing was started.');
-    await tab.getByLabel("Ratio").fill("9:16");
+    await tab.getByRole("textbox", { name: "Ratio" }).fill("9:16");
     expect(await tab.locator("[aria-invalid=true]").count()).toBe(0);
-    await tab.getByLabel("Length").fill("99");
+    await tab.getByRole("textbox", { name: "Length" }).fill("99");
     await generate(tab).click();
     await isMarked("Length", "Length must be more than 0 and at most 60 seconds. Nothing was started.");
-    await tab.getByLabel("Length").fill("5");
+    await tab.getByRole("textbox", { name: "Length" }).fill("5");
     await generate(tab).click();
     await shows(tab.getByRole("alert"), "wan-2.5: takes 4 or 8 seconds, not 5. Nothing was started.");
     await tab.locator("summary", { hasText: "More fields" }).click();
@@ -187,7 +288,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await shows(tab.locator("#trouble"), "The service responds again");
     expect(await tab.locator("#trouble").innerText()).not.toContain("No response");
     await generate(tab).click();
-    await isShown(tab);
+    await isStarted(tab);
     expect(await paid(store)).toEqual([-10]);
   });
 
@@ -215,13 +316,13 @@ describe("the form", { skip: browserPath === undefined }, () => {
   test("what is typed stays while the page is brought up to date", async () => {
     const { page, tab } = await open();
     await compose(page, tab, "a fox at du");
-    await tab.getByLabel("Length").fill("7");
+    await tab.getByRole("textbox", { name: "Length" }).fill("7");
     await page.restart();
     await isLive(tab);
-    expect([await tab.getByLabel("Prompt").inputValue(), await tab.getByLabel("Length").inputValue()]).toEqual([
-      "a fox at du",
-      "7",
-    ]);
+    expect([
+      await tab.getByLabel("Prompt").inputValue(),
+      await tab.getByRole("textbox", { name: "Length" }).inputValue(),
+    ]).toEqual(["a fox at du", "7"]);
   });
 
   test("edit and run again begins with all that was asked for: fields, extras and images", async () => {
@@ -236,13 +337,13 @@ describe("the form", { skip: browserPath === undefined }, () => {
     });
     running.fail("out of memory");
     await tab.goto(`${page.url}/generations/${id}`);
-    await tab.getByRole("link", { name: "Edit and run again" }).click();
+    await tab.getByRole("link", { name: "Another take" }).click();
     await shows(tab.locator("#images"), "image 2");
     await tab.getByRole("button", { name: "Remove image 2" }).click();
     await tab.getByLabel("Prompt").fill("a red fox");
     await generate(tab).click();
-    await isShown(tab);
-    const again = await store.generation(tab.url().split("/").at(-1) ?? "");
+    await isStarted(tab);
+    const again = await store.generation(await newestMade(tab));
     expect(again?.request).toMatchObject({
       prompt: "a red fox",
       model: "wan-2.5",
@@ -261,12 +362,12 @@ describe("the form", { skip: browserPath === undefined }, () => {
       const { id, running } = await page.start({ prompt: "a fox", ...fields });
       running.fail("out of memory");
       await tab.goto(`${page.url}/generations/${id}`);
-      await tab.getByRole("link", { name: "Edit and run again" }).click();
+      await tab.getByRole("link", { name: "Another take" }).click();
       await shows(tab.locator("#images"), " 1");
       if (removed) await tab.getByRole("button", { name: removed }).click();
       await generate(tab).click();
-      await isShown(tab);
-      return store.images(tab.url().split("/").at(-1) ?? "");
+      await isStarted(tab);
+      return store.images(await newestMade(tab));
     };
     expect(await rerun({ imageUrl: image, lastImageUrl: image })).toEqual({ images: [image], lastImage: image });
     expect(await rerun({ referenceUrls: [image, image] }, "Remove reference 2")).toEqual({
@@ -293,8 +394,8 @@ describe("the form", { skip: browserPath === undefined }, () => {
     expect(await paid(store)).toEqual([]);
     await tab.getByLabel("Choose images").setInputFiles(file);
     await generate(tab).click();
-    await isShown(tab);
-    expect((await store.generation(tab.url().split("/").at(-1) ?? ""))?.request.images).toHaveLength(1);
+    await isStarted(tab);
+    expect((await store.generation(await newestMade(tab)))?.request.images).toHaveLength(1);
   });
 
   test("the browser tells of the end of what was started here, also while the page is hidden, once", async () => {
@@ -307,7 +408,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     const running = page.running("a fox at dusk");
     await compose(page, tab, "a fox at dusk");
     await generate(tab).click();
-    await isShown(tab);
+    await isStarted(tab);
     await isLive(tab);
     await tab.evaluate(`Object.defineProperty(document, "hidden", { value: true });
       document.dispatchEvent(new Event("visibilitychange"))`);

@@ -33,7 +33,10 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
     await tab.goto(`${page.url}/generations/${id}`);
     expect(await tab.getByRole("heading", { level: 1 }).textContent()).toBe(prompt);
     expect(await tab.title()).toMatch(/^A red fox runs [runs ]*… · vidgen$/);
-    const [download] = await Promise.all([tab.waitForEvent("download"), tab.getByText("Download").click()]);
+    const [download] = await Promise.all([
+      tab.waitForEvent("download"),
+      tab.getByRole("link", { name: "Download" }).click(),
+    ]);
     expect(download.suggestedFilename()).toMatch(
       new RegExp(`^a-red-fox-runs-[runs-]*-veo-3\\.1-${id.slice(0, 8)}\\.mp4$`),
     );

@@ -889,6 +889,8 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect((await store.generation(second.id))?.isStarred).toBeUndefined();
     expect((await store.list({ limit: 9 })).map(({ isStarred }) => isStarred)).toEqual([undefined, true]);
     expect((await store.totals({ isStarred: true })).counts).toEqual({ queued: 1 });
+    const among = async (ids: string[], account?: string) => (await store.list({ ids, account, limit: 9 })).length;
+    expect([await among([first.id, "none"]), await among([second.id], "another"), await among([])]).toEqual([1, 0, 0]);
     await store.finish(first.id, completed);
     expect(await starred()).toEqual([first.id]);
     await store.star(first.id, false);

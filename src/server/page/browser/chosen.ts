@@ -39,6 +39,15 @@ export function showChosen(): void {
   if (output && output.textContent !== text) output.textContent = text;
 }
 
+/** Makes noticeable what `showChosen` says of the buttons: one that is not offered was asked for. */
+export function sayWhyNot(): void {
+  const form = document.querySelector("#chosen");
+  form?.classList.add("refused");
+  // A screen reader reads what is new.
+  form?.querySelector("output")?.replaceChildren();
+  showChosen();
+}
+
 const boxes = 'input[form="chosen"]';
 
 function isForm(target: EventTarget | null): boolean {
@@ -47,6 +56,7 @@ function isForm(target: EventTarget | null): boolean {
 }
 
 function choose(ids: ReadonlySet<string>): void {
+  document.querySelector("#chosen")?.classList.remove("refused");
   sessionStorage.setItem(chosenKey, JSON.stringify([...ids]));
   showChosen();
 }

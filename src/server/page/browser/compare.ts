@@ -1,7 +1,9 @@
+import { frameLength } from "./frames.ts";
+
 /** Further apart than this, in seconds, a video is set to where the first one is. */
 const maxApart = 0.05;
 
-/** One button and one slider for all videos of a comparison. */
+/** One slider, and the same buttons, for all videos of a comparison. */
 export function listenForCompare(): void {
   const play = document.querySelector<HTMLButtonElement>("#play");
   const slider = document.querySelector<HTMLInputElement>("#position");
@@ -18,7 +20,7 @@ export function listenForCompare(): void {
     if (!leader) return;
     slider.max = String(lengthOf(leader));
     if (document.activeElement !== slider || isPlaying) slider.value = String(leader.currentTime);
-    if (time) time.textContent = `${leader.currentTime.toFixed(1)} of ${lengthOf(leader).toFixed(1)} s`;
+    if (time) time.textContent = `${leader.currentTime.toFixed(2)} of ${lengthOf(leader).toFixed(2)} s`;
   };
   const keepInStep = () => {
     if (!isPlaying) return;
@@ -44,7 +46,28 @@ export function listenForCompare(): void {
     else seek(leaderOf(videos())?.currentTime ?? 0);
   };
 
+  /**
+   * All videos stay at the same time, so the shortest frame is the step: no video skips a frame. The middle of a frame is the target, since at its
+   * edge the browser may show either neighbour.
+   */
+  const stepFrames = async (by: number) => {
+    const all = videos();
+    const at = leaderOf(all)?.currentTime ?? 0;
+    const lengths = await Promise.all(all.map(frameLength));
+    const frame = Math.min(...lengths.filter((each) => each !== undefined));
+    const end = Math.max(...all.map(lengthOf));
+    const to = Number.isFinite(frame) ? (Math.floor(at / frame + 0.01) + by + 0.5) * frame : at;
+    seek(Math.max(0, Math.min(to, end)));
+    show();
+  };
+  let stepped: Promise<void> = Promise.resolve();
+
   play.addEventListener("click", () => setPlaying(!isPlaying));
+  for (const button of document.querySelectorAll<HTMLButtonElement>("[data-frames]"))
+    button.addEventListener("click", () => {
+      if (isPlaying) setPlaying(false);
+      stepped = stepped.then(() => stepFrames(Number(button.dataset.frames)));
+    });
   slider.addEventListener("input", () => {
     seek(Number(slider.value));
     show();

@@ -1,9 +1,11 @@
-import { countText } from "../formatting.ts";
-import { type Draft, dropDraft, findDraft, idempotencyKey, keepDraft, newKey } from "./draft.ts";
-import { clearFaults, openAround, showFault, tell } from "./faults.ts";
+import { creditsText } from "../formatting.ts";
+import { type Draft, dropDraft, findDraft, idempotencyKey, keepDraft, newKey, renewDraft } from "./draft.ts";
+import { clearFaults, openAround, say, showFault, tell } from "./faults.ts";
 import { listenForImages, loadImages, showImages } from "./images.ts";
+import { addMade, showMade } from "./made.ts";
 import { awaitEnd, listenForNotify } from "./notify.ts";
-import { bodyOf, postStart } from "./start.ts";
+import { listenForOffers, showOffers } from "./offers.ts";
+import { bodiesOf, type Outcome, postStart } from "./start.ts";
 
 /** Runs the form for a new generation: nothing that is sent from it twice is paid twice. */
 export function listenForComposer(): void {
@@ -14,8 +16,8 @@ export function listenForComposer(): void {
     draft.values = valuesOf(form);
     draft.state = "open";
     keepDraft(draft);
-    showCost(form);
-    document.querySelector<HTMLElement>("#known")?.toggleAttribute("hidden", true);
+    showChoice(form);
+    say("");
   };
   form.addEventListener("input", () => {
     clearFaults(form);
@@ -38,11 +40,12 @@ export function listenForComposer(): void {
     },
     onFault: (text) => showFault(form, { field: "imageUrls", text }),
   });
-  document.querySelector("#again")?.addEventListener("click", () => void send(form, draft, { isAnotherTake: true }));
+  listenForOffers(form);
   document.addEventListener("live", () => {
     if (draft.state === "unclear") tell(unclear.after);
   });
   listenForNotify();
+  showMade();
 }
 
 /** The draft that the form shows from now on: one of before, or a new one. */
@@ -52,7 +55,7 @@ function openDraft(form: HTMLFormElement): Draft {
   const draft = kept ?? ({ key: newKey(), from, values: valuesOf(form), images: [], state: "new" } satisfies Draft);
   if (kept) showValues(form, kept);
   if (form.dataset.images !== undefined && from !== undefined) void addImagesOf(form, draft, from);
-  showCost(form);
+  showChoice(form);
   showImages(form, draft);
   return draft;
 }
@@ -88,43 +91,68 @@ const unclear = {
     "The service responds again. The generation may have been started: press Generate again, and the same request is not charged twice.",
 };
 
-/** With `isAnotherTake`, the same is started once more: under another key. */
-async function send(form: HTMLFormElement, draft: Draft, { isAnotherTake = false } = {}): Promise<void> {
+let isSending = false;
+
+/** Starts what the form says, each take once; the form stays, for the next start. */
+async function send(form: HTMLFormElement, draft: Draft): Promise<void> {
   const button = submitButton(form);
-  if (!button || button.disabled) return;
-  if (isAnotherTake) draft.key = newKey();
+  if (!button || button.disabled || isSending) return;
+  if (button.ariaDisabled === "true") return rest(button);
   clearFaults(form);
-  const made = bodyOf(draft, Number(chosenModel(form)?.dataset.images));
+  const made = bodiesOf(draft, Number(chosenModel(form)?.dataset.images));
   if ("fault" in made) return showFault(form, made.fault);
-  const body = JSON.stringify(made.body);
+  const { bodies } = made;
   const wasUnclear = draft.state === "unclear";
   draft.state = "unclear";
   keepDraft(draft);
-  button.disabled = true;
-  const outcome = await postStart(body, idempotencyKey(draft, body));
-  button.disabled = false;
-  if (outcome.kind === "unclear") return tell(unclear.before);
-  if (outcome.kind === "refused") {
-    draft.state = wasUnclear ? "unclear" : "open";
+  isSending = true;
+  say("");
+  button.ariaDisabled = "true";
+  const outcomes = await startAll(draft, bodies);
+  isSending = false;
+  rest(button);
+  const started = outcomes.filter((outcome) => outcome.kind === "started");
+  const count = started.length === 0 ? "" : `${started.length} of ${bodies.length} were started. `;
+  const last = outcomes.at(-1);
+  if (last?.kind === "unclear") return tell(count + unclear.before);
+  if (last?.kind === "refused") {
+    // What was started already is not started again by the next press.
+    draft.state = wasUnclear || started.length > 0 ? "unclear" : "open";
     keepDraft(draft);
-    return showFault(form, outcome.fault);
+    const { field, text } = last.fault;
+    return showFault(form, { field, text: `${text} ${count || "Nothing was started."}` });
   }
-  draft.state = "started";
-  keepDraft(draft);
-  const address = `/generations/${outcome.id}`;
-  if (outcome.isKnown && !wasUnclear) return tellKnown(address);
-  awaitEnd(outcome.id);
-  location.assign(address);
+  renewDraft(draft);
+  const isKnown = !wasUnclear && started.every((outcome) => outcome.isKnown);
+  say(isKnown ? known : `${started.length === 1 ? "Started" : `${started.length} takes were started`}.`);
 }
 
-/** The same was started from here before: another one is started only if that is meant. */
-function tellKnown(address: string): void {
-  const place = document.querySelector<HTMLElement>("#known");
-  const link = place?.querySelector("a");
-  if (!place || !link) return;
-  link.href = address;
-  place.hidden = false;
-  place.scrollIntoView({ block: "nearest" });
+const known = "This was already started, and nothing was charged now. Press Generate again to start another take.";
+
+/** Starts one after the other, up to the first that is not started. */
+async function startAll(draft: Draft, bodies: readonly object[]): Promise<Outcome[]> {
+  const outcomes: Outcome[] = [];
+  for (const [index, each] of bodies.entries()) {
+    const body = JSON.stringify(each);
+    const outcome = await postStart(body, idempotencyKey(draft, { body, take: index + 1 }));
+    outcomes.push(outcome);
+    if (outcome.kind !== "started") break;
+    addMade(outcome.id);
+    awaitEnd(outcome.id);
+  }
+  return outcomes;
+}
+
+const restMs = 1_000;
+let restTimer: ReturnType<typeof setTimeout> | undefined;
+
+/** The second click of a double click, or a key that is held, starts nothing more: that needs a second without either. */
+function rest(button: HTMLButtonElement): void {
+  clearTimeout(restTimer);
+  button.ariaDisabled = "true";
+  restTimer = setTimeout(() => {
+    button.ariaDisabled = null;
+  }, restMs);
 }
 
 function submitButton(form: HTMLFormElement): HTMLButtonElement | undefined {
@@ -135,7 +163,12 @@ function chosenModel(form: HTMLFormElement): HTMLOptionElement | undefined {
   return form.querySelector<HTMLSelectElement>("[name=model]")?.selectedOptions[0];
 }
 
-function showCost(form: HTMLFormElement): void {
-  const output = form.querySelector("#cost");
-  if (output) output.textContent = `It costs ${countText(Number(chosenModel(form)?.dataset.credits))}`;
+/** What depends on the model and the number of takes. */
+function showChoice(form: HTMLFormElement): void {
+  const model = chosenModel(form);
+  showOffers(form, model);
+  const takes = Number(new FormData(form).get("takes"));
+  const sum = creditsText(Number(model?.dataset.credits) * takes);
+  const button = submitButton(form);
+  if (button) button.textContent = takes === 1 ? `Generate, ${sum}` : `Generate ${takes}, ${sum}`;
 }

@@ -12,7 +12,7 @@ export type Draft = {
   from: string | undefined;
   values: Record<string, string>;
   images: Image[];
-  /** "unclear" from the moment when it is sent until a readable reply comes; "open" after a change. */
+  /** "unclear" from the moment when it is sent until readable replies came for all of its takes; "open" after a change. */
   state: "new" | "open" | "unclear" | "started";
 };
 
@@ -40,6 +40,14 @@ export function keepDraft(draft: Draft): void {
   history.replaceState({ ...history.state, draft: draft.key }, "");
 }
 
+/** What a draft starts from now on is something else than what it has started, also with the same content. */
+export function renewDraft(draft: Draft): void {
+  dropDraft(draft);
+  draft.key = newKey();
+  draft.state = "started";
+  keepDraft(draft);
+}
+
 export function dropDraft({ key }: Draft): void {
   sessionStorage.setItem(draftsKey, JSON.stringify(keptDrafts().filter((each) => each.key !== key)));
 }
@@ -54,10 +62,10 @@ export function newKey(): string {
 }
 
 /**
- * The Idempotency-Key of a draft's body: the same for the same content, however often it is sent, and another one once something was changed. The
- * service refuses two bodies with one key, so that the hash need not be a strong one.
+ * The Idempotency-Key of a draft's body, of which several takes are started: the same for the same content, however often it is sent, and another one
+ * once something was changed. The service refuses two bodies with one key, so that the hash need not be a strong one.
  */
-export function idempotencyKey({ key }: Draft, body: string): string {
+export function idempotencyKey({ key }: Draft, { body, take }: { body: string; take: number }): string {
   let [a, b] = [0xdeadbeef, 0x41c6ce57];
   for (let index = 0; index < body.length; index++) {
     const code = body.charCodeAt(index);
@@ -65,5 +73,5 @@ export function idempotencyKey({ key }: Draft, body: string): string {
     b = Math.imul(b ^ code, 1597334677);
   }
   const hash = [a, b].map((part) => (part >>> 0).toString(16).padStart(8, "0")).join("");
-  return `page-${key}-${hash}`;
+  return `page-${key}-${hash}-${take}`;
 }

@@ -45,6 +45,12 @@ export function tell(text: string | undefined): void {
   place.textContent = text ?? "";
 }
 
+/** What was done, for those who do not see it too. */
+export function say(text: string): void {
+  const place = document.querySelector("#told");
+  if (place) place.textContent = text;
+}
+
 /** Shows a field that is within closed `<details>`: the browser would refuse to send the form, and could not say why. */
 export function openAround(control: Element): void {
   const details = control.closest("details");

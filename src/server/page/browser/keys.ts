@@ -1,9 +1,10 @@
-import { type KeyName, keys } from "../keys.ts";
+import { type ClickName, findKey, type Key, type KeyName, keys, shortcutOf } from "../keys.ts";
 import { showHelp } from "./buttons.ts";
+import { sayWhyNot } from "./chosen.ts";
 import { returnToList } from "./place.ts";
 
-/** What each entry of the table of keys does; returns whether it did something, so that the browser does nothing else. */
-const actions: Record<KeyName, (key: string) => boolean> = {
+/** What each entry of the table of keys does that presses no control; returns whether it did something, so that the browser does nothing else. */
+const actions: Record<Exclude<KeyName, ClickName>, (key: string) => boolean> = {
   search: () => focus(document.querySelector<HTMLElement>('input[type="search"]')),
   card: (key) => focus(findCard(key)),
   next: () => step(1),
@@ -15,7 +16,7 @@ const actions: Record<KeyName, (key: string) => boolean> = {
     form?.requestSubmit();
     return form != null;
   },
-  back() {
+  leave() {
     if (document.querySelector("[data-generation]")) returnToList();
     return false;
   },
@@ -28,18 +29,47 @@ const actions: Record<KeyName, (key: string) => boolean> = {
 /** The one listener for the keys of the page. In a field, only Escape and keys with Ctrl or ⌘ are the page's own; in a dialog, none. */
 export function listenForKeys(): void {
   document.addEventListener("keydown", (event) => {
-    const { activeElement } = document;
     if (document.querySelector("dialog[open]")) return;
     const key = nameOf(event);
     const isCombination = key !== event.key;
-    if (isTyping() && !isCombination) {
-      if (key === "Escape") (activeElement as HTMLElement).blur();
+    if (hasFocus(typed) && !isCombination) {
+      if (key === "Escape") (document.activeElement as HTMLElement).blur();
       return;
     }
-    const names = Object.keys(keys) as KeyName[];
-    const name = names.find((each) => (keys[each].keys as readonly string[]).includes(key));
-    if (name && actions[name](event.key)) event.preventDefault();
+    // It presses what has the focus.
+    if (key === " " && hasFocus(pressed)) return;
+    const name = findKey(key);
+    if (name && act(name, event)) event.preventDefault();
   });
+}
+
+function act(name: KeyName, { key, repeat }: KeyboardEvent): boolean {
+  const { clicks, repeats }: Key = keys[name];
+  // A key that is held down must not toggle, or pay, again and again.
+  if (repeat && !repeats) return true;
+  return clicks ? click(name as ClickName) : actions[name as Exclude<KeyName, ClickName>](key);
+}
+
+/** Presses the control with this key in the item that has the focus, or the one that stands in no item: that of the whole page. */
+function click(name: ClickName): boolean {
+  const controls = [...document.querySelectorAll<HTMLElement>(`[aria-keyshortcuts="${shortcutOf(name)}"]`)];
+  const current = document.activeElement?.closest(items) ?? null;
+  const control =
+    controls.find((each) => each.closest(items) === current) ?? controls.find((each) => each.closest(items) === null);
+  if (control?.matches("#chosen :disabled")) sayWhyNot();
+  control?.click();
+  return control !== undefined;
+}
+
+/** Each is a generation, with controls of its own. */
+const items = ".card, .compared > li";
+/** Letters belong to them. */
+const typed = "input:not([type=radio], [type=checkbox], [type=range]), select, textarea";
+/** Space belongs to them. */
+const pressed = "a, button, summary, video, input:not([type=range])";
+
+function hasFocus(selector: string): boolean {
+  return document.activeElement?.matches(selector) ?? false;
 }
 
 /** Such as "j" or "Control+Enter". */
@@ -48,21 +78,20 @@ function nameOf({ key, ctrlKey, metaKey, altKey }: KeyboardEvent): string {
   return [...held, key].join("+");
 }
 
-/** Whether a key belongs to what has the focus. */
-function isTyping(): boolean {
-  const fields = "input:not([type=radio], [type=checkbox]), select, textarea, video";
-  return document.activeElement?.matches(fields) ?? false;
-}
-
 function focus(element: HTMLElement | null | undefined): boolean {
   element?.focus();
   return element != null;
 }
 
+function findCards() {
+  const cards = [...document.querySelectorAll<HTMLElement>(".card > a, .compared .which > a")];
+  const current = document.activeElement?.closest(items);
+  return { cards, index: cards.findIndex((card) => card.closest(items) === current) };
+}
+
 /** The card in the direction of a key. */
 function findCard(key: string): HTMLElement | undefined {
-  const cards = [...document.querySelectorAll<HTMLElement>(".card > a")];
-  const index = cards.findIndex((card) => card.isSameNode(document.activeElement));
+  const { cards, index } = findCards();
   if (index === -1) return undefined;
   const rows = cards.map((card) => card.getBoundingClientRect());
   const columns = rows.filter(({ top }) => top === rows[0]?.top).length;
@@ -73,11 +102,13 @@ function findCard(key: string): HTMLElement | undefined {
   return by === undefined ? undefined : cards[index + by];
 }
 
-/** Goes on from generation to generation, or from row to row of a list, which opens. */
+/** Goes on from generation to generation, from row to row of a list, which opens, or from card to card. */
 function step(by: 1 | -1): boolean {
   const link = document.querySelector<HTMLAnchorElement>(`.beside a[rel=${by > 0 ? "next" : "prev"}]`);
   if (link) location.assign(link.href);
-  return link !== null || openRow(by);
+  if (link || openRow(by)) return true;
+  const { cards, index } = findCards();
+  return focus(cards[index + by]);
 }
 
 function openRow(by: number): boolean {

@@ -36,7 +36,7 @@ const leftKey = "vidgen list";
 /** Lets a generation that is opened from a list lead back to the same place of the same list. */
 export function rememberPlace(): void {
   document.addEventListener("click", ({ target }) => {
-    const link = target instanceof Element ? target.closest("a") : null;
+    const link = target instanceof Element ? target.closest<HTMLAnchorElement>("a:not([download])") : null;
     const list = link?.closest<HTMLElement>("[data-first]");
     if (!link || !list) return;
     // The browser's own "back" then leads to what is shown now, and not to what the same address shows by then.

@@ -9,7 +9,7 @@ export type Outcome =
   | { kind: "refused"; fault: Fault }
   | { kind: "unclear" };
 
-/** Sends a start, once. */
+/** Sends one start, once. */
 export async function postStart(body: string, key: string): Promise<Outcome> {
   const headers = { "Content-Type": "application/json", "Idempotency-Key": key };
   const reply = await fetch("/generations", { method: "POST", headers, body }).catch(() => undefined);
@@ -26,15 +26,14 @@ type Refusal = { code?: string; message?: string };
 function faultOf(status: number, { code = "", message = `HTTP ${status}` }: Refusal = {}): Fault {
   if (status === 401)
     return {
-      text: "You are signed out, and nothing was started. Open the link of vidgen serve in another tab, then press Generate again.",
+      text: "You are signed out: open the link of vidgen serve in another tab, then press Generate again.",
     };
-  const field = /^invalid_(\w+)$/.exec(code)?.[1];
-  return { field, text: `${message}. Nothing was started.` };
+  return { field: /^invalid_(\w+)$/.exec(code)?.[1], text: `${message}.` };
 }
 
-/** Returns what is sent, by the names of the interface; or what is wrong. */
-export function bodyOf({ values, images }: Draft, maxImages: number): { body: object } | { fault: Fault } {
-  const { extras = "", duration = "", seed = "", ...texts } = values;
+/** Returns what is sent, by the names of the interface, once for each take; or what is wrong. */
+export function bodiesOf({ values, images }: Draft, maxImages: number): { bodies: object[] } | { fault: Fault } {
+  const { extras = "", duration = "", seed = "", takes = "1", ...texts } = values;
   const lost = images.find(({ source }) => source === undefined);
   if (lost) return imageFault(`The page was reloaded: choose ${lost.name} again, or remove it.`);
   const sourcesOf = (field?: string) => images.filter((image) => image.field === field).map(({ source }) => source);
@@ -49,14 +48,13 @@ export function bodyOf({ values, images }: Draft, maxImages: number): { body: ob
   const body = {
     ...Object.fromEntries(given),
     ...(seconds !== undefined && { duration: Number(seconds) }),
-    ...(/^\d+$/.test(seed.trim()) && { seed: Number(seed) }),
     ...(sources.length === 1 && { imageUrl: sources[0] }),
     ...(sources.length > 1 && { imageUrls: sources }),
     ...(lastImageUrl !== undefined && { lastImageUrl }),
     ...(referenceUrls.length > 0 && { referenceUrls }),
-    ...others,
   };
-  return { body };
+  const seedOf = (index: number) => /^\d+$/.test(seed.trim()) && { seed: Number(seed) + index };
+  return { bodies: Array.from({ length: Number(takes) }, (_, index) => ({ ...body, ...seedOf(index), ...others })) };
 }
 
 function imageFault(text: string): { fault: Fault } {

@@ -59,13 +59,14 @@ export function createGenerationReads({ query, schema, prompt, ...dialect }: Rea
       );
       return rows.map(readCompleted);
     },
-    async list({ before, after, from, limit, ...filter }) {
+    async list({ before, after, from, ids, limit, ...filter }) {
       const { tables, order } = listed(filter);
       const { condition, values } = where([
         ...matching(filter),
         [`${order} < ${numberOf}`, before],
         [`${order} > ${numberOf}`, after],
         [`${order} <= ${numberOf}`, from],
+        [dialect.isOneOf("id"), ids && JSON.stringify(ids)],
       ]);
       const rows = await query(
         `SELECT id, account, status, state, created_at, completed_at, removed_at, starred, model, label, asked,

@@ -1,0 +1,83 @@
+import { fields } from "../../client/request/fields.ts";
+import { findModel } from "../../client/request/models.ts";
+import type { Clock } from "../../io.ts";
+import { usualCost } from "../api/start.ts";
+import type { Engine } from "../engines/engine.ts";
+import type { RenderRequest } from "../store/generations.ts";
+import type { PageOptions } from "./parts.ts";
+
+/** The fields whose values the form offers as buttons. */
+export type OfferedName = "aspectRatio" | "duration" | "resolution";
+
+export type Offers = Record<OfferedName, readonly string[]>;
+
+/** A model that can be chosen; `characteristic` is what it is good at, where that is known. */
+export type ModelChoice = {
+  name: string;
+  characteristic: string | undefined;
+  credits: number;
+  maxImages: number;
+  isPreview: boolean;
+  /** Those of `allOffers` that it takes. */
+  offers: Offers;
+};
+
+/** All values that the form offers; each model takes others. */
+export const allOffers: Offers = {
+  aspectRatio: suggestionsOf("aspectRatio"),
+  duration: ["4", "5", "6", "8", "10", "12"],
+  resolution: suggestionsOf("resolution"),
+};
+
+/** A provider that does not tell what its models take must not hold up the form for longer. */
+const maxWaitMs = 1_000;
+
+type ChoiceOptions = Pick<PageOptions, "engines" | "creditsPer"> & { clock: Pick<Clock, "sleep"> };
+
+/** The models that can be chosen, in the order of the engines: what a real one makes, no preview does. */
+export function listChoices({ engines, creditsPer, clock }: ChoiceOptions): Promise<ModelChoice[]> {
+  const names = new Set(engines.flatMap(({ models }) => models));
+  const afterWait = clock.sleep(maxWaitMs).then(() => allOffers);
+  return Promise.all(
+    [...names].map(async (name) => {
+      const able = engines.filter(({ models }) => models.includes(name));
+      const real = able.filter(({ isSimulation }) => !isSimulation);
+      const makers = real.length > 0 ? real : able;
+      const { characteristic, images } = findModel(name) ?? {};
+      return {
+        name,
+        characteristic,
+        credits: creditsPer.get(name) ?? usualCost,
+        maxImages: images?.max ?? Math.max(...makers.map((engine) => engine.maxImages)),
+        isPreview: real.length === 0,
+        offers: await Promise.race([offersOf(name, makers), afterWait]),
+      };
+    }),
+  );
+}
+
+/** What at least one of the engines that make a model has nothing against. */
+async function offersOf(model: string, makers: readonly Pick<Engine, "findFault">[]): Promise<Offers> {
+  const isTaken = async (name: OfferedName, value: string) => {
+    const faults = await Promise.all(makers.map(({ findFault }) => findFault?.(requestWith(model, name, value))));
+    return faults.includes(undefined);
+  };
+  const taken = async (name: OfferedName) => {
+    const areTaken = await Promise.all(allOffers[name].map((value) => isTaken(name, value)));
+    return allOffers[name].filter((_, index) => areTaken[index]);
+  };
+  const [aspectRatio, duration, resolution] = [taken("aspectRatio"), taken("duration"), taken("resolution")];
+  return { aspectRatio: await aspectRatio, duration: await duration, resolution: await resolution };
+}
+
+/** A request in which nothing but one field was given. */
+function requestWith(model: string, name: OfferedName, value: string) {
+  const unset = (["aspectRatio", "duration", "resolution"] as const).filter((each) => each !== name);
+  const usual = { aspectRatio: "16:9", duration: 5, resolution: "720p" };
+  const given = { ...usual, [name]: name === "duration" ? Number(value) : value } as Pick<RenderRequest, OfferedName>;
+  return { prompt: "", model, images: [], extras: {}, unset, ...given };
+}
+
+function suggestionsOf(name: string): string[] {
+  return (fields.find((field) => field.name === name)?.suggestions ?? []).map(([value]) => value);
+}

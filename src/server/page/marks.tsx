@@ -1,0 +1,77 @@
+import { fileName } from "../../client/save/naming.ts";
+import { shortText } from "./formatting.ts";
+import { keyed } from "./keys.ts";
+
+export type MarksProps = {
+  id: string;
+  model: string;
+  prompt: string;
+  isStarred?: boolean | undefined;
+  /** Only a video can be starred and downloaded. */
+  hasVideo: boolean;
+  /** Whether `Chosen` is on the same page. */
+  isChoosable?: boolean;
+};
+
+/** What is done with a generation, in a list or a comparison: by these controls, and by their keys. */
+export function Marks({ id, model, prompt, isStarred, hasVideo, isChoosable = true }: MarksProps) {
+  const name = shortText(prompt, 60);
+  return (
+    <span class="marks">
+      <a class="button mark" href={`/new?from=${id}`} aria-label={`Another take of ${name}`} {...keyed("again")}>
+        ↻
+      </a>
+      {hasVideo ? (
+        <>
+          <a
+            class="button mark"
+            href={`/videos/${id}.mp4`}
+            download={fileName({ id, prompt, model })}
+            aria-label={`Download ${name}`}
+            {...keyed("download")}
+          >
+            ↓
+          </a>
+          {isChoosable ? <Choose id={id} name={`Choose ${name}`} /> : null}
+          <Star id={id} isStarred={isStarred} />
+        </>
+      ) : null}
+    </span>
+  );
+}
+
+/** A box that chooses a video for what `Chosen` does with it; without a `name`, a label names it by its id. */
+export function Choose({ id, name }: { id: string; name?: string }) {
+  return (
+    <input
+      type="checkbox"
+      id={chooseId(id)}
+      name="id"
+      value={id}
+      form="chosen"
+      data-own
+      aria-label={name}
+      {...keyed("choose")}
+    />
+  );
+}
+
+export function chooseId(id: string): string {
+  return `choose-${id}`;
+}
+
+/** A button that marks a generation as one of the best, or no longer. */
+export function Star({ id, isStarred = false }: { id: string; isStarred?: boolean | undefined }) {
+  return (
+    <button
+      type="button"
+      class="mark with-script"
+      data-star={`/generations/${id}/star`}
+      aria-pressed={isStarred ? "true" : "false"}
+      aria-label="Star"
+      {...keyed("star")}
+    >
+      {isStarred ? "★" : "☆"}
+    </button>
+  );
+}

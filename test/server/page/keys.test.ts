@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import { findKey, type Key, type KeyName, keys, shortcutOf } from "../../../src/server/page/keys.ts";
+import { openTestPage } from "./harness.ts";
+
+const entries = Object.entries(keys) as [KeyName, Key][];
+
+test("each key has one meaning, and the help shows each", () => {
+  const all = entries.flatMap(([, { keys }]) => keys);
+  expect(new Set(all).size).toBe(all.length);
+  for (const [name, { keys, shown }] of entries) {
+    expect(keys.map((key) => findKey(key))).toEqual(keys.map(() => name));
+    expect(shown).not.toEqual([]);
+  }
+  expect([findKey("R"), findKey("Control+r")]).toEqual([undefined, undefined]);
+});
+
+test("each key that presses a control has one, which names it; and no control names another key", async () => {
+  const page = await openTestPage();
+  const signedIn = await fetch(page.link);
+  const Cookie = signedIn.headers.get("Set-Cookie")?.split(";")[0] ?? "";
+  const ids = [await page.make({ prompt: "a fox" }), await page.make({ prompt: "a fox" })];
+  const paths = ["/", `/generations/${ids[0]}`, `/compare?of=${ids[0]}`];
+  const views = await Promise.all(
+    paths.map(async (path) => (await fetch(page.url + path, { headers: { Cookie } })).text()),
+  );
+  const named = views.map((html) => [...html.matchAll(/aria-keyshortcuts="([^"]*)"/g)].map(([, name]) => name));
+  const clicking = entries.filter(([, { clicks }]) => clicks).map(([name]) => name);
+  expect(new Set(named.flat())).toEqual(
+    new Set([...clicking, "search" as const, "previous" as const].map((name) => shortcutOf(name))),
+  );
+  // Two on a page of its own would be a choice that a key cannot make.
+  const [, own = []] = named;
+  expect(own.toSorted()).toEqual(["c", "d", "k", "r", "s", "x"]);
+});
