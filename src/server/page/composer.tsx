@@ -1,6 +1,6 @@
 import type { Child } from "hono/jsx";
 import { type Field, fields, findValueFault, textFields } from "../../client/request/fields.ts";
-import { defaultModel } from "../../client/request/models.ts";
+import { defaultModel, findModel } from "../../client/request/models.ts";
 import type { StartFormat } from "../api/start.ts";
 import { type JsonBody, parseJson, refuse } from "../http/message.ts";
 import { listImages, type StoredGeneration } from "../store/generations.ts";
@@ -23,14 +23,15 @@ export function addComposer({ app, options, send, signedIn, fromPage }: PagePart
   const { store, queue, clock } = options;
 
   app.get("/new", signedIn, async (c) => {
-    const from = readValue(c, "from", uuid);
-    const earlier = from === undefined ? undefined : await findShown(c, store, from);
-    if (from !== undefined && earlier === undefined) return send(c, <Missing />, 404);
+    const [from, end] = [readValue(c, "from", uuid), readValue(c, "continue", uuid)];
+    const parent = from ?? end;
+    const begun = parent === undefined ? undefined : await findShown(c, store, parent);
+    if (parent !== undefined && begun === undefined) return send(c, <Missing />, 404);
     const ids = (c.req.queries("made") ?? []).filter((id) => uuid.test(id)).slice(0, maxMade);
     const made = ids.length === 0 ? [] : await store.list({ ids, account: accountOf(c), limit: maxMade });
     const now = clock.date();
     const shown = {
-      earlier,
+      [from === undefined ? "continued" : "earlier"]: begun,
       models: await listChoices(options),
       credits: await store.balance(c.var.account),
       made: made.map((generation) => ({ generation, percent: queue.progressOf(generation.id), now })),
@@ -77,7 +78,9 @@ function checkFields(body: JsonBody): JsonBody {
 
 type ComposerProps = {
   /** The generation that the form begins with. */
-  earlier: StoredGeneration | undefined;
+  earlier?: StoredGeneration | undefined;
+  /** The one whose last frame it begins with. */
+  continued?: StoredGeneration | undefined;
   models: readonly ModelChoice[];
   credits: number;
   /** What was started from the form, newest first. */
@@ -85,13 +88,13 @@ type ComposerProps = {
 };
 
 /** The form for new generations, beside what it has started. The browser keeps what is typed, and makes the Idempotency-Keys: see `browser/composer.ts`. */
-function ComposerPage({ earlier, models, credits, made }: ComposerProps) {
-  const title = earlier ? "Another take" : "New generation";
+function ComposerPage({ made, ...props }: ComposerProps) {
+  const title = titleOf(props);
   return (
     <Layout title={title} current="/new">
       <h1>{title}</h1>
       <div class="making">
-        <ComposerForm {...{ earlier, models, credits }} />
+        <ComposerForm {...props} />
         <section class="made" aria-labelledby="made">
           <h2 id="made">Made here</h2>
           {made.length === 0 ? <p class="hint">What you generate appears here, and the form stays as it is.</p> : null}
@@ -106,7 +109,15 @@ function ComposerPage({ earlier, models, credits, made }: ComposerProps) {
   );
 }
 
-function ComposerForm({ earlier, models, credits }: Omit<ComposerProps, "made">) {
+function titleOf({ earlier, continued }: Pick<ComposerProps, "earlier" | "continued">): string {
+  if (continued) return "Continue from the end";
+  return earlier ? "Another take" : "New generation";
+}
+
+/** What a form takes over of the video that it continues, beside its model. */
+const continuedFields: readonly string[] = ["aspectRatio", "resolution"];
+
+function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProps, "made">) {
   const known = new Set<string>(textFields.map(({ name }) => name));
   const extras = Object.fromEntries(Object.entries(earlier?.request.extras ?? {}).filter(([name]) => !known.has(name)));
   const images = listImages(earlier?.request ?? { images: [] });
@@ -114,22 +125,26 @@ function ComposerForm({ earlier, models, credits }: Omit<ComposerProps, "made">)
     <form
       id="composer"
       class="composer with-script"
-      data-from={earlier?.id}
-      data-images={images.length > 0 ? "" : undefined}
+      data-from={(earlier ?? continued)?.id}
+      data-images={images.length > 0 ? "request" : continued && "last frame"}
     >
       {earlier ? <Parent {...earlier} /> : null}
+      {continued ? <Continued {...continued} models={models} /> : null}
       <div class="fields" data-own>
-        <TextField field={fieldOf("prompt")} value={earlier?.request.prompt} />
-        <ModelField models={models} chosen={earlier?.request.model} />
+        <TextField field={fieldOf("prompt")} value={earlier?.request.prompt} hasFocus={continued !== undefined} />
+        <ModelField models={models} chosen={continued ? modelToContinue(continued, models) : earlier?.request.model} />
         {textFields
           .filter(({ name }) => !["prompt", "model", "callback_url"].includes(name))
           .map((field) => (
-            <ChoiceField field={field} value={typedValue(field, earlier)} />
+            <ChoiceField
+              field={field}
+              value={typedValue(field, continuedFields.includes(field.name) ? (earlier ?? continued) : earlier)}
+            />
           ))}
         <fieldset class="images field">
           <legend>Images</legend>
           <p class="hint">
-            Drop PNG, JPEG or WebP files here, or{" "}
+            Drop or paste PNG, JPEG or WebP images, or{" "}
             <input
               id="files"
               data-field="imageUrls"
@@ -192,6 +207,34 @@ function Parent({ id, request, error_code }: StoredGeneration) {
   );
 }
 
+/** The generation whose last frame the form begins with. */
+function Continued({ id, request, models }: StoredGeneration & Pick<ComposerProps, "models">) {
+  const model = modelToContinue({ request }, models);
+  return (
+    <div>
+      <p class="hint">
+        Begins with the last frame of{" "}
+        <a href={`/generations/${id}`} dir="auto">
+          {shortText(request.prompt, 80)}
+        </a>
+      </p>
+      {model === request.model ? null : (
+        <p class="hint">
+          {model === undefined
+            ? "No model of this service can begin with an image."
+            : `${request.model} cannot begin with one image here, so ${model} is chosen.`}
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** The model of a video, or else the first one that can begin with one image; `undefined` where none can. */
+function modelToContinue({ request }: Pick<StoredGeneration, "request">, models: ComposerProps["models"]) {
+  const able = models.filter(({ name, maxImages }) => maxImages > 0 && (findModel(name)?.images?.min ?? 1) <= 1);
+  return (able.find(({ name }) => name === request.model) ?? able[0])?.name;
+}
+
 /** How many generations of the same request are started at once. */
 function Takes() {
   return (
@@ -241,13 +284,16 @@ function LabelledField({ label, children }: { label: string; children?: Child })
   );
 }
 
-function TextField({ field, value = "" }: { field: Field; value: string | undefined }) {
+type TextFieldProps = { field: Field; value: string | undefined; hasFocus: boolean };
+
+function TextField({ field, value = "", hasFocus }: TextFieldProps) {
   return (
     <LabelledField label={labelOf(field)}>
       <textarea
         name={field.name}
         rows={5}
         required
+        autofocus={hasFocus}
         dir="auto"
         placeholder={field.question}
         aria-keyshortcuts="Control+Enter"

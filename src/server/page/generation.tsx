@@ -1,6 +1,7 @@
+import { isData } from "../../client/http/url.ts";
 import { fileName } from "../../client/save/naming.ts";
 import type { LedgerEntry } from "../store/accounts.ts";
-import { listImages } from "../store/generations.ts";
+import { listImages, replaceImages } from "../store/generations.ts";
 import { stateOf } from "../store/needs.ts";
 import type { Again } from "./again.ts";
 import { batchAddress } from "./batches.tsx";
@@ -49,6 +50,9 @@ export function GenerationPage(props: GenerationProps) {
             </a>
             {generation.media && !generation.removed_at ? (
               <>
+                <a class="button" href={`/new?continue=${id}`}>
+                  Continue from the end
+                </a>
                 <a class="button" href={`/compare?of=${id}`} {...keyed("compare")}>
                   Compare with others of this prompt
                 </a>
@@ -177,7 +181,6 @@ function Player({ generation, percent, payments }: GenerationProps) {
 function Facts({ generation, payments }: GenerationProps) {
   const { id, account, request } = generation;
   const { model, aspectRatio, duration, resolution } = request;
-  const images = listImages(request);
   return (
     <dl class="facts-table">
       <Fact name="State">
@@ -185,7 +188,7 @@ function Facts({ generation, payments }: GenerationProps) {
       </Fact>
       <Fact name="Model">{model}</Fact>
       <Fact name="Video">{`${aspectRatio}, ${duration} s, ${resolution}`}</Fact>
-      {images.length === 0 ? null : <Fact name="Images">{images.length}</Fact>}
+      <SourceImages generation={generation} />
       {Object.entries(request.extras).map(([name, value]) => (
         <Fact name={name}>{typeof value === "string" ? value : JSON.stringify(value)}</Fact>
       ))}
@@ -200,6 +203,40 @@ function Facts({ generation, payments }: GenerationProps) {
         <code id="generation-id">{id}</code> <Copy from="generation-id" name="the id" />
       </Fact>
     </dl>
+  );
+}
+
+/** The images that it was made from, by their roles. */
+function SourceImages({ generation: { id, request } }: Pick<GenerationProps, "generation">) {
+  const shown = listImages(request).map((source, number) => <SourceImage {...{ id, source, number }} />);
+  const { images, lastImage, references = [] } = replaceImages(request, shown);
+  const several = images.length > 1 ? "Images" : "Image";
+  const roles = {
+    [lastImage && images.length === 1 ? "First image" : several]: images,
+    "Last image": lastImage ? [lastImage] : [],
+    [references.length > 1 ? "References" : "Reference"]: references,
+  };
+  return (
+    <>
+      {Object.entries(roles).map(([name, of]) =>
+        of.length === 0 ? null : (
+          <Fact name={name}>
+            <span class="sources">{of}</span>
+          </Fact>
+        ),
+      )}
+    </>
+  );
+}
+
+/** An image that came with the request; of another one only the address, since the page asks no other service for anything. */
+function SourceImage({ id, source, number }: { id: string; source: string; number: number }) {
+  if (!isData(source)) return <a href={source}>{source}</a>;
+  const address = `/generations/${id}/images/${number}`;
+  return (
+    <a href={address}>
+      <img class="thumbnail" src={address} alt={`Source ${number + 1}`} loading="lazy" />
+    </a>
   );
 }
 

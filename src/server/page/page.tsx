@@ -3,14 +3,17 @@ import { Hono, type MiddlewareHandler } from "hono";
 import { getCookie } from "hono/cookie";
 import { isUuid } from "../../client/http/id.ts";
 import { createTurns } from "../../client/http/turns.ts";
+import { isData } from "../../client/http/url.ts";
 import { VidgenError } from "../../errors.ts";
 import { localAccount } from "../announcement.ts";
 import { hashKey } from "../api/accounts.ts";
 import { type ApiEnv, errorResponse, readBody, refuse, retryAfter } from "../http/message.ts";
 import { createMedia } from "../media/media.ts";
+import { pictureFormat } from "../media/picture.ts";
 import { isUnavailable } from "../observe/trouble.ts";
+import { readData } from "../queue/images.ts";
 import type { DeliveryState } from "../store/deliveries.ts";
-import type { State } from "../store/generations.ts";
+import { listImages, type State } from "../store/generations.ts";
 import type { GenerationFilter } from "../store/reports.ts";
 import type { Store } from "../store/store.ts";
 import { makeAgain } from "./again.ts";
@@ -112,6 +115,14 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     return send(c, <GenerationPage {...shown} />);
   });
 
+  app.get("/generations/:id/images/:number", signedIn, async (c) => {
+    const generation = await findShown(c, store, c.req.param("id"));
+    const images = generation ? listImages(await store.images(generation.id)) : [];
+    const picture = readPicture(images[Number(c.req.param("number"))]);
+    if (!picture) return send(c, <Missing />, 404);
+    return c.body(picture.bytes, 200, { ...mediaHeaders, "Content-Type": `image/${picture.format}` });
+  });
+
   app.get("/callbacks", signedIn, async (c) => {
     const { before, limit, skip } = readList(c, /^msg_[0-9a-f]+$/);
     const filter = readCallbackFilter(c);
@@ -196,7 +207,7 @@ const headers = {
   "Cache-Control": "no-store",
 };
 
-/** The bytes of a video never change. */
+/** The bytes of a video or an image never change. */
 const mediaHeaders = { ...headers, "Cache-Control": "private, max-age=86400, immutable" };
 
 function createSend(findPaths: () => Promise<AssetPathNames>): Send {
@@ -283,6 +294,19 @@ function readFilter(c: PageContext): GenerationFilter {
 function readCallbackFilter(c: PageContext): CallbackFilter {
   const state = readValue(c, "state", /^(waiting|delivered|given_up)$/) as DeliveryState | undefined;
   return { state, host: readValue(c, "host") };
+}
+
+/** An image that came within its request. Only what is a picture by its own bytes: of any other type, a browser could run it. */
+function readPicture(source: string | undefined) {
+  if (source === undefined || !isData(source)) return undefined;
+  try {
+    const bytes = readData(source, "the image");
+    const format = pictureFormat(bytes);
+    return format && { bytes, format };
+  } catch {
+    // What is no valid address is no picture either.
+    return undefined;
+  }
 }
 
 /** Whether a generation may be shown to this visitor. */

@@ -84,8 +84,8 @@ async function fetchImage(url: string, get: Get, signal: AbortSignal): Promise<U
   return body;
 }
 
-/** Decodes a data: URL (RFC 2397), whatever type it declares. */
-function readData(url: string, name: string): Uint8Array {
+/** Decodes a data: URL (RFC 2397), whatever type it declares. Throws an Error that begins with the name. */
+export function readData(url: string, name: string): Uint8Array<ArrayBuffer> {
   const comma = url.indexOf(",");
   if (comma < 0) throw new Error(`${name} has no data`);
   const data = decodePercent(url.slice(comma + 1));
@@ -95,7 +95,7 @@ function readData(url: string, name: string): Uint8Array {
   return Buffer.from(base64, "base64");
 }
 
-function decodePercent(text: string): Buffer {
+function decodePercent(text: string): Buffer<ArrayBuffer> {
   const decoded = text.replace(/%([0-9a-f]{2})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
   return Buffer.from(decoded, "latin1");
 }

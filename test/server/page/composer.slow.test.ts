@@ -298,8 +298,9 @@ describe("the form", { skip: browserPath === undefined }, () => {
     const drop = (selector: string, name: string) =>
       tab.evaluate(
         `(() => {
+          const bytes = Uint8Array.from(atob("${Buffer.from(aPng(2, 2)).toString("base64")}"), (each) => each.charCodeAt(0));
           const dataTransfer = new DataTransfer();
-          dataTransfer.items.add(new File([Uint8Array.of(1)], "${name}", { type: "image/png" }));
+          dataTransfer.items.add(new File([bytes], "${name}", { type: "image/png" }));
           return ["dragover", "drop"].map((type) => {
             const event = new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true });
             document.querySelector("${selector}").dispatchEvent(event);
@@ -338,8 +339,8 @@ describe("the form", { skip: browserPath === undefined }, () => {
     running.fail("out of memory");
     await tab.goto(`${page.url}/generations/${id}`);
     await tab.getByRole("link", { name: "Another take" }).click();
-    await shows(tab.locator("#images"), "image 2");
-    await tab.getByRole("button", { name: "Remove image 2" }).click();
+    await shows(tab.locator("#images"), "Image 2");
+    await tab.getByRole("button", { name: "Remove Image 2" }).click();
     await tab.getByLabel("Prompt").fill("a red fox");
     await generate(tab).click();
     await isStarted(tab);
@@ -367,10 +368,11 @@ describe("the form", { skip: browserPath === undefined }, () => {
       if (removed) await tab.getByRole("button", { name: removed }).click();
       await generate(tab).click();
       await isStarted(tab);
-      return store.images(await newestMade(tab));
+      const [newest] = await store.list({ limit: 1 });
+      return store.images(newest?.id ?? "");
     };
     expect(await rerun({ imageUrl: image, lastImageUrl: image })).toEqual({ images: [image], lastImage: image });
-    expect(await rerun({ referenceUrls: [image, image] }, "Remove reference 2")).toEqual({
+    expect(await rerun({ referenceUrls: [image, image] }, "Remove Reference 2")).toEqual({
       images: [],
       references: [image],
     });
@@ -390,7 +392,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await tab.reload();
     await isLive(tab);
     await generate(tab).click();
-    await shows(tab.locator(".images"), "choose fox.png again, or remove it");
+    await shows(tab.locator(".images"), "fox.png: choose it again, or remove it.");
     expect(await paid(store)).toEqual([]);
     await tab.getByLabel("Choose images").setInputFiles(file);
     await generate(tab).click();

@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { hashKey } from "../../../src/server/api/accounts.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import { aPng, squaresJpeg } from "../queue/pictures.ts";
 import { createDistant } from "../service.ts";
 import { apiKey, labelled, openTestPage, paid, receive, type TestPage } from "./harness.ts";
 
@@ -58,6 +59,7 @@ describe("who may look", () => {
     "/events",
     "/generations/x",
     "/generations/x/request",
+    "/generations/x/images/0",
     "/videos/x.mp4",
     "/new",
     "/compare",
@@ -219,6 +221,28 @@ test("videos are read in ranges, and a look at one uses up nothing that its prom
   expect([reply.status, await reply.text()]).toEqual([206, "ftyp"]);
   expect((await get(`/videos/${id}.png`)).headers.get("Content-Type")).toBe("image/png");
   expect((await get("/videos/..%2Fservice.json")).status).toBe(404);
+});
+
+test("an image of a request is shown as what its bytes are; whatever is no picture, or is not here, is no image", async () => {
+  const { url, get } = await openSignedIn();
+  const imageUrls = [
+    `data:image/svg+xml;base64,${Buffer.from(squaresJpeg).toString("base64")}`,
+    `data:image/png,${encodeURIComponent("<script>alert(1)</script>")}`,
+    "data:image/png;base64,not base64!",
+    "https://images.example/fox.png",
+  ];
+  const headers = { Authorization: `Bearer ${apiKey}`, "Content-Type": "application/json" };
+  const body = JSON.stringify({ prompt: "a fox", model: "wan-2.5", imageUrls });
+  const begun = await fetch(`${url}/api/generate`, { method: "POST", headers, body });
+  const { id } = ((await begun.json()) as { data: { id: string } }).data;
+  const reply = await get(`/generations/${id}/images/0`);
+  expect(Buffer.from(await reply.arrayBuffer()).equals(squaresJpeg)).toBe(true);
+  const names = ["Content-Type", "X-Content-Type-Options", "Content-Security-Policy", "Cross-Origin-Resource-Policy"];
+  expect(names.map((name) => reply.headers.get(name))).toEqual([
+    ...["image/jpeg", "nosniff", expect.stringContaining("default-src 'none'"), "same-origin"],
+  ]);
+  for (const wrong of ["1", "2", "3", "4", "-1", "x", "length"])
+    expect([wrong, (await get(`/generations/${id}/images/${wrong}`)).status]).toEqual([wrong, 404]);
 });
 
 test("a callback that was given up is sent again under its own webhook-id, and what came back is kept", async () => {
@@ -500,7 +524,7 @@ describe("POST /generations", () => {
 
   test("charges the account whose key has signed in, which sees no other one's request", async () => {
     const { store, page } = await open();
-    const id = await page.make();
+    const id = await page.make({ imageUrl: `data:image/png;base64,${Buffer.from(aPng(2, 2)).toString("base64")}` });
     await store.addAccount({ name: "ci", keyHash: hashKey("a-key-of-ci"), creditsOf: () => 15 });
     const form = new URLSearchParams({ key: "a-key-of-ci" });
     const entered = await fetch(page.url, { method: "POST", headers: { Origin: page.url }, body: form });
@@ -513,7 +537,11 @@ describe("POST /generations", () => {
         body: JSON.stringify(fox),
       });
     expect([(await start("1")).status, await store.balance("ci"), (await start("2")).status]).toEqual([200, 5, 402]);
-    const looks = [`/generations/${id}/request`, `/new?from=${id}`].map((path) => fetch(page.url + path, { headers }));
-    expect((await Promise.all(looks)).map(({ status }) => status)).toEqual([404, 404]);
+    const paths = [
+      ...[`/generations/${id}/request`, `/generations/${id}/images/0`],
+      ...[`/new?from=${id}`, `/new?continue=${id}`],
+    ];
+    const looks = paths.map((path) => fetch(page.url + path, { headers }));
+    expect((await Promise.all(looks)).map(({ status }) => status)).toEqual([404, 404, 404, 404]);
   });
 });

@@ -1,7 +1,7 @@
 import { creditsText } from "../formatting.ts";
 import { type Draft, dropDraft, findDraft, idempotencyKey, keepDraft, newKey, renewDraft } from "./draft.ts";
 import { clearFaults, openAround, say, showFault, tell } from "./faults.ts";
-import { listenForImages, loadImages, showImages } from "./images.ts";
+import { listenForImages, loadImages, loadLastFrame, showImages } from "./images.ts";
 import { addMade, showMade } from "./made.ts";
 import { awaitEnd, listenForNotify } from "./notify.ts";
 import { listenForOffers, showOffers } from "./offers.ts";
@@ -54,7 +54,7 @@ function openDraft(form: HTMLFormElement): Draft {
   const kept = findDraft(from);
   const draft = kept ?? ({ key: newKey(), from, values: valuesOf(form), images: [], state: "new" } satisfies Draft);
   if (kept) showValues(form, kept);
-  if (form.dataset.images !== undefined && from !== undefined) void addImagesOf(form, draft, from);
+  if (from !== undefined) void addImagesOf(form, draft, from);
   showChoice(form);
   showImages(form, draft);
   return draft;
@@ -75,13 +75,15 @@ function showValues(form: HTMLFormElement, { values }: Draft): void {
 
 /** Without its images, the same prompt would be another video: nothing is sent until they are there. */
 async function addImagesOf(form: HTMLFormElement, draft: Draft, id: string): Promise<void> {
+  const { images } = form.dataset;
+  if (images === undefined) return;
   const button = submitButton(form);
   if (button) button.disabled = true;
-  const areLoaded = await loadImages(draft, id);
+  if (images === "last frame") await loadLastFrame(form, draft, id);
+  else if (!(await loadImages(draft, id)))
+    tell("The images of the earlier generation could not be loaded. Reload the page, or continue without them.");
   if (button) button.disabled = false;
   showImages(form, draft);
-  if (!areLoaded)
-    tell("The images of the earlier generation could not be loaded. Reload the page, or continue without them.");
 }
 
 const unclear = {

@@ -1,8 +1,13 @@
-/**
- * An image as it is sent, in the field of an earlier request or else to start from; of one that was chosen before a reload, only the name and the
- * field are left.
- */
-export type Image = { name: string; source?: string; field?: "lastImageUrl" | "referenceUrls" | undefined };
+/** An image, in the field of an earlier request or else to start from. After a reload, only its name and its field are left. */
+export type Image = {
+  name: string;
+  field?: "lastImageUrl" | "referenceUrls" | undefined;
+  /** Its address, as it is sent; without it, nothing is sent. */
+  source?: string | undefined;
+  /** Why it has no source, if that is not because of a reload. */
+  trouble?: string | undefined;
+  thumbnail?: HTMLElement | undefined;
+};
 
 /** All that the form holds. Its fields show it, and the tab's storage has a copy without the bytes of the images. */
 export type Draft = {
@@ -34,7 +39,7 @@ export function findDraft(from: string | undefined): Draft | undefined {
 
 /** Stores a draft as the newest one, and as the one of this entry of the browser's history. */
 export function keepDraft(draft: Draft): void {
-  const images = draft.images.map(({ source: _, ...image }) => image);
+  const images = draft.images.map(({ name, field }) => ({ name, field }));
   const others = keptDrafts().filter(({ key }) => key !== draft.key);
   sessionStorage.setItem(draftsKey, JSON.stringify([...others, { ...draft, images }].slice(-maxKept)));
   history.replaceState({ ...history.state, draft: draft.key }, "");

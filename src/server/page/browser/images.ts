@@ -1,5 +1,6 @@
 import { sizeText } from "../formatting.ts";
 import type { Draft, Image } from "./draft.ts";
+import { takeLastFrame } from "./frame.ts";
 
 type ImagesOptions = {
   draft: Draft;
@@ -9,7 +10,7 @@ type ImagesOptions = {
   onFault(text: string): void;
 };
 
-/** Images are chosen, or dropped anywhere on the page: a browser would show the dropped one in place of the page. */
+/** Images are chosen, pasted, or dropped anywhere on the page: a browser would show the dropped one in place of the page. */
 export function listenForImages(form: HTMLFormElement, { draft, onChange, onFault }: ImagesOptions): void {
   const files = form.querySelector<HTMLInputElement>("#files");
   const change = () => {
@@ -19,8 +20,12 @@ export function listenForImages(form: HTMLFormElement, { draft, onChange, onFaul
   const add = async (chosen: readonly File[]) => {
     const other = chosen.find(({ type }) => !/^image\/(png|jpeg|webp)$/.test(type));
     if (other) return onFault(`${other.name} is not a PNG, JPEG or WebP image.`);
-    for (const file of chosen) await addImage(draft, file);
+    const loading = chosen.map((file) => addImage(draft, file));
     change();
+    const areLoaded = await Promise.all(loading);
+    change();
+    const bad = chosen[areLoaded.indexOf(false)];
+    if (bad) onFault(`${bad.name} cannot be read as an image: it is damaged, or of another type than its name says.`);
   };
   files?.addEventListener("change", () => {
     void add([...(files.files ?? [])]);
@@ -34,6 +39,11 @@ export function listenForImages(form: HTMLFormElement, { draft, onChange, onFaul
     event.preventDefault();
     void add([...event.dataTransfer.files]);
   });
+  document.addEventListener("paste", ({ target, clipboardData }) => {
+    // Programs for texts and tables copy a picture of a text beside it.
+    const isText = target instanceof Element && target.matches("input, textarea") && clipboardData?.getData("text");
+    if (clipboardData?.files.length && !isText) void add([...clipboardData.files]);
+  });
   form.querySelector("#images")?.addEventListener("click", ({ target }) => {
     if (!(target instanceof HTMLButtonElement)) return;
     draft.images.splice(Number(target.value), 1);
@@ -41,15 +51,54 @@ export function listenForImages(form: HTMLFormElement, { draft, onChange, onFaul
   });
 }
 
-/** An image that was chosen before a reload gets its bytes again. */
-async function addImage({ images }: Draft, file: File): Promise<void> {
-  const image = { name: file.name, source: await readAddress(file) };
-  const lost = images.findIndex(({ name, source }) => name === file.name && source === undefined);
-  if (lost === -1) images.push(image);
-  else images[lost] = { ...images[lost], ...image };
+/** Adds an image, without its source until the file is read. One that was chosen before a reload gets its source again. */
+async function addImage(draft: Draft, file: File): Promise<boolean> {
+  const lost = draft.images.find(({ name, source, trouble }) => name === file.name && !source && !trouble);
+  const image: Image = lost ?? { name: file.name };
+  if (!lost) draft.images.push(image);
+  const isLoaded = await load(image, file);
+  if (!isLoaded && !lost) draft.images = draft.images.filter((each) => each !== image);
+  return isLoaded;
 }
 
-function readAddress(file: File): Promise<string> {
+/** Gives an image its source and its thumbnail. Resolves with whether it could be read. */
+async function load(image: Image, file: Blob | Promise<Blob>): Promise<boolean> {
+  image.trouble = "still loading";
+  try {
+    image.thumbnail = await drawThumbnail(await file);
+    image.source = await readAddress(await file);
+    return true;
+  } catch {
+    image.trouble = undefined;
+    return false;
+  }
+}
+
+/** In pixels: as high as the style shows it, twice for dense screens. */
+const thumbnailHeight = 192;
+
+/** Decodes an image outside of the page's thread, and keeps only its thumbnail. Rejects when it is no readable image. */
+async function drawThumbnail(file: Blob): Promise<HTMLElement> {
+  const bitmap = await createImageBitmap(file, { resizeHeight: thumbnailHeight, resizeQuality: "medium" });
+  const canvas = document.createElement("canvas");
+  Object.assign(canvas, { className: "thumbnail", width: bitmap.width, height: bitmap.height });
+  canvas.getContext("bitmaprenderer")?.transferFromImageBitmap(bitmap);
+  return canvas;
+}
+
+/** A multiple of three, so that the base64 of one part goes on with that of the next. A file of 15 MB at once would block the page for most of a second. */
+const partBytes = 3 * 2 ** 17;
+
+async function readAddress(file: Blob): Promise<string> {
+  const parts = [`data:${file.type};base64,`];
+  for (let at = 0; at < file.size; at += partBytes) {
+    const part = await readPart(file.slice(at, at + partBytes));
+    parts.push(part.slice(part.indexOf(",") + 1));
+  }
+  return parts.join("");
+}
+
+function readPart(file: Blob): Promise<string> {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
     reader.onload = () => resolve(String(reader.result));
@@ -58,26 +107,43 @@ function readAddress(file: File): Promise<string> {
   });
 }
 
+const lastFrame = "Last frame";
+
+/** Adds the last frame of the video that the form continues; after a reload, only if it is still wanted. Its trouble stands beside it. */
+export async function loadLastFrame(form: HTMLFormElement, draft: Draft, id: string): Promise<void> {
+  if (draft.state === "new") draft.images.unshift({ name: lastFrame });
+  const image = draft.images.find(({ name }) => name === lastFrame);
+  if (!image) return;
+  const loading = load(image, takeLastFrame(id));
+  showImages(form, draft);
+  if (!(await loading))
+    image.trouble = "the browser could not take it from the video. Reload the page to try again, or remove it";
+}
+
 /**
- * Adds the images of the generation that the form begins with; after a reload, only the bytes of those that are still wanted. Resolves with whether
- * they could be loaded.
+ * Adds the images of the generation that the form begins with; after a reload, only the sources of those that are still wanted. Resolves with
+ * whether they could be loaded.
  */
 export async function loadImages(draft: Draft, id: string): Promise<boolean> {
+  // It may be changed meanwhile.
+  const isNew = draft.state === "new";
   const reply = await fetch(`/generations/${id}/request`).catch(() => undefined);
   const request = reply?.ok ? await reply.json().catch(() => undefined) : undefined;
   if (!request) return false;
-  const listOf = (sources: string[], name: string, field?: Image["field"]): Image[] =>
-    sources.map((source, index) => ({
-      name: source.startsWith("data:") ? `${name} ${index + 1}` : source,
-      source,
-      field,
-    }));
-  const loaded = [
-    ...listOf([request.imageUrls ?? request.imageUrl ?? []].flat(), "image"),
-    ...listOf([request.lastImageUrl ?? []].flat(), "last image", "lastImageUrl"),
-    ...listOf(request.referenceUrls ?? [], "reference", "referenceUrls"),
+  const byRole: [role: string, sources: string[], field?: Image["field"]][] = [
+    ["Image", [request.imageUrls ?? request.imageUrl ?? []].flat()],
+    ["Last image", [request.lastImageUrl ?? []].flat(), "lastImageUrl"],
+    ["Reference", request.referenceUrls ?? [], "referenceUrls"],
   ];
-  if (draft.state === "new") draft.images.push(...loaded);
+  const loaded = byRole
+    .flatMap(([role, sources, field]) => sources.map((source, index) => ({ role, source, field, number: index + 1 })))
+    .map(({ role, source, field, number }, index): Image => {
+      if (!source.startsWith("data:")) return { name: field ? `${role} ${source}` : source, source, field };
+      const thumbnail = document.createElement("img");
+      Object.assign(thumbnail, { className: "thumbnail", alt: "", src: `/generations/${id}/images/${index}` });
+      return { name: `${role} ${number}`, source, field, thumbnail };
+    });
+  if (isNew) draft.images.push(...loaded);
   else
     draft.images = draft.images.map(
       (image) => loaded.find(({ name, field }) => name === image.name && field === image.field) ?? image,
@@ -86,14 +152,21 @@ export async function loadImages(draft: Draft, id: string): Promise<boolean> {
 }
 
 export function showImages(form: HTMLFormElement, { images }: Draft): void {
-  const items = images.map(({ name, source }, index) => {
+  const items = images.map((image, index) => {
     const item = document.createElement("li");
+    const text = document.createElement("span");
     const button = document.createElement("button");
+    text.textContent = textOf(image);
     Object.assign(button, { type: "button", value: String(index), textContent: "Remove" });
-    button.setAttribute("aria-label", `Remove ${name}`);
-    const size = source?.startsWith("data:") ? `, ${sizeText(source.length * 0.75)}` : "";
-    item.append(source === undefined ? `${name}: choose it again ` : `${name}${size} `, button);
+    button.setAttribute("aria-label", `Remove ${image.name}`);
+    item.append(...(image.thumbnail ? [image.thumbnail] : []), text, button);
     return item;
   });
   form.querySelector("#images")?.replaceChildren(...items);
+}
+
+/** Its name and size, or what it lacks. */
+export function textOf({ name, source, trouble = "choose it again, or remove it" }: Image): string {
+  if (source === undefined) return `${name}: ${trouble}.`;
+  return source.startsWith("data:") ? `${name}, ${sizeText(Math.round(source.length * 0.75))}` : name;
 }

@@ -1,4 +1,5 @@
 import type { Draft } from "./draft.ts";
+import { textOf } from "./images.ts";
 
 /** What is wrong, as a sentence, with the name of the field that it is about, where it is about one. */
 export type Fault = { field?: string | undefined; text: string };
@@ -35,11 +36,11 @@ function faultOf(status: number, { code = "", message = `HTTP ${status}` }: Refu
 export function bodiesOf({ values, images }: Draft, maxImages: number): { bodies: object[] } | { fault: Fault } {
   const { extras = "", duration = "", seed = "", takes = "1", ...texts } = values;
   const lost = images.find(({ source }) => source === undefined);
-  if (lost) return imageFault(`The page was reloaded: choose ${lost.name} again, or remove it.`);
+  if (lost) return imageFault(textOf(lost));
   const sourcesOf = (field?: string) => images.filter((image) => image.field === field).map(({ source }) => source);
   const [sources, [lastImageUrl], referenceUrls] = [sourcesOf(), sourcesOf("lastImageUrl"), sourcesOf("referenceUrls")];
   if (sources.length > maxImages)
-    return imageFault(`${texts.model} takes ${maxImages === 1 ? "one image" : `at most ${maxImages} images`}.`);
+    return imageFault(`${texts.model} takes ${countTexts[maxImages] ?? `at most ${maxImages} images`}.`);
   const others = parseExtras(extras);
   if (others === undefined)
     return { fault: { field: "extras", text: 'The other fields are not a JSON object, such as {"fps": 24}.' } };
@@ -56,6 +57,8 @@ export function bodiesOf({ values, images }: Draft, maxImages: number): { bodies
   const seedOf = (index: number) => /^\d+$/.test(seed.trim()) && { seed: Number(seed) + index };
   return { bodies: Array.from({ length: Number(takes) }, (_, index) => ({ ...body, ...seedOf(index), ...others })) };
 }
+
+const countTexts = ["no image", "one image"];
 
 function imageFault(text: string): { fault: Fault } {
   return { fault: { field: "imageUrls", text } };
