@@ -2,19 +2,31 @@ import { resolve } from "node:path";
 import type { Batch } from "../client/batch/batch.ts";
 import type { PlannedRow } from "../client/batch/plan.ts";
 import { type Ffmpeg, requireFfmpeg } from "../client/film/ffmpeg.ts";
-import { checkFilmTarget, type Film, joinClips, maxFilmClips } from "../client/film/join.ts";
-import { usage } from "../errors.ts";
+import {
+  checkFilmFree,
+  checkFilmTarget,
+  type Film,
+  joinClips,
+  maxFilmClips,
+  type Replacing,
+} from "../client/film/join.ts";
+import type { FilmEvent } from "../client/generation/events.ts";
+import { beforePaying, usage } from "../errors.ts";
 import type { Context } from "./context.ts";
+import type { Output } from "./terminal/output.ts";
 
 type FilmOptions = { overwrite: boolean | undefined; isDryRun: boolean | undefined };
+
+/** What the film of a batch is to be made with. */
+export type FilmPlan = Replacing & { target: string; ffmpeg: Ffmpeg };
 
 /** Checks what a film of these rows needs, before anything is paid. Throws `usage`, and `output` where the film cannot be written. */
 export async function prepareFilm(
   target: string,
-  { rows, plan }: Pick<Batch, "rows" | "plan">,
-  { overwrite = false, isDryRun }: FilmOptions,
+  { rows, plan, findFilm }: Pick<Batch, "rows" | "plan" | "findFilm">,
+  { overwrite, isDryRun }: FilmOptions,
   { io }: Pick<Context, "io">,
-): Promise<Ffmpeg> {
+): Promise<FilmPlan> {
   if (rows.length > maxFilmClips)
     throw usage(`--join takes ${maxFilmClips} clips at most, and the file has ${rows.length} rows. Nothing was sent.`);
   for (const { line, outputPath } of rows) {
@@ -23,25 +35,25 @@ export async function prepareFilm(
       throw usage(`--join ${target} is also the file of line ${line}. Nothing was sent.`);
   }
   const ffmpeg = await requireFfmpeg({ feature: "--join", encodes: plan.to_start > 0 }, io, io.signal);
+  const earlier = await findFilm(target);
   // A dry run has not made the folders of the clips.
-  if (!isDryRun) await checkFilmTarget(target, overwrite, io.disk);
-  return ffmpeg;
+  const check = isDryRun ? checkFilmFree : checkFilmTarget;
+  await check(target, { overwrite, earlier }, io.disk).catch((error) => {
+    throw beforePaying(error);
+  });
+  return { target, ffmpeg, overwrite, earlier };
 }
 
-type MakeOptions = {
-  ffmpeg: Ffmpeg;
-  overwrite: boolean | undefined;
-  /** The saved videos by the keys of their rows. */
-  files: ReadonlyMap<string, string>;
-};
-
-/** Joins the videos of all rows in the order of the file; `undefined`, with a note, where one has none. Throws as `joinClips` does. */
+/**
+ * Joins the videos of all rows in the order of the file, as `joinClips` does; `undefined`, with a note, where one has none. `files` are the
+ * saved videos by the keys of their rows. Returns the film as `--json` shows it.
+ */
 export async function makeFilm(
-  target: string,
-  { rows, oldFrames }: Pick<Batch, "rows" | "oldFrames">,
-  { ffmpeg, overwrite, files }: MakeOptions,
+  { target, ...plan }: FilmPlan,
+  files: ReadonlyMap<string, string>,
+  { rows, oldFrames, recordFilm }: Pick<Batch, "rows" | "oldFrames" | "recordFilm">,
   { io, output }: Pick<Context, "io" | "output">,
-): Promise<Film | undefined> {
+): Promise<Omit<FilmEvent & { event: "joined" }, "event"> | undefined> {
   const missing = rows.filter(({ key }) => !files.has(key)).map(({ line }) => line);
   if (missing.length > 0) {
     output.note(`${target} was not made: there is no video of ${nameLines(missing)}.`);
@@ -51,21 +63,31 @@ export async function makeFilm(
     file: files.get(row.key) as string,
     isContinued: isContinued(row, rows[index - 1]) && !oldFrames.has(row.key),
   }));
-  let shown = 0;
-  const onProgress = (percent: number) => {
-    // Without a terminal each state is a line.
-    if (!output.isLive && percent - shown < 10 && percent < 100) return;
-    shown = percent;
-    output.progress(`Joining ${target}: ${percent}%`);
-  };
   try {
-    const film = await joinClips(clips, target, { ffmpeg, overwrite, signal: io.signal, onProgress }, io);
+    const how = { ...plan, signal: io.signal, onProgress: createProgress(target, output), onWhole: recordFilm };
+    const film = await joinClips(clips, target, how, io);
+    const { copied, frames, seconds, isUpToDate: up_to_date } = film;
+    const joined = { file: target, copied, frames, seconds, up_to_date };
     output.clearProgress();
-    output.note(describeFilm(film, rows));
-    return film;
+    output.note(up_to_date ? `${target} is up to date.` : describeFilm(film, rows));
+    output.event({ event: "joined", ...joined });
+    return joined;
   } finally {
     output.clearProgress();
   }
+}
+
+/** Shows each percent at a terminal, and steps of 10 elsewhere. */
+function createProgress(file: string, output: Output): (percent: number) => void {
+  let last: number | undefined;
+  return (percent) => {
+    const isStep = last === undefined || percent - last >= 10 || percent === 100;
+    if (isStep) {
+      last = percent;
+      output.event({ event: "joining", file, percent });
+    }
+    if (isStep || output.isLive) output.progress(`Joining ${file}: ${percent}%`);
+  };
 }
 
 function isContinued({ source }: PlannedRow, before: PlannedRow | undefined): boolean {

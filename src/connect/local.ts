@@ -153,6 +153,7 @@ export type EngineOffer = {
   resolutions: readonly string[] | null;
   aspect_ratios: readonly string[] | null;
   takes_image: boolean | null;
+  takes_last_image: boolean | null;
 };
 
 /** Asks engines for their lists of models, which is free of charge. Throws `usage` for those that have none, and `network`. */
@@ -171,6 +172,7 @@ export async function findOffers(engine: readonly string[], io: Io): Promise<Eng
     resolutions: offer.resolutions ?? null,
     aspect_ratios: offer.aspectRatios ?? null,
     takes_image: offer.takesImage ?? null,
+    takes_last_image: offer.takesLastImage ?? null,
   }));
 }
 

@@ -502,12 +502,12 @@ test("models --engine lists what the provider has, without a key", async () => {
   expect([code, stdout]).toEqual([
     0,
     [
-      "google/veo-3.1 (veo-3.1)  4, 6, 8 s; 720p, 1080p; 16:9, 9:16; image; per-video-second $0.40\n",
+      "google/veo-3.1 (veo-3.1)  4, 6, 8 s; 720p, 1080p; 16:9, 9:16; image; last image; per-video-second $0.40\n",
       "alibaba/wan-2.6 (wan-2.5)  generate $0.5\n",
     ].join(""),
   ]);
   const one = await world.vidgen("models", "veo-3.1", "--engine", "openrouter", "--json");
-  expect(JSON.parse(one.stdout)).toMatchObject([{ id: "google/veo-3.1", models: ["veo-3.1"], durations: [4, 6, 8] }]);
+  expect(JSON.parse(one.stdout)).toMatchObject([{ id: "google/veo-3.1", models: ["veo-3.1"], takes_last_image: true }]);
   expect(await world.vidgen("models", "veo", "--engine", "openrouter")).toMatchObject({ code: 2 });
   expect(await world.vidgen("models", "--engine", "preview")).toMatchObject({ code: 2 });
   expect(world.requests.filter(({ headers }) => headers.has("Authorization"))).toEqual([]);

@@ -2,7 +2,6 @@ import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import type { Batch, Plan } from "../../client/batch/batch.ts";
 import { knownColumns } from "../../client/batch/rows/columns.ts";
 import { formats } from "../../client/batch/rows/file.ts";
-import type { Film } from "../../client/film/join.ts";
 import type { GenerationEvent } from "../../client/generation/events.ts";
 import { defaultModel } from "../../client/request/models.ts";
 import { withEngine } from "../../connect/engines.ts";
@@ -58,7 +57,10 @@ function declare(program: CommandUnknownOpts) {
     .addOption(
       saveOption("save each video to a path such as 'clips/{id}.mp4'; names may contain {n} and the file's columns"),
     )
-    .option("--join <file>", "join the videos of all rows into one film, in the order of the file; needs ffmpeg")
+    .option(
+      "--join <file>",
+      "join the videos of all rows into one film, in the order of the file; needs ffmpeg; see `vidgen help film`",
+    )
     .option("--overwrite", "replace files that exist")
     .addOption(infoJsonOption())
     .option("-j, --jobs <n>", "how many generations run at once", "4")
@@ -140,7 +142,7 @@ async function batch(file: string, given: Options, context: BatchContext): Promi
   const keepFrame = needsFrames ? await prepareFrames(context) : undefined;
   const film = options.join === undefined ? undefined : await prepareJoin(options.join, opened, options, context);
   const planned = describePlan(opened, { results, isLocal: session.isLocal, budget: limits });
-  const text = film ? `${planned}\nThen all videos are joined into ${film.target}.` : planned;
+  const text = film ? `${planned}\n${film.description}` : planned;
   if (options.dryRun) return output.result(text, { ...opened.plan, results });
   output.note(text);
   await confirm(opened.plan, { yes: options.yes, isLocal: session.isLocal }, context);
@@ -160,12 +162,15 @@ function checkJoin({ join, shard, each = [] }: Options): void {
   if (each.length > 0) throw usage("--join and --each cannot be combined: a row has several videos then.");
 }
 
-/** Returns what joins the videos by the keys of their rows, once all are there. */
+/** What the film is made with, and what joins the videos by the keys of their rows, once all are there. */
 async function prepareJoin(target: string, opened: Batch, { overwrite, dryRun }: Options, context: BatchContext) {
   const { prepareFilm, makeFilm } = await import("../film.ts");
-  const ffmpeg = await prepareFilm(target, opened, { overwrite, isDryRun: dryRun }, context);
-  const make = (files: ReadonlyMap<string, string>) => makeFilm(target, opened, { ffmpeg, overwrite, files }, context);
-  return { target, make };
+  const plan = await prepareFilm(target, opened, { overwrite, isDryRun: dryRun }, context);
+  const isKept = plan.earlier !== undefined && !overwrite;
+  return {
+    description: `Then all videos are joined into ${target}${isKept ? ", unless it is up to date" : ""}.`,
+    make: (files: ReadonlyMap<string, string>) => makeFilm(plan, files, opened, context),
+  };
 }
 
 type Running = ReturnType<typeof readLimits> & {
@@ -213,17 +218,13 @@ async function run(opened: Batch, running: Running, { command, io, output }: Bat
   output.summarize(counts);
   const joined = await film?.make(files).catch(asVidgenError);
   const failure = joined instanceof VidgenError ? joined : undefined;
-  const made = joined === undefined || joined instanceof VidgenError ? null : describeMade(joined);
+  const made = joined instanceof VidgenError ? null : (joined ?? null);
   if (output.json) await output.result("", { ...counts, results, generations, ...(film && { film: made }) });
   const { isLocal } = session;
   const error = endOfBatch(opened, { end, counts }, { results, isLocal, flags: { ...options, file, command } }, io);
   if (error ?? failure) throw error ?? failure;
   output.note(`${describeCounts(counts, { isLocal })}; ${results}`);
-  if (made) output.line(made.path);
-}
-
-function describeMade({ path, copied, frames, seconds }: Film) {
-  return { path, copied, frames, seconds };
+  if (made) output.line(made.file);
 }
 
 function pickPlanning({ overwrite, retryFailed, retryUnknown, dryRun }: Options) {

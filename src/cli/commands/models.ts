@@ -133,12 +133,13 @@ async function showOffers(id: string | undefined, engine: readonly string[], { i
 
 /** Such as "google/veo-3.1 (veo-3.1)  4, 6, 8 s; 720p, 1080p; 16:9, 9:16; image; per-video-second $0.40". */
 function describeOffer(offer: EngineOffer): string {
-  const { id, models: served, durations, resolutions, aspect_ratios, takes_image, prices } = offer;
+  const { id, models: served, durations, resolutions, aspect_ratios, takes_image, takes_last_image, prices } = offer;
   const parts = [
     durations && `${durations.join(", ")} s`,
     resolutions?.join(", "),
     aspect_ratios?.join(", "),
     takes_image ? "image" : undefined,
+    takes_last_image ? "last image" : undefined,
     prices &&
       Object.entries(prices)
         .map(([what, usd]) => `${what} $${usd}`)

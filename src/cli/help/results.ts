@@ -41,6 +41,9 @@ const end = {
   ...price,
 };
 
+/** How the film of `batch --join` was made; with `up_to_date` it was there already. */
+const film = { file: text, copied: z.boolean(), frames: whole, seconds: number, up_to_date: z.boolean() };
+
 function event(name: string, fields: z.ZodRawShape) {
   const at = z.string().meta({ format: "date-time" });
   return object({ event: z.literal(name), at, ...fields, row: text.optional(), line: whole.optional() });
@@ -61,6 +64,8 @@ export const eventSchema = z.union([
   event("progress", { id: text, received: whole, total: z.number().int().nullable() }),
   event("saved", { id: text, file: text }),
   event("ended", { ...end, error: error.nullable() }),
+  event("joining", { file: text, percent: whole }),
+  event("joined", film),
   event("error", { error }),
   event("summary", {
     exit_code: whole,
@@ -142,7 +147,7 @@ export const results: Readonly<Record<string, z.core.$ZodType>> = {
     cost: number.nullable(),
     results: text,
     generations: z.array(row),
-    film: object({ path: text, copied: z.boolean(), frames: whole, seconds: number }).nullable().optional(),
+    film: object(film).nullable().optional(),
   }),
   "batch status": object({
     rows: whole,
@@ -169,6 +174,7 @@ export const results: Readonly<Record<string, z.core.$ZodType>> = {
         resolutions: z.array(text).nullable(),
         aspect_ratios: z.array(text).nullable(),
         takes_image: z.boolean().nullable(),
+        takes_last_image: z.boolean().nullable(),
       }),
     ]),
   ),

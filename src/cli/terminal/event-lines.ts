@@ -1,8 +1,8 @@
-import type { EventCounts, GenerationEvent, SummaryEvent } from "../../client/generation/events.ts";
+import type { EventCounts, FilmEvent, GenerationEvent, SummaryEvent } from "../../client/generation/events.ts";
 import type { Io } from "../../io.ts";
 
 /** An event as it is printed; `at` is ISO 8601, UTC. */
-export type PrintedEvent = (GenerationEvent | SummaryEvent) & { at: string };
+export type PrintedEvent = (GenerationEvent | FilmEvent | SummaryEvent) & { at: string };
 
 /** Dates the events of a command, prints each, and counts for the summary how the generations have ended. */
 export function createEventLines(print: (event: PrintedEvent) => void, { date }: Pick<Io, "date">) {
@@ -10,13 +10,13 @@ export function createEventLines(print: (event: PrintedEvent) => void, { date }:
   const running = new Set<string>();
   let given: EventCounts | undefined;
   let isOver = false;
-  const write = (event: GenerationEvent | SummaryEvent) => {
+  const write = (event: GenerationEvent | FilmEvent | SummaryEvent) => {
     const { event: name, ...fields } = event;
     // Nothing comes after the summary, not even what a generation in the background reports.
     if (!isOver) print({ event: name, at: date().toISOString(), ...fields } as PrintedEvent);
   };
   return {
-    tell(event: GenerationEvent): void {
+    tell(event: GenerationEvent | FilmEvent): void {
       if (event.event === "started") running.add(event.id);
       if (event.event === "ended") {
         running.delete(event.id ?? "");

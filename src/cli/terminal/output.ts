@@ -1,5 +1,10 @@
 import { Chalk } from "chalk";
-import { type EventCounts, errorFieldsOf, type GenerationEvent } from "../../client/generation/events.ts";
+import {
+  type EventCounts,
+  errorFieldsOf,
+  type FilmEvent,
+  type GenerationEvent,
+} from "../../client/generation/events.ts";
 import { createRedaction, redactValue } from "../../client/http/redaction.ts";
 import { plain } from "../../client/http/text.ts";
 import { asVidgenError, isSignal, systemCode, VidgenError } from "../../errors.ts";
@@ -30,7 +35,7 @@ export type Output = OutputFlags & {
    */
   result(text: string, document: unknown, href?: string): Promise<void>;
   /** With `--events` prints an event as one line on stdout. A failure to write it is reported by `printed`. */
-  event(event: GenerationEvent): void;
+  event(event: GenerationEvent | FilmEvent): void;
   /** Sets the counts of the summary, which otherwise follow from the events; there may be further ones. */
   summarize(counts: EventCounts & Record<string, number | null>): void;
   /** With `--events` prints the summary. Returns the exit code, which becomes that of `output` when stdout could not take all events. */

@@ -1,10 +1,11 @@
-import { basename, dirname, relative } from "node:path";
+import { basename, dirname, relative, resolve } from "node:path";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, Machine } from "../../io.ts";
 import type { ServiceClient } from "../generation/client.ts";
 import { createEventFilter, type GenerationEvent } from "../generation/events.ts";
 import { redactValue } from "../http/redaction.ts";
-import { type AttemptLines, type Entry, foldEntry, type RunLine } from "../ledger/history.ts";
+import { hasContent } from "../ledger/content.ts";
+import { type AttemptLines, type Entry, type FilmLine, foldEntry, type RunLine } from "../ledger/history.ts";
 import { isOtherMaking } from "../ledger/policy.ts";
 import { findDoubts } from "../request/fields.ts";
 import { checkOutputs } from "./collisions.ts";
@@ -65,6 +66,10 @@ export type Batch = {
    * when the results file cannot be written.
    */
   run(options: RunOptions & Omit<WorkOptions, "overwrite">): Promise<RunEnd>;
+  /** What was recorded of the film at a path, unless it was changed since or this batch has not made it. */
+  findFilm(path: string): Promise<FilmLine | undefined>;
+  /** Writes down that a film of the videos is about to get its name. Throws `output`. */
+  recordFilm(film: Omit<FilmLine, "kind">): Promise<void>;
   /** Ends the lease of the results file. */
   close(): Promise<void>;
 };
@@ -174,6 +179,13 @@ export async function openBatch(
         const end = await runRows({ running, toStart, sources }, { ...how, signal }, { work, costs, io, faultOf });
         return { ...end, failures: [...failures, ...end.failures] };
       },
+      async findFilm(path) {
+        // A process may have been killed before the last one that it recorded got its name.
+        for (const film of own.films.toReversed())
+          if (resolve(path) === film.file && (await hasContent(path, film, io.disk))) return film;
+        return undefined;
+      },
+      recordFilm: (film) => results.append({ at: io.date().toISOString(), kind: "film", ...film }),
       close: async () => lease?.release(),
     };
   } catch (error) {

@@ -4,7 +4,14 @@ import type { Disk, DiskFile, Io } from "../../io.ts";
 import type { ServiceClient } from "../generation/client.ts";
 import { parseJson } from "../http/json.ts";
 import { redactValue } from "../http/redaction.ts";
-import { type AttemptLines, type DatedLine, groupLines, parseLine, type RunLine } from "../ledger/history.ts";
+import {
+  type AttemptLines,
+  type DatedLine,
+  type FilmLine,
+  groupLines,
+  parseLine,
+  type RunLine,
+} from "../ledger/history.ts";
 import { type FileIdentity, findRealPath } from "../ledger/identity.ts";
 import { appendLine, openLines, readLines } from "../ledger/lines.ts";
 import { kindOf } from "../save/files.ts";
@@ -17,6 +24,8 @@ export type Results = {
   names: ReadonlySet<string>;
   /** The oldest first. */
   attempts: AttemptLines[];
+  /** The films that were joined of its videos, the oldest first. */
+  films: FilmLine[];
   /** Which lines are about attempts whose row is not in the file: somebody has removed the line with it. */
   orphans: { path: string; number: number; attempt: string }[];
 };
@@ -79,9 +88,11 @@ export function openResults(path: string, source: RunLine, io: ResultsIo): Resul
 /** A line without what holds on this machine alone: the file may be moved, together with the videos. */
 function withoutPlace(line: DatedLine, path: string): DatedLine {
   if (line.kind === "intent") return { ...line, path: undefined, batch: undefined, rows_file: undefined };
-  return line.kind === "delivered" && line.file !== undefined
-    ? { ...line, file: relative(dirname(path), resolve(line.file)) }
-    : line;
+  return hasFile(line) ? { ...line, file: relative(dirname(path), resolve(line.file)) } : line;
+}
+
+function hasFile(line: DatedLine): line is DatedLine & { kind: "delivered" | "film"; file: string } {
+  return line.kind === "film" || (line.kind === "delivered" && line.file !== undefined);
 }
 
 /** The error for a file or folder that another start depends on: a row that it tells of could be paid for twice. */
@@ -102,6 +113,7 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
   const lines: DatedLine[] = [];
   const charged: Results["orphans"] = [];
   const names = new Set<string>();
+  const films: FilmLine[] = [];
   let source: RunLine | undefined;
   let number = 0;
   let tornNumber: number | undefined;
@@ -111,7 +123,8 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
     for await (const { text } of readLines(file)) {
       number++;
       if (text.trim() === "") continue;
-      const line = parseLine(text);
+      const read = parseLine(text);
+      const line = read && hasFile(read) ? { ...read, file: resolve(dirname(path), read.file) } : read;
       if (line?.kind === "batch") {
         tornNumber = undefined;
         source = line;
@@ -123,12 +136,12 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
           "If this is the batch file, it has no results yet.",
         );
       else if (tornNumber !== undefined) throw unreadableError(path, tornNumber);
+      else if (line?.kind === "film") films.push(line);
       else {
         const attempt = line && attemptOf(line);
         if (line === undefined || attempt === undefined) throw unreadableError(path, number);
         if (mayBeCharged(line)) charged.push({ path, number, attempt });
-        const isFile = line.kind === "delivered" && line.file !== undefined;
-        lines.push(isFile ? { ...line, file: resolve(dirname(path), line.file ?? "") } : line);
+        lines.push(line);
       }
     }
   } catch (error) {
@@ -141,7 +154,7 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
   }
   const attempts = groupLines(lines.reverse()).reverse();
   const known = new Set(attempts.map(nameOf));
-  return { source, names, attempts, orphans: charged.filter(({ attempt }) => !known.has(attempt)) };
+  return { source, names, attempts, films, orphans: charged.filter(({ attempt }) => !known.has(attempt)) };
 }
 
 /** Here each line has it, as in no other journal: those about an id too. */

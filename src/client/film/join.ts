@@ -1,7 +1,10 @@
+import { createHash } from "node:crypto";
 import { dirname, resolve } from "node:path";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Disk, Io } from "../../io.ts";
 import { acquireLease, type LeaseIo } from "../../lease.ts";
+import { type Content, hasContent, hashFile, readContent } from "../ledger/content.ts";
+import type { FilmLine } from "../ledger/history.ts";
 import { checkFree, existsError, isExistsError, outputError, renameNew } from "../save/files.ts";
 import { leaseOfPart, partOf } from "../save/output-path.ts";
 import { type ClipFacts, readClip } from "./clip.ts";
@@ -23,15 +26,21 @@ export type Film = {
   seconds: number;
   /** The positions, from 0, of the continued clips whose first frame was left out: it is shown once only. Always none in a copied film. */
   dropped: number[];
+  /** It was there, joined from the same clips. */
+  isUpToDate: boolean;
 };
 
 export type JoinOptions = {
   ffmpeg: Ffmpeg;
-  overwrite?: boolean | undefined;
   signal: AbortSignal;
   /** In percent, growing. */
   onProgress?: ((percent: number) => void) | undefined;
-};
+  /** Called when the film is whole, before it gets its name. */
+  onWhole?: ((film: Omit<FilmLine, "kind">) => Promise<void>) | undefined;
+} & Replacing;
+
+/** Which file a film may replace: any one, or an earlier film that is unchanged. */
+export type Replacing = { overwrite?: boolean | undefined; earlier?: FilmLine | undefined };
 
 type JoinIo = LeaseIo & Pick<Io, "env" | "run">;
 
@@ -40,8 +49,8 @@ export const maxFilmClips = 200;
 
 /**
  * Joins clips, in this order, into one .mp4. Their pictures are copied if all agree, else encoded at the size of the largest and the highest rate; the
- * sound is always made anew. The film gets its name when it is whole: an existing file stays unless `overwrite` is set. Throws `usage` for clips
- * that cannot be joined, `output`, or the signal's reason; then it leaves no file.
+ * sound is always made anew. The film gets its name when it is whole: an existing file stays unless it may be replaced. Throws `usage` for clips
+ * that cannot be joined, `output`, or the signal's reason; then it leaves no file. An `earlier` film of the same clips stays as it is, without `overwrite`.
  */
 export async function joinClips(
   clips: readonly FilmClip[],
@@ -49,7 +58,7 @@ export async function joinClips(
   options: JoinOptions,
   io: JoinIo,
 ): Promise<Film> {
-  const { overwrite = false, signal } = options;
+  const { overwrite, earlier, signal } = options;
   if (clips.length === 0) throw usage("There are no clips to join.");
   if (clips.length > maxFilmClips) throw usage(`${clips.length} clips are more than the ${maxFilmClips} of a film.`);
   for (const { file } of clips) {
@@ -57,7 +66,7 @@ export async function joinClips(
       throw usage(`${target} is one of the clips: choose another name for the film.`);
     await checkWhole(file, io.disk);
   }
-  await checkFilmTarget(target, overwrite, io.disk);
+  await checkFilmTarget(target, options, io.disk);
   const part = partOf({ folder: dirname(target), file: target }, "film");
   const acquired = await acquireLease(leaseOfPart(part), io, { signal }).catch((error) => {
     throw signal.aborted ? signal.reason : outputError(error, target);
@@ -67,13 +76,22 @@ export async function joinClips(
   const { lease } = acquired;
   try {
     const running = { ...options, signal: AbortSignal.any([signal, lease.lost]) };
+    const hash = await hashClips(clips, running.signal, io.disk);
+    if (!overwrite && earlier?.clips === hash && (await hasContent(target, earlier, io.disk))) {
+      const { copied, frames, seconds } = earlier;
+      return { path: target, copied, frames, seconds, dropped: [], isUpToDate: true };
+    }
+    options.onProgress?.(0);
     const film = await writeFilm(clips, part, running, io);
-    await sync(part, io.disk);
+    const content = await syncFilm(part, running.signal, io.disk);
     await lease.confirm();
-    await checkFilmTarget(target, overwrite, io.disk);
-    await (overwrite ? io.disk.rename(part, target) : renameNew(part, target, io.disk));
+    const { copied, frames, seconds } = film;
+    await options.onWhole?.({ file: target, clips: hash, copied, frames, seconds, ...content });
+    await checkFilmTarget(target, options, io.disk);
+    const isReplacing = await mayReplace(target, options, io.disk);
+    await (isReplacing ? io.disk.rename(part, target) : renameNew(part, target, io.disk));
     options.onProgress?.(100);
-    return { path: target, ...film };
+    return { path: target, ...film, isUpToDate: false };
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     throw isExistsError(error) ? filmExistsError(target) : outputError(error, target);
@@ -84,27 +102,55 @@ export async function joinClips(
   }
 }
 
-/** Throws `output` for a film that exists, unless `overwrite` is set, or that cannot be written. */
-export async function checkFilmTarget(target: string, overwrite: boolean, disk: Disk): Promise<void> {
-  await checkFree(target, overwrite, disk).catch((error) => {
-    throw isExistsError(error) ? filmExistsError(target) : outputError(error, target);
-  });
+/** Identifies what a film is joined from: the contents of the clips, their order, and which ones are continued. */
+async function hashClips(clips: readonly FilmClip[], signal: AbortSignal, disk: Disk): Promise<string> {
+  const hash = createHash("sha256");
+  for (const { file, isContinued = false } of clips) {
+    const opened = await disk.open(file, "r").catch((error) => {
+      throw outputError(error, file);
+    });
+    const content = await hashFile(opened, signal).finally(() => opened.close());
+    hash.update(`${content.digest("hex")} ${isContinued}\n`);
+  }
+  return hash.digest("hex");
+}
+
+/** Throws `output` for a file that exists and may not be replaced, or that cannot be written. */
+export async function checkFilmTarget(target: string, replacing: Replacing, disk: Disk): Promise<void> {
+  await checkFilmFree(target, replacing, disk);
   await disk.access(dirname(target), disk.constants.W_OK).catch((error) => {
     throw outputError(error, target);
   });
 }
 
+/** The first half of `checkFilmTarget`, where the folder of the film may not exist yet. */
+export async function checkFilmFree(target: string, replacing: Replacing, disk: Disk): Promise<void> {
+  await checkFree(target, await mayReplace(target, replacing, disk), disk).catch((error) => {
+    throw isExistsError(error) ? filmExistsError(target) : outputError(error, target);
+  });
+}
+
+async function mayReplace(target: string, { overwrite = false, earlier }: Replacing, disk: Disk): Promise<boolean> {
+  return overwrite || (earlier !== undefined && hasContent(target, earlier, disk));
+}
+
 function filmExistsError(target: string): VidgenError {
-  const { code, message, cause } = existsError(target);
+  const { code, cause } = existsError(target);
+  const message = `${target} already exists, and is not the film that this batch joined there, or was changed since.`;
   return new VidgenError(code, message, { hint: "Add --overwrite to replace it, or choose another name.", cause });
 }
 
-async function sync(path: string, disk: Disk): Promise<void> {
+async function syncFilm(path: string, signal: AbortSignal, disk: Disk): Promise<Content> {
   const file = await disk.open(path, "r+");
-  await file.sync().finally(() => file.close());
+  try {
+    await file.sync();
+    return await readContent(file, (await hashFile(file, signal)).digest("hex"));
+  } finally {
+    await file.close();
+  }
 }
 
-type Written = Omit<Film, "path">;
+type Written = Omit<Film, "path" | "isUpToDate">;
 
 async function writeFilm(clips: readonly FilmClip[], part: string, options: JoinOptions, io: JoinIo): Promise<Written> {
   const facts: ClipFacts[] = [];

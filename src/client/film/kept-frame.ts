@@ -24,7 +24,7 @@ export async function keepLastFrame(
   video: string,
   folder: string,
   options: KeepOptions,
-  io: Pick<Io, "env" | "run" | "disk" | "uuid">,
+  io: Pick<Io, "env" | "run" | "disk" | "uuid" | "date">,
 ): Promise<KeptFrame> {
   const { disk } = io;
   const hash = await hashOf(video, disk, options.signal);
@@ -32,6 +32,7 @@ export async function keepLastFrame(
     await disk.mkdir(folder, { recursive: true, mode: 0o700 });
     for (const name of (await disk.readdir(folder)).sort()) {
       const path = join(folder, name);
+      if (name.endsWith(".bmp")) await removeLeftover(path, io);
       if (!name.startsWith(`${hash}-`) || !name.endsWith(".png")) continue;
       // A file that is not whole, or was changed, is not sent.
       if (name === nameOf(hash, await hashOf(path, disk, options.signal))) return { path, isNearlyOneColor: false };
@@ -45,6 +46,14 @@ export async function keepLastFrame(
     throw outputError(error, path);
   });
   return { path, isNearlyOneColor };
+}
+
+/** To take a frame lasts seconds: a file of an hour ago was left by a process that was killed. */
+const leftoverMs = 3_600_000;
+
+async function removeLeftover(path: string, { disk, date }: Pick<Io, "disk" | "date">): Promise<void> {
+  const { mtimeMs } = await disk.stat(path).catch(() => ({ mtimeMs: Number.POSITIVE_INFINITY }));
+  if (date().getTime() - mtimeMs > leftoverMs) await disk.rm(path, { force: true }).catch(() => {});
 }
 
 function nameOf(video: string, frame: string): string {

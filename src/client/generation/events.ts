@@ -48,6 +48,12 @@ export type GenerationEvent = { row?: string | undefined; line?: number | undefi
   | { event: "error"; error: ErrorFields }
 );
 
+/** What happens to the film of a batch, as `--events` tells it. */
+export type FilmEvent =
+  | { event: "joining"; file: string; percent: number }
+  /** With `up_to_date` it was there already, joined from the same videos. */
+  | { event: "joined"; file: string; copied: boolean; frames: number; seconds: number; up_to_date: boolean };
+
 /** How many generations, or rows of a batch, ended how; the sum of the others is `total`. */
 export type EventCounts = {
   total: number;

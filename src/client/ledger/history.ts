@@ -10,6 +10,7 @@ import type { Version } from "./version.ts";
 /** What the journal holds, and a batch's results file, one JSON object a line. It never holds an API key. `attempt` is a UUID. */
 export type JournalLine =
   | RunLine
+  | FilmLine
   /** Before the request that costs money. `place` is `-o` as it was typed, and `path` the absolute path for it. */
   | ({
       kind: "intent";
@@ -111,6 +112,17 @@ export type RunLine = {
   results: string;
 };
 
+/** The videos of a batch are joined, and the film is about to get its name: only in its results file. */
+export type FilmLine = Content & {
+  kind: "film";
+  file: string;
+  /** The hash of what it is joined from, as `hashClips` gives it. */
+  clips: string;
+  copied: boolean;
+  frames: number;
+  seconds: number;
+};
+
 /** `inode` is set from the first byte on: another program may put a file of its own there. */
 export type PartLine = Version & { kind: "part"; file: string; inode?: number | undefined } & (
     | { attempt: string }
@@ -128,6 +140,7 @@ export type DatedLine = JournalLine & { at: string };
 /** The fields of each line that must be there, as text. */
 const fields: Record<JournalLine["kind"], readonly string[]> = {
   batch: ["file", "service", "results"],
+  film: ["file", "clips", "sha256"],
   intent: ["attempt", "base_url", "account"],
   accepted: ["attempt", "id"],
   refused: ["attempt", "reason"],
@@ -263,7 +276,7 @@ export function createGrouping(): (line: DatedLine) => AttemptLines | undefined 
   const ofAttempts = createLater();
   const ofIds = createLater();
   return (line) => {
-    if (line.kind === "unfinished" || line.kind === "batch") return undefined;
+    if (line.kind === "unfinished" || line.kind === "batch" || line.kind === "film") return undefined;
     if (line.kind === "intent") return [line, ...ofAttempts.take(line.attempt).reverse()];
     if ("attempt" in line) {
       // From here on, lines about this id are about this attempt.

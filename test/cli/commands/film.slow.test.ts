@@ -1,9 +1,20 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import {
+  appendFileSync,
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { basename, join } from "node:path";
 import process from "node:process";
 import { describe, expect, test } from "vitest";
+import { eventSchema } from "../../../src/cli/help/results.ts";
 import { type Disk, systemMachine } from "../../../src/io.ts";
-import { colorsOf, makeClip, nameOf, runsOf } from "../../client/film/clips.ts";
+import { colorsOf, fakeFfmpeg, makeClip, nameOf, runsOf } from "../../client/film/clips.ts";
+import { makeFolder } from "../../folder.ts";
 import { hasFfmpeg } from "../../needs.ts";
 import { createWorld, isStart, type World } from "../../vidgen.ts";
 
@@ -77,6 +88,12 @@ function dieAtEachStep(world: World) {
         await disk.rename(...args);
         if (String(args[0]).endsWith(".png")) await reach(`frame kept ${number()}`);
       },
+      link: async (...args: Parameters<Disk["link"]>) => {
+        const isFilm = basename(String(args[1])) === "film.mp4";
+        if (isFilm) await reach("film recorded");
+        await disk.link(...args);
+        if (isFilm) await reach("film named");
+      },
     },
   });
   world.faults.unshift(async (request) => {
@@ -113,13 +130,13 @@ describe.skipIf(!hasFfmpeg)("a film", () => {
     const { steps, run } = dieAtEachStep(world);
     let ended: Awaited<ReturnType<typeof run>>;
     while (!ended) ended = await run(() => batch("--join", film));
-    expect(ended).toMatchObject({ code: 0, stdout: `${film}\n` });
+    expect(ended).toMatchObject({ code: 0, stdout: `${film}\n`, stderr: expect.stringContaining("is up to date") });
     expect(runsOf(film)).toEqual(shots.map((color) => [color, 12]));
     expect(readdirSync(world.folder).sort()).toEqual(["clips", "film.mp4", "shots.csv", "shots.csv.results.jsonl"]);
     expect(startsOf(world)).toEqual(inOrder);
     const ofEach = [1, 2, 3, 4].flatMap((n) => [`frame ${n}`, `frame kept ${n}`]);
     expect(steps).toEqual(expect.arrayContaining(ofEach));
-    expect(steps).toHaveLength(5 * 2 + 4 * 2 + 1);
+    expect(steps).toHaveLength(5 * 2 + 4 * 2 + 3);
   });
 
   test("killed while a start is out, it may have been charged, and nothing that depends on it is started", async () => {
@@ -146,24 +163,39 @@ describe.skipIf(!hasFfmpeg)("a film", () => {
 });
 
 describe.skipIf(!hasFfmpeg)("--join", () => {
-  test("typed again it only joins, and a row that is added is the only one that is started", async () => {
+  test("typed again the film is up to date, and a row that is added is the only one that is started", async () => {
     const { world, file, batch, film } = await createFilmWorld(["red,", "lime,previous"]);
     const run = await batch("--join", film, "--json");
-    expect(JSON.parse(run.stdout)).toMatchObject({
-      done: 2,
-      film: { path: film, copied: true, frames: 24, seconds: 1 },
+    const made = { file: film, copied: true, frames: 24, seconds: 1 };
+    expect(JSON.parse(run.stdout)).toMatchObject({ done: 2, film: { ...made, up_to_date: false } });
+    const [sent, before] = [world.requests.length, statSync(film)];
+    const again = await batch("--join", film);
+    expect(again).toMatchObject({ code: 0, stdout: `${film}\n` });
+    expect(again.stderr).toContain(`Then all videos are joined into ${film}, unless it is up to date.\n`);
+    expect(again.stderr).toContain(`\n${film} is up to date.\n`);
+    const json = await batch("--join", film, "--json");
+    expect(JSON.parse(json.stdout).film).toEqual({ ...made, up_to_date: true });
+    expect([world.requests.length, statSync(film)]).toEqual([sent, before]);
+
+    appendFileSync(file, "blue,\n");
+    expect(await batch("--join", film)).toMatchObject({
+      code: 0,
+      stdout: `${join(world.folder, "clips/3.mp4")}\n${film}\n`,
+      stderr: expect.stringMatching(
+        /Joining .*film.mp4: 100%\n.*film.mp4: 3 clips, 1.5 s, 36 frames; the pictures were copied/,
+      ),
     });
-    const sent = world.requests.length;
-    expect(await batch("--join", film)).toMatchObject({ code: 9, stderr: expect.stringContaining("--overwrite") });
-    const joined = await batch("--join", film, "--overwrite");
-    expect(joined).toMatchObject({ code: 0, stdout: `${film}\n` });
-    expect(joined.stderr).toMatch(
-      /Joining .*film.mp4: 100%\n.*film.mp4: 2 clips, 1.0 s, 24 frames; the pictures were copied/,
-    );
-    expect(world.requests.length).toBe(sent);
+    expect(readdirSync(world.folder).sort()).toEqual(["clips", "film.mp4", "shots.csv", "shots.csv.results.jsonl"]);
+    expect(startsOf(world).map(([prompt]) => prompt)).toEqual(["red", "lime", "blue"]);
+    expect(runsOf(film).map(([color]) => color)).toEqual(["red", "lime", "blue"]);
+  });
+
+  test("a row that is made anew is joined anew, and rows that began with the old one are named", async () => {
+    const { world, file, film } = await createFilmWorld(["red,", "lime,previous"]);
+    const line = ["batch", file, "-o", join(world.folder, "clips/{slug}.mp4"), "--join", film];
+    await world.vidgen(...line);
     writeFileSync(file, "prompt,from\nred,\nblue,\nlime,previous\n");
-    const other = ["batch", file, "-o", join(world.folder, "clips/{slug}.mp4"), "--join", film, "--overwrite"];
-    expect(await world.vidgen(...other)).toMatchObject({
+    expect(await world.vidgen(...line)).toMatchObject({
       code: 0,
       stderr: expect.stringContaining("Line 4 began with a frame of another video"),
     });
@@ -173,6 +205,69 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
       ["blue", 12],
       ["lime", 12],
     ]);
+    const sent = world.requests.length;
+    writeFileSync(file, "prompt,from\nblue,\nred,\nlime,previous\n");
+    expect(await world.vidgen(...line)).toMatchObject({ code: 0 });
+    expect(runsOf(film).map(([color]) => color)).toEqual(["blue", "red", "lime"]);
+    expect(world.requests.length).toBe(sent);
+  });
+
+  test.each<[string, (film: string, world: World) => void]>([
+    ["was changed", (film) => appendFileSync(film, "mine")],
+    ["is another one", (film, { home }) => copyFileSync(makeClip(join(home, "other.mp4")), film)],
+    [
+      "is recorded in another results file",
+      (_, { folder }) => renameSync(join(folder, "shots.csv.results.jsonl"), join(folder, "gone")),
+    ],
+  ])("a film that %s is not replaced, and nothing is sent", async (_, change) => {
+    const { world, file, batch, film } = await createFilmWorld(["red,"]);
+    await batch("--join", film);
+    change(film, world);
+    appendFileSync(file, "lime,previous\n");
+    const [sent, before] = [world.requests.length, readFileSync(film)];
+    for (const more of [["--dry-run"], [], ["--join", film]]) {
+      expect(await batch("--join", film, ...more)).toMatchObject({
+        code: 9,
+        stderr: expect.stringMatching(
+          /film.mp4 already exists, and is not the film .* Nothing was sent, nothing was charged.\n {2}Add --overwrite/,
+        ),
+      });
+    }
+    expect([world.requests.length, readFileSync(film)]).toEqual([sent, before]);
+    expect(await batch("--join", film, "--overwrite")).toMatchObject({ code: 0 });
+    expect(runsOf(film).map(([color]) => color)).toEqual(["red", "lime"]);
+  });
+
+  test("a film that is changed while the rows are made is not replaced", async () => {
+    const { world, file, batch, film } = await createFilmWorld(["red,"]);
+    await batch("--join", film);
+    appendFileSync(file, "lime,previous\n");
+    world.faults.unshift((request) => {
+      if (isStart(request)) writeFileSync(film, "mine");
+      return undefined;
+    });
+    expect(await batch("--join", film)).toMatchObject({ code: 9, stderr: expect.stringContaining("[2/2] line 3") });
+    expect(readFileSync(film, "utf8")).toBe("mine");
+  });
+
+  test("--events tell of it", async () => {
+    const { batch, film } = await createFilmWorld(["red,", "lime,"]);
+    const eventsOf = async () => {
+      const { stdout } = await batch("--join", film, "--events");
+      const events = stdout
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line));
+      for (const event of events) expect(eventSchema.safeParse(event).error).toBeUndefined();
+      return events.filter(({ event }) => ["joining", "joined", "summary"].includes(event));
+    };
+    const joined = { event: "joined", file: film, copied: true, frames: 24, seconds: 1 };
+    const events = await eventsOf();
+    expect(events[0]).toMatchObject({ event: "joining", file: film, percent: 0 });
+    expect(events.at(-3)).toMatchObject({ event: "joining", file: film, percent: 100 });
+    expect(events.at(-2)).toMatchObject({ ...joined, up_to_date: false });
+    expect(events.at(-1)).toMatchObject({ event: "summary", exit_code: 0 });
+    expect(await eventsOf()).toMatchObject([{ ...joined, up_to_date: true }, { event: "summary" }]);
   });
 
   test("while a row is missing no film is made, and the exit code is that of the batch", async () => {
@@ -196,6 +291,36 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
     const run = await batch(flag, join(world.folder, name), ...more);
     expect(run).toMatchObject({ code, stderr: expect.stringMatching(message) });
     expect(world.requests).toEqual([]);
+  });
+
+  const half = `eval out=\\\${$#}; echo half > "\${out#file:}"; echo "No space left" >&2; exit 1`;
+
+  test("with an ffmpeg that fails half-way in a frame, the row is not started, and the same line goes on later", async () => {
+    const { world, batch, film } = await createFilmWorld(["red,", "lime,previous"]);
+    world.env.FFMPEG_PATH = fakeFfmpeg(makeFolder(), `case "$*" in *bmp*) ${half};; esac`);
+    const run = await batch("--join", film);
+    expect(run).toMatchObject({ code: 9, stdout: `${join(world.folder, "clips/1.mp4")}\n` });
+    expect(run.stderr).toMatch(/line 3: Cannot take the last frame of .*1\.mp4: No space left\./);
+    expect(run.stderr).toContain("film.mp4 was not made: there is no video of line 3.");
+    expect([startsOf(world).length, readdirSync(join(world.home, "frames"))]).toEqual([1, []]);
+    delete world.env.FFMPEG_PATH;
+    expect(await batch("--join", film)).toMatchObject({ code: 0 });
+    expect(startsOf(world)).toEqual(inOrder.slice(0, 2));
+  });
+
+  test("with an ffmpeg that fails half-way in the join, the videos stay, and the same line only joins", async () => {
+    const { world, batch, film } = await createFilmWorld(["red,", "lime,previous"]);
+    world.env.FFMPEG_PATH = fakeFfmpeg(makeFolder(), `case "$*" in *.part*) ${half};; esac`);
+    const run = await batch("--join", film);
+    expect(run).toMatchObject({
+      code: 9,
+      stderr: expect.stringContaining("ffmpeg could not join the clips: No space left."),
+    });
+    expect(readdirSync(world.folder).sort()).toEqual(["clips", "shots.csv", "shots.csv.results.jsonl"]);
+    delete world.env.FFMPEG_PATH;
+    const sent = world.requests.length;
+    expect(await batch("--join", film)).toMatchObject({ code: 0, stdout: `${film}\n` });
+    expect(world.requests.length).toBe(sent);
   });
 
   test("clips that differ are encoded, without the first frame of those that continue", async () => {

@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Ffmpeg, inputArgs, requireFfmpeg, runProgram } from "../../../src/client/film/ffmpeg.ts";
+import { keepLastFrame } from "../../../src/client/film/kept-frame.ts";
 import { lastFrame } from "../../../src/client/film/last-frame.ts";
 import { makeFolder } from "../../folder.ts";
 import { hasFfmpeg } from "../../needs.ts";
@@ -219,6 +220,23 @@ describe.skipIf(!hasFfmpeg)("the last frame", () => {
     await expect(lastFrame(file, join(folder, "none"), { ffmpeg, signal }, io)).rejects.toMatchObject({
       code: "output",
     });
+  });
+
+  test("is taken whatever a killed process has left, which is removed after an hour", async () => {
+    const folder = makeFolder();
+    const file = makeClip(join(folder, "a.mp4"), { colors: [["lime", 9]] });
+    const frames = join(folder, "frames");
+    mkdirSync(frames);
+    for (const name of [".old.bmp", ".new.bmp", "half.png"]) writeFileSync(join(frames, name), "half");
+    const before = new Date(Date.now() - 3_700_000);
+    utimesSync(join(frames, ".old.bmp"), before, before);
+    const { path } = await keepLastFrame(file, frames, { ffmpeg, signal }, io);
+    expect(colorsOf(path).map(nameOf)).toEqual(["lime"]);
+    expect(readdirSync(frames).sort()).toEqual([".new.bmp", basename(path), "half.png"].sort());
+    // What is kept is used again only while it is whole.
+    writeFileSync(path, "half");
+    expect((await keepLastFrame(file, frames, { ffmpeg, signal }, io)).path).toBe(path);
+    expect(colorsOf(path).map(nameOf)).toEqual(["lime"]);
   });
 
   test("can be aborted: the program ends, and no file is left", async () => {

@@ -5,9 +5,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fileName } from "../../../src/client/save/naming.ts";
 import { encode } from "../../../src/server/engines/preview/encode.ts";
 import type { Frame } from "../../../src/server/engines/preview/frame.ts";
+import { renderPreview } from "../../../src/server/engines/preview/render.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { makeFolder } from "../../folder.ts";
 import { browserPath } from "../../needs.ts";
+import { aTask } from "../engines/preview/requests.ts";
 import { isLive, launch, openTab, shows, type Tab } from "./browser.ts";
 import { aVideo, openTestPage, type TestPageOptions } from "./harness.ts";
 
@@ -129,11 +131,16 @@ describe("several videos", { skip: browserPath === undefined }, () => {
   });
 
   test("each is in a frame of the same size, and is starred, downloaded and made again by the keys", async () => {
-    const { page, store, tab } = await open();
+    const ratios = ["16:9", "9:16", "1:1"];
+    const videos = ratios.map((aspectRatio) => aTask({ aspectRatio }));
+    for (const task of videos) await renderPreview(task);
+    const { page, store, tab } = await open({ video: (prompt) => videos[ratios.indexOf(prompt)] ?? aTask() });
     const ids: string[] = [];
-    for (const aspectRatio of ["16:9", "9:16", "1:1"]) ids.push(await page.make({ prompt: aspectRatio, aspectRatio }));
+    for (const aspectRatio of ratios) ids.push(await page.make({ prompt: aspectRatio, aspectRatio }));
     await tab.goto(`${page.url}/compare?${ids.map((id) => `id=${id}`).join("&")}`);
     await isLive(tab);
+    const hasLoaded = "[...document.querySelectorAll('.compared video')].every(({ videoWidth }) => videoWidth > 0)";
+    await expect.poll(() => tab.evaluate(hasLoaded)).toBe(true);
     for (const width of [360, 1280, 2560]) {
       await tab.setViewportSize({ width, height: 800 });
       const sizes = await tab.evaluate<string[]>(

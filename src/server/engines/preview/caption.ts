@@ -86,10 +86,7 @@ function scrim(width: number, height: number, top: number): string {
 /** From where above the prompt it is opaque, and the depth above that in which it grows. */
 const [panelRise, panelFade] = [54, 20];
 
-/**
- * Hides the lower part of the frame: the picture may be the last frame of another preview, whose caption is there too. The camera moves that
- * a little further up, at most.
- */
+/** Hides the lower part of the frame: the picture may be the last frame of another preview, whose caption is there too. */
 function panel(width: number, height: number, top: number): string {
   const y = top - panelRise - panelFade;
   return `<linearGradient id="panel" x1="0" y1="0" x2="0" y2="1"><stop offset="0" stop-color="#0b0d0f" stop-opacity="0"/><stop offset="${panelFade / (height - y)}" stop-color="#0b0d0f"/></linearGradient>

@@ -33,11 +33,17 @@ export function createSlideshow(pictures: Frame[], size: FrameSize, show: { seco
   };
 }
 
-/** Returns a painter that moves over a picture in a straight line, while it zooms in or out. */
+/**
+ * Returns a painter that moves over a picture in a straight line, while it zooms in or out. The first picture may be the last frame of another
+ * clip, which this one continues: it is seen as a whole at the beginning, and its caption moves downwards, where the new one hides it.
+ */
 function createCamera(picture: Frame, size: FrameSize, { begin, end }: Span, random: Random) {
+  const isFirst = begin === 0;
   const widest = Math.min(picture.width / size.width, picture.height / size.height);
-  const zoom = random() < 0.5 ? [widest, 1] : [1, widest];
-  const [fromX, fromY] = [between(random, 0, 0.3), between(random, 0, 0.3)].map((at) => (random() < 0.5 ? at : 1 - at));
+  const zoom = isFirst || random() < 0.5 ? [widest, 1] : [1, widest];
+  const [nearX, nearY] = [between(random, 0, 0.3), between(random, 0, 0.3)];
+  const fromX = random() < 0.5 ? nearX : 1 - nearX;
+  const fromY = !isFirst && random() < 0.5 ? nearY : 1 - nearY;
   return (frame: Frame, seconds: number) => {
     const progress = (seconds - begin) / (end - begin);
     const move = (from = 0, to = 1 - from) => from + (to - from) * progress;

@@ -61,6 +61,24 @@ describe("a slideshow", () => {
     expect(meanDifference(shown([slope], 4), shown([slope], 4 + 1 / 12))).toBeLessThan(0.5);
   });
 
+  test.each(["a fox", "a hare", "an owl", "a wolf"])(
+    "begins with the whole picture, and moves what is in its lower part downwards: %s",
+    (prompt) => {
+      const picture = createFrame({ width: 66, height: 44 });
+      picture.bytes.fill(100);
+      picture.planes[0].bytes.fill(200, 66 * 22);
+      const whole = createFrame(size);
+      paintWindow(picture, { left: 0, top: 0, width: 1, height: 1 }, whole);
+      expect(shown([picture], 0, prompt)).toEqual(whole.bytes);
+      const middles = [0, 2, 4, 6, 8.99].map((seconds) => {
+        const frame = shown([picture], seconds, prompt);
+        return Array.from({ length: size.height }, (_, y) => frame[y * size.width] as number).findIndex((v) => v > 150);
+      });
+      expect(middles).toEqual([...middles].sort((a, b) => a - b));
+      expect(middles.at(-1)).toBeGreaterThan(middles[0] as number);
+    },
+  );
+
   test("moves in the same way for the same prompt, and in another for another", () => {
     expect(shown([slope], 1)).toEqual(shown([slope], 1));
     expect(shown([slope], 1)).not.toEqual(shown([slope], 1, "a fix"));
