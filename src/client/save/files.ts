@@ -7,7 +7,8 @@ export async function checkFree(path: string, overwrite: boolean, disk: Disk): P
   const kind = await kindOf(path, disk);
   if (kind === "none" || (kind === "file" && overwrite)) return;
   if (kind === "file") throw existsError(path);
-  throw new VidgenError("output", `${path} is neither a file nor a folder.`);
+  const what = kind === "folder" ? "a folder, not a file" : "neither a file nor a folder";
+  throw new VidgenError("output", `${path} is ${what}.`);
 }
 
 /** A link counts as its target; a dangling one counts as a file, which must not be overwritten either. */

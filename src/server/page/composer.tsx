@@ -167,19 +167,23 @@ function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProp
             </textarea>
           </LabelledField>
         </details>
-        <p id="trouble" class="error" role="alert" hidden></p>
-        <p id="told" class="told" role="status"></p>
+        <p class="beside-send">
+          <label hidden>
+            <input type="checkbox" id="notify" /> Notify me when it ends
+          </label>
+          <button type="reset">Clear</button>
+        </p>
       </div>
       <div class="send">
+        <div data-own>
+          <p id="trouble" class="error" role="alert" hidden></p>
+          <p id="told" class="told" role="status"></p>
+        </div>
         <div class="fields" data-own>
           <Takes />
           <button type="submit" class="main" autofocus={earlier !== undefined}>
             Generate
           </button>
-          <label hidden>
-            <input type="checkbox" id="notify" /> Notify me when it ends
-          </label>
-          <button type="reset">Clear</button>
         </div>
         <p id="balance">You have {creditsText(credits)}.</p>
       </div>
@@ -291,7 +295,7 @@ function TextField({ field, value = "", hasFocus }: TextFieldProps) {
     <LabelledField label={labelOf(field)}>
       <textarea
         name={field.name}
-        rows={5}
+        rows={4}
         required
         autofocus={hasFocus}
         dir="auto"

@@ -283,6 +283,7 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
   test.each<[string, string[], number, RegExp]>([
     ["an existing film", ["--join", "shots.csv"], 9, /already exists/],
     ["a folder that is missing", ["--join", "gone/film.mp4"], 9, /gone/],
+    ["a folder", ["--join", "."], 9, /is a folder, not a file/],
     ["a clip", ["--join", "clips/1.mp4"], 2, /also the file of line 2/],
     ["a shard", ["--join", "film.mp4", "--shard", "1/2"], 2, /cannot be combined/],
     ["--each", ["--join", "film.mp4", "--each", "seed=1,2"], 2, /cannot be combined/],

@@ -95,7 +95,7 @@ describe("making videos", { skip: browserPath === undefined }, () => {
       await route.abort();
     });
     await keyboard.press("Control+Enter");
-    await shows(tab.getByRole("alert").first(), "does not respond");
+    await shows(tab.locator("#trouble"), "No response came");
     await tab.unroute("**/generations");
     await page.restart();
     await shows(tab.locator("#trouble"), "The service responds again");

@@ -23,11 +23,15 @@ export async function takeLastFrame(id: string): Promise<Blob> {
   }
 }
 
-/** Resolves once the video shows another frame. At the event "seeked", a canvas would sometimes still get none, or the one before. */
+/** A busy browser may show no frame at all; of a file without any picture it never does. */
+const answerMs = 10_000;
+
+/** Resolves once the video shows another frame; rejects when it shows none for too long. At the event "seeked", a canvas would sometimes still get none, or the one before. */
 function nextFrame(video: HTMLVideoElement): Promise<unknown> {
   return new Promise((resolve, reject) => {
     video.requestVideoFrameCallback(resolve);
     video.addEventListener("error", () => reject(video.error), { once: true });
+    setTimeout(() => reject(new Error("no frame")), answerMs);
   });
 }
 

@@ -114,7 +114,10 @@ export async function loadLastFrame(form: HTMLFormElement, draft: Draft, id: str
   if (draft.state === "new") draft.images.unshift({ name: lastFrame });
   const image = draft.images.find(({ name }) => name === lastFrame);
   if (!image) return;
-  const loading = load(image, takeLastFrame(id));
+  const loading = load(
+    image,
+    takeLastFrame(id).catch(() => takeLastFrame(id)),
+  );
   showImages(form, draft);
   if (!(await loading))
     image.trouble = "the browser could not take it from the video. Reload the page to try again, or remove it";
