@@ -191,6 +191,8 @@ export function beforePaying(error: unknown): VidgenError {
   const known = asVidgenError(error);
   const { code, message } = known;
   if (code === "usage" || code === "unknown" || code === "not_found") return known;
+  // What was prepared before the start has said so already.
+  if (message.includes("Nothing was sent")) return known;
   const sentence = /[.!?]$/.test(message) ? message : `${message}.`;
   return new VidgenError(code, `${sentence} Nothing was sent, nothing was charged.`, { ...known, cause: known });
 }

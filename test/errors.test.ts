@@ -124,6 +124,7 @@ test.each<[CommandErrorCode, string, string | undefined, string]>([
   ["auth", "No API key.", "Log in.", "No API key. Nothing was sent, nothing was charged."],
   ["output", "It is on fire", undefined, "It is on fire. Nothing was sent, nothing was charged."],
   ["interrupted", "Not started.", undefined, "Not started. Nothing was sent, nothing was charged."],
+  ["failed", "No frame. Nothing was sent.", undefined, "No frame. Nothing was sent."],
   ["unknown", "It may have been charged.", "Check first.", "It may have been charged."],
 ])(
   "an error with the code %s before anything is paid for says so where money is concerned: %s",

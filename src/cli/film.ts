@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { dirname, resolve, sep } from "node:path";
 import type { Batch } from "../client/batch/batch.ts";
 import type { PlannedRow } from "../client/batch/plan.ts";
 import { type Ffmpeg, requireFfmpeg } from "../client/film/ffmpeg.ts";
@@ -37,7 +37,9 @@ export async function prepareFilm(
   const ffmpeg = await requireFfmpeg({ feature: "--join", encodes: plan.to_start > 0 }, io, io.signal);
   const earlier = await findFilm(target);
   // A dry run has not made the folders of the clips.
-  const check = isDryRun ? checkFilmFree : checkFilmTarget;
+  const folder = (path: string) => `${resolve(dirname(path))}${sep}`;
+  const isMadeLater = isDryRun && rows.some((row) => folder(row.outputPath ?? "").startsWith(folder(target)));
+  const check = isMadeLater ? checkFilmFree : checkFilmTarget;
   await check(target, { overwrite, earlier }, io.disk).catch((error) => {
     throw beforePaying(error);
   });

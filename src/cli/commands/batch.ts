@@ -157,7 +157,9 @@ async function prepareFrames({ io }: BatchContext) {
 
 function checkJoin({ join, shard, each = [] }: Options): void {
   if (join === undefined) return;
-  if (join.trim() === "" || join === "-") throw usage("--join must name a file.");
+  // Also so that a mistyped name is never that of the rows or of their results, which --overwrite would replace.
+  if (!/[^/\\]\.mp4$/i.test(join))
+    throw usage(`--join must name an .mp4 file, such as film.mp4, not "${join}". Nothing was sent.`);
   if (shard !== undefined) throw usage("--join and --shard cannot be combined: a shard has a part of the videos only.");
   if (each.length > 0) throw usage("--join and --each cannot be combined: a row has several videos then.");
 }
@@ -167,8 +169,12 @@ async function prepareJoin(target: string, opened: Batch, { overwrite, dryRun }:
   const { prepareFilm, makeFilm } = await import("../film.ts");
   const plan = await prepareFilm(target, opened, { overwrite, isDryRun: dryRun }, context);
   const isKept = plan.earlier !== undefined && !overwrite;
+  const { failed, unknown, lost, blocked } = opened.plan;
   return {
-    description: `Then all videos are joined into ${target}${isKept ? ", unless it is up to date" : ""}.`,
+    description:
+      failed + unknown + lost + blocked > 0
+        ? `${target} is not joined yet: it needs the videos of all rows.`
+        : `Then all videos are joined into ${target}${isKept ? ", unless it is up to date" : ""}.`,
     make: (files: ReadonlyMap<string, string>) => makeFilm(plan, files, opened, context),
   };
 }

@@ -127,7 +127,7 @@ export function endOfBatch(
   const { file, command, retryFailed, retryUnknown, dryRun, ...flags } = how.flags;
   const typed = ["batch", file, ...flagWords(command, flags)].map(quote).join(" ");
   const words = `${programName(io.env)} ${typed}`;
-  const isOpen = running + unsent + to_start > plan.blocked;
+  const isOpen = running + unsent + to_start > plan.blocked + end.blocked;
   const isBlocked = needsMore(end, io);
   const solution = isBlocked ? end.stopped?.hint : undefined;
   // The most urgent first: more than a few lines are not read.

@@ -50,7 +50,7 @@ export type Plan = {
   models: { model: string; to_start: number; credits_each: number | null; credits: number | null }[];
   credits: number | null;
   remaining_credits: number | null;
-  /** The lines of rows that begin from each other, in the order in which they are started: each chain to its end. */
+  /** The lines of rows that wait for each other, in the order in which they are started: from one to start or one that runs to the end of its chain. */
   chains: number[][];
 };
 
@@ -423,12 +423,20 @@ function sumUp(rows: PlannedRow[], costs: Costs): Plan {
 }
 
 function findChains(rows: readonly PlannedRow[]): number[][] {
-  const byKey = new Map(rows.map((row) => [row.key, row]));
-  const sources = new Set(rows.map(({ source }) => source));
-  const ends = rows.filter(({ key, source }) => source !== undefined && !sources.has(key));
+  const open = rows.filter(({ state }) => state.kind === "new" || state.kind === "running");
+  const byKey = new Map(open.map((row) => [row.key, row]));
+  const toStart = open.filter(({ state }) => state.kind === "new");
+  const sources = new Set(toStart.map(({ source }) => source));
+  const ends = toStart.filter(({ key, source }) => byKey.has(source ?? "") && !sources.has(key));
   return ends.map((end) => {
     const lines: number[] = [];
-    for (let at: PlannedRow | undefined = end; at; at = byKey.get(at.source ?? "")) lines.push(at.line);
+    // A row that runs waits for no other.
+    for (
+      let at: PlannedRow | undefined = end;
+      at;
+      at = at.state.kind === "new" ? byKey.get(at.source ?? "") : undefined
+    )
+      lines.push(at.line);
     return lines.reverse();
   });
 }

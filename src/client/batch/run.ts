@@ -1,4 +1,5 @@
 import { asVidgenError, VidgenError } from "../../errors.ts";
+import { isGeneral } from "../generation/events.ts";
 import type { RetryIo } from "../http/retry.ts";
 import { type Budget, type Costs, checkBudget, mustRunAlone } from "./costs.ts";
 import type { PlannedRow } from "./plan.ts";
@@ -20,6 +21,8 @@ export type RunEnd = {
   stopped: VidgenError | undefined;
   /** The rows that are not done, each with how it ended; not those that were not started as the row that they begin from is among them. */
   failures: { row: PlannedRow; ended: Ended }[];
+  /** How many rows were not started, and will not be as long as the row that they depend on is left alone. */
+  blocked: number;
 };
 
 type RunDependencies = {
@@ -58,6 +61,7 @@ export async function runRows(
     else if (!dependents.get(source)?.push(row)) dependents.set(source, [row]);
   }
   const failures: RunEnd["failures"] = [];
+  let blockedRows = 0;
   const inRow = { unknown: 0, unsent: 0, unclear: 0, notSubmitted: 0 };
   let stopped: VidgenError | undefined;
   const inFlight = new Set<PlannedRow>();
@@ -73,7 +77,7 @@ export async function runRows(
     if (options.failFast && error && ["refused", "failed"].includes(status)) stop(error);
   };
   /** A row has ended: those that wait for it can be started, or never are. */
-  const release = ({ key, line }: PlannedRow, { status, source }: Collected) => {
+  const release = ({ key, line }: PlannedRow, { status, source, error }: Collected) => {
     const next = dependents.get(key) ?? [];
     if (source) {
       sources.set(key, source);
@@ -82,6 +86,7 @@ export async function runRows(
       const blocked = next.map((row) => ({ row, by: { line, status } }));
       for (let each = blocked.pop(); each; each = blocked.pop()) {
         const { row } = each;
+        if (isLeftAlone(status, error)) blockedRows++;
         const by = { line: row.line, ...work.block(row, each.by) };
         for (const later of dependents.get(row.key) ?? []) blocked.push({ row: later, by });
       }
@@ -158,7 +163,7 @@ export async function runRows(
     await pause(waitMs);
   }
   signal.removeEventListener("abort", onAbort);
-  return { stopped: stopped ?? faultOf(), failures };
+  return { stopped: stopped ?? faultOf(), failures, blocked: blockedRows };
 
   /** Resolves when a generation has ended, at a signal, or when another may start. */
   async function pause(waitMs: number | undefined) {
@@ -170,4 +175,10 @@ export async function runRows(
     await Promise.race([woken, ...slept]);
     over.abort();
   }
+}
+
+/** Whether the next run leaves a row alone that has ended like this. */
+function isLeftAlone(status: Ended["status"], error: VidgenError | undefined): boolean {
+  if (status === "refused") return !isGeneral(error?.code);
+  return status === "unknown" || status === "lost" || (status === "failed" && error?.code === "failed");
 }

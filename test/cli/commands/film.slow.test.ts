@@ -2,6 +2,7 @@ import {
   appendFileSync,
   copyFileSync,
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -272,24 +273,35 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
 
   test("while a row is missing no film is made, and the exit code is that of the batch", async () => {
     const { batch, film } = await createFilmWorld(["red,", "[fail],previous", "blue,previous"]);
-    expect(await batch("--join", film)).toMatchObject({
+    const first = await batch("--join", film);
+    expect(first).toMatchObject({
       code: 4,
       stderr: expect.stringMatching(/film.mp4 was not made: there is no video of lines 3, 4/),
     });
+    // The same line would start nothing.
+    expect(first.stderr).not.toContain("Continue with");
+    expect(first.stderr).toContain("--retry-failed");
+    const planned = await batch("--join", film, "--dry-run");
+    expect(planned.stdout).toContain(`${film} is not joined yet: it needs the videos of all rows.\n`);
     const run = await batch("--join", film, "--json");
     expect([run.code, JSON.parse(run.stdout).film, existsSync(film)]).toEqual([4, null, false]);
   });
 
   test.each<[string, string[], number, RegExp]>([
-    ["an existing film", ["--join", "shots.csv"], 9, /already exists/],
+    ["an existing film", ["--join", "taken.mp4"], 9, /already exists/],
+    ["a folder", ["--join", "folder.mp4", "--overwrite"], 9, /folder\.mp4 is a folder, not a file/],
     ["a folder that is missing", ["--join", "gone/film.mp4"], 9, /gone/],
-    ["a folder", ["--join", "."], 9, /is a folder, not a file/],
+    ["a dry run into a folder that is missing", ["--join", "gone/film.mp4", "--dry-run"], 9, /gone/],
+    ["the name of a folder", ["--join", "film.mp4/"], 2, /must name an \.mp4 file/],
+    ["the rows file", ["--join", "shots.csv", "--overwrite"], 2, /must name an \.mp4 file/],
     ["a clip", ["--join", "clips/1.mp4"], 2, /also the file of line 2/],
     ["a shard", ["--join", "film.mp4", "--shard", "1/2"], 2, /cannot be combined/],
     ["--each", ["--join", "film.mp4", "--each", "seed=1,2"], 2, /cannot be combined/],
   ])("%s ends it before anything is sent", async (_, [flag = "", name = "", ...more], code, message) => {
     const { world, batch } = await createFilmWorld(["red,"]);
-    const run = await batch(flag, join(world.folder, name), ...more);
+    writeFileSync(join(world.folder, "taken.mp4"), "");
+    mkdirSync(join(world.folder, "folder.mp4"));
+    const run = await batch(flag, `${world.folder}/${name}`, ...more);
     expect(run).toMatchObject({ code, stderr: expect.stringMatching(message) });
     expect(world.requests).toEqual([]);
   });

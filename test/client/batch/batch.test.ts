@@ -9,7 +9,7 @@ test("each row is started, saved, and written down", async () => {
   const { rows, run, lines, videoOf } = createMachine(service);
   const shots = rows("a fox", "a bear", "a fox");
   const { end, statuses } = await run(shots);
-  expect(end).toEqual({ stopped: undefined, failures: [] });
+  expect(end).toEqual({ stopped: undefined, failures: [], blocked: 0 });
   expect(statuses).toEqual({ 1: "completed", 2: "completed", 3: "completed" });
   expect(shots.map((row) => videoOf(row).includes(row.record.prompt))).toEqual([true, true, true]);
   expect(service.generations).toHaveLength(3);

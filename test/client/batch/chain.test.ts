@@ -23,7 +23,7 @@ test("a row waits for the video of the row that it begins from, and others run b
   const machine = createMachine(service);
   const rows = [...chain(machine, "a", "b", "c"), machine.row("d", { line: 5 })];
   const { end, batch } = await machine.run(rows, { keepFrame });
-  expect(end).toEqual({ stopped: undefined, failures: [] });
+  expect(end).toEqual({ stopped: undefined, failures: [], blocked: 0 });
   expect(batch.plan).toMatchObject({ to_start: 4, chains: [[2, 3, 4]] });
   expect(imagesOf(service)).toEqual([
     ["a", undefined],
@@ -40,6 +40,14 @@ test("a row waits for the video of the row that it begins from, and others run b
   ]);
 });
 
+test("the order names the rows to start alone, and one that they wait for", async () => {
+  const machine = createMachine(createService());
+  const rows = chain(machine, "a", "b", "c", "d");
+  await machine.run(rows.slice(0, 2), { keepFrame });
+  const { batch } = await machine.run(rows, { keepFrame });
+  expect(batch.plan).toMatchObject({ done: 2, to_start: 2, chains: [[4, 5]] });
+});
+
 test.each([
   ["failed", "b [fail]", undefined],
   ["refused", "b", () => Response.json({ error: "no" }, { status: 400 })],
@@ -53,6 +61,7 @@ test.each([
     const { statuses, events, end } = await machine.run(rows, { keepFrame });
     expect(statuses).toEqual({ 2: "completed", 3: status, 4: "unsent", 5: "unsent" });
     expect(end.failures.map(({ row }) => row.line)).toEqual([3]);
+    expect(end.blocked).toBe(2);
     const told = events.flatMap((event) => (event.event === "ended" && event.error ? [event.error.message] : []));
     expect(told.slice(1)).toEqual([
       expect.stringMatching(/^Not started: it begins from line 3, which/),

@@ -353,7 +353,7 @@ describe("the page", { skip: browserPath === undefined }, () => {
 
   const looks = [
     { name: "360 px, dark", viewport: { width: 360, height: 780 }, colorScheme: "dark" },
-    { name: "1440 px, light", viewport: { width: 1440, height: 900 }, colorScheme: "light" },
+    { name: "1280 px, light", viewport: { width: 1280, height: 800 }, colorScheme: "light" },
     { name: "2560 px, dark", viewport: { width: 2560, height: 1440 }, colorScheme: "dark" },
   ] as const;
 
@@ -363,14 +363,17 @@ describe("the page", { skip: browserPath === undefined }, () => {
     const tab = await openTab(browser, page.link, look);
     const views = ["/", `/generations/${id}`, "/callbacks", "/credits", "/engine-status"];
     const made = ["/new", `/new?from=${id}`, `/compare?of=${id}`, "/batches", "/batches/foxes%20%26%20bears.csv"];
-    for (const path of [...views, ...made]) {
+    const check = async (path: string, colorScheme: "dark" | "light") => {
+      await tab.emulateMedia({ colorScheme });
       await tab.goto(page.url + path);
       await isLive(tab);
       expect(await tab.evaluate("document.documentElement.scrollWidth")).toBe(look.viewport.width);
       const ground = await tab.evaluate("getComputedStyle(document.body).backgroundColor");
-      expect(ground).toBe(look.colorScheme === "dark" ? "rgb(16, 17, 19)" : "rgb(246, 246, 244)");
-      expect({ path, faults: await findFaults(tab) }).toEqual({ path, faults: [] });
-    }
+      expect(ground).toBe(colorScheme === "dark" ? "rgb(16, 17, 19)" : "rgb(246, 246, 244)");
+      expect({ path, colorScheme, faults: await findFaults(tab) }).toEqual({ path, colorScheme, faults: [] });
+    };
+    for (const path of [...views, ...made]) await check(path, look.colorScheme);
+    for (const colorScheme of ["dark", "light"] as const) await check(`/new?continue=${id}&made=${id}`, colorScheme);
   });
 
   /** One of each kind; resolves with the id of one that has completed. */

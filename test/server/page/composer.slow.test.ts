@@ -83,6 +83,54 @@ describe("the form", { skip: browserPath === undefined }, () => {
     expect(tab.complaints).toEqual([]);
   });
 
+  test("Enter on Another take, held, or pressed again as the form opens, starts nothing; a press after that is paid once", async () => {
+    const { page, tab, store } = await open();
+    await page.make({ prompt: "a fox" });
+    const before = await paid(store);
+    const openByEnter = async (presses: number) => {
+      await tab.goto(page.url);
+      await tab.locator('.card a[href*="/new?from"]').focus();
+      for (let press = 0; press < presses; press++) {
+        await tab.keyboard.down("Enter");
+        await tab.waitForTimeout(30);
+      }
+      await tab.keyboard.up("Enter");
+      await expect.poll(() => generate(tab).evaluate((button) => button.matches(":focus"))).toBe(true);
+      await expect.poll(() => generate(tab).getAttribute("aria-disabled")).toBe(null);
+      expect([new URL(tab.url()).pathname, await paid(store)]).toEqual(["/new", before]);
+    };
+    await openByEnter(100);
+    await tab.addInitScript('addEventListener("load", () => document.querySelector("button.main")?.click())');
+    await openByEnter(1);
+    await tab.keyboard.press("Enter");
+    await isStarted(tab);
+    expect(await paid(store)).toEqual([...before, -10]);
+  });
+
+  test("what is typed while a start is sent is kept for the next one, and if its answer is lost, the form says that it has changed", async () => {
+    const { page, tab, store } = await open();
+    await compose(page, tab, "a fox");
+    await tab.route("**/generations", async (route) => {
+      await tab.getByLabel("Prompt").fill("a bear");
+      await route.continue();
+    });
+    await generate(tab).click();
+    await isStarted(tab);
+    await tab.unroute("**/generations");
+    await tab.getByRole("link", { name: "Generations" }).click();
+    await tab.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "New" }).click();
+    await isLive(tab);
+    expect(await tab.getByLabel("Prompt").inputValue()).toBe("a bear");
+    await tab.route("**/generations", async (route) => {
+      await tab.getByLabel("Prompt").fill("an owl");
+      await route.fetch();
+      await route.abort();
+    });
+    await generate(tab).click();
+    await shows(tab.locator("#trouble"), "The form has changed since then");
+    expect(await paid(store)).toEqual([-10, -10]);
+  });
+
   test("a draft that is sent from two tabs is paid once, and the second one says so", async () => {
     const { page, tab, store } = await open();
     await compose(page, tab, "a fox at dusk");

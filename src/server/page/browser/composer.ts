@@ -46,6 +46,9 @@ export function listenForComposer(): void {
   });
   listenForNotify();
   showMade();
+  // The Enter that opened another take, pressed twice or held, must not also start it: its Generate has the focus.
+  const button = submitButton(form);
+  if (button && draft.from !== undefined) rest(button);
 }
 
 /** The draft that the form shows from now on: one of before, or a new one. */
@@ -73,19 +76,11 @@ function showValues(form: HTMLFormElement, { values }: Draft): void {
   }
 }
 
-/** Without its images, the same prompt would be another video: nothing is sent until they are there. */
+/** Without its images, the same prompt would be another video: each is in the list, and nothing is sent until it is there or removed. */
 async function addImagesOf(form: HTMLFormElement, draft: Draft, id: string): Promise<void> {
   const { images } = form.dataset;
   if (images === undefined) return;
-  if (images === "last frame") await loadLastFrame(form, draft, id);
-  else {
-    const button = submitButton(form);
-    if (button) button.disabled = true;
-    if (!(await loadImages(draft, id)))
-      tell("The images of the earlier generation could not be loaded. Reload the page, or continue without them.");
-    if (button) button.disabled = false;
-    if (document.activeElement === document.body) button?.focus();
-  }
+  await (images === "last frame" ? loadLastFrame : loadImages)(form, draft, id);
   showImages(form, draft);
 }
 
@@ -94,6 +89,8 @@ const unclear = {
     "No response came, so the generation may have been started. Press Generate again: the same request is not charged twice.",
   after:
     "The service responds again. The generation may have been started: press Generate again, and the same request is not charged twice.",
+  changed:
+    "No response came, so the generation may have been started. The form has changed since then: Generate starts what it says now, which is charged too.",
 };
 
 let isSending = false;
@@ -101,7 +98,7 @@ let isSending = false;
 /** Starts what the form says, each take once; the form stays, for the next start. */
 async function send(form: HTMLFormElement, draft: Draft): Promise<void> {
   const button = submitButton(form);
-  if (!button || button.disabled || isSending) return;
+  if (!button || isSending) return;
   if (button.ariaDisabled === "true") return rest(button);
   clearFaults(form);
   const made = bodiesOf(draft, Number(chosenModel(form)?.dataset.images));
@@ -119,15 +116,17 @@ async function send(form: HTMLFormElement, draft: Draft): Promise<void> {
   const started = outcomes.filter((outcome) => outcome.kind === "started");
   const count = started.length === 0 ? "" : `${started.length} of ${bodies.length} were started. `;
   const last = outcomes.at(-1);
-  if (last?.kind === "unclear") return tell(count + unclear.before);
+  // Something may have been typed meanwhile.
+  const isChanged = draft.state !== "unclear";
+  if (last?.kind === "unclear") return tell(count + (isChanged ? unclear.changed : unclear.before));
   if (last?.kind === "refused") {
     // What was started already is not started again by the next press.
-    draft.state = wasUnclear || started.length > 0 ? "unclear" : "open";
+    draft.state = !isChanged && (wasUnclear || started.length > 0) ? "unclear" : "open";
     keepDraft(draft);
     const { field, text } = last.fault;
     return showFault(form, { field, text: `${text} ${count || "Nothing was started."}` });
   }
-  renewDraft(draft);
+  renewDraft(draft, isChanged ? "open" : "started");
   const isKnown = !wasUnclear && started.every((outcome) => outcome.isKnown);
   say(isKnown ? known : `${started.length === 1 ? "Started" : `${started.length} takes were started`}.`);
 }

@@ -46,10 +46,10 @@ export function keepDraft(draft: Draft): void {
 }
 
 /** What a draft starts from now on is something else than what it has started, also with the same content. */
-export function renewDraft(draft: Draft): void {
+export function renewDraft(draft: Draft, state: "open" | "started"): void {
   dropDraft(draft);
   draft.key = newKey();
-  draft.state = "started";
+  draft.state = state;
   keepDraft(draft);
 }
 

@@ -123,16 +123,21 @@ export async function loadLastFrame(form: HTMLFormElement, draft: Draft, id: str
     image.trouble = "the browser could not take it from the video. Reload the page to try again, or remove it";
 }
 
-/**
- * Adds the images of the generation that the form begins with; after a reload, only the sources of those that are still wanted. Resolves with
- * whether they could be loaded.
- */
-export async function loadImages(draft: Draft, id: string): Promise<boolean> {
-  // It may be changed meanwhile.
-  const isNew = draft.state === "new";
+/** Stands for the images of the generation that the form begins with, until they are loaded. */
+const earlierImages = "Images of the earlier generation";
+
+/** Loads the images of the generation that the form begins with; after a reload, only the sources of those that are still wanted. */
+export async function loadImages(form: HTMLFormElement, draft: Draft, id: string): Promise<void> {
+  if (draft.state === "new") draft.images.unshift({ name: earlierImages });
+  const earlier = draft.images.find(({ name }) => name === earlierImages);
+  if (earlier) earlier.trouble = "still loading";
+  showImages(form, draft);
   const reply = await fetch(`/generations/${id}/request`).catch(() => undefined);
   const request = reply?.ok ? await reply.json().catch(() => undefined) : undefined;
-  if (!request) return false;
+  if (!request) {
+    if (earlier) earlier.trouble = "could not be loaded. Reload the page to try again, or remove them";
+    return;
+  }
   const byRole: [role: string, sources: string[], field?: Image["field"]][] = [
     ["Image", [request.imageUrls ?? request.imageUrl ?? []].flat()],
     ["Last image", [request.lastImageUrl ?? []].flat(), "lastImageUrl"],
@@ -146,12 +151,11 @@ export async function loadImages(draft: Draft, id: string): Promise<boolean> {
       Object.assign(thumbnail, { className: "thumbnail", alt: "", src: `/generations/${id}/images/${index}` });
       return { name: `${role} ${number}`, source, field, thumbnail };
     });
-  if (isNew) draft.images.push(...loaded);
-  else
-    draft.images = draft.images.map(
-      (image) => loaded.find(({ name, field }) => name === image.name && field === image.field) ?? image,
-    );
-  return true;
+  draft.images = draft.images.flatMap((image) =>
+    image === earlier
+      ? loaded
+      : (loaded.find(({ name, field }) => name === image.name && field === image.field) ?? image),
+  );
 }
 
 export function showImages(form: HTMLFormElement, { images }: Draft): void {
