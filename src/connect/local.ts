@@ -105,7 +105,10 @@ async function connect(options: LocalOptions, io: Io): Promise<Connection> {
   for (;;) {
     const found = (await findRunning(io)) ?? (await runHere(options, io));
     if (typeof found !== "number") return found;
-    if (io.now() > end) throw new VidgenError("network", `The local service, process ${found}, does not respond.`);
+    if (io.now() > end)
+      throw new VidgenError("network", `The local service, process ${found}, does not respond. Nothing was sent.`, {
+        hint: "It may be starting: run the same command again.",
+      });
     await io.sleep(100, io.signal);
   }
 }

@@ -48,7 +48,10 @@ export function createLinks({ columns }: Table, variantCount: number, faults: Fa
       }
       for (const link of sources.values()) {
         const circle = findCircle(link, sources);
-        if (circle) faults.add(`is a circle: line ${circle.join(" begins from line ")}`, { line: link.line, where });
+        if (!circle) continue;
+        const [first, ...others] = circle;
+        const chain = others.join(", which begins from line ");
+        faults.add(`is a circle: line ${first} begins from line ${chain}`, { line: link.line, where });
       }
       if (!faults.isEmpty()) return;
       for (const { index, line, source } of sources.values()) {

@@ -30,7 +30,7 @@ test.each([
   [
     "a circle, once",
     "id,prompt,from\nx,zero,c\na,one,c\nb,two,a\nc,three,b\nd,four,previous\n",
-    "line 3, column 3 (from): is a circle: line 3 begins from line 5 begins from line 4 begins from line 3",
+    "line 3, column 3 (from): is a circle: line 3 begins from line 5, which begins from line 4, which begins from line 3",
   ],
   [
     "an image beside it",
