@@ -18,8 +18,8 @@ export type ModelChoice = {
   credits: number;
   maxImages: number;
   isPreview: boolean;
-  /** Those of `allOffers` that it takes. */
-  offers: Offers;
+  /** Those of `allOffers` that it takes, where it does not take all. */
+  offers: Partial<Offers>;
 };
 
 /** All values that the form offers; each model takes others. */
@@ -37,7 +37,7 @@ type ChoiceOptions = Pick<PageOptions, "engines" | "creditsPer"> & { clock: Pick
 /** The models that can be chosen, in the order of the engines: what a real one makes, no preview does. */
 export function listChoices({ engines, creditsPer, clock }: ChoiceOptions): Promise<ModelChoice[]> {
   const names = new Set(engines.flatMap(({ models }) => models));
-  const afterWait = clock.sleep(maxWaitMs).then(() => allOffers);
+  const afterWait = clock.sleep(maxWaitMs).then(() => ({}));
   return Promise.all(
     [...names].map(async (name) => {
       const able = engines.filter(({ models }) => models.includes(name));
@@ -57,17 +57,17 @@ export function listChoices({ engines, creditsPer, clock }: ChoiceOptions): Prom
 }
 
 /** What at least one of the engines that make a model has nothing against. */
-async function offersOf(model: string, makers: readonly Pick<Engine, "findFault">[]): Promise<Offers> {
+async function offersOf(model: string, makers: readonly Pick<Engine, "findFault">[]): Promise<Partial<Offers>> {
   const isTaken = async (name: OfferedName, value: string) => {
     const faults = await Promise.all(makers.map(({ findFault }) => findFault?.(requestWith(model, name, value))));
     return faults.includes(undefined);
   };
-  const taken = async (name: OfferedName) => {
-    const areTaken = await Promise.all(allOffers[name].map((value) => isTaken(name, value)));
-    return allOffers[name].filter((_, index) => areTaken[index]);
-  };
-  const [aspectRatio, duration, resolution] = [taken("aspectRatio"), taken("duration"), taken("resolution")];
-  return { aspectRatio: await aspectRatio, duration: await duration, resolution: await resolution };
+  const offers: Partial<Offers> = {};
+  for (const [name, all] of Object.entries(allOffers) as [OfferedName, readonly string[]][]) {
+    const areTaken = await Promise.all(all.map((value) => isTaken(name, value)));
+    if (areTaken.includes(false)) offers[name] = all.filter((_, index) => areTaken[index]);
+  }
+  return offers;
 }
 
 /** A request in which nothing but one field was given. */

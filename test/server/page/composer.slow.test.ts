@@ -164,7 +164,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
       await route.abort();
     });
     await generate(tab).click();
-    await shows(tab.getByRole("alert"), "2 of 4 were started. No response came");
+    await shows(tab.getByRole("alert"), "2 of 4 were started. No usable response came");
     expect(await paid(store)).toEqual([-10, -10, -10]);
     await tab.unroute("**/generations");
     await tab.reload();
@@ -283,6 +283,40 @@ describe("the form", { skip: browserPath === undefined }, () => {
     expect(await paid(store)).toEqual([-10]);
   });
 
+  test("another take whose answer is lost is sent again with the same key, also when its form is opened anew", async () => {
+    const { page, tab, store } = await open();
+    const { id, running } = await page.start({ prompt: "a fox" });
+    running.fail("out of memory");
+    const openAgain = async () => {
+      await tab.goto(`${page.url}/new?from=${id}`);
+      await isLive(tab);
+    };
+    await openAgain();
+    await tab.route("**/generations", async (route) => {
+      await route.fetch();
+      await route.abort();
+    });
+    await generate(tab).click();
+    await shows(tab.locator("#trouble"), "No usable response came");
+    await tab.unroute("**/generations");
+    await openAgain();
+    await shows(tab.locator("#trouble"), "may have been started");
+    await generate(tab).click();
+    await isStarted(tab);
+    expect(await paid(store)).toEqual([-10, -10]);
+  });
+
+  test("takes do not share a seed that was typed as a further field", async () => {
+    const { page, tab, store } = await open();
+    await compose(page, tab, "a fox at dusk");
+    await tab.locator("summary", { hasText: "More fields" }).click();
+    await tab.getByLabel("Others, as JSON").fill('{"seed": 7}');
+    await chooseTakes(tab, 2);
+    await generate(tab).click();
+    await shows(tab.locator(".fault"), "Put the seed into its own field");
+    expect(await paid(store)).toEqual([]);
+  });
+
   test("what the service refuses is said under its field, in the form's words; it costs nothing, and what was typed stays", async () => {
     const findFault = async () => "takes 4 or 8 seconds, not 5";
     const { page, tab, store } = await open({ engine: { isSimulation: false, findFault, maxImages: 1 } });
@@ -328,12 +362,12 @@ describe("the form", { skip: browserPath === undefined }, () => {
       await route.abort();
     });
     await generate(tab).click();
-    await shows(tab.locator("#trouble"), "No response came");
+    await shows(tab.locator("#trouble"), "No usable response came");
     await shows(tab.locator("#notice"), "does not respond");
     await tab.unroute("**/generations");
     await page.restart();
     await isLive(tab);
-    await shows(tab.locator("#trouble"), "The service responds again");
+    await shows(tab.locator("#trouble"), "The service responds");
     expect(await tab.locator("#trouble").innerText()).not.toContain("No response");
     await generate(tab).click();
     await isStarted(tab);

@@ -95,10 +95,10 @@ describe("making videos", { skip: browserPath === undefined }, () => {
       await route.abort();
     });
     await keyboard.press("Control+Enter");
-    await shows(tab.locator("#trouble"), "No response came");
+    await shows(tab.locator("#trouble"), "No usable response came");
     await tab.unroute("**/generations");
     await page.restart();
-    await shows(tab.locator("#trouble"), "The service responds again");
+    await shows(tab.locator("#trouble"), "The service responds");
     await keyboard.press("Control+Enter");
     await areMade(tab, 5);
     expect(await paid(store)).toHaveLength(5);

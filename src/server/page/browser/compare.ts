@@ -1,4 +1,4 @@
-import { frameLength } from "./frames.ts";
+import { frameLength } from "./frame-length.ts";
 
 /** Further apart than this, in seconds, a video is set to where the first one is. */
 const maxApart = 0.05;

@@ -86,11 +86,11 @@ async function addImagesOf(form: HTMLFormElement, draft: Draft, id: string): Pro
 
 const unclear = {
   before:
-    "No response came, so the generation may have been started. Press Generate again: the same request is not charged twice.",
+    "No usable response came, so the generation may have been started. Press Generate again: the same request is not charged twice.",
   after:
-    "The service responds again. The generation may have been started: press Generate again, and the same request is not charged twice.",
+    "The service responds. The generation may have been started: press Generate again, and the same request is not charged twice.",
   changed:
-    "No response came, so the generation may have been started. The form has changed since then: Generate starts what it says now, which is charged too.",
+    "No usable response came, so the generation may have been started. The form has changed since then: Generate starts what it says now, which is charged too.",
 };
 
 let isSending = false;

@@ -26,15 +26,14 @@ const maxKept = 20;
 
 /**
  * Returns the draft to show: after a reload, and after "back", the one of this entry of the browser's history; when the form is opened otherwise, the
- * newest one that has not been started. `undefined` where there is none.
+ * newest one that has not been started, and of a form that begins with a generation only one that may have been. `undefined` where there is none.
  */
 export function findDraft(from: string | undefined): Draft | undefined {
   const [navigation] = performance.getEntriesByType("navigation") as PerformanceNavigationTiming[];
   const drafts = keptDrafts();
   if (navigation?.type !== "navigate") return drafts.find(({ key }) => key === history.state?.draft);
-  return from === undefined
-    ? drafts.findLast((each) => each.from === undefined && each.state !== "started")
-    : undefined;
+  const isLeft = ({ state }: Draft) => (from === undefined ? state !== "started" : state === "unclear");
+  return drafts.findLast((each) => each.from === from && isLeft(each));
 }
 
 /** Stores a draft as the newest one, and as the one of this entry of the browser's history. */

@@ -1,6 +1,6 @@
 import { sizeText } from "../formatting.ts";
 import type { Draft, Image } from "./draft.ts";
-import { takeLastFrame } from "./frame.ts";
+import { takeLastFrame } from "./video-end.ts";
 
 type ImagesOptions = {
   draft: Draft;

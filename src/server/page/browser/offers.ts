@@ -16,7 +16,7 @@ export function showOffers(form: HTMLFormElement, model: HTMLOptionElement | und
     const { value, dataset } = button;
     const { offer: name = "" } = dataset;
     const field = form.querySelector<HTMLInputElement>(`[name=${name}]`);
-    button.hidden = value !== "" && !offers[name]?.includes(value);
+    button.hidden = value !== "" && offers[name]?.includes(value) === false;
     button.ariaPressed = String(field?.value.trim() === value);
   }
 }

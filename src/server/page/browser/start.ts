@@ -27,7 +27,7 @@ type Refusal = { code?: string; message?: string };
 function faultOf(status: number, { code = "", message = `HTTP ${status}` }: Refusal = {}): Fault {
   if (status === 401)
     return {
-      text: "You are signed out: open the link of vidgen serve in another tab, then press Generate again.",
+      text: "You are signed out: sign in again in another tab, then press Generate again.",
     };
   return { field: /^invalid_(\w+)$/.exec(code)?.[1], text: `${message}.` };
 }
@@ -44,6 +44,8 @@ export function bodiesOf({ values, images }: Draft, maxImages: number): { bodies
   const others = parseExtras(extras);
   if (others === undefined)
     return { fault: { field: "extras", text: 'The other fields are not a JSON object, such as {"fps": 24}.' } };
+  if ("seed" in others && takes !== "1")
+    return { fault: { field: "extras", text: "Put the seed into its own field: each take gets the next one." } };
   const given = Object.entries({ ...texts, duration, seed }).filter(([, value]) => value.trim() !== "");
   const seconds = /^(\d+(?:\.\d+)?)s?$/.exec(duration.trim())?.[1];
   const body = {
