@@ -142,7 +142,7 @@ describe("keys", { skip: browserPath === undefined }, () => {
       await isLive(tab);
       if (!("isMobile" in options)) await tab.locator(".card").hover();
       const marks = tab.locator(".card .marks > *");
-      expect(await marks.count()).toBe(4);
+      expect(await marks.count()).toBe(5);
       for (const mark of await marks.all()) {
         const { width, height } = (await mark.boundingBox()) ?? { width: 0, height: 0 };
         expect(Math.min(width, height)).toBeGreaterThanOrEqual(24);
