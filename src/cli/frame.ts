@@ -1,20 +1,25 @@
 import { type FrameSource, findLastFrame } from "../connect/frames.ts";
 import { openServices } from "../connect/services.ts";
+import type { SessionOptions } from "../connect/session.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Context } from "./context.ts";
 import { type FromLine, findFrameSource } from "./earlier.ts";
 
-type Times = { timeoutMs: number; intervalMs: number | undefined };
+type Taking = {
+  timeoutMs: number;
+  intervalMs: number | undefined;
+  line: FromLine;
+  /** The service that is asked for an id that no journal on this machine knows. */
+  service: Pick<SessionOptions, "local" | "baseUrl" | "engine">;
+};
 
 /** Takes the last frame of what `--from` names. The services that have its video are closed again: the start opens its own. */
-export async function takeFrame(
-  typed: string,
-  { line, ...times }: Times & { line: FromLine },
-  { io, output }: Context,
-) {
+export async function takeFrame(typed: string, { line, service, ...times }: Taking, { io, output }: Context) {
   const services = await openServices({ output }, io);
+  const named = await openServices({ ...service, output }, io);
   try {
-    const source = await findFrameSource(typed, line, services, io);
+    const found = await findFrameSource(typed, line, services, io);
+    const source = "file" in found || found.entry ? found : { ...found, open: () => named.open() };
     const onFetch = () => output.note(`Downloading the video of ${nameOf(source)} for its last frame.`);
     const frame = await findLastFrame(source, { ...times, signal: io.signal, onFetch }, io);
     if (frame.isNearlyOneColor)
@@ -28,6 +33,7 @@ export async function takeFrame(
     throw new VidgenError(code, `${message} Nothing was sent, nothing was charged.`, { ...details, cause: error });
   } finally {
     await services.close(false);
+    await named.close(false);
   }
 }
 

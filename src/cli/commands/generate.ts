@@ -212,7 +212,7 @@ async function findFrame(
   if (from === undefined) return undefined;
   const { takeFrame } = await import("../frame.ts");
   const line = { prompt: prompt && context.output.redact(prompt), reuse: options.reuse ?? false };
-  return takeFrame(from, { ...readTimes(options), line }, context);
+  return takeFrame(from, { ...readTimes(options), line, service: options }, context);
 }
 
 /** How many generations are started. */

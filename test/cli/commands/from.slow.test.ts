@@ -59,6 +59,15 @@ describe.skipIf(!hasFfmpeg)("--from", () => {
     expect(open.stdout.trim().split("\n")).toHaveLength(2);
   });
 
+  test("an id that no journal here knows is asked for at the service that the flags name", async () => {
+    const world = await createFilmWorld();
+    const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
+    const { VIDGEN_BASE_URL: _, ...env } = world.env;
+    Object.assign(world.io, { env: { ...env, VIDGEN_HOME: join(world.folder, "another") } });
+    const run = await world.vidgen("generate", "a wolf", "--from", id, "--no-wait", "--base-url", baseUrl);
+    expect([run.code, isLime(world, bodies(world).at(-1).imageUrl)]).toEqual([0, ["lime"]]);
+  });
+
   test("last, typed again after a kill, resumes, and sends the frame once", async () => {
     const world = await createFilmWorld();
     await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));
