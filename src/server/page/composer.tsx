@@ -122,9 +122,11 @@ function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProp
   const extras = Object.fromEntries(Object.entries(earlier?.request.extras ?? {}).filter(([name]) => !known.has(name)));
   const images = listImages(earlier?.request ?? { images: [] });
   return (
+    // Outside of a <dialog>, a browser sends no form with this method: before the script has loaded, Generate does nothing.
     <form
       id="composer"
       class="composer with-script"
+      method="dialog"
       data-from={(earlier ?? continued)?.id}
       data-images={images.length > 0 ? "request" : continued && "last frame"}
     >

@@ -178,8 +178,7 @@ function Empty({ filter, program }: Pick<GalleryProps, "filter" | "program">) {
         </p>
       ) : (
         <p>
-          Start one with <a href="/new">New</a>, or:{" "}
-          <code>{program} generate "a red fox runs through snow" --local</code>
+          <a href="/new">Start one here</a>, or: <code>{program} generate "a red fox runs through snow" --local</code>
         </p>
       )}
     </section>

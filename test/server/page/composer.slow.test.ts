@@ -107,6 +107,30 @@ describe("the form", { skip: browserPath === undefined }, () => {
     expect(await paid(store)).toEqual([...before, -10]);
   });
 
+  test("a press of Generate before the script has loaded starts nothing, and the form stays as it is", async () => {
+    const { page, tab, store } = await open();
+    const id = await page.make({ prompt: "a fox" });
+    const before = await paid(store);
+    let load = () => {};
+    const loading = new Promise<void>((resolve) => {
+      load = resolve;
+    });
+    await tab.route("**/assets/*.js", async (route) => {
+      await loading;
+      await route.continue();
+    });
+    const address = `${page.url}/new?from=${id}`;
+    await tab.goto(address, { waitUntil: "commit" });
+    await generate(tab).press("Enter");
+    load();
+    await isLive(tab);
+    expect([tab.url(), await tab.getByLabel("Prompt").inputValue(), await paid(store)]).toEqual([
+      address,
+      "a fox",
+      before,
+    ]);
+  });
+
   test("what is typed while a start is sent is kept for the next one, and if its answer is lost, the form says that it has changed", async () => {
     const { page, tab, store } = await open();
     await compose(page, tab, "a fox");
