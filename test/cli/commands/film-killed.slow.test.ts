@@ -150,6 +150,7 @@ const steps = {
 
 describe.skipIf(!hasFfmpeg)(
   "killed between every two steps, five are started, and one film is made in their order",
+  { timeout: 300_000, retry: 1 },
   () => {
     test.each<["frame" | "join", RegExp, string[]]>([
       ["frame", /started/, [...steps.frame, ...steps.started]],
