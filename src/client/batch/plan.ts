@@ -6,7 +6,7 @@ import { hasContent } from "../ledger/content.ts";
 import type { Entry } from "../ledger/history.ts";
 import type { StartedEntry } from "../ledger/policy.ts";
 import { hashRow, type KeyedRow } from "./row.ts";
-import { findDeciding, groupByRow, kindOfRow } from "./status.ts";
+import { findDeciding, groupByRow, kindOfRow, leftAlone } from "./status.ts";
 
 /** What is to be done about a row. */
 export type RowState =
@@ -76,7 +76,7 @@ function blockRows(rows: readonly PlannedRow[], byKey: ReadonlyMap<string, Plann
       const source = byKey.get(each.source ?? "");
       if (each.state.kind !== "new" || source === undefined) continue;
       if (source.state.kind === "blocked") each.state = source.state;
-      else if (["unknown", "lost", "failed"].includes(source.state.kind)) each.state = { kind: "blocked", by: source };
+      else if (leftAlone.has(source.state.kind)) each.state = { kind: "blocked", by: source };
     }
   }
 }

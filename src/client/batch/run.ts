@@ -1,5 +1,4 @@
 import { asVidgenError, VidgenError } from "../../errors.ts";
-import { isGeneral } from "../generation/events.ts";
 import type { RetryIo } from "../http/retry.ts";
 import { type Budget, type Costs, checkBudget, mustRunAlone } from "./costs.ts";
 import type { PlannedRow } from "./plan.ts";
@@ -77,7 +76,7 @@ export async function runRows(
     if (options.failFast && error && ["refused", "failed"].includes(status)) stop(error);
   };
   /** A row has ended: those that wait for it can be started, or never are. */
-  const release = ({ key, line }: PlannedRow, { status, source, error }: Collected) => {
+  const release = ({ key, line }: PlannedRow, { status, source, isLeftAlone }: Collected) => {
     const next = dependents.get(key) ?? [];
     if (source) {
       sources.set(key, source);
@@ -86,7 +85,7 @@ export async function runRows(
       const blocked = next.map((row) => ({ row, by: { line, status } }));
       for (let each = blocked.pop(); each; each = blocked.pop()) {
         const { row } = each;
-        if (isLeftAlone(status, error)) blockedRows++;
+        if (isLeftAlone) blockedRows++;
         const by = { line: row.line, ...work.block(row, each.by) };
         for (const later of dependents.get(row.key) ?? []) blocked.push({ row: later, by });
       }
@@ -175,10 +174,4 @@ export async function runRows(
     await Promise.race([woken, ...slept]);
     over.abort();
   }
-}
-
-/** Whether the next run leaves a row alone that has ended like this. */
-function isLeftAlone(status: Ended["status"], error: VidgenError | undefined): boolean {
-  if (status === "refused") return !isGeneral(error?.code);
-  return status === "unknown" || status === "lost" || (status === "failed" && error?.code === "failed");
 }

@@ -123,6 +123,9 @@ export function kindOfRow({ state, id, code }: Entry): keyof RowCounts {
   return isFree ? "missing" : kinds[state];
 }
 
+/** Rows that stand like this are left alone, unless the command line says otherwise. */
+export const leftAlone: ReadonlySet<string> = new Set<keyof RowCounts>(["unknown", "lost", "failed"]);
+
 function describeRow(entry: Entry): OpenRow {
   const { row = "", line = 0, attempt, at, request, state, code, reason } = entry;
   const isOver = state === "refused" || state === "unsent" || state === "unknown" || state === "failed";

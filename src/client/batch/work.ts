@@ -11,6 +11,7 @@ import type { Ledger } from "./ledger.ts";
 import type { PlannedRow } from "./plan.ts";
 import { hashRow } from "./row.ts";
 import type { RowsFile } from "./rows-file.ts";
+import { kindOfRow, leftAlone } from "./status.ts";
 
 export type WorkOptions = Omit<ClientDownloadOptions, "onState" | "onTrouble" | "onProgress" | "signal"> & {
   signal: AbortSignal;
@@ -21,8 +22,8 @@ export type WorkOptions = Omit<ClientDownloadOptions, "onState" | "onTrouble" | 
   onEvent(event: GenerationEvent): void;
 };
 
-/** How a row has ended for this run. */
-export type Ended = { status: EndStatus; error?: VidgenError | undefined };
+/** How a row has ended for this run; `isLeftAlone` where the same command would not start it again. */
+export type Ended = { status: EndStatus; error?: VidgenError | undefined; isLeftAlone?: boolean };
 
 /** The saved video of a row from which others begin. */
 export type Source = { id: string; file: string };
@@ -69,7 +70,7 @@ export function createWork(
     const told = { credits, cost, error: error ? errorFieldsOf(error) : null };
     onEvent({ event: "ended", ...nameOf(row), id, status, file, video_url, ...told });
     ledger.forget(attempt);
-    return { status, error };
+    return { status, error, isLeftAlone: entry !== undefined && leftAlone.has(kindOfRow(entry)) };
   }
 
   /** Tells how the generation of a row has ended, and whether it could be saved. */

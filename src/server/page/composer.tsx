@@ -31,7 +31,8 @@ export function addComposer({ app, options, send, signedIn, fromPage }: PagePart
     const made = ids.length === 0 ? [] : await store.list({ ids, account: accountOf(c), limit: maxMade });
     const now = clock.date();
     const shown = {
-      [from === undefined ? "continued" : "earlier"]: begun,
+      earlier: from === undefined ? undefined : begun,
+      continued: from === undefined ? begun : undefined,
       models: await listChoices(options),
       credits: await store.balance(c.var.account),
       made: made.map((generation) => ({ generation, percent: queue.progressOf(generation.id), now })),
@@ -127,8 +128,9 @@ function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProp
       id="composer"
       class="composer with-script"
       method="dialog"
-      data-from={(earlier ?? continued)?.id}
-      data-images={images.length > 0 ? "request" : continued && "last frame"}
+      data-from={earlier?.id}
+      data-continued={continued?.id}
+      data-images={images.length || undefined}
     >
       {earlier ? <Parent {...earlier} /> : null}
       {continued ? <Continued {...continued} models={models} /> : null}

@@ -307,15 +307,15 @@ describe("the form", { skip: browserPath === undefined }, () => {
     expect(await paid(store)).toEqual([-10]);
   });
 
-  test("another take whose answer is lost is sent again with the same key, also when its form is opened anew", async () => {
+  test("another take whose answer is lost is sent again with the same key, also when its form is opened anew, and is not what the form that continues it shows", async () => {
     const { page, tab, store } = await open();
     const { id, running } = await page.start({ prompt: "a fox" });
     running.fail("out of memory");
-    const openAgain = async () => {
-      await tab.goto(`${page.url}/new?from=${id}`);
+    const openWith = async (field: "from" | "continue") => {
+      await tab.goto(`${page.url}/new?${field}=${id}`);
       await isLive(tab);
     };
-    await openAgain();
+    await openWith("from");
     await tab.route("**/generations", async (route) => {
       await route.fetch();
       await route.abort();
@@ -323,7 +323,9 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await generate(tab).click();
     await shows(tab.locator("#trouble"), "No usable response came");
     await tab.unroute("**/generations");
-    await openAgain();
+    await openWith("continue");
+    expect(await tab.getByLabel("Prompt").inputValue()).toBe("");
+    await openWith("from");
     await shows(tab.locator("#trouble"), "may have been started");
     await generate(tab).click();
     await isStarted(tab);

@@ -10,7 +10,7 @@ import { aVideo, openTestPage, paid } from "./harness.ts";
 
 let browser: Browser;
 
-describe("making videos", { skip: browserPath === undefined, retry: 2 }, () => {
+describe("making videos", { skip: browserPath === undefined }, () => {
   beforeAll(async () => {
     browser = await launch();
   });

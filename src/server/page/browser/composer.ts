@@ -46,20 +46,20 @@ export function listenForComposer(): void {
   });
   listenForNotify();
   showMade();
-  // The Enter that opened another take, pressed twice or held, must not also start it: its Generate has the focus.
   const button = submitButton(form);
-  if (button && draft.from !== undefined) rest(button);
+  // It has the focus from the beginning: the Enter that opened the form, pressed twice or held, must not start anything.
+  if (button?.autofocus) rest(button);
 }
 
 /** The draft that the form shows from now on: one of before, or a new one. */
 function openDraft(form: HTMLFormElement): Draft {
-  const { from } = form.dataset;
+  const { from: earlier, continued } = form.dataset;
+  const from = continued === undefined ? earlier : `end of ${continued}`;
   const kept = findDraft(from);
   const draft = kept ?? ({ key: newKey(), from, values: valuesOf(form), images: [], state: "new" } satisfies Draft);
   if (kept) showValues(form, kept);
-  if (from !== undefined) void addImagesOf(form, draft, from);
   showChoice(form);
-  showImages(form, draft);
+  void addBegun(form, draft);
   return draft;
 }
 
@@ -76,11 +76,11 @@ function showValues(form: HTMLFormElement, { values }: Draft): void {
   }
 }
 
-/** Without its images, the same prompt would be another video: each is in the list, and nothing is sent until it is there or removed. */
-async function addImagesOf(form: HTMLFormElement, draft: Draft, id: string): Promise<void> {
-  const { images } = form.dataset;
-  if (images === undefined) return;
-  await (images === "last frame" ? loadLastFrame : loadImages)(form, draft, id);
+/** Adds the images that the form begins with. Without them, the same prompt would be another video: nothing is sent until each is loaded or removed. */
+async function addBegun(form: HTMLFormElement, draft: Draft): Promise<void> {
+  const { from, continued, images } = form.dataset;
+  if (continued !== undefined) await loadLastFrame(form, draft, continued);
+  else if (from !== undefined && images !== undefined) await loadImages(form, draft, from);
   showImages(form, draft);
 }
 

@@ -13,7 +13,7 @@ export type Image = {
 export type Draft = {
   /** What its Idempotency-Keys begin with. */
   key: string;
-  /** The generation that the form began with. */
+  /** What the form began with: a generation, or the end of one. */
   from: string | undefined;
   values: Record<string, string>;
   images: Image[];

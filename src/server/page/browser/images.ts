@@ -86,7 +86,7 @@ async function drawThumbnail(file: Blob): Promise<HTMLElement> {
   return canvas;
 }
 
-/** A multiple of three, so that the base64 of one part goes on with that of the next. A file of 15 MB at once would block the page for most of a second. */
+/** A multiple of three, so that the base64 of the parts can be joined. A file of 15 MB at once would block the page for most of a second. */
 const partBytes = 3 * 2 ** 17;
 
 async function readAddress(file: Blob): Promise<string> {
