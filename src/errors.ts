@@ -189,9 +189,13 @@ export function systemReason(error: unknown, overrides: Readonly<Record<string, 
 /** The error of a command that has sent nothing: says so, except about usage, which does not concern money, and about an earlier attempt. */
 export function beforePaying(error: unknown): VidgenError {
   const known = asVidgenError(error);
+  return ["usage", "unknown", "not_found"].includes(known.code) ? known : sayNothingSent(known);
+}
+
+/** The error, which says that nothing was sent. */
+export function sayNothingSent(error: unknown): VidgenError {
+  const known = asVidgenError(error);
   const { code, message } = known;
-  if (code === "usage" || code === "unknown" || code === "not_found") return known;
-  // What was prepared before the start has said so already.
   if (message.includes("Nothing was sent")) return known;
   const sentence = /[.!?]$/.test(message) ? message : `${message}.`;
   return new VidgenError(code, `${sentence} Nothing was sent, nothing was charged.`, { ...known, cause: known });

@@ -1,7 +1,7 @@
 import { type FrameSource, findLastFrame } from "../connect/frames.ts";
 import { openServices } from "../connect/services.ts";
 import type { SessionOptions } from "../connect/session.ts";
-import { asVidgenError, VidgenError } from "../errors.ts";
+import { sayNothingSent } from "../errors.ts";
 import type { Context } from "./context.ts";
 import { type FromLine, findFrameSource } from "./earlier.ts";
 
@@ -28,9 +28,7 @@ export async function takeFrame(typed: string, { line, service, ...times }: Taki
       );
     return { path: frame.path, id: source.id };
   } catch (error) {
-    const { code, message, ...details } = asVidgenError(error);
-    if (message.includes("Nothing was sent")) throw error;
-    throw new VidgenError(code, `${message} Nothing was sent, nothing was charged.`, { ...details, cause: error });
+    throw sayNothingSent(error);
   } finally {
     await services.close(false);
     await named.close(false);
