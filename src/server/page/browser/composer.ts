@@ -113,18 +113,27 @@ async function send(form: HTMLFormElement, draft: Draft): Promise<void> {
   const outcomes = await startAll(draft, bodies);
   isSending = false;
   rest(button);
+  showOutcomes(form, draft, { outcomes, count: bodies.length, wasUnclear });
+}
+
+/** Says what was started. The draft gets a new key, or keeps its own for what the next press still has to start. */
+function showOutcomes(
+  form: HTMLFormElement,
+  draft: Draft,
+  { outcomes, count, wasUnclear }: { outcomes: readonly Outcome[]; count: number; wasUnclear: boolean },
+): void {
   const started = outcomes.filter((outcome) => outcome.kind === "started");
-  const count = started.length === 0 ? "" : `${started.length} of ${bodies.length} were started. `;
+  const part = started.length === 0 ? "" : `${started.length} of ${count} were started. `;
   const last = outcomes.at(-1);
   // Something may have been typed meanwhile.
   const isChanged = draft.state !== "unclear";
-  if (last?.kind === "unclear") return tell(count + (isChanged ? unclear.changed : unclear.before));
+  if (last?.kind === "unclear") return tell(part + (isChanged ? unclear.changed : unclear.before));
   if (last?.kind === "refused") {
     // What was started already is not started again by the next press.
     draft.state = !isChanged && (wasUnclear || started.length > 0) ? "unclear" : "open";
     keepDraft(draft);
     const { field, text } = last.fault;
-    return showFault(form, { field, text: `${text} ${count || "Nothing was started."}` });
+    return showFault(form, { field, text: `${text} ${part || "Nothing was started."}` });
   }
   renewDraft(draft, isChanged ? "open" : "started");
   const isKnown = !wasUnclear && started.every((outcome) => outcome.isKnown);
