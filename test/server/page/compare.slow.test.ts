@@ -144,7 +144,7 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     for (const width of [360, 1280, 2560]) {
       await tab.setViewportSize({ width, height: 800 });
       const sizes = await tab.evaluate<string[]>(
-        "[...document.querySelectorAll('.compared video')].map(({ offsetWidth, offsetHeight }) => `${offsetWidth} x ${offsetHeight}`)",
+        "[...document.querySelectorAll('.compared video')].map(({ offsetWidth, offsetHeight }) => [offsetWidth, offsetHeight].join(' x '))",
       );
       expect(new Set(sizes).size).toBe(1);
       expect(await tab.evaluate("document.documentElement.scrollWidth")).toBe(width);

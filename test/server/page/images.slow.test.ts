@@ -261,6 +261,29 @@ describe("images", { skip: browserPath === undefined }, () => {
       expect([await colorOf(images[0]), await paid(store)]).toEqual([["blue"], [-10, -10]]);
     });
 
+    test("where the browser adds noise to what a page draws, a start whose answer is lost is not paid again after a reload", async () => {
+      const { page, tab, store } = await openWithClips();
+      const id = await page.make({ prompt: "a fox runs" });
+      await tab.addInitScript(
+        "{ const { toBlob } = HTMLCanvasElement.prototype; HTMLCanvasElement.prototype.toBlob = function (...all) { this.getContext('2d').fillRect(Math.random() * 99, Math.random() * 99, 1, 1); return toBlob.apply(this, all); }; }",
+      );
+      await continueFrom(page, tab, id);
+      await isTaken(tab);
+      await tab.getByLabel("Prompt").fill("it jumps");
+      await tab.route("**/generations", async (route) => {
+        await route.fetch();
+        await route.abort();
+      });
+      await generate(tab).click();
+      await shows(tab.getByRole("alert"), "is not charged twice");
+      await tab.unroute("**/generations");
+      await tab.reload();
+      await isTaken(tab);
+      await generate(tab).click();
+      await shows(tab.getByRole("alert"), "already has this start");
+      expect(await paid(store)).toEqual([-10, -10]);
+    });
+
     test("a frame that was removed stays away after a reload", async () => {
       const { page, tab } = await openWithClips();
       await continueFrom(page, tab, await page.make());

@@ -1,7 +1,7 @@
 import { creditsText } from "../formatting.ts";
 import { type Draft, dropDraft, findDraft, idempotencyKey, keepDraft, newKey, renewDraft } from "./draft.ts";
 import { clearFaults, openAround, say, showFault, tell } from "./faults.ts";
-import { listenForImages, loadImages, loadLastFrame, showImages } from "./images.ts";
+import { lastFrameOf, listenForImages, loadImages, loadLastFrame, showImages } from "./images.ts";
 import { addMade, showMade } from "./made.ts";
 import { awaitEnd, listenForNotify } from "./notify.ts";
 import { listenForOffers, showOffers } from "./offers.ts";
@@ -127,17 +127,19 @@ function showOutcomes(
   const last = outcomes.at(-1);
   // Something may have been typed meanwhile.
   const isChanged = draft.state !== "unclear";
-  if (last?.kind === "unclear") return tell(part + (isChanged ? unclear.changed : unclear.before));
-  if (last?.kind === "refused") {
+  if (last?.kind === "unclear") {
+    tell(part + (isChanged ? unclear.changed : unclear.before));
+  } else if (last?.kind === "refused") {
     // What was started already is not started again by the next press.
     draft.state = !isChanged && (wasUnclear || started.length > 0) ? "unclear" : "open";
     keepDraft(draft);
     const { field, text } = last.fault;
-    return showFault(form, { field, text: `${text} ${part || "Nothing was started."}` });
+    showFault(form, { field, text: `${text} ${part || "Nothing was started."}` });
+  } else {
+    renewDraft(draft, isChanged ? "open" : "started");
+    const isKnown = !wasUnclear && started.every((outcome) => outcome.isKnown);
+    say(isKnown ? known : `${started.length === 1 ? "Started" : `${started.length} takes were started`}.`);
   }
-  renewDraft(draft, isChanged ? "open" : "started");
-  const isKnown = !wasUnclear && started.every((outcome) => outcome.isKnown);
-  say(isKnown ? known : `${started.length === 1 ? "Started" : `${started.length} takes were started`}.`);
 }
 
 const known = "This was already started, and nothing was charged now. Press Generate again to start another take.";
@@ -145,9 +147,12 @@ const known = "This was already started, and nothing was charged now. Press Gene
 /** Starts one after the other, up to the first that is not started. */
 async function startAll(draft: Draft, bodies: readonly object[]): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
+  const frame = lastFrameOf(draft);
   for (const [index, each] of bodies.entries()) {
     const body = JSON.stringify(each);
-    const outcome = await postStart(body, idempotencyKey(draft, { body, take: index + 1 }));
+    // A browser that adds noise to canvases takes another image after a reload, which must not lead to another key.
+    const named = frame === undefined ? body : body.replace(frame, "");
+    const outcome = await postStart(body, idempotencyKey(draft, { body: named, take: index + 1 }));
     outcomes.push(outcome);
     if (outcome.kind !== "started") break;
     addMade(outcome.id);

@@ -123,6 +123,11 @@ export async function loadLastFrame(form: HTMLFormElement, draft: Draft, id: str
     image.trouble = "the browser could not take it from the video. Reload the page to try again, or remove it";
 }
 
+/** The address of the last frame of the video that the form continues. */
+export function lastFrameOf({ images }: Draft): string | undefined {
+  return images.find(({ name }) => name === lastFrame)?.source;
+}
+
 /** Stands for the images of the generation that the form begins with, until they are loaded. */
 const earlierImages = "Images of the earlier generation";
 

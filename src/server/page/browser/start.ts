@@ -29,6 +29,8 @@ function faultOf(status: number, { code = "", message = `HTTP ${status}` }: Refu
     return {
       text: "You are signed out: sign in again in another tab, then press Generate again.",
     };
+  if (code === "idempotency_key_reused")
+    return { text: "The service already has this start, with another copy of the last frame: see the list." };
   return { field: /^invalid_(\w+)$/.exec(code)?.[1], text: `${message}.` };
 }
 
