@@ -7,10 +7,10 @@ import { join } from "node:path";
 import process from "node:process";
 import ts from "typescript";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { systemIo } from "../src/cli/system.ts";
 import { createCertificate } from "./faults/certificate.ts";
 import { bin, spawnProcess, spawnVidgen } from "./faults/spawned.ts";
 import { makeFolder } from "./folder.ts";
+import { realIo } from "./real-io.ts";
 import { createWorld } from "./vidgen.ts";
 
 // Places that are not as comfortable as a terminal at home: by the built program in a process of its own, or by main() in this one.
@@ -223,7 +223,7 @@ test("an opened player is not told the key", async () => {
   onTestFinished(() => void vi.unstubAllEnvs());
   const seen = join(folder, "seen.json");
   const script = `require("node:fs").writeFileSync(${JSON.stringify(`${seen}.part`)}, JSON.stringify(process.env)); require("node:fs").renameSync(${JSON.stringify(`${seen}.part`)}, ${JSON.stringify(seen)})`;
-  await systemIo().launch(process.execPath, ["-e", script]);
+  await realIo().launch(process.execPath, ["-e", script]);
   await expect.poll(() => existsSync(seen)).toBe(true);
   const env = JSON.parse(readFileSync(seen, "utf8"));
   expect([env.SEEN_BY_PLAYER, env.VIDGEN_API_KEY]).toEqual(["yes", undefined]);

@@ -3,30 +3,20 @@ import { createServer as createHttpServer, type ServerResponse } from "node:http
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import process from "node:process";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { endProcess, systemIo } from "../../src/cli/system.ts";
+import { endProcess } from "../../src/cli/system.ts";
 import { isFinalConnectFailure } from "../../src/client/http/retry.ts";
 import { systemCode } from "../../src/errors.ts";
 import type { FetchInit, HttpResponse, Io } from "../../src/io.ts";
+import { openRealIo } from "../real-io.ts";
 
-/** The real `Io`, and nothing left of it in the test's process. */
+/** The real `Io`, of which nothing is left after the test. */
 function createIo(): Io {
-  const listened: [EventEmitter, string][] = [
-    [process as EventEmitter, "SIGINT"],
-    [process as EventEmitter, "SIGTERM"],
-    [process as EventEmitter, "SIGHUP"],
-    [process as EventEmitter, "uncaughtException"],
-    [process.stdout, "error"],
-    [process.stderr, "error"],
-  ];
-  const places = listened.map(([emitter, event]) => ({ emitter, event, before: emitter.listeners(event) }));
+  const { io, close } = openRealIo();
   onTestFinished(() => {
+    close();
     vi.unstubAllEnvs();
-    for (const { emitter, event, before } of places) {
-      for (const added of emitter.listeners(event).filter((listener) => !before.includes(listener)))
-        emitter.removeListener(event, added as () => void);
-    }
   });
-  return systemIo();
+  return io;
 }
 
 /** Listens on a free port until the test ends, and returns its address. */

@@ -1,10 +1,10 @@
 import process from "node:process";
 import { Readable, Writable } from "node:stream";
 import { main } from "../../src/cli/main.ts";
-import { systemIo } from "../../src/cli/system.ts";
 import { createFetch } from "../../src/client/http/http.ts";
 import { VidgenError } from "../../src/errors.ts";
 import type { Clock, Io } from "../../src/io.ts";
+import { realIo } from "../real-io.ts";
 
 export type Run = { code: number; stdout: string; stderr: string };
 
@@ -19,7 +19,7 @@ export type RunOptions = {
 
 export type Env = Record<string, string>;
 
-const system = systemIo();
+const system = realIo();
 
 /** Runs the real client in this process over real sockets; its streams, its environment and its clock are its own. */
 export async function vidgen(argv: string[], env: Env, options: RunOptions = {}): Promise<Run> {

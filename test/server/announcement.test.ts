@@ -1,11 +1,11 @@
 import { chmod, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { systemIo } from "../../src/cli/system.ts";
 import { readAnnouncement, writeAnnouncement } from "../../src/server/announcement.ts";
 import { createKey } from "../../src/server/api/accounts.ts";
 import { openService } from "../../src/server/serve.ts";
 import { makeFolder } from "../folder.ts";
+import { realIo } from "../real-io.ts";
 import { fakeEngine } from "./service.ts";
 
 const announcement = {
@@ -89,7 +89,7 @@ test.each(["", "{", "null", "[]", "{}", '{"api_key":5}', '{"api_key":"vgs_0123",
         onDelivery: () => {},
         onNote: () => {},
       },
-      systemIo(),
+      realIo(),
     );
     await expect(opening).rejects.toMatchObject({
       code: "output",

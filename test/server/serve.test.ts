@@ -2,27 +2,26 @@ import { EventEmitter, once } from "node:events";
 import fs, { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { systemIo } from "../../src/cli/system.ts";
 import type { Io } from "../../src/io.ts";
 import { listen } from "../../src/server/api/listen.ts";
 import { saveBackup } from "../../src/server/backup.ts";
 import { openService } from "../../src/server/serve.ts";
 import { makeFolder } from "../folder.ts";
+import { realIo } from "../real-io.ts";
 import { fakeEngine } from "./service.ts";
 
-// Once for all tests: it listens to the signals of the process.
-const realIo = systemIo();
+const system = realIo();
 
 /** The real world, in which a lease is refreshed after 20 ms instead of 10 s. */
 function quickIo(): Io {
-  const io = realIo;
+  const io = system;
   return { ...io, limit: (ms, parent, reason) => io.limit(ms === 10_000 ? 20 : ms, parent, reason) };
 }
 
 type Options = Parameters<typeof openService>[0];
 
 /** A service on free ports of this machine, with what a test changes; closed with the test. */
-async function open(changes: Partial<Options> = {}, io: Io = realIo) {
+async function open(changes: Partial<Options> = {}, io: Io = system) {
   const options: Options = {
     folder: changes.folder ?? makeFolder(),
     engines: [fakeEngine()],
@@ -58,7 +57,7 @@ test("a backup that the running service cannot write says why", async () => {
     throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
   };
   const copy = join(makeFolder(), "copy.db");
-  await expect(saveBackup(folder, copy, realIo)).rejects.toThrow(
+  await expect(saveBackup(folder, copy, system)).rejects.toThrow(
     "the running service could not copy its database: disk I/O error",
   );
   expect(fs.existsSync(copy)).toBe(false);
@@ -165,7 +164,7 @@ test("a service that was suspended, and whose folder another process has taken o
 
 /** A port that nobody listens on. */
 async function freePort(): Promise<number> {
-  const { url, close } = await listen(async () => new Response(), { host: "127.0.0.1", port: 0 }, realIo);
+  const { url, close } = await listen(async () => new Response(), { host: "127.0.0.1", port: 0 }, system);
   await close(0);
   return Number(new URL(url).port);
 }

@@ -3,16 +3,16 @@ import { mkdtemp } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { systemIo } from "../../src/cli/system.ts";
 import type { DeliveryEvent } from "../../src/server/callbacks/delivery.ts";
 import { createOutbound } from "../../src/server/outbound/outbound.ts";
 import { openService, type RunningService } from "../../src/server/serve.ts";
 import { type Goal, tally } from "../faults/goal.ts";
 import { inFolder, side } from "../faults/work.ts";
+import { realIo } from "../real-io.ts";
 import { loopbackSpellings, namedForbidden, otherAddresses, unusable } from "../server/outbound/forbidden.ts";
 import { fakeEngine } from "../server/service.ts";
 
-const io = systemIo();
+const io = realIo();
 const ends = ["refused at the start", "a failed generation", "a callback that was given up"];
 
 /** What listens on this machine in the place of all that must not be reached. */

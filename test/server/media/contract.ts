@@ -3,14 +3,14 @@ import { rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
-import { systemIo } from "../../../src/cli/system.ts";
 import type { MediaStore } from "../../../src/server/media/media-store.ts";
 import { openMedia } from "../../../src/server/media/open.ts";
+import { realIo } from "../../real-io.ts";
 import { sha256 } from "./fake-s3.ts";
 
 const content = "0123456789";
 const { signal } = new AbortController();
-const io = systemIo();
+const io = realIo();
 
 /** What is shared by the processes: a place, and the environment that it needs. */
 export type Shared = { place: string; env: Record<string, string> };

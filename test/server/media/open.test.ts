@@ -2,14 +2,14 @@ import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { systemIo } from "../../../src/cli/system.ts";
 import { VidgenError } from "../../../src/errors.ts";
 import { openMedia } from "../../../src/server/media/open.ts";
 import { readBucket } from "../../../src/server/media/s3-settings.ts";
 import { makeFolder } from "../../folder.ts";
+import { realIo } from "../../real-io.ts";
 import { accessKeyId, openFakeS3, secretAccessKey } from "./fake-s3.ts";
 
-const io = systemIo();
+const io = realIo();
 const keys = { AWS_ACCESS_KEY_ID: "id", AWS_SECRET_ACCESS_KEY: "secret" };
 
 async function errorOf(place: string, env: Record<string, string>): Promise<VidgenError> {

@@ -4,7 +4,6 @@ import { type IncomingMessage, request } from "node:http";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished } from "vitest";
-import { systemIo } from "../../../src/cli/system.ts";
 import { systemClock } from "../../../src/io.ts";
 import { listen } from "../../../src/server/api/listen.ts";
 import { createMedia } from "../../../src/server/media/media.ts";
@@ -14,13 +13,14 @@ import type { S3Options } from "../../../src/server/media/s3-request.ts";
 import { readBucket } from "../../../src/server/media/s3-settings.ts";
 import type { Media, StoredGeneration } from "../../../src/server/store/generations.ts";
 import { makeFolder } from "../../folder.ts";
+import { realIo } from "../../real-io.ts";
 import { sha256 } from "./fake-s3.ts";
 
 export const content = "0123456789";
 const id = "7d560000-0000-4000-8000-000000000000";
 export const [mp4, png] = [`/${id}.mp4`, `/${id}.png`];
 const { signal } = new AbortController();
-const io = systemIo();
+const io = realIo();
 
 /** The videos in an S3 store, and one to keep there. */
 export async function openVideos(env: Record<string, string>, options: Partial<S3Options> = {}) {

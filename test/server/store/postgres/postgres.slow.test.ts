@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { systemIo } from "../../../../src/cli/system.ts";
 import { systemClock } from "../../../../src/io.ts";
 import { openFolder } from "../../../../src/server/media/folder.ts";
 import { openSharedService } from "../../../../src/server/serve.ts";
@@ -11,6 +10,7 @@ import { openPostgres } from "../../../../src/server/store/postgres/postgres.ts"
 import { makeFolder } from "../../../folder.ts";
 import { postgresPrograms } from "../../../needs.ts";
 import { query } from "../../../postgres.ts";
+import { realIo } from "../../../real-io.ts";
 import { fakeEngine } from "../../service.ts";
 import { completed, cost, newDelivery, newGeneration } from "../records.ts";
 import { open, useServer } from "./open.ts";
@@ -257,7 +257,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
   test("a rotation ends the owner's key, sessions and links, with every process", async () => {
     const url = await server().createDatabase();
     let aheadMs = 0;
-    const io = { ...systemIo(), now: () => systemClock.now() + aheadMs };
+    const io = { ...realIo(), now: () => systemClock.now() + aheadMs };
     const run = async (rotate: boolean) => {
       const service = await openSharedService(
         {
