@@ -9,6 +9,7 @@ import { colorsOf, fakeFfmpeg, makeClip, nameOf, ffmpeg as runFfmpeg, runsOf } f
 import { makeFolder } from "../../folder.ts";
 import { hasFfmpeg } from "../../needs.ts";
 import { createVllmOmni } from "../../server/engines/videos/fakes/vllm-omni.ts";
+import { slowness } from "../../slowness.ts";
 import { createMachine, type Machine } from "../machine.ts";
 
 // Films by real processes that SIGKILL ends: the local service, in the process that is killed too, and an engine that counts what it is paid for.
@@ -162,28 +163,28 @@ const steps = {
   join: ["join", "joined undefined"],
 };
 
-describe.skipIf(!hasFfmpeg)(
-  "killed between every two steps, five are started, and one film is made in their order",
-  () => {
-    test.each<[string, Parameters<typeof createFilmMachine>[0], RegExp, string[]]>([
-      ["before each frame", "frame", /never/, steps.frame],
-      ["once each has an id", "neither", /started/, steps.started],
-      ["once each is saved", "neither", /saved/, steps.saved],
-      ["before the join and after it", "join", /joined/, steps.join],
-    ])("by the local service, %s", async (_, program, isStep, expected) => {
-      await killAtEachStep(await createFilmMachine(program), { flags: ["--local"], isStep, expected });
-    });
+describe("killed between every two steps, five are started, and one film is made in their order", {
+  skip: !hasFfmpeg,
+  timeout: 180_000 * slowness,
+}, () => {
+  test.each<[string, Parameters<typeof createFilmMachine>[0], RegExp, string[]]>([
+    ["before each frame", "frame", /never/, steps.frame],
+    ["once each has an id", "neither", /started/, steps.started],
+    ["once each is saved", "neither", /saved/, steps.saved],
+    ["before the join and after it", "join", /joined/, steps.join],
+  ])("by the local service, %s", async (_, program, isStep, expected) => {
+    await killAtEachStep(await createFilmMachine(program), { flags: ["--local"], isStep, expected });
+  });
 
-    test.each<[string, "frame" | "join", RegExp, string[]]>([
-      ["before each frame and once each is accepted", "frame", /never/, [...steps.frame, ...steps.accepted]],
-      ["before the join, after it, and once each is saved", "join", /saved|joined/, [...steps.join, ...steps.saved]],
-    ])("by an engine, each from the frame of the one before, %s", async (_, program, isStep, expected) => {
-      const machine = await createFilmMachine(program);
-      const reach = program === "frame" ? machine.reach : () => {};
-      const { flag, creates } = await createColorEngine({ ...machine, reach });
-      const film = await killAtEachStep(machine, { flags: ["--engine", flag], isStep, expected });
-      expect(creates()).toEqual(shots.map((color, i) => [color, shots[i - 1]]));
-      expect(runsOf(film)).toEqual(shots.map((color) => [color, 12]));
-    });
-  },
-);
+  test.each<[string, "frame" | "join", RegExp, string[]]>([
+    ["before each frame and once each is accepted", "frame", /never/, [...steps.frame, ...steps.accepted]],
+    ["before the join, after it, and once each is saved", "join", /saved|joined/, [...steps.join, ...steps.saved]],
+  ])("by an engine, each from the frame of the one before, %s", async (_, program, isStep, expected) => {
+    const machine = await createFilmMachine(program);
+    const reach = program === "frame" ? machine.reach : () => {};
+    const { flag, creates } = await createColorEngine({ ...machine, reach });
+    const film = await killAtEachStep(machine, { flags: ["--engine", flag], isStep, expected });
+    expect(creates()).toEqual(shots.map((color, i) => [color, shots[i - 1]]));
+    expect(runsOf(film)).toEqual(shots.map((color) => [color, 12]));
+  });
+});

@@ -17,6 +17,7 @@ import { type Disk, systemMachine } from "../../../src/io.ts";
 import { colorsOf, fakeFfmpeg, makeClip, nameOf, runsOf } from "../../client/film/clips.ts";
 import { makeFolder } from "../../folder.ts";
 import { hasFfmpeg } from "../../needs.ts";
+import { slowness } from "../../slowness.ts";
 import { createWorld, isStart, type World } from "../../vidgen.ts";
 
 const shots = ["red", "lime", "blue", "yellow", "white"];
@@ -126,19 +127,24 @@ describe.skipIf(!hasFfmpeg)("a film", () => {
     expect(startsOf(world)).toEqual(inOrder);
   });
 
-  test("killed between every two steps, five are started, each with the frame of the one before, and one film is made", async () => {
-    const { world, batch, film } = await createFilmWorld();
-    const { steps, run } = dieAtEachStep(world);
-    let ended: Awaited<ReturnType<typeof run>>;
-    while (!ended) ended = await run(() => batch("--join", film));
-    expect(ended).toMatchObject({ code: 0, stdout: `${film}\n`, stderr: expect.stringContaining("is up to date") });
-    expect(runsOf(film)).toEqual(shots.map((color) => [color, 12]));
-    expect(readdirSync(world.folder).sort()).toEqual(["clips", "film.mp4", "shots.csv", "shots.csv.results.jsonl"]);
-    expect(startsOf(world)).toEqual(inOrder);
-    const ofEach = [1, 2, 3, 4].flatMap((n) => [`frame ${n}`, `frame kept ${n}`]);
-    expect(steps).toEqual(expect.arrayContaining(ofEach));
-    expect(steps).toHaveLength(5 * 2 + 4 * 2 + 3);
-  });
+  const many = { timeout: 180_000 * slowness };
+  test(
+    "killed between every two steps, five are started, each with the frame of the one before, and one film is made",
+    many,
+    async () => {
+      const { world, batch, film } = await createFilmWorld();
+      const { steps, run } = dieAtEachStep(world);
+      let ended: Awaited<ReturnType<typeof run>>;
+      while (!ended) ended = await run(() => batch("--join", film));
+      expect(ended).toMatchObject({ code: 0, stdout: `${film}\n`, stderr: expect.stringContaining("is up to date") });
+      expect(runsOf(film)).toEqual(shots.map((color) => [color, 12]));
+      expect(readdirSync(world.folder).sort()).toEqual(["clips", "film.mp4", "shots.csv", "shots.csv.results.jsonl"]);
+      expect(startsOf(world)).toEqual(inOrder);
+      const ofEach = [1, 2, 3, 4].flatMap((n) => [`frame ${n}`, `frame kept ${n}`]);
+      expect(steps).toEqual(expect.arrayContaining(ofEach));
+      expect(steps).toHaveLength(5 * 2 + 4 * 2 + 3);
+    },
+  );
 
   test("killed while a start is out, it may have been charged, and nothing that depends on it is started", async () => {
     const { world, batch } = await createFilmWorld();
