@@ -1,5 +1,5 @@
 import type { Child } from "hono/jsx";
-import { type Field, fields, findValueFault, textFields } from "../../client/request/fields.ts";
+import { type Field, fields, findValueFault, textFields, wireValue } from "../../client/request/fields.ts";
 import { defaultModel, findModel } from "../../client/request/models.ts";
 import type { StartFormat } from "../api/start.ts";
 import { type JsonBody, parseJson, refuse } from "../http/message.ts";
@@ -60,21 +60,22 @@ export function addComposer({ app, options, send, signedIn, fromPage }: PagePart
     },
     options.startBy({
       types: ["application/json"],
-      read: (c, bytes) => checkFields(parseJson(c, bytes)),
+      read: (c, bytes) => readFields(parseJson(c, bytes)),
       reply: ({ generation, replayed }) => ({ id: generation.id, isKnown: replayed }),
     } satisfies StartFormat),
   );
 }
 
-/** Throws a refusal for what the command line would not send either. */
-function checkFields(body: JsonBody): JsonBody {
-  const values = Object(body.json) as Record<string, unknown>;
+/** Returns what was typed as the command line would send it. Throws a refusal for what the command line would not send either. */
+function readFields(body: JsonBody): JsonBody {
+  const json = { ...(Object(body.json) as Record<string, unknown>) };
   for (const field of textFields) {
-    const value = values[field.name];
+    const value = json[field.name];
     const fault = value === undefined ? undefined : findValueFault(field, String(value));
     if (fault !== undefined) throw refuse(400, `invalid_${field.name}`, `${field.name} ${fault}`);
+    if (typeof value === "string") json[field.name] = wireValue(field, value);
   }
-  return body;
+  return { ...body, json };
 }
 
 type ComposerProps = {
@@ -110,7 +111,9 @@ function ComposerPage({ made, ...props }: ComposerProps) {
   );
 }
 
-function titleOf({ earlier, continued }: Pick<ComposerProps, "earlier" | "continued">): string {
+type Begins = Pick<ComposerProps, "earlier" | "continued">;
+
+function titleOf({ earlier, continued }: Begins): string {
   if (continued) return "Continue from the end";
   return earlier ? "Another take" : "New generation";
 }
@@ -122,6 +125,7 @@ function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProp
   const known = new Set<string>(textFields.map(({ name }) => name));
   const extras = Object.fromEntries(Object.entries(earlier?.request.extras ?? {}).filter(([name]) => !known.has(name)));
   const images = listImages(earlier?.request ?? { images: [] });
+  const model = findModelToChoose({ earlier, continued }, models);
   return (
     // Outside of a <dialog>, a browser sends no form with this method: before the script has loaded, Generate does nothing.
     <form
@@ -132,11 +136,11 @@ function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProp
       data-continued={continued?.id}
       data-images={images.length || undefined}
     >
-      {earlier ? <Parent {...earlier} /> : null}
-      {continued ? <Continued {...continued} models={models} /> : null}
+      {earlier ? <Parent earlier={earlier} model={model} /> : null}
+      {continued ? <Continued continued={continued} model={model} /> : null}
       <div class="fields" data-own>
         <TextField field={fieldOf("prompt")} value={earlier?.request.prompt} hasFocus={earlier === undefined} />
-        <ModelField models={models} chosen={continued ? modelToContinue(continued, models) : earlier?.request.model} />
+        <ModelField models={models} chosen={model} />
         {textFields
           .filter(({ name }) => !["prompt", "model", "callback_url"].includes(name))
           .map((field) => (
@@ -195,17 +199,34 @@ function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProp
   );
 }
 
-/** The generation that the form begins with. */
-function Parent({ id, request, error_code }: StoredGeneration) {
+type BegunProps = { text: string; generation: StoredGeneration; model: string | undefined; lack: string };
+
+/** Names the generation that the form begins with, and says why another model than its own is chosen. */
+function Begun({ text, generation: { id, request }, model, lack }: BegunProps) {
   return (
-    <div>
+    <>
       <p class="hint">
-        Another take of{" "}
+        {text}{" "}
         <a href={`/generations/${id}`} dir="auto">
           {shortText(request.prompt, 80)}
         </a>
       </p>
-      {error_code === "unclear" ? (
+      {model === request.model ? null : (
+        <p class="hint">
+          {model === undefined
+            ? "No model of this service can begin with an image."
+            : `${request.model} ${lack}, so ${model} is chosen.`}
+        </p>
+      )}
+    </>
+  );
+}
+
+function Parent({ earlier, model }: { earlier: StoredGeneration; model: string | undefined }) {
+  return (
+    <div>
+      <Begun text="Another take of" generation={earlier} model={model} lack="is not served here any more" />
+      {earlier.error_code === "unclear" ? (
         <p class="error">
           The engine's provider may have charged for the earlier generation, and it is unclear whether there is a video:
           check your account there. Generate starts another one, which is charged too.
@@ -215,32 +236,22 @@ function Parent({ id, request, error_code }: StoredGeneration) {
   );
 }
 
-/** The generation whose last frame the form begins with. */
-function Continued({ id, request, models }: StoredGeneration & Pick<ComposerProps, "models">) {
-  const model = modelToContinue({ request }, models);
+function Continued({ continued, model }: { continued: StoredGeneration; model: string | undefined }) {
+  const lack = "cannot begin with one image here";
   return (
     <div>
-      <p class="hint">
-        Begins with the last frame of{" "}
-        <a href={`/generations/${id}`} dir="auto">
-          {shortText(request.prompt, 80)}
-        </a>
-      </p>
-      {model === request.model ? null : (
-        <p class="hint">
-          {model === undefined
-            ? "No model of this service can begin with an image."
-            : `${request.model} cannot begin with one image here, so ${model} is chosen.`}
-        </p>
-      )}
+      <Begun text="Begins with the last frame of" generation={continued} model={model} lack={lack} />
     </div>
   );
 }
 
-/** The model of a video, or else the first one that can begin with one image; `undefined` where none can. */
-function modelToContinue({ request }: Pick<StoredGeneration, "request">, models: ComposerProps["models"]) {
-  const able = models.filter(({ name, maxImages }) => maxImages > 0 && (findModel(name)?.images?.min ?? 1) <= 1);
-  return (able.find(({ name }) => name === request.model) ?? able[0])?.name;
+/** The model of the earlier generation, or else the first one that can make what the form begins with; `undefined` where none can. */
+function findModelToChoose({ earlier, continued }: Begins, models: ComposerProps["models"]): string | undefined {
+  const beginsWithImage = ({ name, maxImages }: ModelChoice) =>
+    maxImages > 0 && (findModel(name)?.images?.min ?? 1) <= 1;
+  const able = continued ? models.filter(beginsWithImage) : models;
+  const wanted = (earlier ?? continued)?.request.model ?? defaultModel;
+  return (able.find(({ name }) => name === wanted) ?? able[0])?.name;
 }
 
 /** How many generations of the same request are started at once. */
@@ -312,7 +323,7 @@ function TextField({ field, value = "", hasFocus }: TextFieldProps) {
   );
 }
 
-function ModelField({ models, chosen = defaultModel }: { models: readonly ModelChoice[]; chosen: string | undefined }) {
+function ModelField({ models, chosen }: { models: readonly ModelChoice[]; chosen: string | undefined }) {
   return (
     <LabelledField label="Model">
       <select name="model" required>

@@ -327,20 +327,85 @@ describe("the form", { skip: browserPath === undefined }, () => {
     expect(await tab.getByLabel("Prompt").inputValue()).toBe("");
     await openWith("from");
     await shows(tab.locator("#trouble"), "may have been started");
+    await tab.getByLabel("Prompt").pressSequentially("x");
+    await tab.getByLabel("Prompt").press("Backspace");
+    await openWith("from");
     await generate(tab).click();
     await isStarted(tab);
     expect(await paid(store)).toEqual([-10, -10]);
   });
 
-  test("takes do not share a seed that was typed as a further field", async () => {
+  test.each(["seed", "model"])("what has a field of its own, as %s, is no further field", async (name) => {
     const { page, tab, store } = await open();
     await compose(page, tab, "a fox at dusk");
     await tab.locator("summary", { hasText: "More fields" }).click();
-    await tab.getByLabel("Others, as JSON").fill('{"seed": 7}');
-    await chooseTakes(tab, 2);
+    await tab.getByLabel("Others, as JSON").fill(`{"${name}": "7"}`);
     await generate(tab).click();
-    await shows(tab.locator(".fault"), "Put the seed into its own field");
+    await shows(tab.locator(".fault"), `${name} has its own place in the form`);
     expect(await paid(store)).toEqual([]);
+  });
+
+  test("a form whose answer was lost is cleared only if one says so, and not while it is being sent", async () => {
+    const { page, tab, store } = await open();
+    await compose(page, tab, "a fox at dusk");
+    const prompt = () => tab.getByLabel("Prompt").inputValue();
+    const clear = tab.getByRole("button", { name: "Clear" });
+    let answer = () => {};
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    await tab.route("**/generations", async (route) => {
+      await route.fetch();
+      await answered;
+      await route.abort();
+    });
+    await generate(tab).click();
+    await clear.click();
+    expect([await prompt(), tab.complaints]).toEqual(["a fox at dusk", []]);
+    answer();
+    await shows(tab.locator("#trouble"), "No usable response came");
+    await tab.unroute("**/generations");
+    await clear.click();
+    expect(tab.complaints.splice(0).slice(1)).toEqual([expect.stringContaining("The same request would then be charged again")]);
+    await generate(tab).click();
+    await isStarted(tab);
+    expect([await prompt(), await paid(store)]).toEqual(["a fox at dusk", [-10]]);
+    await clear.click();
+    await expect.poll(prompt).toBe("");
+  });
+
+  test("while a start is being sent, and once it is known, nothing says that a press is not charged twice", async () => {
+    const { page, tab } = await open();
+    await compose(page, tab, "a fox at dusk");
+    await tab.route("**/generations", async (route) => {
+      await tab.evaluate("document.dispatchEvent(new Event('live'))");
+      expect(await tab.locator("#trouble").isVisible()).toBe(false);
+      await route.continue();
+    });
+    await generate(tab).click();
+    await isStarted(tab);
+    expect(await tab.locator("#trouble").isVisible()).toBe(false);
+  });
+
+  test("a browser that allows few changes of the history is no hindrance to typing", async () => {
+    const { page, tab, store } = await open();
+    await tab.addInitScript(
+      "{ let left = 5; const { replaceState } = History.prototype; History.prototype.replaceState = function (...all) { if (left-- === 0) throw new DOMException('too many', 'SecurityError'); replaceState.apply(this, all); }; }",
+    );
+    await compose(page, tab, "a fox");
+    await tab.getByLabel("Prompt").pressSequentially(" at dusk");
+    await generate(tab).click();
+    await isStarted(tab);
+    expect([await paid(store), tab.complaints]).toEqual([[-10], []]);
+  });
+
+  test("another take of a model that is not served any more says which one is chosen", async () => {
+    const models = ["wan-2.5", "ray-3"];
+    const { page, tab } = await open({ engine: { models } });
+    const id = await page.make({ model: "ray-3" });
+    models.pop();
+    await tab.goto(`${page.url}/new?from=${id}`);
+    await shows(tab.locator("#composer"), "ray-3 is not served here any more, so wan-2.5 is chosen.");
   });
 
   test("what the service refuses is said under its field, in the form's words; it costs nothing, and what was typed stays", async () => {

@@ -280,7 +280,7 @@ describe("images", { skip: browserPath === undefined }, () => {
       await tab.reload();
       await isTaken(tab);
       await generate(tab).click();
-      await shows(tab.getByRole("alert"), "already has this start");
+      await shows(tab.locator("#told"), "Started.");
       expect(await paid(store)).toEqual([-10, -10]);
     });
 

@@ -1,8 +1,12 @@
 /** Copies the text of the element that a "Copy" button names. The buttons are shown where the browser can copy. */
 export function listenForCopy(): void {
   onClick("[data-copy]", async (button) => {
-    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy ?? "")?.textContent ?? "");
-    tell(button, "Copied");
+    const text = document.getElementById(button.dataset.copy ?? "")?.textContent ?? "";
+    const isCopied = await navigator.clipboard.writeText(text).then(
+      () => true,
+      () => false,
+    );
+    tell(button, isCopied ? "Copied" : "Failed");
   });
 }
 

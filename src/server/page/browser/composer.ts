@@ -23,7 +23,9 @@ export function listenForComposer(): void {
     clearFaults(form);
     change();
   });
-  form.addEventListener("reset", () => {
+  form.addEventListener("reset", (event) => {
+    event.preventDefault();
+    if (isSending || (draft.mayBeStarted && !confirm(unclear.clear))) return;
     dropDraft(draft);
     location.assign(location.pathname + location.search);
   });
@@ -42,7 +44,7 @@ export function listenForComposer(): void {
   });
   listenForOffers(form);
   document.addEventListener("live", () => {
-    if (draft.state === "unclear") tell(unclear.after);
+    if (draft.state === "sent" && !isSending) tell(unclear.after);
   });
   listenForNotify();
   showMade();
@@ -56,7 +58,9 @@ function openDraft(form: HTMLFormElement): Draft {
   const { from: earlier, continued } = form.dataset;
   const from = continued === undefined ? earlier : `end of ${continued}`;
   const kept = findDraft(from);
-  const draft = kept ?? ({ key: newKey(), from, values: valuesOf(form), images: [], state: "new" } satisfies Draft);
+  const draft =
+    kept ??
+    ({ key: newKey(), from, values: valuesOf(form), images: [], state: "new", mayBeStarted: false } satisfies Draft);
   if (kept) showValues(form, kept);
   showChoice(form);
   void addBegun(form, draft);
@@ -91,6 +95,8 @@ const unclear = {
     "The service responds. The generation may have been started: press Generate again, and the same request is not charged twice.",
   changed:
     "No usable response came, so the generation may have been started. The form has changed since then: Generate starts what it says now, which is charged too.",
+  clear:
+    "The generation may have been started and charged. Clear the form all the same? The same request would then be charged again.",
 };
 
 let isSending = false;
@@ -101,18 +107,19 @@ async function send(form: HTMLFormElement, draft: Draft): Promise<void> {
   if (!button || isSending) return;
   if (button.ariaDisabled === "true") return rest(button);
   clearFaults(form);
-  const made = bodiesOf(draft, Number(chosenModel(form)?.dataset.images));
-  if ("fault" in made) return showFault(form, made.fault);
-  const { bodies } = made;
-  const wasUnclear = draft.state === "unclear";
-  draft.state = "unclear";
+  const request = bodiesOf(draft, Number(chosenModel(form)?.dataset.images));
+  if ("fault" in request) return showFault(form, request.fault);
+  const { bodies } = request;
+  const wasUnclear = draft.mayBeStarted;
+  Object.assign(draft, { state: "sent", mayBeStarted: true });
   keepDraft(draft);
   isSending = true;
   say("");
   button.ariaDisabled = "true";
-  const outcomes = await startAll(draft, bodies);
-  isSending = false;
-  rest(button);
+  const outcomes = await startAll(draft, bodies).finally(() => {
+    isSending = false;
+    rest(button);
+  });
   showOutcomes(form, draft, { outcomes, count: bodies.length, wasUnclear });
 }
 
@@ -126,15 +133,15 @@ function showOutcomes(
   const part = started.length === 0 ? "" : `${started.length} of ${count} were started. `;
   const last = outcomes.at(-1);
   // Something may have been typed meanwhile.
-  const isChanged = draft.state !== "unclear";
+  const isChanged = draft.state !== "sent";
   if (last?.kind === "unclear") {
     tell(part + (isChanged ? unclear.changed : unclear.before));
   } else if (last?.kind === "refused") {
-    // What was started already is not started again by the next press.
-    draft.state = !isChanged && (wasUnclear || started.length > 0) ? "unclear" : "open";
+    Object.assign(draft, { state: "open", mayBeStarted: wasUnclear || started.length > 0 });
     keepDraft(draft);
     const { field, text } = last.fault;
-    showFault(form, { field, text: `${text} ${part || "Nothing was started."}` });
+    const nothing = wasUnclear ? "Nothing more was started." : "Nothing was started.";
+    showFault(form, { field, text: `${text} ${part || nothing}` });
   } else {
     renewDraft(draft, isChanged ? "open" : "started");
     const isKnown = !wasUnclear && started.every((outcome) => outcome.isKnown);
@@ -155,6 +162,7 @@ async function startAll(draft: Draft, bodies: readonly object[]): Promise<Outcom
     const outcome = await postStart(body, idempotencyKey(draft, { body: named, take: index + 1 }));
     outcomes.push(outcome);
     if (outcome.kind !== "started") break;
+    if (outcome.id === undefined) continue;
     addMade(outcome.id);
     awaitEnd(outcome.id);
   }
@@ -164,7 +172,7 @@ async function startAll(draft: Draft, bodies: readonly object[]): Promise<Outcom
 const restMs = 1_000;
 let restTimer: ReturnType<typeof setTimeout> | undefined;
 
-/** The second click of a double click, or a key that is held, starts nothing more: that needs a second without either. */
+/** Ignores presses until a second has passed without one, so that a double click or a held key starts nothing more. */
 function rest(button: HTMLButtonElement): void {
   clearTimeout(restTimer);
   button.ariaDisabled = "true";

@@ -1,4 +1,4 @@
-/** An image, in the field of an earlier request or else to start from. After a reload, only its name and its field are left. */
+/** An image of the form. `field` is where it is sent; without one it is a source image. After a reload, only its name and its field are left. */
 export type Image = {
   name: string;
   field?: "lastImageUrl" | "referenceUrls" | undefined;
@@ -17,8 +17,10 @@ export type Draft = {
   from: string | undefined;
   values: Record<string, string>;
   images: Image[];
-  /** "unclear" from the moment when it is sent until readable replies came for all of its takes; "open" after a change. */
-  state: "new" | "open" | "unclear" | "started";
+  /** "open" once something was changed, "sent" until then by a press of Generate; "started" when all of it is, and it has a new key. */
+  state: "new" | "open" | "sent" | "started";
+  /** Something was sent with its key, and not all of it is known to be started, or refused. */
+  mayBeStarted: boolean;
 };
 
 const draftsKey = "vidgen drafts";
@@ -32,7 +34,7 @@ export function findDraft(from: string | undefined): Draft | undefined {
   const [navigation] = performance.getEntriesByType("navigation") as PerformanceNavigationTiming[];
   const drafts = keptDrafts();
   if (navigation?.type !== "navigate") return drafts.find(({ key }) => key === history.state?.draft);
-  const isLeft = ({ state }: Draft) => (from === undefined ? state !== "started" : state === "unclear");
+  const isLeft = ({ state, mayBeStarted }: Draft) => (from === undefined ? state !== "started" : mayBeStarted);
   return drafts.findLast((each) => each.from === from && isLeft(each));
 }
 
@@ -41,14 +43,16 @@ export function keepDraft(draft: Draft): void {
   const images = draft.images.map(({ name, field }) => ({ name, field }));
   const others = keptDrafts().filter(({ key }) => key !== draft.key);
   sessionStorage.setItem(draftsKey, JSON.stringify([...others, { ...draft, images }].slice(-maxKept)));
-  history.replaceState({ ...history.state, draft: draft.key }, "");
+  // Browsers allow a limited number of these per second, and a form that is typed into keeps its draft at each letter.
+  if (history.state?.draft !== draft.key) history.replaceState({ ...history.state, draft: draft.key }, "");
 }
 
-/** What a draft starts from now on is something else than what it has started, also with the same content. */
+/** Gives a draft a new key: its next start is charged, even if its content is unchanged. */
 export function renewDraft(draft: Draft, state: "open" | "started"): void {
   dropDraft(draft);
   draft.key = newKey();
   draft.state = state;
+  draft.mayBeStarted = false;
   keepDraft(draft);
 }
 
@@ -60,7 +64,7 @@ function keptDrafts(): Draft[] {
   return JSON.parse(sessionStorage.getItem(draftsKey) ?? "[]");
 }
 
-/** `randomUUID` is there on this machine and with https alone. */
+/** `randomUUID` exists only on localhost and over https. */
 export function newKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

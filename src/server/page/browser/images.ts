@@ -6,7 +6,7 @@ type ImagesOptions = {
   draft: Draft;
   /** Called once images were added or removed. */
   onChange(): void;
-  /** Called with why nothing was added. */
+  /** Called with what is wrong with one of the files. */
   onFault(text: string): void;
 };
 
@@ -40,7 +40,7 @@ export function listenForImages(form: HTMLFormElement, { draft, onChange, onFaul
     void add([...event.dataTransfer.files]);
   });
   document.addEventListener("paste", ({ target, clipboardData }) => {
-    // Programs for texts and tables copy a picture of a text beside it.
+    // Word processors and spreadsheets copy a picture beside the text.
     const isText = target instanceof Element && target.matches("input, textarea") && clipboardData?.getData("text");
     if (clipboardData?.files.length && !isText) void add([...clipboardData.files]);
   });

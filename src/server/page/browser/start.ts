@@ -4,9 +4,9 @@ import { textOf } from "./images.ts";
 /** What is wrong, as a sentence, with the name of the field that it is about, where it is about one. */
 export type Fault = { field?: string | undefined; text: string };
 
-/** `isKnown` when the service had started it before. */
+/** `isKnown` when the service had started it before; then it does not always say as which generation. */
 export type Outcome =
-  | { kind: "started"; id: string; isKnown: boolean }
+  | { kind: "started"; id?: string; isKnown: boolean }
   | { kind: "refused"; fault: Fault }
   | { kind: "unclear" };
 
@@ -17,7 +17,10 @@ export async function postStart(body: string, key: string): Promise<Outcome> {
   const json = await reply?.json().catch(() => undefined);
   if (reply?.ok && typeof json?.id === "string")
     return { kind: "started", id: json.id, isKnown: json.isKnown === true };
-  if (reply && reply.status >= 400 && reply.status < 500)
+  // The same draft was started with another copy of the last frame.
+  if (reply?.status === 409 && json?.error?.code === "idempotency_key_reused")
+    return { kind: "started", isKnown: true };
+  if (reply && reply.status >= 400 && reply.status < 500 && reply.status !== 408)
     return { kind: "refused", fault: faultOf(reply.status, json?.error) };
   return { kind: "unclear" };
 }
@@ -29,14 +32,12 @@ function faultOf(status: number, { code = "", message = `HTTP ${status}` }: Refu
     return {
       text: "You are signed out: sign in again in another tab, then press Generate again.",
     };
-  if (code === "idempotency_key_reused")
-    return { text: "The service already has this start, with another copy of the last frame: see the list." };
   return { field: /^invalid_(\w+)$/.exec(code)?.[1], text: `${message}.` };
 }
 
 /** Returns what is sent, by the names of the interface, once for each take; or what is wrong. */
 export function bodiesOf({ values, images }: Draft, maxImages: number): { bodies: object[] } | { fault: Fault } {
-  const { extras = "", duration = "", seed = "", takes = "1", ...texts } = values;
+  const { extras = "", seed = "", takes = "1", ...texts } = values;
   const lost = images.find(({ source }) => source === undefined);
   if (lost) return imageFault(textOf(lost));
   const sourcesOf = (field?: string) => images.filter((image) => image.field === field).map(({ source }) => source);
@@ -46,13 +47,12 @@ export function bodiesOf({ values, images }: Draft, maxImages: number): { bodies
   const others = parseExtras(extras);
   if (others === undefined)
     return { fault: { field: "extras", text: 'The other fields are not a JSON object, such as {"fps": 24}.' } };
-  if ("seed" in others && takes !== "1")
-    return { fault: { field: "extras", text: "Put the seed into its own field: each take gets the next one." } };
-  const given = Object.entries({ ...texts, duration, seed }).filter(([, value]) => value.trim() !== "");
-  const seconds = /^(\d+(?:\.\d+)?)s?$/.exec(duration.trim())?.[1];
+  const own = Object.keys(others).find((name) => name in values || (images.length > 0 && /^imageUrls?$/.test(name)));
+  if (own !== undefined)
+    return { fault: { field: "extras", text: `${own} has its own place in the form: put it there.` } };
+  const given = Object.entries({ ...texts, seed }).filter(([, value]) => value.trim() !== "");
   const body = {
     ...Object.fromEntries(given),
-    ...(seconds !== undefined && { duration: Number(seconds) }),
     ...(sources.length === 1 && { imageUrl: sources[0] }),
     ...(sources.length > 1 && { imageUrls: sources }),
     ...(lastImageUrl !== undefined && { lastImageUrl }),

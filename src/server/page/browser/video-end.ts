@@ -11,9 +11,9 @@ export async function takeLastFrame(id: string): Promise<Blob> {
     // Of some files the browser learns the whole length only at the end.
     do {
       end = video.duration;
-      const shown = nextFrame(video);
+      // Where the end is not known, this throws.
       video.currentTime = end;
-      await shown;
+      await nextFrame(video);
     } while (video.duration > end);
     return await pngOf(video);
   } finally {
