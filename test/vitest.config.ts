@@ -13,6 +13,7 @@ export default defineConfig({
   root: fileURLToPath(new URL("..", import.meta.url)),
   test: {
     globalSetup: "test/setup.ts",
+    setupFiles: "test/listeners.ts",
     testTimeout: 60_000 * slowness,
     hookTimeout: 60_000 * slowness,
     expect: { poll: { timeout: 10_000 * slowness } },
