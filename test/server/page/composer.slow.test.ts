@@ -366,7 +366,9 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await shows(tab.locator("#trouble"), "No usable response came");
     await tab.unroute("**/generations");
     await clear.click();
-    expect(tab.complaints.splice(0).slice(1)).toEqual([expect.stringContaining("The same request would then be charged again")]);
+    expect(tab.complaints.splice(0).slice(1)).toEqual([
+      expect.stringContaining("The same request would then be charged again"),
+    ]);
     await generate(tab).click();
     await isStarted(tab);
     expect([await prompt(), await paid(store)]).toEqual(["a fox at dusk", [-10]]);
