@@ -2,7 +2,7 @@ import type { State } from "../store/generations.ts";
 import type { GenerationSummary, LabelTotals } from "../store/reports.ts";
 import { quote } from "./again.ts";
 import { Copy } from "./copy.tsx";
-import { countText, durationText, stateWords } from "./formatting.ts";
+import { countText, creditsText, durationText, stateWords, usdText } from "./formatting.ts";
 import { type CardProps, Cards, Chosen } from "./gallery.tsx";
 import { Layout, Message, Time } from "./layout.tsx";
 import { WayOut } from "./messages.tsx";
@@ -108,8 +108,8 @@ function BatchPage({ totals, rows, failed, others, line, now }: BatchProps) {
       </div>
       <p class="facts">
         <span>{countsText(totals)}</span>
-        <span>{countText(credits)} credits spent</span>
-        {usd === null ? null : <span>${usd.toFixed(2)}</span>}
+        <span>{creditsText(credits)} spent</span>
+        {usd === null ? null : <span>{usdText(usd)}</span>}
         {leftMs === undefined ? null : <span>about {durationText(leftMs)} left</span>}
         <span>
           started <Time at={totals.started_at} now={now} />

@@ -1,7 +1,7 @@
 import type { LedgerEntry } from "../store/accounts.ts";
 import type { Spending, SpendingKey, Spent } from "../store/reports.ts";
 import { batchAddress } from "./batches.tsx";
-import { shortText } from "./formatting.ts";
+import { shortText, usdText } from "./formatting.ts";
 import { Older } from "./gallery.tsx";
 import { Layout, Time } from "./layout.tsx";
 
@@ -148,8 +148,4 @@ function Entry({ entry, hasAccounts, hasUsd, now }: EntryProps) {
 
 function amountText(amount: number): string {
   return `${amount < 0 ? "−" : "+"}${Math.abs(amount).toLocaleString("en")}`;
-}
-
-function usdText(usd: number): string {
-  return `$${usd.toFixed(2)}`;
 }

@@ -35,6 +35,11 @@ export function creditsText(credits: number): string {
   return credits === 1 ? "1 credit" : `${countText(credits)} credits`;
 }
 
+/** Such as "$0.40". */
+export function usdText(usd: number): string {
+  return `$${usd.toFixed(2)}`;
+}
+
 /** Such as "42 %". */
 export function percentText(percent: number): string {
   return `${Math.floor(percent)} %`;

@@ -1,6 +1,15 @@
 import type { State } from "../store/generations.ts";
 import type { GenerationFilter, GenerationSummary, GenerationTotals } from "../store/reports.ts";
-import { countText, creditsText, durationText, elapsedText, percentText, shortText, stateWords } from "./formatting.ts";
+import {
+  countText,
+  creditsText,
+  durationText,
+  elapsedText,
+  percentText,
+  shortText,
+  stateWords,
+  usdText,
+} from "./formatting.ts";
 import { keyed, shortcutOf } from "./keys.ts";
 import { Layout, Time } from "./layout.tsx";
 import { Marks } from "./marks.tsx";
@@ -201,7 +210,7 @@ export type CardProps = { generation: GenerationSummary; percent: number | undef
 function Card({ query, ...card }: CardProps & { query: string }) {
   const { id, state, prompt, aspectRatio, created_at, removed_at } = card.generation;
   return (
-    <li class={isPortrait(aspectRatio) ? "card portrait" : "card"} id={`generation-${id}`} data-state={state}>
+    <li class={isPortrait(aspectRatio) ? "card portrait" : "card"} id={`generation-${id}`}>
       <a href={`/generations/${id}${query}`}>
         <Stage {...card} />
         <span class="prompt" dir="auto">
@@ -236,7 +245,7 @@ function Facts({ generation, percent, now }: CardProps) {
       <span>{duration} s</span>
       <span>{aspectRatio}</span>
       <span>{creditsText(credits)}</span>
-      {cost === null ? null : <span>${cost.toFixed(2)}</span>}
+      {cost === null ? null : <span>{usdText(cost)}</span>}
       {state === "completed" && renderedMs !== undefined ? (
         <span>made in {durationText(Math.max(0, renderedMs))}</span>
       ) : null}

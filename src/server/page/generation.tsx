@@ -8,7 +8,7 @@ import { batchAddress } from "./batches.tsx";
 import { DeliveryPane, type Sign } from "./callbacks.tsx";
 import { AgainCode } from "./code.tsx";
 import { Copy } from "./copy.tsx";
-import { shortText, sizeText, stateWords } from "./formatting.ts";
+import { creditsText, shortText, sizeText, stateWords, usdText } from "./formatting.ts";
 import { Chosen, Progress } from "./gallery.tsx";
 import { keyed, shortcutOf } from "./keys.ts";
 import { Layout } from "./layout.tsx";
@@ -248,8 +248,8 @@ function paymentsOf(payments: GenerationProps["payments"]) {
 
 function costText(payments: GenerationProps["payments"], usd: number | null): string {
   const { paid, back } = paymentsOf(payments);
-  const credits = paid > 0 ? `${paid} credits${back > 0 ? ", returned" : ""}` : undefined;
-  const charged = usd === null ? undefined : `$${usd.toFixed(2)} at its provider`;
+  const credits = paid > 0 ? `${creditsText(paid)}${back > 0 ? ", returned" : ""}` : undefined;
+  const charged = usd === null ? undefined : `${usdText(usd)} at its provider`;
   return [credits, charged].filter((part) => part !== undefined).join("; ") || "nothing";
 }
 
@@ -257,8 +257,7 @@ function costText(payments: GenerationProps["payments"], usd: number | null): st
 function refundText(payments: GenerationProps["payments"]): string {
   const { paid, back } = paymentsOf(payments);
   if (paid === 0) return "It cost no credits.";
-  if (back > 0) return `The ${back} credits that it cost were returned.`;
-  return `The ${paid} credits that it cost were not returned.`;
+  return back > 0 ? `The cost of ${creditsText(back)} was returned.` : `The cost of ${creditsText(paid)} was not returned.`;
 }
 
 function Fact({ name, children }: { name: string; children?: unknown }) {

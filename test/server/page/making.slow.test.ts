@@ -33,7 +33,7 @@ describe("making videos", { skip: browserPath === undefined }, () => {
     const tab = await openTab(browser, page.link, { acceptDownloads: true });
     return { page, tab, store };
   };
-  const cards = (tab: Tab) => tab.getByRole("list", { name: "Made here" }).locator(".card[data-state=completed]");
+  const cards = (tab: Tab) => tab.getByRole("list", { name: "Made here" }).locator(".card", { hasText: "Completed" });
   const areMade = (tab: Tab, count: number) => expect.poll(() => cards(tab).count()).toBe(count);
   const focused = (tab: Tab, selector: string) => tab.locator(`${selector}:focus`);
   /** Goes on with Tab until an element has the focus. */
