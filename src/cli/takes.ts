@@ -52,7 +52,8 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
     if (failure && made === undefined) left++;
     else {
       const take = { run: run.name, position, count: requests.length };
-      const ready = { session, request, how: { ...how, take, first: position }, check: () => budget?.check(request) };
+      const check = () => budget?.check(request);
+      const ready = { session, request, how: { ...how, take, first: position, check } };
       let id = made?.id;
       try {
         if (made && (await isHandedOver(made, options, io))) {

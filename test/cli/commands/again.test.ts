@@ -423,6 +423,16 @@ describe("-n", () => {
     expect([paid(world), files(world)]).toEqual([3, three.slice(0, 2)]);
   });
 
+  test("--again beyond --max-credits sends nothing, and what may have been charged still stops the same line", async () => {
+    const world = await createWorld();
+    world.faults.push(onStartNumber(2, cut));
+    expect(await world.vidgen(...line(world))).toMatchObject({ code: 6 });
+    world.faults.length = 0;
+    expect(await world.vidgen(...line(world, "--again", "--max-credits", "5"))).toMatchObject({ code: 7 });
+    expect(await world.vidgen(...line(world))).toMatchObject({ code: 6 });
+    expect(paid(world)).toBe(2);
+  });
+
   test.each<[string[], RegExp]>([
     [["-n", "1"], /-n must be a whole number from 2 to 20/],
     [["-n", "21"], /-n must be a whole number from 2 to 20/],
