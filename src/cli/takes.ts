@@ -24,8 +24,6 @@ export type Takes = {
   isConfirmed: boolean;
 };
 
-const resumeHint = "Run the same command again to get the rest: what is running or finished is not paid for again.";
-
 /**
  * Starts the generations of `-n` one after the other, or resumes those that the same line has left, and follows them side by side. Once a
  * start has failed, no other one is sent. Prints each when it is ready, with `--json` one array at the end. Throws the worst error.
@@ -45,6 +43,7 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
     followOne(id, events, { outputPath: how.outputPath, extra, credits, output }, { session, reporter, io });
   const outcomes: (Outcome | Promise<Outcome>)[] = [];
   let failure: VidgenError | undefined;
+  let overrun: VidgenError | undefined;
   let left = 0;
   for (const [index, request] of requests.entries()) {
     const position = index + 1;
@@ -52,7 +51,10 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
     if (failure && made === undefined) left++;
     else {
       const take = { run: run.name, position, count: requests.length };
-      const check = () => budget?.check(request);
+      const check = () => {
+        overrun = budget?.check(request);
+        if (overrun) throw overrun;
+      };
       const ready = { session, request, how: { ...how, take, first: position, check } };
       let id = made?.id;
       try {
@@ -73,7 +75,13 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   if (left > 0) output.note(`${left} of ${requests.length} were not started.`);
   // An unclear or lost one stops the same command.
   const isStopped = ({ error: { code } }: { error: VidgenError }) => code === "unknown" || code === "not_found";
-  const hintFor = (failed: readonly { error: VidgenError }[]) => (failed.some(isStopped) ? undefined : resumeHint);
+  // With --again the same command would pay for all of them again.
+  const same = how.earlier === "again" ? "the same command without --again" : "the same command";
+  const hintFor = (failed: readonly { error: VidgenError }[]) => {
+    if (failed.some(isStopped) || overrun?.hint !== undefined) return undefined;
+    if (overrun) return `Raise --max-credits, then run ${same} to get the rest.`;
+    return `Run ${same} to get the rest: what is running or finished is not paid for again.`;
+  };
   await endAll(await Promise.all(outcomes), output, hintFor);
 }
 
@@ -104,11 +112,7 @@ async function openBudget(run: string, { session: { client }, maxCredits }: Take
   const costs = createCosts(earlier, entries, { account: client.account, now: date() });
   return {
     started: costs.started,
-    /** Throws where a start would go beyond it. */
-    check(request: StartRequest) {
-      const overrun = checkBudget(request, { maxCredits }, costs);
-      if (overrun) throw overrun;
-    },
+    check: (request: StartRequest) => checkBudget(request, { maxCredits }, costs),
   };
 }
 
