@@ -66,7 +66,7 @@ type LineTest = (parent: StartedEntry, attempt: Entry) => Promise<boolean>;
 
 /** The newest generation; where this very line has started that one, the one that it repeats. */
 function findLastParent(journal: Journal, isOfLine: LineTest, { reuse = false }): Promise<StartedEntry> {
-  return findNewest(journal, async (entry, isLeft) => {
+  return findNewest(journal, isStarted, async (entry, isLeft) => {
     if (entry.parent === undefined || !(reuse || isLeft)) return undefined;
     const parent = (await journal.entriesOf(entry.parent)).find(isStarted);
     return parent && (await isOfLine(parent, entry).catch(() => false)) ? parent : undefined;

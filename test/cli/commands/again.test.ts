@@ -514,6 +514,14 @@ describe("--from", () => {
     expect(world.requests).toEqual([]);
   });
 
+  test("takes no letter for an id: it may be a slip, and costs credits", async () => {
+    const world = await createWorld();
+    const id = await make(world);
+    const run = await world.vidgen("generate", "a wolf", "--from", id.slice(0, 3));
+    expect(run).toMatchObject({ code: 2, stderr: expect.stringMatching(/at least 8 characters.* Nothing was sent/) });
+    expect(paid(world)).toBe(1);
+  });
+
   test("and --image cannot be combined", async () => {
     const world = await createWorld();
     const run = await world.vidgen("generate", "a wolf", "--from", "fox.mp4", "-i", "https://x.example/1.png");
