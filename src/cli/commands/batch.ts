@@ -228,6 +228,7 @@ async function run(opened: Batch, running: Running, { command, io, output }: Bat
   if (output.json) await output.result("", { ...counts, results, generations, ...(film && { film: made }) });
   const { isLocal } = session;
   const error = endOfBatch(opened, { end, counts }, { results, isLocal, flags: { ...options, file, command } }, io);
+  if (error && failure) output.note(failure.message);
   if (error ?? failure) throw error ?? failure;
   output.note(`${describeCounts(counts, { isLocal })}; ${results}`);
   if (made) output.line(made.file);
