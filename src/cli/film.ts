@@ -11,7 +11,7 @@ import {
   type Replacing,
 } from "../client/film/join.ts";
 import type { FilmEvent } from "../client/generation/events.ts";
-import { asVidgenError, beforePaying, usage, VidgenError } from "../errors.ts";
+import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Context } from "./context.ts";
 import type { Output } from "./terminal/output.ts";
 
@@ -40,9 +40,7 @@ export async function prepareFilm(
   const folder = (path: string) => `${resolve(dirname(path))}${sep}`;
   const isMadeLater = isDryRun && rows.some((row) => folder(row.outputPath ?? "").startsWith(folder(target)));
   const check = isMadeLater ? checkFilmFree : checkFilmTarget;
-  await check(target, { overwrite, earlier }, io.disk).catch((error) => {
-    throw beforePaying(error);
-  });
+  await check(target, { overwrite, earlier }, io.disk);
   return { target, ffmpeg, overwrite, earlier };
 }
 
