@@ -11,7 +11,7 @@ import {
   type Replacing,
 } from "../client/film/join.ts";
 import type { FilmEvent } from "../client/generation/events.ts";
-import { beforePaying, usage } from "../errors.ts";
+import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Context } from "./context.ts";
 import type { Output } from "./terminal/output.ts";
 
@@ -40,9 +40,7 @@ export async function prepareFilm(
   const folder = (path: string) => `${resolve(dirname(path))}${sep}`;
   const isMadeLater = isDryRun && rows.some((row) => folder(row.outputPath ?? "").startsWith(folder(target)));
   const check = isMadeLater ? checkFilmFree : checkFilmTarget;
-  await check(target, { overwrite, earlier }, io.disk).catch((error) => {
-    throw beforePaying(error);
-  });
+  await check(target, { overwrite, earlier }, io.disk);
   return { target, ffmpeg, overwrite, earlier };
 }
 
@@ -74,6 +72,10 @@ export async function makeFilm(
     output.note(up_to_date ? `${target} is up to date.` : describeFilm(film, rows));
     output.event({ event: "joined", ...joined });
     return joined;
+  } catch (error) {
+    // The rows may have been paid for in this run: usage would say that nothing was sent.
+    const known = asVidgenError(error);
+    throw known.code === "usage" ? new VidgenError("output", known.message, { ...known, cause: known }) : known;
   } finally {
     output.clearProgress();
   }

@@ -1,5 +1,5 @@
 import { basename, dirname, relative, resolve } from "node:path";
-import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
+import { asVidgenError, beforePaying, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, Machine } from "../../io.ts";
 import type { ServiceClient } from "../generation/client.ts";
 import { createEventFilter, type GenerationEvent } from "../generation/events.ts";
@@ -145,7 +145,10 @@ export async function openBatch(
       oldFrames: new Set(oldFrames.map(({ key }) => key)),
       async run(how) {
         if (!(how.jobs >= 1)) throw usage("jobs must be at least 1.");
-        for (const line of unwritten) await results.append(line);
+        for (const line of unwritten)
+          await results.append(line).catch((error) => {
+            throw beforePaying(error);
+          });
         const isNews = createEventFilter(io.now);
         let listenerError: VidgenError | undefined;
         const onEvent = (event: GenerationEvent) => {
@@ -380,7 +383,8 @@ async function createFolders(rows: readonly PlannedRow[], disk: Disk): Promise<v
   for (const folder of folders) {
     if (folder.includes("{")) continue;
     await disk.mkdir(folder, { recursive: true }).catch((cause) => {
-      throw new VidgenError("output", `Cannot create the folder ${folder}: ${systemReason(cause)}.`, { cause });
+      const reason = systemReason(cause, { EEXIST: "a file has this name" });
+      throw new VidgenError("output", `Cannot create the folder ${folder}: ${reason}.`, { cause });
     });
   }
 }

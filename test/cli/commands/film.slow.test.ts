@@ -342,6 +342,20 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
     expect(world.requests.length).toBe(sent);
   });
 
+  test("a video that is damaged ends the film, not the batch: exit code 9, also beside an info file that fails", async () => {
+    const { world, batch, film } = await createFilmWorld(["red,"]);
+    const cut = readFileSync(makeClip(join(world.folder, "whole.mp4"))).subarray(0, -300);
+    world.faults.unshift((request) =>
+      request.url.endsWith(".mp4") ? new Response(cut, { headers: { "Content-Length": `${cut.length}` } }) : undefined,
+    );
+    const damaged = expect.stringMatching(/^error: .*1\.mp4 is not a whole video: it is incomplete or damaged\.$/m);
+    expect(await batch("--join", film)).toMatchObject({ code: 9, stderr: damaged });
+    mkdirSync(join(world.folder, "clips/1.mp4.json"));
+    const run = await batch("--join", film, "--write-info-json");
+    expect(run).toMatchObject({ code: 9, stderr: expect.stringMatching(/^error: .*1\.mp4\.json/m) });
+    expect(run.stderr).toMatch(/^.*1\.mp4 is not a whole video: it is incomplete or damaged\.$/m);
+  });
+
   test("clips that differ are encoded, without the first frame of those that continue", async () => {
     const { world, batch, film } = await createFilmWorld(["red,", "lime,previous", "blue,"]);
     await batch();
