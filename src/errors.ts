@@ -196,7 +196,7 @@ export function beforePaying(error: unknown): VidgenError {
 export function sayNothingSent(error: unknown): VidgenError {
   const known = asVidgenError(error);
   const { code, message } = known;
-  if (/nothing was sent|nothing more is started/i.test(message)) return known;
+  if (message.includes("Nothing was sent")) return known;
   const sentence = /[.!?]$/.test(message) ? message : `${message}.`;
   return new VidgenError(code, `${sentence} Nothing was sent, nothing was charged.`, { ...known, cause: known });
 }
