@@ -90,14 +90,16 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   if (left > 0) output.note(`${left} of ${requests.length} were not started.`);
   // An unclear or lost one stops the same command.
   const isStopped = ({ error: { code } }: { error: VidgenError }) => code === "unknown" || code === "not_found";
-  // With --again the same command would pay for all of them again.
-  const same = how.earlier === "again" ? "the same command without --again" : "the same command";
+  const ended = await Promise.all(outcomes);
+  // With --again the same command would pay for all of them again. Without, it continues an older run unless this one has begun.
+  const hasBegun = ended.some(({ id }) => id !== undefined);
+  const same = how.earlier === "again" && hasBegun ? "the same command without --again" : "the same command";
   const hintFor = (failed: readonly { error: VidgenError }[]) => {
     if (failed.some(isStopped) || budgetError?.hint !== undefined) return undefined;
     if (budgetError) return `Raise --max-credits, then run ${same} to get the rest.`;
     return `Run ${same} to get the rest: what is running or finished is not paid for again.`;
   };
-  await endAll(await Promise.all(outcomes), output, hintFor);
+  await endAll(ended, output, hintFor);
 }
 
 /** Asks a person once for all that is to be started. */

@@ -439,7 +439,10 @@ describe("-n", () => {
     world.faults.push(onStartNumber(2, cut));
     expect(await world.vidgen(...line(world))).toMatchObject({ code: 6 });
     world.faults.length = 0;
-    expect(await world.vidgen(...line(world, "--again", "--max-credits", "5"))).toMatchObject({ code: 7 });
+    expect(await world.vidgen(...line(world, "--again", "--max-credits", "5"))).toMatchObject({
+      code: 7,
+      stderr: expect.stringContaining("Raise --max-credits, then run the same command to get the rest."),
+    });
     expect(await world.vidgen(...line(world))).toMatchObject({ code: 6 });
     expect(paid(world)).toBe(2);
   });
