@@ -100,10 +100,10 @@ function isContinued({ source }: PlannedRow, before: PlannedRow | undefined): bo
 }
 
 function describeFilm({ path, copied, frames, seconds, dropped }: Film, rows: readonly PlannedRow[]): string {
-  const how = copied ? "the pictures were copied" : "the clips differ, so that they were encoded anew";
+  const how = copied ? "the pictures were copied" : "the clips differ, so they were re-encoded";
   const lines = dropped.flatMap((index) => rows[index]?.line ?? []);
   const left =
-    lines.length === 0 ? "" : `; without the first frame of ${nameLines(lines)}, which is the one before`;
+    lines.length === 0 ? "" : `; left out the first frame of ${nameLines(lines)}, a repeat of the frame before it`;
   return `${path}: ${rows.length} clips, ${seconds.toFixed(1)} s, ${frames} frames; ${how}${left}.`;
 }
 

@@ -377,7 +377,7 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
     );
     expect(await batch("--join", film, "--overwrite")).toMatchObject({
       code: 0,
-      stderr: expect.stringMatching(/35 frames; the clips differ.*without the first frame of line 3/),
+      stderr: expect.stringMatching(/35 frames; the clips differ.*left out the first frame of line 3, a repeat/),
     });
   });
 });
@@ -391,7 +391,7 @@ test.skipIf(!hasFfmpeg)("a shot that began with a frame of another video keeps i
   world.faults.unshift((request) => (request.url.endsWith(".mp4") ? new Response(readFileSync(small)) : undefined));
   expect(await world.vidgen(...line)).toMatchObject({
     code: 0,
-    stderr: expect.stringMatching(/36 frames; the clips differ, so that they were encoded anew\.\n/),
+    stderr: expect.stringMatching(/36 frames; the clips differ, so they were re-encoded\.\n/),
   });
 });
 
