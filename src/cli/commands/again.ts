@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { redactValue } from "../../client/http/redaction.ts";
-import type { StartRequest } from "../../client/http/schema.ts";
-import { type Entry, recordOf } from "../../client/ledger/history.ts";
+import { type Entry, recordOf, withoutImage } from "../../client/ledger/history.ts";
 import type { Journal } from "../../client/ledger/journal.ts";
 import { isStarted, type StartedEntry } from "../../client/ledger/policy.ts";
 import { guessModel } from "../../client/request/models.ts";
@@ -101,12 +100,4 @@ function createLineTest(
     }
     return false;
   };
-}
-
-function withoutImage({
-  imageUrl: _,
-  imageUrls: __,
-  ...request
-}: StartRequest & { imageUrl?: unknown; imageUrls?: unknown }) {
-  return request;
 }

@@ -8,6 +8,7 @@ import { hasContent } from "../ledger/content.ts";
 import { type AttemptLines, type Entry, type FilmLine, foldEntry, type RunLine } from "../ledger/history.ts";
 import { isOtherMaking } from "../ledger/policy.ts";
 import { findDoubts } from "../request/fields.ts";
+import { folderOf } from "../save/output-path.ts";
 import { checkOutputs } from "./collisions.ts";
 import { type Costs, createCosts } from "./costs.ts";
 import { checkAlone, holdResults } from "./hold.ts";
@@ -379,9 +380,8 @@ function noteDoubts(
 
 /** Creates the folders that videos go to, before anything is paid; those with names in braces are created with their first file. */
 async function createFolders(rows: readonly PlannedRow[], disk: Disk): Promise<void> {
-  const folders = new Set(rows.flatMap(({ outputPath }) => (outputPath === undefined ? [] : dirname(outputPath))));
+  const folders = new Set(rows.flatMap(({ outputPath }) => (outputPath === undefined ? [] : folderOf(outputPath))));
   for (const folder of folders) {
-    if (folder.includes("{")) continue;
     await disk.mkdir(folder, { recursive: true }).catch((cause) => {
       const reason = systemReason(cause, { EEXIST: "a file has this name" });
       throw new VidgenError("output", `Cannot create the folder ${folder}: ${reason}.`, { cause });

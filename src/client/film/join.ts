@@ -163,7 +163,7 @@ async function writeFilm(clips: readonly FilmClip[], part: string, options: Join
   if (!plan.copied && !options.ffmpeg.hasX264)
     throw new VidgenError(
       "output",
-      `These clips differ, and ${options.ffmpeg.ffmpeg} has no libx264 to encode them anew.`,
+      `These clips differ, and ${options.ffmpeg.ffmpeg} has no libx264 to re-encode them.`,
     );
   await io.disk.rm(part, { force: true });
   const output = ["-movflags", "+faststart", "-map_metadata", "-1", "-map_chapters", "-1", "-f", "mp4", `file:${part}`];

@@ -197,6 +197,18 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
     expect(runsOf(film).map(([color]) => color)).toEqual(["red", "lime", "blue"]);
   });
 
+  test.each(["", "{model}/", "{model}/{n}.mp4"])("the film may lie in the folder of -o clips/%s", async (names) => {
+    const { world, file } = await createFilmWorld(["red,"]);
+    const clips = `${join(world.folder, "clips")}/`;
+    const line = ["batch", file, "-o", `${clips}${names}`, "--join", `${clips}film.mp4`];
+    expect(await world.vidgen(...line, "--dry-run")).toMatchObject({ code: 0 });
+    expect(existsSync(clips)).toBe(false);
+    expect(await world.vidgen(...line)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining(`${clips}film.mp4\n`),
+    });
+  });
+
   test("a row that is made anew is joined anew, and rows that began with the old one are named", async () => {
     const { world, file, film } = await createFilmWorld(["red,", "lime,previous"]);
     const line = ["batch", file, "-o", join(world.folder, "clips/{slug}.mp4"), "--join", film];
@@ -365,7 +377,7 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
     );
     expect(await batch("--join", film, "--overwrite")).toMatchObject({
       code: 0,
-      stderr: expect.stringMatching(/35 frames; the clips differ.*without the first frame of line 3/),
+      stderr: expect.stringMatching(/35 frames; the clips differ.*left out the first frame of line 3, a repeat/),
     });
   });
 });
@@ -379,7 +391,7 @@ test.skipIf(!hasFfmpeg)("a shot that began with a frame of another video keeps i
   world.faults.unshift((request) => (request.url.endsWith(".mp4") ? new Response(readFileSync(small)) : undefined));
   expect(await world.vidgen(...line)).toMatchObject({
     code: 0,
-    stderr: expect.stringMatching(/36 frames; the clips differ, so that they were encoded anew\.\n/),
+    stderr: expect.stringMatching(/36 frames; the clips differ, so they were re-encoded\.\n/),
   });
 });
 
