@@ -173,10 +173,10 @@ export async function openBatch(
         );
         const faultOf = () => listenerError;
         const failures = how.infoJson ? await addInfos(planned, writing, signal) : [];
-        const named = new Set(toStart.map(({ source }) => source));
+        const sourceKeys = new Set(toStart.map(({ source }) => source));
         const sources = new Map(
           planned.flatMap(({ key, state }) => {
-            const isSource = state.kind === "done" && state.file !== undefined && named.has(key);
+            const isSource = state.kind === "done" && state.file !== undefined && sourceKeys.has(key);
             return isSource ? [[key, { id: state.id, file: state.file as string }]] : [];
           }),
         );
