@@ -18,7 +18,7 @@ import { type Entry, isOpen, isPaidBy, recordOf } from "./client/ledger/history.
 import { openJournal } from "./client/ledger/journal.ts";
 import { existsError } from "./client/save/files.ts";
 import { journalIn, storageFolder } from "./connect/storage.ts";
-import { asVidgenError, beforePaying, VidgenError as InternalError, systemReason, usage } from "./errors.ts";
+import { asVidgenError, VidgenError as InternalError, systemReason, usage } from "./errors.ts";
 import { type Machine, RequestError, systemMachine } from "./io.ts";
 import { restateError, type VidgenError } from "./library/errors.ts";
 import { type BatchEvent, toBatchEvent } from "./library/events.ts";
@@ -194,7 +194,10 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   }
 
   /** The body of a start, with the last frame of `from`, whose generation it names where that is known. */
-  async function readStart(request: GenerationRequest, { from, signal }: Pick<RunHow, "from" | "signal">) {
+  async function readStart(
+    request: GenerationRequest,
+    { from, signal, timeoutMs, intervalMs }: Pick<RunHow, "from" | "signal" | "timeoutMs" | "intervalMs">,
+  ) {
     if (from === undefined) return { wire: await readRequest(request, onNote), from };
     if (request.images !== undefined && request.images.length > 0) throw usage("from and images cannot be combined.");
     const { findLastFrame } = await import("./connect/frames.ts");
@@ -207,9 +210,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
         () => false,
       ));
     const source = isFile ? { file: from, id: undefined } : { id: from, entry, open: async () => ({ client }) };
-    const frame = await findLastFrame(source, { signal }, { ...io, ...system }).catch((error) => {
-      throw beforePaying(error);
-    });
+    const frame = await findLastFrame(source, { signal, timeoutMs, intervalMs }, { ...io, ...system });
     if (frame.isNearlyOneColor) onNote(`The last frame of ${from} has nearly one colour, as after a fade.`);
     return { wire: await readRequest({ ...request, images: [frame.path] }, onNote), from: entry?.id };
   }

@@ -21,16 +21,20 @@ export async function findFrameSource(typed: string, line: FromLine, services: S
     return { file: typed, id: entry?.id };
   }
   if (typed !== last) {
-    const { id, entry, open } = await (await locateGenerations({}, services, io)).find(typed);
+    const { id, entry, open } = await (await locateGenerations({}, services, io)).findForChange(typed);
     return { id, entry, open };
   }
   const { prompt, reuse = false } = line;
   const { journal } = services;
-  const entry = await findNewest(journal, async ({ from, request }, isLeft) => {
+  const entry = await findNewest(journal, mayHaveVideo, async ({ from, request }, isLeft) => {
     const isSameLine = prompt === undefined || request.prompt === prompt;
     return from !== undefined && isSameLine && (reuse || isLeft) ? findById(from, journal) : undefined;
   });
   return { id: entry.id, entry, open: () => services.open(entry.base_url) };
+}
+
+function mayHaveVideo(entry: Entry): entry is StartedEntry {
+  return isStarted(entry) && !["failed", "refused", "unsent"].includes(entry.state);
 }
 
 /** A word with a slash, or the ending of a video, is no id. */
@@ -49,17 +53,21 @@ export async function isVideoFile(typed: string, { disk }: Pick<Io, "disk">): Pr
 type StandsFor = (entry: Entry, isLeft: boolean) => Promise<StartedEntry | undefined>;
 
 /**
- * The newest generation, for a command with "last" in it. If this command has started that one itself, and would resume it, "last" means the
+ * The newest generation among those that are meant, for a command with "last" in it. If this command has started that one itself, and would resume it, "last" means the
  * earlier one: otherwise the same command would start, and pay for, another generation. Throws `not_found` if there is none.
  */
-export async function findNewest(journal: Journal, standsFor: StandsFor): Promise<StartedEntry> {
-  const entries = await journal.entries((part) => !part.some(isStarted));
+export async function findNewest(
+  journal: Journal,
+  isMeant: (entry: Entry) => entry is StartedEntry,
+  standsFor: StandsFor,
+): Promise<StartedEntry> {
+  const entries = await journal.entries((part) => !part.some(isMeant));
   for (const entry of entries) {
     const earlier = await standsFor(entry, isLeft(entry, entries));
     if (earlier) return earlier;
-    if (isStarted(entry)) return entry;
+    if (isMeant(entry)) return entry;
   }
-  return findLast(journal);
+  return findLast(journal, isMeant);
 }
 
 /** Whether the same command would resume an attempt, or another one of its run. */
@@ -92,7 +100,7 @@ export function unknownError(what: string): never {
     "not_found",
     `The journal has no ${what}, and only the journal has its request. Nothing was sent.`,
     {
-      hint: "`vidgen list` shows what was started here; `vidgen generate` starts anything.",
+      hint: "`vidgen list` shows what was started here; `vidgen generate` starts a new one.",
     },
   );
 }

@@ -1,4 +1,4 @@
-import { dirname, resolve, sep } from "node:path";
+import { resolve, sep } from "node:path";
 import type { Batch } from "../client/batch/batch.ts";
 import type { PlannedRow } from "../client/batch/plan.ts";
 import { type Ffmpeg, requireFfmpeg } from "../client/film/ffmpeg.ts";
@@ -11,7 +11,8 @@ import {
   type Replacing,
 } from "../client/film/join.ts";
 import type { FilmEvent } from "../client/generation/events.ts";
-import { beforePaying, usage } from "../errors.ts";
+import { folderOf } from "../client/save/output-path.ts";
+import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Context } from "./context.ts";
 import type { Output } from "./terminal/output.ts";
 
@@ -37,12 +38,10 @@ export async function prepareFilm(
   const ffmpeg = await requireFfmpeg({ feature: "--join", encodes: plan.to_start > 0 }, io, io.signal);
   const earlier = await findFilm(target);
   // A dry run has not made the folders of the clips.
-  const folder = (path: string) => `${resolve(dirname(path))}${sep}`;
+  const folder = (path: string) => `${resolve(folderOf(path))}${sep}`;
   const isMadeLater = isDryRun && rows.some((row) => folder(row.outputPath ?? "").startsWith(folder(target)));
   const check = isMadeLater ? checkFilmFree : checkFilmTarget;
-  await check(target, { overwrite, earlier }, io.disk).catch((error) => {
-    throw beforePaying(error);
-  });
+  await check(target, { overwrite, earlier }, io.disk);
   return { target, ffmpeg, overwrite, earlier };
 }
 
@@ -74,6 +73,10 @@ export async function makeFilm(
     output.note(up_to_date ? `${target} is up to date.` : describeFilm(film, rows));
     output.event({ event: "joined", ...joined });
     return joined;
+  } catch (error) {
+    // The rows may have been paid for in this run: usage would say that nothing was sent.
+    const known = asVidgenError(error);
+    throw known.code === "usage" ? new VidgenError("output", known.message, { ...known, cause: known }) : known;
   } finally {
     output.clearProgress();
   }
@@ -97,9 +100,10 @@ function isContinued({ source }: PlannedRow, before: PlannedRow | undefined): bo
 }
 
 function describeFilm({ path, copied, frames, seconds, dropped }: Film, rows: readonly PlannedRow[]): string {
-  const how = copied ? "the pictures were copied" : "the clips differ, so that they were encoded anew";
+  const how = copied ? "the pictures were copied" : "the clips differ, so they were re-encoded";
   const lines = dropped.flatMap((index) => rows[index]?.line ?? []);
-  const left = lines.length === 0 ? "" : `; without the first frame of ${nameLines(lines)}, which is the one before`;
+  const left =
+    lines.length === 0 ? "" : `; left out the first frame of ${nameLines(lines)}, a repeat of the frame before it`;
   return `${path}: ${rows.length} clips, ${seconds.toFixed(1)} s, ${frames} frames; ${how}${left}.`;
 }
 

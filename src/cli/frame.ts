@@ -9,17 +9,19 @@ type Taking = {
   timeoutMs: number;
   intervalMs: number | undefined;
   line: FromLine;
+  /** The service of the generation that is repeated. */
+  at: string | undefined;
   /** The service that is asked for an id that no journal on this machine knows. */
   service: Pick<SessionOptions, "local" | "baseUrl" | "engine">;
 };
 
 /** Takes the last frame of what `--from` names. The services that have its video are closed again: the start opens its own. */
-export async function takeFrame(typed: string, { line, service, ...times }: Taking, { io, output }: Context) {
+export async function takeFrame(typed: string, { line, at, service, ...times }: Taking, { io, output }: Context) {
   const services = await openServices({ output }, io);
   const named = await openServices({ ...service, output }, io);
   try {
     const found = await findFrameSource(typed, line, services, io);
-    const source = "file" in found || found.entry ? found : { ...found, open: () => named.open() };
+    const source = "file" in found || found.entry ? found : { ...found, open: () => named.open(at) };
     const onFetch = () => output.note(`Downloading the video of ${nameOf(source)} for its last frame.`);
     const frame = await findLastFrame(source, { ...times, signal: io.signal, onFetch }, io);
     if (frame.isNearlyOneColor)

@@ -3,7 +3,7 @@ import type { AcceptedStart, StartRequest } from "../client/http/schema.ts";
 import { formatAge, formatPrice } from "../connect/format.ts";
 import { explainLocalCredits } from "../connect/local.ts";
 import type { Session } from "../connect/session.ts";
-import { asVidgenError, beforePaying, type VidgenError } from "../errors.ts";
+import { asVidgenError, type VidgenError } from "../errors.ts";
 import type { Context } from "./context.ts";
 import { withResumeHint } from "./resume.ts";
 import { showStart } from "./terminal/progress.ts";
@@ -30,8 +30,6 @@ export type Ready = {
   session: Session;
   request: StartRequest;
   how: RunOptions;
-  /** Throws where this start would go beyond a budget, right before the request. */
-  check?: (() => void) | undefined;
 };
 
 /** A generation that was started, now or earlier, and is to be followed. */
@@ -57,12 +55,6 @@ export async function start(ready: Ready, context: Starting): Promise<Running> {
     throw stoppedBefore(error, ready, context);
   });
   if (first?.event === "resumed") return { ...tellResumed(first, ready, context), events };
-  try {
-    ready.check?.();
-  } catch (error) {
-    await events.return(undefined);
-    throw beforePaying(error);
-  }
   const { value: second } = await events.next().finally(showStart(output, io));
   if (second?.event !== "accepted") throw notStarted(second, session, reporter);
   const { id, attempt, started } = second;

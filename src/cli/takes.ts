@@ -24,7 +24,14 @@ export type Takes = {
   isConfirmed: boolean;
 };
 
-const resumeHint = "Run the same command again to get the rest: what is running or finished is not paid for again.";
+/** What has become of one of them; while it is followed, `outcome` is a promise. */
+type Made = {
+  outcome: Outcome | Promise<Outcome>;
+  /** Why it was not started. */
+  failure?: VidgenError;
+  /** The same, where that is the budget. */
+  overrun?: VidgenError | undefined;
+};
 
 /**
  * Starts the generations of `-n` one after the other, or resumes those that the same line has left, and follows them side by side. Once a
@@ -43,37 +50,56 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   const budget = await openBudget(run.name, takes, io).catch(stop);
   const follow = ({ id, events, document: extra, credits }: Running) =>
     followOne(id, events, { outputPath: how.outputPath, extra, credits, output }, { session, reporter, io });
-  const outcomes: (Outcome | Promise<Outcome>)[] = [];
-  let failure: VidgenError | undefined;
-  let left = 0;
-  for (const [index, request] of requests.entries()) {
+  const makeTake = async (index: number, request: StartRequest): Promise<Made> => {
     const position = index + 1;
     const made = run.made[index];
-    if (failure && made === undefined) left++;
-    else {
-      const take = { run: run.name, position, count: requests.length };
-      const ready = { session, request, how: { ...how, take, first: position }, check: () => budget?.check(request) };
-      let id = made?.id;
-      try {
-        if (made && (await isHandedOver(made, options, io))) {
-          outcomes.push(await printEarlier(made, context));
-          continue;
-        }
-        const started = await start(ready, context);
-        id = started.id;
-        if (started.accepted) budget?.started(request, started.accepted);
-        outcomes.push(options.wait ? follow(started) : await handOverId(started, session, context));
-      } catch (thrown) {
-        failure = asVidgenError(thrown);
-        outcomes.push(failedOutcome(failure, { id: failure.id ?? id, label: `${position} of ${requests.length}` }));
-      }
+    const take = { run: run.name, position, count: requests.length };
+    let overrun: VidgenError | undefined;
+    const check = () => {
+      overrun = budget?.check(request);
+      if (overrun) throw overrun;
+    };
+    let id = made?.id;
+    try {
+      if (made && (await hasResult(made, options, io))) return { outcome: await printEarlier(made, context) };
+      const started = await start({ session, request, how: { ...how, take, first: position, check } }, context);
+      id = started.id;
+      if (started.accepted) budget?.started(request, started.accepted);
+      return { outcome: options.wait ? follow(started) : await handOverId(started, session, context) };
+    } catch (thrown) {
+      // The thrown copy also says that nothing was charged, but the takes before this one were.
+      const failure = overrun ?? asVidgenError(thrown);
+      const label = `${position} of ${requests.length}`;
+      return { outcome: failedOutcome(failure, { id: failure.id ?? id, label }), failure, overrun };
     }
+  };
+  const outcomes: Made["outcome"][] = [];
+  let hasFailed = false;
+  let budgetError: VidgenError | undefined;
+  let left = 0;
+  for (const [index, request] of requests.entries()) {
+    if (hasFailed && run.made[index] === undefined) {
+      left++;
+      continue;
+    }
+    const { outcome, failure, overrun } = await makeTake(index, request);
+    outcomes.push(outcome);
+    hasFailed ||= failure !== undefined;
+    budgetError ??= overrun;
   }
   if (left > 0) output.note(`${left} of ${requests.length} were not started.`);
   // An unclear or lost one stops the same command.
   const isStopped = ({ error: { code } }: { error: VidgenError }) => code === "unknown" || code === "not_found";
-  const hintFor = (failed: readonly { error: VidgenError }[]) => (failed.some(isStopped) ? undefined : resumeHint);
-  await endAll(await Promise.all(outcomes), output, hintFor);
+  const ended = await Promise.all(outcomes);
+  // With --again the same command would pay for all of them again. Without, it continues an older run unless this one has begun.
+  const hasBegun = ended.some(({ id }) => id !== undefined);
+  const same = how.earlier === "again" && hasBegun ? "the same command without --again" : "the same command";
+  const hintFor = (failed: readonly { error: VidgenError }[]) => {
+    if (failed.some(isStopped) || budgetError?.hint !== undefined) return undefined;
+    if (budgetError) return `Raise --max-credits, then run ${same} to get the rest.`;
+    return `Run ${same} to get the rest: what is running or finished is not paid for again.`;
+  };
+  await endAll(ended, output, hintFor);
 }
 
 /** Asks a person once for all that is to be started. */
@@ -103,16 +129,12 @@ async function openBudget(run: string, { session: { client }, maxCredits }: Take
   const costs = createCosts(earlier, entries, { account: client.account, now: date() });
   return {
     started: costs.started,
-    /** Throws where a start would go beyond it. */
-    check(request: StartRequest) {
-      const overrun = checkBudget(request, { maxCredits }, costs);
-      if (overrun) throw overrun;
-    },
+    check: (request: StartRequest) => checkBudget(request, { maxCredits }, costs),
   };
 }
 
-/** Whether the result of an earlier process has reached its caller, and is still there; of one that is waited for an id is no result. */
-async function isHandedOver(made: Entry, { wait }: { wait: boolean }, { disk }: Pick<Io, "disk">): Promise<boolean> {
+/** Whether nothing is left to do for a take: its file is still there, or with --no-wait its id was printed. */
+async function hasResult(made: Entry, { wait }: { wait: boolean }, { disk }: Pick<Io, "disk">): Promise<boolean> {
   if (!isTakeDone(made)) return false;
   if (made.state === "running") return !wait;
   const { file, content } = made;

@@ -4,6 +4,7 @@ import { type KeptFrame, keepLastFrame } from "../client/film/kept-frame.ts";
 import { type CollectOptions, collect } from "../client/generation/run.ts";
 import { hasContent } from "../client/ledger/content.ts";
 import type { Entry } from "../client/ledger/history.ts";
+import { sayNothingSent, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { Session } from "./session.ts";
 import { storageFolder } from "./storage.ts";
@@ -31,10 +32,16 @@ export async function createFrameKeeper(feature: string, signal: AbortSignal, io
 
 /**
  * The last frame of a video, as `keepLastFrame` keeps it beside the journal. The video of a generation is downloaded unless its saved file is
- * still there; it is waited for where it is not ready. Throws `usage` without ffmpeg and for what is not a whole video, the error of a
- * generation that has no video, `output`, or the signal's reason.
+ * still there; it is waited for where it is not ready. Throws `usage` without ffmpeg and for what is not a whole video, `failed` for a
+ * generation that has no video, the error of one that cannot be followed, `output`, or the signal's reason; each says that nothing was sent.
  */
 export async function findLastFrame(source: FrameSource, options: FrameOptions, io: FrameIo): Promise<KeptFrame> {
+  return takeLastFrame(source, options, io).catch((error) => {
+    throw sayNothingSent(error);
+  });
+}
+
+async function takeLastFrame(source: FrameSource, options: FrameOptions, io: FrameIo): Promise<KeptFrame> {
   const { signal, onFetch = () => {}, ...times } = options;
   const keep = await createFrameKeeper("The last frame of a video", signal, io);
   if ("file" in source) return keep(source.file, signal);
@@ -48,11 +55,16 @@ export async function findLastFrame(source: FrameSource, options: FrameOptions, 
   try {
     for await (const event of events) {
       if (event.event !== "ended") continue;
-      if (event.error) throw event.error;
+      // The outcome of the source is not that of the start, such as that it may have been charged.
+      if (event.error) throw event.error.ended ? noVideoError(id, event.error) : event.error;
       if (event.file !== undefined) return await keep(event.file, signal);
     }
     throw new Error("a generation is followed to its end");
   } finally {
     await events.return(undefined);
   }
+}
+
+function noVideoError(id: string, { message }: VidgenError): VidgenError {
+  return new VidgenError("failed", `Nothing was sent: ${id} has no video to begin with. ${message}`, { id });
 }

@@ -59,27 +59,25 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
   async function prepare(request: StartRequest, { again, parent, from, cancelled }: ToolStartOptions) {
     const session = await services.open(parent?.base_url);
     const costs = await costsAt(session);
-    const overrun = checkBudget(request, { maxCredits }, costs);
-    // Beginning dismisses earlier attempts that may have been charged.
-    if (overrun && again) throw overrun;
+    const check = () => {
+      const overrun = checkBudget(request, { maxCredits }, costs);
+      if (overrun) throw overrun;
+    };
     const signal = AbortSignal.any([cancelled, ending]);
     signal.throwIfAborted();
     const sending = { sendSignal: ending, leave: io.leave, balance: costs.balance };
     const earlier = again ? "again" : "reuse";
-    const how: RunOptions = { earlier, mcp: true, noWait: true, parent: parent?.id, from, signal, ...sending };
-    return { session, costs, overrun, events: run(request, how, session.client) };
+    const how: RunOptions = { earlier, mcp: true, noWait: true, parent: parent?.id, from, signal, check, ...sending };
+    return { session, costs, events: run(request, how, session.client) };
   }
 
   async function start(request: StartRequest, options: ToolStartOptions): Promise<Start> {
-    const { session, costs, overrun, events } = await prepare(request, options).catch((error) => {
+    const { session, costs, events } = await prepare(request, options).catch((error) => {
       throw beforePaying(error);
     });
     const { model } = request;
     for await (const event of events) {
-      if (event.event === "sending") {
-        const stop = overrun ?? (options.cancelled.aborted ? cancelledError() : undefined);
-        if (stop) throw beforePaying(stop);
-      }
+      if (event.event === "sending" && options.cancelled.aborted) throw beforePaying(cancelledError());
       if (event.event === "resumed") {
         const { id, at: started_at, earlier } = event;
         const { status, remaining_credits = null } = earlier;

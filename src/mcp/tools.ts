@@ -19,11 +19,11 @@ import { formatAge } from "../connect/format.ts";
 import { type FrameSource, findLastFrame } from "../connect/frames.ts";
 import { localBaseUrl } from "../connect/local.ts";
 import { findBaseUrl, findModelSetting } from "../connect/settings.ts";
-import { beforePaying, usage, VidgenError } from "../errors.ts";
+import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { ToolStartOptions } from "./starts.ts";
 import { defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
-import { followTools } from "./videos.ts";
+import { followTools, maxWaitSeconds } from "./videos.ts";
 
 const credits = z.number().nullable();
 const note = z.string().describe("What to do next.");
@@ -128,8 +128,11 @@ async function findFrame(
   const source: FrameSource = entry
     ? { id: from, entry, open: () => services.open(entry.base_url) }
     : { file: await folder.video(from), id: undefined };
-  const frame = await findLastFrame(source, { signal }, io).catch((error) => {
-    throw beforePaying(error);
+  const waiting = { signal, timeoutMs: maxWaitSeconds * 1000 };
+  const frame = await findLastFrame(source, waiting, io).catch((error: VidgenError) => {
+    if (error.code !== "pending") throw error;
+    const hint = "Call get_video until it is completed, then call this again with the same arguments.";
+    throw new VidgenError("pending", `Generation ${from} is still running. Nothing was sent.`, { id: from, hint });
   });
   if (frame.isNearlyOneColor) onNote(`The last frame of ${from} has nearly one colour, as after a fade.`);
   return { path: frame.path, id: entry?.id };

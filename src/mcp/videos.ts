@@ -11,7 +11,7 @@ import { hintOf } from "./errors.ts";
 import { type Call, defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
 
 /** The longest that a call waits: many agents cut a call after 60 s. */
-const maxWaitSeconds = 50;
+export const maxWaitSeconds = 50;
 
 /** For this long a service may not know a generation that it has just started. */
 const freshMs = 60_000;

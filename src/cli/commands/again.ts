@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { redactValue } from "../../client/http/redaction.ts";
-import type { StartRequest } from "../../client/http/schema.ts";
-import { type Entry, recordOf } from "../../client/ledger/history.ts";
+import { type Entry, recordOf, withoutImage } from "../../client/ledger/history.ts";
 import type { Journal } from "../../client/ledger/journal.ts";
 import { isStarted, type StartedEntry } from "../../client/ledger/policy.ts";
 import { guessModel } from "../../client/request/models.ts";
@@ -66,7 +65,7 @@ type LineTest = (parent: StartedEntry, attempt: Entry) => Promise<boolean>;
 
 /** The newest generation; where this very line has started that one, the one that it repeats. */
 function findLastParent(journal: Journal, isOfLine: LineTest, { reuse = false }): Promise<StartedEntry> {
-  return findNewest(journal, async (entry, isLeft) => {
+  return findNewest(journal, isStarted, async (entry, isLeft) => {
     if (entry.parent === undefined || !(reuse || isLeft)) return undefined;
     const parent = (await journal.entriesOf(entry.parent)).find(isStarted);
     return parent && (await isOfLine(parent, entry).catch(() => false)) ? parent : undefined;
@@ -83,13 +82,13 @@ function createLineTest(
     const { buildRequest } = await import("../../client/request/request.ts");
     const { readAllImages } = await import("../../client/request/images.ts");
     const { texts, images } = readFieldFlags(command);
-    // The image follows from that, and the start itself compares it.
+    // With a frame, the image depends on the source video; the start compares the whole request anyway.
     const isFromFrame = from !== undefined || parent.from !== undefined;
     const wanted = isFromFrame ? withoutImage(request) : request;
     // A person may have been asked about a slip in the model, and have taken the other one.
-    const models = [texts.model, guessModel(texts.model ?? "")];
+    const models = new Set([texts.model, guessModel(texts.model ?? "") ?? texts.model]);
     for (const model of models) {
-      const changes = { texts: { ...texts, prompt, model: model ?? texts.model }, images, set };
+      const changes = { texts: { ...texts, prompt, model }, images, set };
       const repeated = isFromFrame ? withoutImage(parent.request) : parent.request;
       const earlier = { id: parent.id, request: repeated, isLocal: parent.base_url === localBaseUrl };
       const input = repeatRequest(earlier, changes);
@@ -101,12 +100,4 @@ function createLineTest(
     }
     return false;
   };
-}
-
-function withoutImage({
-  imageUrl: _,
-  imageUrls: __,
-  ...request
-}: StartRequest & { imageUrl?: unknown; imageUrls?: unknown }) {
-  return request;
 }

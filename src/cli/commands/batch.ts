@@ -8,7 +8,7 @@ import { withEngine } from "../../connect/engines.ts";
 import type { Session } from "../../connect/session.ts";
 import { findModelSetting } from "../../connect/settings.ts";
 import { readNumber } from "../../connect/values.ts";
-import { asVidgenError, usage, VidgenError } from "../../errors.ts";
+import { asVidgenError, beforePaying, usage, VidgenError } from "../../errors.ts";
 import {
   baseUrlOption,
   collectValues,
@@ -101,6 +101,14 @@ type BatchContext = Context & { command: ReturnType<typeof declare> };
 
 /** Starts a generation for each row of a file that is not done, and collects those that run. Throws the error that decides the exit code. */
 async function batch(file: string, given: Options, context: BatchContext): Promise<void> {
+  const prepared = await prepare(file, given, context).catch((error) => {
+    throw beforePaying(error);
+  });
+  if (prepared) await run(prepared, context);
+}
+
+/** What a batch runs with; `undefined` for a dry run, whose plan it prints. */
+async function prepare(file: string, given: Options, context: BatchContext): Promise<Running | undefined> {
   const { io, output, defer } = context;
   const options = await withEngine(given, io);
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
@@ -143,10 +151,13 @@ async function batch(file: string, given: Options, context: BatchContext): Promi
   const film = options.join === undefined ? undefined : await prepareJoin(options.join, opened, options, context);
   const planned = describePlan(opened, { results, isLocal: session.isLocal, budget: limits });
   const text = film ? `${planned}\n${film.description}` : planned;
-  if (options.dryRun) return output.result(text, { ...opened.plan, results });
+  if (options.dryRun) {
+    await output.result(text, { ...opened.plan, results });
+    return undefined;
+  }
   output.note(text);
   await confirm(opened.plan, { yes: options.yes, isLocal: session.isLocal }, context);
-  await run(opened, { ...limits, keepFrame, film, results, file, options, session }, context);
+  return { opened, limits: { ...limits, keepFrame }, film, results, file, options, session };
 }
 
 /** What takes the last frames of videos. Throws `usage` without ffmpeg. */
@@ -179,17 +190,18 @@ async function prepareJoin(target: string, opened: Batch, { overwrite, dryRun }:
   };
 }
 
-type Running = ReturnType<typeof readLimits> & {
+type Running = {
+  opened: Batch;
+  limits: ReturnType<typeof readLimits> & { keepFrame: Awaited<ReturnType<typeof prepareFrames>> | undefined };
   film: Awaited<ReturnType<typeof prepareJoin>> | undefined;
-  keepFrame: Awaited<ReturnType<typeof prepareFrames>> | undefined;
   results: string;
   file: string;
   options: Options;
   session: Session;
 };
 
-async function run(opened: Batch, running: Running, { command, io, output }: BatchContext): Promise<void> {
-  const { results, file, options, session, film, ...limits } = running;
+async function run(running: Running, { command, io, output }: BatchContext): Promise<void> {
+  const { opened, limits, film, results, file, options, session } = running;
   // Else V8 lets garbage grow to several times what is in use: 220 MB after ten thousand rows, instead of 110.
   io.economize();
   const progress = createBatchProgress(opened.plan, { output, isLocal: session.isLocal }, io);
@@ -228,6 +240,7 @@ async function run(opened: Batch, running: Running, { command, io, output }: Bat
   if (output.json) await output.result("", { ...counts, results, generations, ...(film && { film: made }) });
   const { isLocal } = session;
   const error = endOfBatch(opened, { end, counts }, { results, isLocal, flags: { ...options, file, command } }, io);
+  if (error && failure) output.note(failure.message);
   if (error ?? failure) throw error ?? failure;
   output.note(`${describeCounts(counts, { isLocal })}; ${results}`);
   if (made) output.line(made.file);

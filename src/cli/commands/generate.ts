@@ -211,8 +211,9 @@ async function findFrame(
   const from = typed ?? (given.length === 0 ? parent?.from : undefined);
   if (from === undefined) return undefined;
   const { takeFrame } = await import("../frame.ts");
-  const line = { prompt: prompt && context.output.redact(prompt), reuse: options.reuse ?? false };
-  return takeFrame(from, { ...readTimes(options), line, service: options }, context);
+  const redacted = prompt === undefined ? parent?.request.prompt : context.output.redact(prompt);
+  const line = { prompt: redacted, reuse: options.reuse ?? false };
+  return takeFrame(from, { ...readTimes(options), line, at: parent?.base_url, service: options }, context);
 }
 
 /** How many generations are started. */

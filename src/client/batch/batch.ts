@@ -1,5 +1,5 @@
 import { basename, dirname, relative, resolve } from "node:path";
-import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
+import { asVidgenError, beforePaying, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, Machine } from "../../io.ts";
 import type { ServiceClient } from "../generation/client.ts";
 import { createEventFilter, type GenerationEvent } from "../generation/events.ts";
@@ -8,6 +8,7 @@ import { hasContent } from "../ledger/content.ts";
 import { type AttemptLines, type Entry, type FilmLine, foldEntry, type RunLine } from "../ledger/history.ts";
 import { isOtherMaking } from "../ledger/policy.ts";
 import { findDoubts } from "../request/fields.ts";
+import { folderOf } from "../save/output-path.ts";
 import { checkOutputs } from "./collisions.ts";
 import { type Costs, createCosts } from "./costs.ts";
 import { checkAlone, holdResults } from "./hold.ts";
@@ -145,7 +146,10 @@ export async function openBatch(
       oldFrames: new Set(oldFrames.map(({ key }) => key)),
       async run(how) {
         if (!(how.jobs >= 1)) throw usage("jobs must be at least 1.");
-        for (const line of unwritten) await results.append(line);
+        for (const line of unwritten)
+          await results.append(line).catch((error) => {
+            throw beforePaying(error);
+          });
         const isNews = createEventFilter(io.now);
         let listenerError: VidgenError | undefined;
         const onEvent = (event: GenerationEvent) => {
@@ -169,10 +173,10 @@ export async function openBatch(
         );
         const faultOf = () => listenerError;
         const failures = how.infoJson ? await addInfos(planned, writing, signal) : [];
-        const named = new Set(toStart.map(({ source }) => source));
+        const sourceKeys = new Set(toStart.map(({ source }) => source));
         const sources = new Map(
           planned.flatMap(({ key, state }) => {
-            const isSource = state.kind === "done" && state.file !== undefined && named.has(key);
+            const isSource = state.kind === "done" && state.file !== undefined && sourceKeys.has(key);
             return isSource ? [[key, { id: state.id, file: state.file as string }]] : [];
           }),
         );
@@ -376,11 +380,11 @@ function noteDoubts(
 
 /** Creates the folders that videos go to, before anything is paid; those with names in braces are created with their first file. */
 async function createFolders(rows: readonly PlannedRow[], disk: Disk): Promise<void> {
-  const folders = new Set(rows.flatMap(({ outputPath }) => (outputPath === undefined ? [] : dirname(outputPath))));
+  const folders = new Set(rows.flatMap(({ outputPath }) => (outputPath === undefined ? [] : folderOf(outputPath))));
   for (const folder of folders) {
-    if (folder.includes("{")) continue;
     await disk.mkdir(folder, { recursive: true }).catch((cause) => {
-      throw new VidgenError("output", `Cannot create the folder ${folder}: ${systemReason(cause)}.`, { cause });
+      const reason = systemReason(cause, { EEXIST: "a file has this name" });
+      throw new VidgenError("output", `Cannot create the folder ${folder}: ${reason}.`, { cause });
     });
   }
 }

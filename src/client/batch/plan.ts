@@ -4,7 +4,7 @@ import { shorten } from "../http/text.ts";
 import { stopsOthers } from "../ledger/attempt.ts";
 import { hasContent } from "../ledger/content.ts";
 import type { Entry } from "../ledger/history.ts";
-import type { StartedEntry } from "../ledger/policy.ts";
+import { isStarted, type StartedEntry } from "../ledger/policy.ts";
 import { hashRow, type KeyedRow } from "./row.ts";
 import { findDeciding, groupByRow, kindOfRow, leftAlone } from "./status.ts";
 
@@ -23,10 +23,6 @@ export type RowState =
 export type PlannedRow = KeyedRow & { state: RowState };
 
 export type PlanOptions = { retryFailed?: boolean | undefined; retryUnknown?: boolean | undefined };
-
-function isStarted(entry: Entry): entry is StartedEntry {
-  return entry.id !== undefined;
-}
 
 /**
  * Decides what is to be done about each row, by its attempts. Throws `usage`, naming both, for a row that asks for something else than an

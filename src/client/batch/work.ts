@@ -152,7 +152,7 @@ export function createWork(
       const { prompt, model } = record;
       const how = { ...options, outputPath, attempt, words: { prompt, model } };
       let last: RunEvent | undefined;
-      // By its line in the results file an address is handed over.
+      // The loop takes the event after `ended`, which records the URL as delivered.
       for await (const event of events ?? collect(id, how, client)) {
         if (event.event === "state") onEvent({ event: "state", ...nameOf(row), id, status: event.status });
         if (event.event === "progress") onEvent({ ...event, ...nameOf(row), total: event.total ?? null });

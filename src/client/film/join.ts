@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
-import { dirname, resolve } from "node:path";
+import { dirname } from "node:path";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Disk, Io } from "../../io.ts";
 import { acquireLease, type LeaseIo } from "../../lease.ts";
 import { type Content, hasContent, hashFile, readContent } from "../ledger/content.ts";
 import type { FilmLine } from "../ledger/history.ts";
+import { identify, isSameFile } from "../ledger/identity.ts";
 import { checkFree, existsError, isExistsError, outputError, renameNew } from "../save/files.ts";
 import { leaseOfPart, partOf } from "../save/output-path.ts";
 import { type ClipFacts, readClip } from "./clip.ts";
@@ -61,10 +62,12 @@ export async function joinClips(
   const { overwrite, earlier, signal } = options;
   if (clips.length === 0) throw usage("There are no clips to join.");
   if (clips.length > maxFilmClips) throw usage(`${clips.length} clips are more than the ${maxFilmClips} of a film.`);
+  // Also by another path, such as one through a linked folder.
+  const there = await identify(target, io.disk).catch(() => undefined);
   for (const { file } of clips) {
-    if (resolve(file) === resolve(target))
-      throw usage(`${target} is one of the clips: choose another name for the film.`);
     await checkWhole(file, io.disk);
+    if (isSameFile(await identify(file, io.disk), there))
+      throw usage(`${target} is one of the clips: choose another name for the film.`);
   }
   await checkFilmTarget(target, options, io.disk);
   const part = partOf({ folder: dirname(target), file: target }, "film");
@@ -160,7 +163,7 @@ async function writeFilm(clips: readonly FilmClip[], part: string, options: Join
   if (!plan.copied && !options.ffmpeg.hasX264)
     throw new VidgenError(
       "output",
-      `These clips differ, and ${options.ffmpeg.ffmpeg} has no libx264 to encode them anew.`,
+      `These clips differ, and ${options.ffmpeg.ffmpeg} has no libx264 to re-encode them.`,
     );
   await io.disk.rm(part, { force: true });
   const output = ["-movflags", "+faststart", "-map_metadata", "-1", "-map_chapters", "-1", "-f", "mp4", `file:${part}`];

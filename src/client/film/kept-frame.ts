@@ -10,7 +10,7 @@ import { lastFrame } from "./last-frame.ts";
 export type KeptFrame = {
   /** A PNG. */
   path: string;
-  /** Whether nearly all of it has one colour, as the end of a fade; known when it is taken. */
+  /** Whether nearly all of it has one colour, as the end of a fade; also `false` where it was kept before, and not looked at again. */
   isNearlyOneColor: boolean;
 };
 

@@ -29,6 +29,8 @@ export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   from?: string | undefined;
   /** Which of several generations it is. */
   take?: Take | undefined;
+  /** Throws where a new generation would go beyond a budget, before anything is written down or dismissed. */
+  check?: (() => void) | undefined;
   /** How long to wait for another process that starts the same, in milliseconds; at most, and by default, 15 minutes. */
   timeoutMs?: number | undefined;
   signal: AbortSignal;
@@ -200,7 +202,7 @@ async function lookUntil<Result>(
 }
 
 /**
- * Writes the intent of a new attempt. The lock is confirmed after that: a process that was suspended meanwhile, so that another one has the
+ * Writes the intent of a new attempt, if the budget allows one. The lock is confirmed after that: a process that was suspended meanwhile, so that another one has the
  * lock, ends here, and whoever has the lock sees the intent in the journal. Then the partial file is made: each one belongs to an attempt that
  * the journal knows. Nothing is sent unless all of that has happened. `undefined` while another process has the place.
  */
@@ -211,6 +213,7 @@ async function startAnew(
   io: BeginIo,
 ): Promise<NewAttempt | undefined> {
   const { journal, targets, outputPath, idempotencyKey, overwrite, batch } = options;
+  options.check?.();
   const [attempt, at] = [io.uuid(), io.date().toISOString()];
   const claiming = { overwrite, attempt, words: request };
   const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claiming);

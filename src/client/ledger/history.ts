@@ -446,6 +446,11 @@ export function recordOf({ prompt, model, ...fields }: StartRequest): StartReque
   return { prompt, model, ...JSON.parse(text) };
 }
 
+/** A request without its image, to compare two that begin with the frame of a video: the image follows from the video. */
+export function withoutImage({ imageUrl: _, imageUrls: __, ...request }: StartRequest): StartRequest {
+  return request;
+}
+
 function isSecret(value: string): boolean {
   if (/^data:/i.test(value)) return true;
   if (!/^https?:/i.test(value) || /\s/.test(value) || !URL.canParse(value)) return false;

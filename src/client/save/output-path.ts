@@ -97,6 +97,12 @@ export async function isFolder(output: string, disk: Disk): Promise<boolean> {
   return kind === "folder";
 }
 
+/** The folder of an output path, as far as it is known before the names in braces are filled in. */
+export function folderOf(output: string): string {
+  const [known = ""] = output.split("{");
+  return /[/\\]$/.test(known) ? known : dirname(known);
+}
+
 /** Where `output` saves the video of a generation; only `{id}` is filled in. Changes nothing. */
 export async function findOutputPath(output: string, naming: Naming, disk: Disk): Promise<string> {
   const byId = fillId(output, naming.id);

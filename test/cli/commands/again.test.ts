@@ -418,9 +418,33 @@ describe("-n", () => {
     const limited = line(world, "--max-credits", "20");
     const run = await world.vidgen(...limited);
     expect(run).toMatchObject({ code: 7, stderr: expect.stringContaining("20 of at most 20 credits are spent") });
-    expect(run.stderr).toMatch(/nothing was sent/i);
+    expect(run.stderr).toContain("nothing more is started");
+    expect(run.stderr).not.toMatch(/nothing was (sent|charged)/i);
+    expect(run.stderr).toContain("Raise --max-credits, then run the same command to get the rest.");
+    expect(run.stderr).not.toContain("Run the same command");
     expect(await world.vidgen(...limited)).toMatchObject({ code: 7 });
     expect([paid(world), files(world)]).toEqual([3, three.slice(0, 2)]);
+  });
+
+  test("with --again, names the command that gets the rest and pays for nothing twice", async () => {
+    const world = await createWorld();
+    const run = await world.vidgen(...line(world, "--again", "--timeout", "1s"));
+    expect(run).toMatchObject({ code: 5, stderr: expect.stringContaining("Run the same command without --again to") });
+    expect(await world.vidgen(...line(world))).toMatchObject({ code: 0 });
+    expect([paid(world), files(world)]).toEqual([3, three]);
+  });
+
+  test("--again beyond --max-credits sends nothing, and what may have been charged still stops the same line", async () => {
+    const world = await createWorld();
+    world.faults.push(onStartNumber(2, cut));
+    expect(await world.vidgen(...line(world))).toMatchObject({ code: 6 });
+    world.faults.length = 0;
+    expect(await world.vidgen(...line(world, "--again", "--max-credits", "5"))).toMatchObject({
+      code: 7,
+      stderr: expect.stringContaining("Raise --max-credits, then run the same command to get the rest."),
+    });
+    expect(await world.vidgen(...line(world))).toMatchObject({ code: 6 });
+    expect(paid(world)).toBe(2);
   });
 
   test.each<[string[], RegExp]>([
@@ -491,6 +515,14 @@ describe("--from", () => {
       stderr: expect.stringMatching(/needs ffmpeg: apt install.*Nothing was sent/),
     });
     expect(world.requests).toEqual([]);
+  });
+
+  test("takes no letter for an id: it may be a slip, and costs credits", async () => {
+    const world = await createWorld();
+    const id = await make(world);
+    const run = await world.vidgen("generate", "a wolf", "--from", id.slice(0, 3));
+    expect(run).toMatchObject({ code: 2, stderr: expect.stringMatching(/at least 8 characters.* Nothing was sent/) });
+    expect(paid(world)).toBe(1);
   });
 
   test("and --image cannot be combined", async () => {

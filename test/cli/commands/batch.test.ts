@@ -417,6 +417,22 @@ test("every fault of the file is told with its line, and nothing is sent", async
   expect(run.stderr).toMatch(/shots\.csv: 4 faults; nothing was sent\.\n(line 3.*\n){3}line 4, column 3: .*3 cells/);
 });
 
+test.each<[string, number, string, (world: World) => void]>([
+  [
+    "a folder that cannot be made",
+    9,
+    "clips: a file has this name. ",
+    ({ folder }) => writeFileSync(`${folder}/clips`, ""),
+  ],
+  ["no API key", 3, "No API key", ({ env }) => void delete env.VIDGEN_API_KEY],
+])("%s ends it before it starts, and it says that nothing was sent", async (_, code, says, prepare) => {
+  const { world, batch } = await createBatch();
+  prepare(world);
+  const run = await batch();
+  expect([run.code, run.stderr, world.requests]).toEqual([code, expect.stringContaining(says), []]);
+  expect(run.stderr).toMatch(/ Nothing was sent, nothing was charged\.$/m);
+});
+
 test("stdin needs --input-format and --results", async () => {
   const { world, clip, place } = await createBatch();
   const results = join(world.folder, "r.jsonl");

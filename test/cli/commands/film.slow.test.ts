@@ -197,6 +197,18 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
     expect(runsOf(film).map(([color]) => color)).toEqual(["red", "lime", "blue"]);
   });
 
+  test.each(["", "{model}/", "{model}/{n}.mp4"])("the film may lie in the folder of -o clips/%s", async (names) => {
+    const { world, file } = await createFilmWorld(["red,"]);
+    const clips = `${join(world.folder, "clips")}/`;
+    const line = ["batch", file, "-o", `${clips}${names}`, "--join", `${clips}film.mp4`];
+    expect(await world.vidgen(...line, "--dry-run")).toMatchObject({ code: 0 });
+    expect(existsSync(clips)).toBe(false);
+    expect(await world.vidgen(...line)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining(`${clips}film.mp4\n`),
+    });
+  });
+
   test("a row that is made anew is joined anew, and rows that began with the old one are named", async () => {
     const { world, file, film } = await createFilmWorld(["red,", "lime,previous"]);
     const line = ["batch", file, "-o", join(world.folder, "clips/{slug}.mp4"), "--join", film];
@@ -342,6 +354,20 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
     expect(world.requests.length).toBe(sent);
   });
 
+  test("a video that is damaged ends the film, not the batch: exit code 9, also beside an info file that fails", async () => {
+    const { world, batch, film } = await createFilmWorld(["red,"]);
+    const cut = readFileSync(makeClip(join(world.folder, "whole.mp4"))).subarray(0, -300);
+    world.faults.unshift((request) =>
+      request.url.endsWith(".mp4") ? new Response(cut, { headers: { "Content-Length": `${cut.length}` } }) : undefined,
+    );
+    const damaged = expect.stringMatching(/^error: .*1\.mp4 is not a whole video: it is incomplete or damaged\.$/m);
+    expect(await batch("--join", film)).toMatchObject({ code: 9, stderr: damaged });
+    mkdirSync(join(world.folder, "clips/1.mp4.json"));
+    const run = await batch("--join", film, "--write-info-json");
+    expect(run).toMatchObject({ code: 9, stderr: expect.stringMatching(/^error: .*1\.mp4\.json/m) });
+    expect(run.stderr).toMatch(/^.*1\.mp4 is not a whole video: it is incomplete or damaged\.$/m);
+  });
+
   test("clips that differ are encoded, without the first frame of those that continue", async () => {
     const { world, batch, film } = await createFilmWorld(["red,", "lime,previous", "blue,"]);
     await batch();
@@ -351,7 +377,7 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
     );
     expect(await batch("--join", film, "--overwrite")).toMatchObject({
       code: 0,
-      stderr: expect.stringMatching(/35 frames; the clips differ.*without the first frame of line 3/),
+      stderr: expect.stringMatching(/35 frames; the clips differ.*left out the first frame of line 3, a repeat/),
     });
   });
 });
@@ -365,7 +391,7 @@ test.skipIf(!hasFfmpeg)("a shot that began with a frame of another video keeps i
   world.faults.unshift((request) => (request.url.endsWith(".mp4") ? new Response(readFileSync(small)) : undefined));
   expect(await world.vidgen(...line)).toMatchObject({
     code: 0,
-    stderr: expect.stringMatching(/36 frames; the clips differ, so that they were encoded anew\.\n/),
+    stderr: expect.stringMatching(/36 frames; the clips differ, so they were re-encoded\.\n/),
   });
 });
 

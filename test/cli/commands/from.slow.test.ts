@@ -5,16 +5,34 @@ import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Client, ClientOptions } from "../../../src/index.ts";
 import { type Machine, systemMachine } from "../../../src/io.ts";
 import { colorsOf, makeClip, nameOf } from "../../client/film/clips.ts";
+import { connectAgent } from "../../mcp/agent.ts";
 import { hasFfmpeg } from "../../needs.ts";
-import { apiKey, baseUrl, createWorld, failure, isStart, kill, onStart, type World } from "../../vidgen.ts";
+import {
+  apiKey,
+  baseUrl,
+  createWorld,
+  failure,
+  isStart,
+  kill,
+  onStart,
+  type World,
+  type WorldOptions,
+} from "../../vidgen.ts";
 
 const bodies = (world: World) => world.requests.filter(isStart).map(({ body }) => JSON.parse(body));
 const isPoll = (request: Request) => request.url.includes("generation-status");
 const isDownload = (request: Request) => request.url.endsWith(".mp4");
 
+/** Answers each poll: an engine may have charged for it. */
+const unclear: World["faults"][number] = (request) => {
+  if (!isPoll(request)) return undefined;
+  const id = new URL(request.url).searchParams.get("id");
+  return Response.json({ id, status: "failed", error: "no reply", error_code: "unclear" });
+};
+
 /** A world with ffmpeg, in which the first video is a red clip that ends with a lime frame, and each other one is blue. */
-async function createFilmWorld(): Promise<World & { clip: string }> {
-  const world = await createWorld();
+async function createFilmWorld(options?: WorldOptions): Promise<World & { clip: string }> {
+  const world = await createWorld(options);
   Object.assign(world.io, { run: systemMachine.run });
   Object.assign(world.env, { PATH: process.env.PATH });
   const clip = makeClip(join(world.folder, "source.mp4"), {
@@ -74,6 +92,23 @@ describe.skipIf(!hasFfmpeg)("--from", () => {
     await kill(world, isPoll, ...line);
     expect(await world.vidgen(...line)).toMatchObject({ code: 0, stderr: expect.stringContaining("Resuming") });
     expect(bodies(world)).toHaveLength(2);
+  });
+
+  test("last in a line of again is the newest also where another start with --from is unfinished", async () => {
+    const world = await createFilmWorld();
+    await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));
+    const [{ id }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+    await kill(world, isPoll, "generate", "a wolf", "--from", "last");
+    expect(await world.vidgen("again", id, "--from", "last", "--no-wait")).toMatchObject({ code: 0 });
+    expect(isLime(world, bodies(world)[2].imageUrl)).toEqual(["blue"]);
+  });
+
+  test("last passes over a generation that failed", async () => {
+    const world = await createFilmWorld();
+    await world.vidgen("generate", "a fox");
+    expect(await world.vidgen("generate", "[fail]", "--from", "last")).toMatchObject({ code: 4 });
+    expect(await world.vidgen("generate", "a wolf", "--from", "last", "--no-wait")).toMatchObject({ code: 0 });
+    expect(isLime(world, bodies(world)[2].imageUrl)).toEqual(["lime"]);
   });
 
   test("last with --reuse is the same video for the same prompt, and the newest for another", async () => {
@@ -140,6 +175,30 @@ describe.skipIf(!hasFfmpeg)("--from", () => {
     expect(bodies(world)[2]).toEqual({ ...bodies(world)[1], prompt: "a bear" });
   });
 
+  test("again takes the frame from the service of the generation that it repeats", async () => {
+    const world = await createFilmWorld();
+    const fox = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
+    Object.assign(world.env, { VIDGEN_BASE_URL: undefined, VIDGEN_HOME: join(world.folder, "another") });
+    const line = ["generate", "a wolf", "--from", fox, "--no-wait", "--base-url", baseUrl];
+    const wolf = (await world.vidgen(...line)).stdout.trim();
+    writeFileSync(join(world.folder, "another", "config.json"), JSON.stringify({ keys: { [baseUrl]: apiKey } }));
+    world.env.VIDGEN_BASE_URL = "https://other.example";
+    expect(await world.vidgen("again", wolf, "--no-wait")).toMatchObject({ code: 0 });
+    expect(bodies(world)[2]).toEqual(bodies(world)[1]);
+    expect(world.requests.filter(({ url }) => url.startsWith("https://other.example"))).toEqual([]);
+  });
+
+  test("a source that may have been charged is no start that may have been charged", async () => {
+    const world = await createFilmWorld();
+    const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
+    world.faults.push(unclear);
+    const run = await world.vidgen("generate", "a wolf", "--from", id);
+    expect(run).toMatchObject({ code: 4, stderr: expect.stringContaining(`${id} has no video to begin with`) });
+    expect(run.stderr).toContain("Nothing was sent");
+    expect(run.stderr).not.toMatch(/--dismiss|nothing was charged/i);
+    expect(bodies(world)).toHaveLength(1);
+  });
+
   test("a fade is told before it is paid for", async () => {
     const world = await createFilmWorld();
     const run = await world.vidgen("generate", "a wolf", "--from", world.clip, "--no-wait");
@@ -165,17 +224,61 @@ describe.skipIf(!hasFfmpeg)("--from", () => {
   });
 });
 
+describe.skipIf(!hasFfmpeg)("an agent's from", () => {
+  test("of a generation that may have been charged is no call that may have been charged", async () => {
+    const world = await createFilmWorld();
+    const { call, leave } = await connectAgent(world);
+    const { id } = (await call("generate_video", { prompt: "a fox" })).value;
+    world.faults.push(unclear);
+    const { value } = await call("generate_video", { prompt: "a wolf", from: id });
+    expect(value).toMatchObject({ code: "failed", may_have_been_charged: false, hint: null });
+    expect(value.message).toMatch(/has no video to begin with/);
+    await leave();
+  });
+
+  test("of one that runs is waited for no longer than an agent waits, and sends nothing", async () => {
+    const world = await createFilmWorld({ renderMs: 10 * 60_000 });
+    const { call, leave } = await connectAgent(world);
+    const { id } = (await call("generate_video", { prompt: "a fox" })).value;
+    const begin = world.io.now();
+    const { value } = await call("generate_video", { prompt: "a wolf", from: id });
+    expect(value).toMatchObject({
+      code: "pending",
+      message: expect.stringMatching(/still running.* Nothing was sent/),
+    });
+    expect(value.hint).toContain("get_video");
+    expect([world.io.now() - begin < 60_000, bodies(world).length]).toEqual([true, 1]);
+    await leave();
+  });
+});
+
+/** A client of the library on the machine of a world. */
+async function openClient(world: World): Promise<Client> {
+  vi.stubEnv("VIDGEN_HOME", world.home);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const { createClient } = await import("../../../src/index.ts");
+  const create = createClient as (options: ClientOptions, machine: Machine) => Client;
+  const journal = join(world.home, "journal.jsonl");
+  const fetch = (url: string | URL | Request, init: RequestInit = {}) => world.io.fetch(String(url), init as never);
+  const options = { baseUrl, apiKey, journal, fetch: fetch as typeof globalThis.fetch };
+  return create(options, { ...world.io });
+}
+
 describe.skipIf(!hasFfmpeg)("the library's from", () => {
+  test("of one that runs is waited for as long as the call says", async () => {
+    const world = await createFilmWorld({ renderMs: 10 * 60_000 });
+    const client = await openClient(world);
+    const { id: from } = await client.start({ prompt: "a fox", model: "wan-2.5" });
+    const begin = world.io.now();
+    const wolf = client.generate({ prompt: "a wolf", model: "wan-2.5" }, { from, timeoutMs: 5_000 });
+    await expect(wolf).rejects.toMatchObject({ code: "pending", message: expect.stringContaining("Nothing was sent") });
+    expect([world.io.now() - begin, bodies(world).length]).toEqual([5_000, 1]);
+    await client.close();
+  });
+
   test.each(["a file", "an id"])("of %s begins with its last frame, and the same call resumes", async (kind) => {
     const world = await createFilmWorld();
-    vi.stubEnv("VIDGEN_HOME", world.home);
-    onTestFinished(() => void vi.unstubAllEnvs());
-    const { createClient } = await import("../../../src/index.ts");
-    const create = createClient as (options: ClientOptions, machine: Machine) => Client;
-    const journal = join(world.home, "journal.jsonl");
-    const fetch = (url: string | URL | Request, init: RequestInit = {}) => world.io.fetch(String(url), init as never);
-    const options = { baseUrl, apiKey, journal, fetch: fetch as typeof globalThis.fetch };
-    const client = create(options, { ...world.io });
+    const client = await openClient(world);
     const { id } = await client.start({ prompt: "a fox", model: "wan-2.5" });
     const from = kind === "a file" ? world.clip : id;
     const wolf = { prompt: "a wolf", model: "wan-2.5" };

@@ -171,6 +171,17 @@ test("a row whose start cannot be written to the results file is not sent, and t
   expect(service.starts).toBe(1);
 });
 
+test("what the journal alone knows of a row must be written to the results file before anything is sent", async () => {
+  const service = createService();
+  const machine = createMachine(service);
+  await machine.run(machine.rows("a fox"));
+  rmSync(machine.results);
+  const run = machine.run(machine.rows("a fox", "an owl"), { disk: createFull("intent", "results.jsonl") });
+  const message = /^Cannot write .*results.jsonl: the disk is full. Nothing was sent, nothing was charged.$/;
+  await expect(run).rejects.toMatchObject({ code: "output", message: expect.stringMatching(message) });
+  expect(service.starts).toBe(1);
+});
+
 test("a dry run leaves the results file alone, also where it finds a saved video that is not in there", async () => {
   const service = createService();
   const machine = createMachine(service);

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -230,6 +230,7 @@ describe.skipIf(!hasFfmpeg)("a film", () => {
   test("replaces no file unless it is told to, and never a clip", async () => {
     const folder = makeFolder();
     const clip = makeClip(join(folder, "a.mp4"));
+    const before = readFileSync(clip);
     const target = join(folder, "film.mp4");
     writeFileSync(target, "mine");
     const joined = joinClips([{ file: clip }], target, { ffmpeg, signal }, io);
@@ -240,6 +241,14 @@ describe.skipIf(!hasFfmpeg)("a film", () => {
     expect(readFileSync(target, "utf8")).toBe("mine");
     const over = joinClips([{ file: clip }], clip, { ffmpeg, signal, overwrite: true }, io);
     await expect(over).rejects.toMatchObject({ code: "usage" });
+    const link = join(makeFolder(), "link");
+    symlinkSync(folder, link);
+    const through = joinClips([{ file: clip }], join(link, "a.mp4"), { ffmpeg, signal, overwrite: true }, io);
+    await expect(through).rejects.toMatchObject({
+      code: "usage",
+      message: expect.stringContaining("one of the clips"),
+    });
+    expect(readFileSync(clip)).toEqual(before);
     const away = joinClips([{ file: clip }], join(folder, "none", "film.mp4"), { ffmpeg, signal }, io);
     await expect(away).rejects.toMatchObject({
       code: "output",

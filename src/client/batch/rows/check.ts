@@ -3,7 +3,7 @@ import { usage, type VidgenError } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
 import type { StartRequest } from "../../http/schema.ts";
 import { shorten } from "../../http/text.ts";
-import { recordOf } from "../../ledger/history.ts";
+import { recordOf, withoutImage } from "../../ledger/history.ts";
 import { type FieldTexts, flagOf, imageFields, textFields } from "../../request/fields.ts";
 import { readAllImages } from "../../request/images.ts";
 import {
@@ -193,8 +193,7 @@ function createFramed(input: FieldInput, record: StartRequest, line: number): Ro
   return async (frame = "") => {
     const images = await readAllImages({ ...input.images, imageUrl: [frame] });
     const request = toRequest({ ...input, images });
-    const { imageUrl: _, imageUrls: __, ...others } = recordOf(request);
-    if (isDeepStrictEqual(others, record)) return request;
+    if (isDeepStrictEqual(withoutImage(recordOf(request)), record)) return request;
     throw changedError(line);
   };
 }
