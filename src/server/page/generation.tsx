@@ -257,7 +257,9 @@ function costText(payments: GenerationProps["payments"], usd: number | null): st
 function refundText(payments: GenerationProps["payments"]): string {
   const { paid, back } = paymentsOf(payments);
   if (paid === 0) return "It cost no credits.";
-  return back > 0 ? `The cost of ${creditsText(back)} was returned.` : `The cost of ${creditsText(paid)} was not returned.`;
+  return back > 0
+    ? `The cost of ${creditsText(back)} was returned.`
+    : `The cost of ${creditsText(paid)} was not returned.`;
 }
 
 function Fact({ name, children }: { name: string; children?: unknown }) {
