@@ -2,11 +2,11 @@
 export function listenForCopy(): void {
   onClick("[data-copy]", async (button) => {
     const text = document.getElementById(button.dataset.copy ?? "")?.textContent ?? "";
-    const isCopied = await navigator.clipboard.writeText(text).then(
-      () => true,
-      () => false,
+    const word = await navigator.clipboard.writeText(text).then(
+      () => "Copied",
+      () => "Failed",
     );
-    tell(button, isCopied ? "Copied" : "Failed");
+    tell(button, word);
   });
 }
 

@@ -1,3 +1,5 @@
+import { keep, kept } from "./tab.ts";
+
 /** The ids of what is chosen. The tab keeps them, so that they stay chosen through searches, pages and reloads. */
 const chosenKey = "vidgen chosen";
 
@@ -57,10 +59,10 @@ function isForm(target: EventTarget | null): boolean {
 
 function choose(ids: ReadonlySet<string>): void {
   document.querySelector("#chosen")?.classList.remove("refused");
-  sessionStorage.setItem(chosenKey, JSON.stringify([...ids]));
+  keep(chosenKey, [...ids]);
   showChosen();
 }
 
 function chosen(): Set<string> {
-  return new Set(JSON.parse(sessionStorage.getItem(chosenKey) ?? "[]"));
+  return new Set(kept<string[]>(chosenKey, []));
 }

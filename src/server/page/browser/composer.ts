@@ -88,15 +88,15 @@ async function addBegun(form: HTMLFormElement, draft: Draft): Promise<void> {
   showImages(form, draft);
 }
 
+const lost = "No usable response came, so the generation may have been started.";
+
 const unclear = {
-  before:
-    "No usable response came, so the generation may have been started. Press Generate again: the same request is not charged twice.",
+  before: `${lost} Press Generate again: the same request is not charged twice.`,
   after:
     "The service responds. The generation may have been started: press Generate again, and the same request is not charged twice.",
-  changed:
-    "No usable response came, so the generation may have been started. The form has changed since then: Generate starts what it says now, which is charged too.",
+  changed: `${lost} The form has changed since then: Generate starts what it says now, which is charged too.`,
   clear:
-    "The generation may have been started and charged. Clear the form all the same? The same request would then be charged again.",
+    "The generation may have been started. Clear the form all the same? The same request would then be charged again.",
 };
 
 let isSending = false;

@@ -1,3 +1,5 @@
+import { keep, kept } from "./tab.ts";
+
 /** An image of the form. `field` is where it is sent; without one it is a source image. After a reload, only its name and its field are left. */
 export type Image = {
   name: string;
@@ -42,7 +44,7 @@ export function findDraft(from: string | undefined): Draft | undefined {
 export function keepDraft(draft: Draft): void {
   const images = draft.images.map(({ name, field }) => ({ name, field }));
   const others = keptDrafts().filter(({ key }) => key !== draft.key);
-  sessionStorage.setItem(draftsKey, JSON.stringify([...others, { ...draft, images }].slice(-maxKept)));
+  keep(draftsKey, [...others, { ...draft, images }].slice(-maxKept));
   // Browsers allow a limited number of these per second, and a form that is typed into keeps its draft at each letter.
   if (history.state?.draft !== draft.key) history.replaceState({ ...history.state, draft: draft.key }, "");
 }
@@ -57,11 +59,14 @@ export function renewDraft(draft: Draft, state: "open" | "started"): void {
 }
 
 export function dropDraft({ key }: Draft): void {
-  sessionStorage.setItem(draftsKey, JSON.stringify(keptDrafts().filter((each) => each.key !== key)));
+  keep(
+    draftsKey,
+    keptDrafts().filter((each) => each.key !== key),
+  );
 }
 
 function keptDrafts(): Draft[] {
-  return JSON.parse(sessionStorage.getItem(draftsKey) ?? "[]");
+  return kept(draftsKey, []);
 }
 
 /** `randomUUID` exists only on localhost and over https. */

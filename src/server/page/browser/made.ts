@@ -1,12 +1,13 @@
 import { show } from "./live.ts";
 import { changed } from "./place.ts";
+import { keep, kept } from "./tab.ts";
 
 /** The ids of what was started in this tab, newest last. */
 const madeKey = "vidgen made";
 
 /** Keeps what was started, and shows it beside the form. */
 export function addMade(id: string): void {
-  sessionStorage.setItem(madeKey, JSON.stringify([...made().filter((each) => each !== id), id]));
+  keep(madeKey, [...made().filter((each) => each !== id), id]);
   showMade();
 }
 
@@ -25,5 +26,5 @@ export function showMade(): void {
 const maxMade = 12;
 
 function made(): string[] {
-  return JSON.parse(sessionStorage.getItem(madeKey) ?? "[]");
+  return kept(madeKey, []);
 }

@@ -1,3 +1,4 @@
+import { keep, kept } from "./tab.ts";
 import { fetchPage } from "./view.ts";
 
 /** The ids of what was started in this tab, whose end is to be told. */
@@ -48,9 +49,9 @@ function show(id: string, state: "completed" | "failed", prompt: string): void {
 }
 
 function awaited(): string[] {
-  return JSON.parse(sessionStorage.getItem(awaitedKey) ?? "[]");
+  return kept(awaitedKey, []);
 }
 
 function save(ids: readonly string[]): void {
-  sessionStorage.setItem(awaitedKey, JSON.stringify(ids));
+  keep(awaitedKey, ids);
 }

@@ -1,3 +1,5 @@
+import { keep, kept } from "./tab.ts";
+
 /** The address of what is shown, without the part after `#`. */
 export function here(): string {
   return location.pathname + location.search;
@@ -41,14 +43,13 @@ export function rememberPlace(): void {
     if (!link || !list) return;
     // The browser's own "back" then leads to what is shown now, and not to what the same address shows by then.
     history.replaceState(history.state, "", pinned(list));
-    const left: Left = { address: here(), opened: link.pathname };
-    sessionStorage.setItem(leftKey, JSON.stringify(left));
+    keep(leftKey, { address: here(), opened: link.pathname } satisfies Left);
   });
 }
 
 /** Goes back to the list that this page was opened from, or to the newest generations. */
 export function returnToList(): void {
-  const left: Left = JSON.parse(sessionStorage.getItem(leftKey) ?? '{"address":"/"}');
+  const left = kept<Left>(leftKey, { address: "/" });
   // The browser scrolls to where it was only when it goes back.
   if (left.opened === location.pathname) history.back();
   else location.assign(left.address);
