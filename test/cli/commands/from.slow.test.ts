@@ -4,7 +4,7 @@ import process from "node:process";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Client, ClientOptions } from "../../../src/index.ts";
 import { type Machine, systemMachine } from "../../../src/io.ts";
-import { colorsOf, makeClip, nameOf } from "../../client/film/clips.ts";
+import { colorsOf, makeClip, nameOf, run } from "../../client/film/clips.ts";
 import { connectAgent } from "../../mcp/agent.ts";
 import { hasFfmpeg } from "../../needs.ts";
 import {
@@ -33,7 +33,7 @@ const unclear: World["faults"][number] = (request) => {
 /** A world with ffmpeg, in which the first video is a red clip that ends with a lime frame, and each other one is blue. */
 async function createFilmWorld(options?: WorldOptions): Promise<World & { clip: string }> {
   const world = await createWorld(options);
-  Object.assign(world.io, { run: systemMachine.run });
+  Object.assign(world.io, { run });
   Object.assign(world.env, { PATH: process.env.PATH });
   const clip = makeClip(join(world.folder, "source.mp4"), {
     colors: [

@@ -1,10 +1,23 @@
 import { execFileSync } from "node:child_process";
-import { chmodSync, writeFileSync } from "node:fs";
+import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
-import { systemMachine } from "../../../src/io.ts";
+import { type Machine, systemMachine } from "../../../src/io.ts";
 
 export const io = { ...systemMachine, env: process.env };
+
+const answers = new Map<string, ReturnType<Machine["run"]>>();
+
+/** Runs a program for real, but asks it only once what it can do: ffmpeg takes longer to start than to cut a small clip. */
+export const run: Machine["run"] = (command, args, options) => {
+  if (!["-encoders", "-version"].includes(args.join())) return systemMachine.run(command, args, options);
+  const question = `${command} ${args}`;
+  const answer = answers.get(question) ?? systemMachine.run(command, args, options);
+  answers.set(question, answer);
+  return answer;
+};
+
+const made = new Map<string, Buffer>();
 
 type ClipOptions = {
   /** The picture: for each of these colours, in order, how many frames it has. */
@@ -18,8 +31,14 @@ type ClipOptions = {
   more?: string[];
 };
 
-/** Makes a clip of plain colours with ffmpeg itself. */
+/** Makes a clip of plain colours with ffmpeg itself, the same one only once. */
 export function makeClip(file: string, options: ClipOptions = {}): string {
+  const kind = JSON.stringify([options, file.slice(file.lastIndexOf("."))]);
+  const known = made.get(kind);
+  if (known) {
+    writeFileSync(file, known);
+    return file;
+  }
   const { colors = [["red", 24]], rate = "24", size = "160x90", sound } = options;
   const { codec = ["-c:v", "libx264", "-pix_fmt", "yuv420p"], more = [] } = options;
   const parts = colors.map(
@@ -29,6 +48,7 @@ export function makeClip(file: string, options: ClipOptions = {}): string {
   const graph = sound ? `${picture};sine=f=${sound.hz}:r=44100:d=${sound.seconds}[a]` : picture;
   const maps = ["-map", "[v]", ...(sound ? ["-map", "[a]"] : [])];
   ffmpeg("-filter_complex", graph, ...maps, "-r", rate, ...codec, ...more, `file:${file}`);
+  made.set(kind, readFileSync(file));
   return file;
 }
 
