@@ -98,6 +98,7 @@ describe("a last image and references", () => {
     });
     const service = await createTestService({ engines: [engine, fakeEngine({ name: "preview" })] });
     await service.startId({ model: "sora-2", imageUrl: first, lastImageUrl: last });
+    await service.rest(1);
     await service.startId({ model: "sora-2", referenceUrls: [other, other] });
     await service.rest(2);
     const nameOf = (url: string) => `the image at ${url}`;
