@@ -2,7 +2,7 @@ import { asVidgenError, doctorHint, systemCode, VidgenError } from "../../errors
 import { type Clock, type Io, RequestError } from "../../io.ts";
 import type { Api, Label } from "../http/api.ts";
 import { describeFailure, describeReply, describeValues, lacksCredits, type Reply, refusal } from "../http/reply.ts";
-import { backoffMs, isFinalConnectFailure, isNotNow, type RetryIo, retryAfterMs } from "../http/retry.ts";
+import { backoffMs, isFinalConnectFailure, isNotNow, isRefusal, type RetryIo, retryAfterMs } from "../http/retry.ts";
 import { readStartReply } from "../http/salvage.ts";
 import { type AcceptedStart, errorText, type StartRequest } from "../http/schema.ts";
 import type { JournalLine } from "../ledger/history.ts";
@@ -192,8 +192,7 @@ export function classify(reply: Reply, attempt: string, now: Date): SendOutcome 
   const reason = describeReply(reply);
   if (isNotNow(status) && id === undefined && !lacksCredits(reply))
     return { kind: "not now", reason, httpStatus: status, waitMs: retryAfterMs(reply.retryAfter, now) };
-  if (status >= 400 && status < 500 && status !== 408 && !(isNotNow(status) && started))
-    return refusedOutcome(reply, id);
+  if (isRefusal(status) && !(isNotNow(status) && started)) return refusedOutcome(reply, id);
   if (id !== undefined)
     return unknownOutcome(`${reason}, but the reply contains an id`, attempt, { httpStatus: status, headers, id });
   if (!isSuccess) return unknownOutcome(reason, attempt, { httpStatus: status, headers });

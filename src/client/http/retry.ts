@@ -40,6 +40,11 @@ export function isNotNow(status: number): boolean {
   return status === 429 || status === 421 || status === 425;
 }
 
+/** HTTP statuses that refuse a start request: nothing was started. After 408, the request may have been processed. */
+export function isRefusal(status: number): boolean {
+  return status >= 400 && status < 500 && status !== 408;
+}
+
 /**
  * Whether a retry cannot change a failure to connect: the name does not exist, the certificate is not trusted, or nothing listens on this
  * machine.

@@ -1,3 +1,4 @@
+import { isRefusal } from "../../../client/http/retry.ts";
 import { VidgenError } from "../../../errors.ts";
 import { RequestError } from "../../../io.ts";
 import type { RenderOptions, RenderOutcome } from "../engine.ts";
@@ -152,6 +153,5 @@ export function judgeReply(
   if (status >= 200 && status < 300) return { kind: "unclear", reason: `its reply names no job, ${reason}` };
   if (isNotNow(reply)) return { kind: "not taken", reason, cause: [401, 403].includes(status) ? "auth" : undefined };
   if (status === 402) return { kind: "no credits", reason };
-  if (status < 400 || status === 408 || status >= 500) return { kind: "unclear", reason };
-  return { kind: "refused", reason };
+  return { kind: isRefusal(status) ? "refused" : "unclear", reason };
 }

@@ -49,7 +49,7 @@ export function listenForComposer(): void {
   listenForNotify();
   showMade();
   const button = submitButton(form);
-  // It has the focus from the beginning: the Enter that opened the form, pressed twice or held, must not start anything.
+  // Where Generate has the focus at once, the Enter that opened the form, pressed twice or held, must not start anything.
   if (button?.autofocus) rest(button);
 }
 

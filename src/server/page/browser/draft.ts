@@ -19,7 +19,7 @@ export type Draft = {
   from: string | undefined;
   values: Record<string, string>;
   images: Image[];
-  /** "open" once something was changed, "sent" until then by a press of Generate; "started" when all of it is, and it has a new key. */
+  /** "open" after a change, "sent" after a press of Generate, "started" once all takes were started and the draft has a new key. */
   state: "new" | "open" | "sent" | "started";
   /** Something was sent with its key, and not all of it is known to be started, or refused. */
   mayBeStarted: boolean;

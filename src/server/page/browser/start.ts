@@ -20,6 +20,7 @@ export async function postStart(body: string, key: string): Promise<Outcome> {
   // The same draft was started with another copy of the last frame.
   if (reply?.status === 409 && json?.error?.code === "idempotency_key_reused")
     return { kind: "started", isKnown: true };
+  // As `isRefusal` of the client, which needs Node.
   if (reply && reply.status >= 400 && reply.status < 500 && reply.status !== 408)
     return { kind: "refused", fault: faultOf(reply.status, json?.error) };
   return { kind: "unclear" };
