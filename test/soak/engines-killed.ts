@@ -85,11 +85,11 @@ async function runRound(kind: KindId, times: number, { home, flags, random }: Ro
   }
 }
 
-/** Some lives end before the service answers. */
+/** Some lives end before the service answers, some long after creates were answered. */
 async function live(serving: Serving, random: Random): Promise<void> {
   if (random.next() < 0.2) return pause(random.between(0, 600));
   await serving.started;
-  await pause(random.between(0, 1_200));
+  await pause(random.between(0, 3 * keepLimitMs));
 }
 
 /** Each create and each download takes its time, so that kills hit many of them. */
