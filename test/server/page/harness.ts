@@ -1,7 +1,6 @@
 import { copyFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import { systemClock } from "../../../src/io.ts";
 import { hashKey } from "../../../src/server/api/accounts.ts";
@@ -197,8 +196,6 @@ export async function receive(...replies: { status: number; text: string }[]) {
   onTestFinished(() => void server.close());
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hooks`, received };
 }
-
-export const axePath = fileURLToPath(new URL("../../../node_modules/axe-core/axe.min.js", import.meta.url));
 
 /** What was paid, one entry for each start. */
 export const paid = async (store: Store) =>
