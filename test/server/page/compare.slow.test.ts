@@ -166,9 +166,10 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     await isLive(tab);
     await choose(tab, "one");
     await choose(tab, "three");
+    // While the pointer or the focus is in the list, what is new waits.
     await tab.mouse.move(0, 0);
-    await page.make({ prompt: "four" });
     await tab.getByRole("button", { name: "Choose none" }).focus();
+    await page.make({ prompt: "four" });
     await expect.poll(() => promptsOf(tab)).toContain("four");
     const [download] = await Promise.all([
       tab.waitForEvent("download"),

@@ -115,9 +115,9 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
       expect([new Set(ids).size, ids.slice(0, 48)]).toEqual([432, firstIds]);
       expect(await tab.evaluate(`document.querySelector("${entry}").isSame`)).toBe(true);
       expect(new URL(tab.url()).search).toBe("?shown=432");
+      tab.removeAllListeners("response");
       await tab.reload();
       expect(await tab.locator(entry).evaluateAll((entries) => entries.map(({ id }) => id))).toEqual(ids);
-      tab.removeAllListeners("response");
     }
   });
 
