@@ -45,6 +45,15 @@ export async function isLive(tab: Tab): Promise<void> {
   await shows(tab.locator("#connection"), "Live");
 }
 
+/** From now on each start reaches the service, and its answer is lost, after `meanwhile`; until the route is taken away. */
+export async function loseAnswers(tab: Tab, meanwhile?: () => Promise<unknown>): Promise<void> {
+  await tab.route("**/generations", async (route) => {
+    await route.fetch();
+    await meanwhile?.();
+    await route.abort();
+  });
+}
+
 const axe = readFileSync(new URL("../../../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 
 type Violation = { id: string; impact: string; nodes: { html: string }[] };

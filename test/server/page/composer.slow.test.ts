@@ -9,7 +9,7 @@ import type { Store } from "../../../src/server/store/store.ts";
 import { makeFolder } from "../../folder.ts";
 import { browserPath } from "../../needs.ts";
 import { aPng } from "../queue/pictures.ts";
-import { isLive, launch, openTab, shows, type Tab } from "./browser.ts";
+import { isLive, launch, loseAnswers, openTab, shows, type Tab } from "./browser.ts";
 import { apiKey, openTestPage, paid, type TestPage, type TestPageOptions } from "./harness.ts";
 
 // The form that starts a generation: what is sent from it twice is paid once.
@@ -145,11 +145,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await tab.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "New" }).click();
     await isLive(tab);
     expect(await tab.getByLabel("Prompt").inputValue()).toBe("a bear");
-    await tab.route("**/generations", async (route) => {
-      await tab.getByLabel("Prompt").fill("an owl");
-      await route.fetch();
-      await route.abort();
-    });
+    await loseAnswers(tab, () => tab.getByLabel("Prompt").fill("an owl"));
     await generate(tab).click();
     await shows(tab.locator("#trouble"), "The form has changed since then");
     expect(await paid(store)).toEqual([-10, -10]);
@@ -292,16 +288,29 @@ describe("the form", { skip: browserPath === undefined }, () => {
   test("a start whose answer is lost says so, and is sent again with the same key, also after a reload", async () => {
     const { page, tab, store } = await open();
     await compose(page, tab, "a fox at dusk");
-    await tab.route("**/generations", async (route) => {
-      await route.fetch();
-      await route.abort();
-    });
+    await loseAnswers(tab);
     await generate(tab).click();
     await shows(tab.getByRole("alert"), "is not charged twice");
     expect(await paid(store)).toEqual([-10]);
     await tab.unroute("**/generations");
     await tab.reload();
     await isLive(tab);
+    await generate(tab).click();
+    await isStarted(tab);
+    expect(await paid(store)).toEqual([-10]);
+  });
+
+  test("a draft is found after a reload also where the browser has lost the state of its place in the history", async () => {
+    const { page, tab, store } = await open();
+    await compose(page, tab, "a fox at dusk");
+    await loseAnswers(tab);
+    await generate(tab).click();
+    await shows(tab.getByRole("alert"), "is not charged twice");
+    await tab.unroute("**/generations");
+    await tab.evaluate("history.replaceState(null, '')");
+    await tab.reload();
+    await isLive(tab);
+    expect(await tab.getByLabel("Prompt").inputValue()).toBe("a fox at dusk");
     await generate(tab).click();
     await isStarted(tab);
     expect(await paid(store)).toEqual([-10]);
@@ -316,10 +325,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
       await isLive(tab);
     };
     await openWith("from");
-    await tab.route("**/generations", async (route) => {
-      await route.fetch();
-      await route.abort();
-    });
+    await loseAnswers(tab);
     await generate(tab).click();
     await shows(tab.locator("#trouble"), "No usable response came");
     await tab.unroute("**/generations");
@@ -354,11 +360,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     const answered = new Promise<void>((resolve) => {
       answer = resolve;
     });
-    await tab.route("**/generations", async (route) => {
-      await route.fetch();
-      await answered;
-      await route.abort();
-    });
+    await loseAnswers(tab, () => answered);
     await generate(tab).click();
     await clear.click();
     expect([await prompt(), tab.complaints]).toEqual(["a fox at dusk", []]);
@@ -449,11 +451,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
   test("after an outage the form no longer says that no response came, and what was meant once is paid once", async () => {
     const { page, tab, store } = await open();
     await compose(page, tab, "a fox at dusk");
-    await tab.route("**/generations", async (route) => {
-      await route.fetch();
-      await page.stop();
-      await route.abort();
-    });
+    await loseAnswers(tab, () => page.stop());
     await generate(tab).click();
     await shows(tab.locator("#trouble"), "No usable response came");
     await shows(tab.locator("#notice"), "does not respond");

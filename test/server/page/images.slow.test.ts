@@ -10,7 +10,7 @@ import { makeFolder } from "../../folder.ts";
 import { browserPath, hasFfmpeg } from "../../needs.ts";
 import { aTask } from "../engines/preview/requests.ts";
 import { aPng, squaresJpeg } from "../queue/pictures.ts";
-import { isLive, launch, openTab, shows, type Tab } from "./browser.ts";
+import { isLive, launch, loseAnswers, openTab, shows, type Tab } from "./browser.ts";
 import { openTestPage, paid, type TestPage, type TestPageOptions } from "./harness.ts";
 
 // The images that a video begins with: in the form, beside the video, and out of the last frame of another video.
@@ -246,10 +246,7 @@ describe("images", { skip: browserPath === undefined }, () => {
       go();
       await isTaken(tab);
       expect(await paid(store)).toEqual([-10]);
-      await tab.route("**/generations", async (route) => {
-        await route.fetch();
-        await route.abort();
-      });
+      await loseAnswers(tab);
       await generate(tab).click();
       await shows(tab.getByRole("alert"), "is not charged twice");
       await tab.unroute("**/generations");
@@ -270,10 +267,7 @@ describe("images", { skip: browserPath === undefined }, () => {
       await continueFrom(page, tab, id);
       await isTaken(tab);
       await tab.getByLabel("Prompt").fill("it jumps");
-      await tab.route("**/generations", async (route) => {
-        await route.fetch();
-        await route.abort();
-      });
+      await loseAnswers(tab);
       await generate(tab).click();
       await shows(tab.getByRole("alert"), "is not charged twice");
       await tab.unroute("**/generations");

@@ -3,7 +3,7 @@ import type { Browser, Locator } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { browserPath } from "../../needs.ts";
-import { isLive, launch, openTab, shows, type Tab } from "./browser.ts";
+import { isLive, launch, loseAnswers, openTab, shows, type Tab } from "./browser.ts";
 import { aVideo, openTestPage, paid } from "./harness.ts";
 
 // Four takes of a prompt, the best one kept, continued from its end, compared and downloaded, without leaving the page; each Generate is paid once.
@@ -89,11 +89,7 @@ describe("making videos", { skip: browserPath === undefined }, () => {
     await keyboard.type("the fox looks up");
     await tab.locator("#images canvas").waitFor();
     await isLive(tab);
-    await tab.route("**/generations", async (route) => {
-      await route.fetch();
-      await page.stop();
-      await route.abort();
-    });
+    await loseAnswers(tab, () => page.stop());
     await keyboard.press("Control+Enter");
     await shows(tab.locator("#trouble"), "No usable response came");
     await tab.unroute("**/generations");

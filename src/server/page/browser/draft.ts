@@ -31,11 +31,13 @@ const maxKept = 20;
 /**
  * Returns the draft to show: after a reload, and after "back", the one of this entry of the browser's history; when the form is opened otherwise, the
  * newest one that has not been started, and of a form that begins with a generation only one that may have been. `undefined` where there is none.
+ * Chromium loses the state of an entry whose address changes while it is being reloaded: then the form counts as opened.
  */
 export function findDraft(from: string | undefined): Draft | undefined {
   const [navigation] = performance.getEntriesByType("navigation") as PerformanceNavigationTiming[];
   const drafts = keptDrafts();
-  if (navigation?.type !== "navigate") return drafts.find(({ key }) => key === history.state?.draft);
+  const own = history.state?.draft;
+  if (navigation?.type !== "navigate" && own !== undefined) return drafts.find(({ key }) => key === own);
   const isLeft = ({ state, mayBeStarted }: Draft) => (from === undefined ? state !== "started" : mayBeStarted);
   return drafts.findLast((each) => each.from === from && isLeft(each));
 }
