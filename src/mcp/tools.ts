@@ -54,7 +54,7 @@ const startArguments = {
     .string()
     .optional()
     .describe(
-      "The id of a generation, or a video file inside the server's folder: the video begins with its last frame. Not with images.",
+      `The id of a generation, or a video file inside the server's folder: the video begins with its last frame. A generation that is still running is waited for, at most ${maxWaitSeconds} s. Not with images.`,
     ),
   again: z.boolean().optional().describe("true starts another generation with the same arguments, and pays for it."),
 };
