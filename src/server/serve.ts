@@ -236,6 +236,7 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     onTrouble: reporter(options),
   });
   steps.push(service.close);
+  const noteProxy = createProxyNote(options, () => mediaUrl);
   const open: Listening[] = [];
   steps.push(async (graceMs) => void (await Promise.all(open.map((listening) => listening.close(graceMs)))));
   steps.push(async () => service.endStreams());
@@ -245,7 +246,10 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     { host, publicUrl }: { host: string; publicUrl?: string | undefined },
   ) => {
     const { withReplies } = options;
-    const onRequest = (event: RequestEvent) => event.isRoutine || options.onRequest?.(event);
+    const onRequest = (event: RequestEvent) => {
+      if (event.isForwarded) noteProxy();
+      if (!event.isRoutine) options.onRequest?.(event);
+    };
     const names = [name, publicUrl && authorityOf(publicUrl)].filter((each) => each !== undefined);
     const publicOrigin = publicUrl && new URL(publicUrl).origin;
     const listening = await listen(handler, { host, port, names, publicOrigin, onRequest, withReplies }, io);
@@ -259,6 +263,18 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     service.metrics && metricsAt && `${await listenAt(service.metrics, metricsAt.port, metricsAt)}/metrics`;
   const pageUrl = sessions && linkOf(base_url, await pageSecret(), io.date());
   return { service, urls: { base_url, media_url: mediaUrl }, pageUrl, metricsUrl };
+}
+
+/** Returns what notes, once, that a proxy is in front of a service that does not know its public address. */
+function createProxyNote({ publicUrls = {}, onNote }: CommonOptions, mediaUrl: () => string): () => void {
+  let isNoted = publicUrls.api !== undefined;
+  return () => {
+    if (isNoted) return;
+    isNoted = true;
+    onNote(
+      `A proxy forwards requests to this service, whose replies name videos at ${mediaUrl()}, where its clients may not reach them. Start it with --public-url and --public-media-url.`,
+    );
+  };
 }
 
 function announceEngine({ name, upstreamModel, models }: Engine) {

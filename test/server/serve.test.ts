@@ -193,3 +193,21 @@ test("a service behind a proxy goes by its public addresses, and is not ready an
   await service.close(0);
   expect(await ask("/readyz")).toEqual([503, expect.objectContaining({ status: "stopping" })]);
 });
+
+test("a proxy before a service without a public address is noted, once; before one that has it, never", async () => {
+  const notesOf = async (publicUrls: { api?: string }) => {
+    const notes: string[] = [];
+    const port = await freePort();
+    const ports = { api: port, media: 0 };
+    const { address } = await open({ ports, publicUrls, onNote: (text) => void notes.push(text) });
+    const get = (headers: Record<string, string>) => fetch(`http://127.0.0.1:${port}/healthz`, { headers });
+    await get({});
+    expect(notes).toEqual([]);
+    for (const name of ["Via", "X-Forwarded-For", "X-Forwarded-Proto"]) await get({ [name]: "1.1 proxy" });
+    return { notes, address };
+  };
+  const { notes, address } = await notesOf({});
+  await expect.poll(() => notes).toEqual([expect.stringContaining("--public-url and --public-media-url")]);
+  expect(notes[0]).toContain(`name videos at ${address.media_url}`);
+  expect((await notesOf({ api: "https://video.example" })).notes).toEqual([]);
+});

@@ -39,7 +39,8 @@ const defaultLimits = {
   /** An upload may be slow, and a client must read a 408 as "it may have been charged". */
   requestTimeout: 300_000,
   connectionsCheckingInterval: 500,
-  keepAliveTimeout: 5_000,
+  /** Longer than proxies keep an idle connection (Caddy 120 s, most others 60 to 90 s): else a POST that meets the close is a 502. */
+  keepAliveTimeout: 150_000,
   /** Milliseconds for which a client may read nothing of its reply; Node may wait twice as long. */
   stalledTimeout: 12_000,
   maxHeaderSize: 16_384,
@@ -114,7 +115,12 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     // `answerMalformed` has refused the request, because its body is malformed.
     if (!socket.writable) return;
     const requestId = readRequestId(incoming.headers["x-request-id"]) ?? randomUUID();
-    const log: RequestLog = { about: [], requestId, traceparent: readTraceparent(incoming.headers.traceparent) };
+    const log: RequestLog = {
+      about: [],
+      requestId,
+      traceparent: readTraceparent(incoming.headers.traceparent),
+      isForwarded: forwardingHeaders.some((name) => name in incoming.headers),
+    };
     const start = clock.now();
     outgoing.setHeader("X-Request-Id", requestId);
     logs.set(outgoing, log);
@@ -142,6 +148,9 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
   });
   answerMalformed(server, exchanges, clock);
 }
+
+/** The headers that proxies add. */
+const forwardingHeaders = ["via", "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
 
 /**
  * Returns hono's adapter between Node's requests and the handler. By default, and so here, it replaces the global Request and Response with

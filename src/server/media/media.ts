@@ -30,7 +30,8 @@ const maxRefused = 1_000;
  */
 export function createMedia(options: MediaOptions): Handler {
   const { store, videos, hasDirectives = true, hasRedirects = false, onTrouble } = options;
-  const headers = { "X-Content-Type-Options": "nosniff", ...options.headers };
+  // A cache asks again before each use: a video may have been deleted.
+  const headers = { "X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache", ...options.headers };
   /** The ids whose address has answered with the status that the prompt asked for. */
   const refusedOnce = createRecent<true>(maxRefused);
   const answer = async (request: Request, outgoing: ServerResponse | undefined) => {

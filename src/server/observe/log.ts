@@ -11,6 +11,8 @@ export type RequestLog = Traced & {
   /** The generation that it is about, and the model that was asked for. */
   id?: string;
   model?: string;
+  /** Whether a proxy has passed it on. */
+  isForwarded?: boolean;
   /** A request that programs repeat by themselves, such as the page or a load balancer, is not logged. */
   isRoutine?: boolean;
   /** As it came, when the handler has read it. */

@@ -37,6 +37,8 @@ test("GET gives the whole video, without a key", async () => {
       "content-type": "video/mp4",
       etag: expect.stringMatching(/^"[^"]+"$/),
       "x-content-type-options": "nosniff",
+      // A cache asks again, and finds out that a video was deleted.
+      "cache-control": "private, no-cache",
     },
   });
   expect(await response.text()).toBe(content);

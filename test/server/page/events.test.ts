@@ -16,8 +16,11 @@ function open() {
   const isShown = (change: Change) => change.account === "mine";
   const app = new Hono().get("/events", (c) => changes.stream(c, { clock, isShown }));
   const connect = async () => {
-    const { body } = await app.request("/events");
+    const { body, headers } = await app.request("/events");
+    expect(headers.get("X-Accel-Buffering")).toBe("no");
     const reader = (body as ReadableStream<Uint8Array>).getReader();
+    const first = new TextDecoder().decode((await reader.read()).value);
+    expect(first, "sent at once, so that a proxy passes the reply on").toBe(":\n\n");
     const read = async () => new TextDecoder().decode((await reader.read()).value);
     return { read, cancel: () => reader.cancel() };
   };

@@ -64,6 +64,19 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     expect(tab.url()).toMatch(/=failed$/);
   });
 
+  test("behind a proxy that holds the events back, the page says so, and is up to date nevertheless", async () => {
+    const { page, tab } = await open();
+    await isLive(tab);
+    // Nobody answers: as behind a proxy that waits for the end of the stream.
+    await tab.route("**/events", () => {});
+    await tab.reload();
+    await page.start({ prompt: "held back" });
+    await shows(tab.locator("#connection"), "No live updates");
+    await shows(tab.locator(".cards"), "held back");
+    await tab.unroute("**/events");
+    await isLive(tab);
+  });
+
   test("while many start, the list stays short and in order", async () => {
     const { page, tab } = await open();
     await isLive(tab);

@@ -6,6 +6,8 @@ import { appendPage, fetchPage, showPage, type Trouble } from "./view.ts";
 
 /** How long the page waits before it connects again; meanwhile it polls as often. */
 const retryMs = 3_000;
+/** The service sends an event every 5 s: without any for this long, something in between holds them back. */
+const silenceMs = 10_000;
 /** How long changes are collected before the page is fetched. */
 const collectMs = 200;
 /** The shortest time between two fetches for changes; and how much longer than the last update it is, so that the page stays responsive. */
@@ -21,6 +23,9 @@ let isStale = false;
 let nextAt = 0;
 let refreshTimer: ReturnType<typeof setTimeout> | undefined;
 let retryTimer: ReturnType<typeof setTimeout> | undefined;
+let silenceTimer: ReturnType<typeof setTimeout> | undefined;
+/** Whether the last stream ended for want of events. */
+let isSilent = false;
 
 /**
  * Keeps the page up to date by server-sent events; while they fail, it polls and tries to connect again. A hidden page gives its connection
@@ -58,17 +63,39 @@ export async function showMore(address: string): Promise<boolean> {
 function connect(): void {
   disconnect();
   source = new EventSource("/events");
-  // What has changed before is not told.
+  awaitEvent();
+  // Changes from before the connection are not sent.
   source.onopen = () => {
+    noteEvent();
     void refresh(pin(wanted));
     void tellEnds();
   };
-  source.onmessage = ({ data }) => hear(JSON.parse(data));
-  source.onerror = async () => {
-    disconnect();
-    connectLater();
-    await refresh(pin(wanted));
+  source.addEventListener("ping", noteEvent);
+  source.onmessage = ({ data }) => {
+    noteEvent();
+    hear(JSON.parse(data));
   };
+  source.onerror = poll;
+}
+
+function awaitEvent(): void {
+  clearTimeout(silenceTimer);
+  silenceTimer = setTimeout(() => {
+    isSilent = true;
+    void poll();
+  }, silenceMs);
+}
+
+function noteEvent(): void {
+  isSilent = false;
+  awaitEvent();
+}
+
+/** Fetches the page without a connection, and tries to connect again later. */
+async function poll(): Promise<void> {
+  disconnect();
+  connectLater();
+  await refresh(pin(wanted));
 }
 
 function connectLater(): void {
@@ -78,6 +105,7 @@ function connectLater(): void {
 
 function disconnect(): void {
   clearTimeout(retryTimer);
+  clearTimeout(silenceTimer);
   clearTimeout(refreshTimer);
   refreshTimer = undefined;
   source?.close();
@@ -155,9 +183,13 @@ function report(result: Document | Trouble): void {
   const isLive = typeof result !== "string" && source !== undefined;
   if (isLive && connection.dataset.live !== "true") document.dispatchEvent(new Event("live"));
   connection.dataset.live = String(isLive);
-  write(connection, isLive ? "Live" : "Reconnecting");
+  write(connection, isLive ? "Live" : notLive());
   notice.hidden = typeof result !== "string";
   if (typeof result === "string") write(notice, notices[result]);
+}
+
+function notLive(): string {
+  return isSilent ? "No live updates: checking every few seconds" : "Reconnecting";
 }
 
 /** A screen reader would read the same text again. */
