@@ -119,7 +119,7 @@ export function createService(options: ServiceOptions): Service {
       stopListening = store.listen((change) => {
         queue.onChange(change);
         changes.publish(change);
-        if (change.kind === "callback") void sender.wake();
+        if (change.kind === "callback" || change.kind === "missed") void sender.wake();
       });
       queue.start(resume);
       void sender.wake();

@@ -1,4 +1,4 @@
-import { hash, randomBytes, randomUUID } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import type { MiddlewareHandler } from "hono";
 import type { Io } from "../../io.ts";
 import { localAccount } from "../announcement.ts";
@@ -34,12 +34,15 @@ export const requireOwner: MiddlewareHandler<ApiEnv> = async (c, next) => {
   await next();
 };
 
-/** Gives the owner of the service of a PostgreSQL database a further key, whether or not a process runs it. */
+/**
+ * Gives the owner of the service of a PostgreSQL database a further key, whether or not a process runs it. Rejects with `usage` when no service of this
+ * version has used the database.
+ */
 export async function makeOwnerKey(database: string, io: Io): Promise<string> {
-  const { openPostgres } = await import("../store/postgres/postgres.ts");
-  const { store } = await openPostgres(database, { process: randomUUID(), clock: io, onTrouble: () => {} });
+  const { visitPostgres } = await import("../store/postgres/postgres.ts");
+  const { addAccount, close } = await visitPostgres(database, io);
   const key = createKey();
   const creditsOf = (had = usualCredits) => had;
-  await store.addAccount({ name: localAccount, keyHash: hashKey(key), creditsOf }).finally(store.close);
+  await addAccount({ name: localAccount, keyHash: hashKey(key), creditsOf }).finally(close);
   return key;
 }

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { isRunning, readAnnouncement } from "../announcement.ts";
@@ -24,9 +23,9 @@ export async function makeLink(folder: string, io: Io): Promise<string> {
 
 /** A fresh link to the page of the service of a PostgreSQL database, at the address of one of its processes. Rejects with `usage` when none has run. */
 export async function makeSharedLink(database: string, baseUrl: string, io: Io): Promise<string> {
-  const { openPostgres } = await import("../store/postgres/postgres.ts");
-  const { store, secrets } = await openPostgres(database, { process: randomUUID(), clock: io, onTrouble: () => {} });
-  const { pageSecret } = await secrets().finally(store.close);
+  const { visitPostgres } = await import("../store/postgres/postgres.ts");
+  const { secrets, close } = await visitPostgres(database, io);
+  const { pageSecret } = await secrets().finally(close);
   if (pageSecret === undefined)
     throw usage("No service has used this database, so there is no page.", "vidgen serve prints its link.");
   return linkOf(baseUrl, pageSecret, io.date());

@@ -12,6 +12,7 @@ import { createMedia } from "../media/media.ts";
 import { pictureFormat } from "../media/picture.ts";
 import { isUnavailable } from "../observe/trouble.ts";
 import { readData } from "../queue/images.ts";
+import type { Change } from "../store/change.ts";
 import type { DeliveryState } from "../store/deliveries.ts";
 import { listImages, type State } from "../store/generations.ts";
 import type { GenerationFilter } from "../store/reports.ts";
@@ -174,7 +175,8 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   app.get("/events", signedIn, (c) => {
     if (c.req.method === "HEAD") return c.body(null);
     const own = accountOf(c);
-    return changes.stream(c, { clock, isShown: ({ account }) => own === undefined || account === own });
+    const isShown = ({ kind, account }: Change) => own === undefined || account === own || kind === "missed";
+    return changes.stream(c, { clock, isShown });
   });
   app.get("/videos/:file", signedIn, async (c) => {
     const { req, env } = c;

@@ -6,6 +6,8 @@ export type Change = Whose &
     | { kind: "progress"; id: string; percent: number }
     | { kind: "callback"; id: string }
     | { kind: "credits" }
+    /** Changes may have been missed: the connection to the database was lost for some time. */
+    | { kind: "missed" }
   );
 
 /** The account that may be told, besides the service's owner; `null` when it concerns several. */

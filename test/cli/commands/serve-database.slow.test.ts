@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../src/io.ts";
 import { postgresPrograms } from "../../needs.ts";
-import { type PostgresServer, startPostgres } from "../../postgres.ts";
+import { type PostgresServer, query, startPostgres } from "../../postgres.ts";
 import { createVllmOmni } from "../../server/engines/videos/fakes/vllm-omni.ts";
 import { createWorld } from "../../vidgen.ts";
 
@@ -96,6 +96,25 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
       const reply = await start(two.base_url, key, "the same");
       expect(JSON.parse(await reply.text()).remaining_credits).toBe(60);
     }
+  });
+
+  test("--link and --owner-key change nothing in a database that no service of this version has used", async () => {
+    const database = await server.createDatabase();
+    const machine = await createMachine(database);
+    const flags = ["--link", "--owner-key"];
+    for (const flag of flags) {
+      const { code, stdout, stderr } = await machine.vidgen("serve", flag);
+      expect([code, stdout, stderr]).toEqual([2, "", expect.stringContaining("No service has used this database.")]);
+    }
+    expect(await query(database, "SELECT 1 FROM pg_namespace WHERE nspname = 'vidgen'")).toEqual([]);
+
+    await (await createMachine(database)).serve("--json");
+    await query(database, "DELETE FROM vidgen.versions WHERE version > 3");
+    for (const flag of flags) {
+      const { code, stderr } = await machine.vidgen("serve", flag);
+      expect([code, stderr]).toEqual([2, expect.stringMatching(/earlier version[^]*vidgen serve --database/)]);
+    }
+    expect(await query(database, "SELECT max(version) AS version FROM vidgen.versions")).toEqual([{ version: 3 }]);
   });
 
   test("--rotate begins with another key, and the one before is refused", async () => {

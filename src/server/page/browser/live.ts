@@ -120,6 +120,7 @@ function hear(change: Change): void {
 
 /** What the page shows decides which changes matter to it. */
 function matters(change: Change): boolean {
+  if (change.kind === "missed") return true;
   const ownId = document.querySelector<HTMLElement>("[data-generation]")?.dataset.generation;
   if (ownId !== undefined) return change.kind !== "progress" && "id" in change && change.id === ownId;
   return change.kind === document.querySelector<HTMLElement>("[data-list]")?.dataset.list;

@@ -20,8 +20,10 @@ export type Database = {
   session<T>(work: (query: Query) => Promise<T>): Promise<T>;
   /** For how many milliseconds it has been there, as far as this process knows. */
   steadyMs(): number;
-  /** Calls `onMessage` for each notification of a channel, until `close`; those of an outage are missed. */
-  listen(channel: string, onMessage: (text: string) => void): void;
+  /**
+   * Calls `onMessage` for each notification of a channel, until `close`. Those of an outage are missed: `onReconnect` is called after each one.
+   */
+  listen(channel: string, onMessage: (text: string) => void, onReconnect?: () => void): void;
   /** Rejects when statements outside a transaction do not share a connection, as behind PgBouncer in transaction mode. */
   checkSessions(): Promise<void>;
   close(): Promise<void>;
@@ -63,7 +65,9 @@ export async function openDatabase(
   const config: ClientConfig = {
     connectionString: url,
     application_name: "vidgen",
+    // By default the system asks after two hours. A NAT forgets a connection much earlier, and neither side is notified.
     keepAlive: true,
+    keepAliveInitialDelayMillis: keepAliveMs,
     connectionTimeoutMillis: connectTimeoutMs,
     query_timeout: replyTimeoutMs,
   };
@@ -120,8 +124,8 @@ export async function openDatabase(
     return used;
   };
 
-  const listen = async (channel: string, onMessage: (text: string) => void) => {
-    while (!stop.signal.aborted) {
+  const listen = async (channel: string, onMessage: (text: string) => void, onReconnect: () => void) => {
+    for (let isFirst = true; !stop.signal.aborted; ) {
       const client = new pg.Client(config);
       const ended = new Promise<void>((resolve) => client.on("error", () => resolve()).on("end", () => resolve()));
       const end = () => void client.end().catch(() => {});
@@ -130,7 +134,11 @@ export async function openDatabase(
       await client
         .connect()
         .then(() => client.query(`LISTEN ${channel}`))
-        .then(() => ended)
+        .then(() => {
+          if (!isFirst) onReconnect();
+          isFirst = false;
+          return ended;
+        })
         .catch(describe);
       stop.signal.removeEventListener("abort", end);
       end();
@@ -139,7 +147,7 @@ export async function openDatabase(
   };
   const session: Database["session"] = async (work) => {
     // Without a limit for replies, the system finds out that the database has gone without a word.
-    const client = new pg.Client({ ...config, query_timeout: 0, keepAliveInitialDelayMillis: keepAliveMs });
+    const client = new pg.Client({ ...config, query_timeout: 0 });
     // After a break between two statements, the next one says only that the connection is of no use.
     let broken: Error | undefined;
     client.on("error", (error) => {
@@ -184,8 +192,8 @@ export async function openDatabase(
       }),
     session,
     steadyMs: () => clock.now() - awayAt,
-    listen(channel, onMessage) {
-      listening = listen(channel, onMessage);
+    listen(channel, onMessage, onReconnect = () => {}) {
+      listening = listen(channel, onMessage, onReconnect);
     },
     async close() {
       stop.abort(new Error("the database is closed"));

@@ -1,4 +1,4 @@
-import { systemCode } from "../../../errors.ts";
+import { systemCode, usage } from "../../../errors.ts";
 import type { Clock } from "../../../io.ts";
 import type { Database, Query } from "./database.ts";
 
@@ -327,6 +327,21 @@ export async function migrate(
         options,
       );
   });
+}
+
+/** Rejects with `usage` unless a service of this version has prepared the database. Changes nothing. */
+export async function requireCurrent(query: Query): Promise<void> {
+  const version = await versionOf(query);
+  if (version === 0)
+    throw usage(
+      "No service has used this database. Nothing was changed in it.",
+      "Check its address, or start the service on it: vidgen serve --database <url>",
+    );
+  if (version < migrations.length)
+    throw usage(
+      "This database is of an earlier version of vidgen. Nothing was changed in it.",
+      "Start the service on it once, which upgrades it: vidgen serve --database <url>",
+    );
 }
 
 async function isCurrent(query: Query): Promise<boolean> {

@@ -7,12 +7,12 @@ import { createLedgerReads } from "../reads/ledger.ts";
 import type { Store } from "../store.ts";
 import { channel, notify, readChange } from "./changes.ts";
 import { createClaims } from "./claims.ts";
-import { openDatabase } from "./database.ts";
+import { type Database, openDatabase } from "./database.ts";
 import { claimDue, createDeliveries } from "./deliveries.ts";
 import { createGenerations } from "./generations.ts";
 import { type FirstValues, initialize } from "./initialize.ts";
 import { createLedger, keyMs } from "./ledger.ts";
-import { migrate } from "./migrations.ts";
+import { migrate, requireCurrent } from "./migrations.ts";
 import { createReader } from "./reader.ts";
 import { createShares } from "./shares.ts";
 import { createStarts } from "./starts.ts";
@@ -40,6 +40,31 @@ export type PostgresOptions = {
 
 const touch = `INSERT INTO vidgen.settings (name, value) VALUES ('checked_at', now()::text)
   ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value`;
+
+/** A database of a service, for a command that does not run it. */
+export type PostgresVisit = Pick<Postgres, "secrets"> & Pick<Store, "addAccount"> & { close(): Promise<void> };
+
+/**
+ * Opens the PostgreSQL database of a service that has used it. Changes nothing by itself. Rejects with `usage` when no service has, or one of an
+ * earlier version; else as `openPostgres` does.
+ */
+export async function visitPostgres(url: string, clock: PostgresOptions["clock"]): Promise<PostgresVisit> {
+  const database = await openDatabase(url, { maxConnections: 1, clock, onTrouble: () => {} });
+  try {
+    await requireCurrent(database.query);
+    const { addAccount } = createLedger(database, clock);
+    return { addAccount, secrets: () => readSecrets(database), close: database.close };
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+async function readSecrets({ query }: Pick<Database, "query">): ReturnType<Postgres["secrets"]> {
+  const rows = await query<{ name: string; value: string }>("SELECT name, value FROM vidgen.settings");
+  const settingOf = (name: string) => rows.find((row) => row.name === name)?.value;
+  return { webhookSecret: settingOf("webhook_secret"), pageSecret: settingOf("page_secret") };
+}
 
 /**
  * Opens a PostgreSQL database, and brings it to this program's version. Rejects with an error that has no password: Node's
@@ -79,11 +104,15 @@ export async function openPostgres(
       isShared: true,
       listen(onChange) {
         listeners.add(onChange);
+        const publish = (change: Change | undefined) => {
+          if (change) for (const listener of listeners) listener(change);
+        };
         if (!isListening)
-          background.listen(channel, (text) => {
-            const change = readChange(text);
-            if (change) for (const listener of listeners) listener(change);
-          });
+          background.listen(
+            channel,
+            (text) => publish(readChange(text)),
+            () => publish({ kind: "missed", account: null }),
+          );
         isListening = true;
         return () => listeners.delete(onChange);
       },
@@ -94,23 +123,18 @@ export async function openPostgres(
         await close();
       },
     };
-    const secrets = async () => {
-      const rows = await database.query<{ name: string; value: string }>("SELECT name, value FROM vidgen.settings");
-      const settingOf = (name: string) => rows.find((row) => row.name === name)?.value;
-      return { webhookSecret: settingOf("webhook_secret"), pageSecret: settingOf("page_secret") };
-    };
     let page: { secret: string; end: number } | undefined;
     const readPageSecret = async () => {
       if (page && clock.now() < page.end) return page.secret;
       const end = clock.now() + keyMs;
-      const { pageSecret: secret } = await secrets();
+      const { pageSecret: secret } = await readSecrets(database);
       if (secret === undefined) throw new Error("the database has no secret for the page");
       page = { secret, end };
       return secret;
     };
     return {
       store,
-      secrets,
+      secrets: () => readSecrets(database),
       pageSecret: readPageSecret,
       initialize: (...values) => initialize(database, ...values),
     };

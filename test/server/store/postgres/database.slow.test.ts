@@ -123,6 +123,22 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
     expect(troubles).toHaveLength(2);
   });
 
+  test("after an outage of the connection that listens, the listener is called: changes may have been missed", async () => {
+    const { database, troubles, cut } = await openWithTroubles();
+    const heard: string[] = [];
+    database.listen(
+      "words",
+      (text) => void heard.push(text),
+      () => void heard.push("reconnected"),
+    );
+    const say = () => database.query("SELECT pg_notify('words', 'a word')");
+    await expect.poll(() => say().then(() => heard.length)).toBeGreaterThan(0);
+    expect(new Set(heard)).toEqual(new Set(["a word"]));
+    await cut("idle");
+    await expect.poll(() => heard).toContain("reconnected");
+    expect(troubles).toEqual([]);
+  });
+
   test("they are given up at the end when the database has gone without a word", async () => {
     const url = new URL(await server().createDatabase());
     const { hostname: host, port } = url;
