@@ -19,6 +19,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { spawnProcess } from "./faults/spawned.ts";
+import { cookieOf, useLink } from "./server/page/sign-in.ts";
 import { aPng } from "./server/queue/pictures.ts";
 
 // The program as it is installed: bin/vidgen.js over dist/, in processes of their own, over real sockets on loopback.
@@ -73,9 +74,9 @@ test("serve prints one document with --json: its addresses, a key, and a link to
   const names = ["base_url", "media_url", "metrics_url", "api_key", "webhook_secret", "page_url", "engines"];
   expect(Object.keys(address)).toEqual(names);
   expect(address.base_url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
-  const link = await fetch(address.page_url);
-  expect(link.status).toBe(200);
-  const headers = { Cookie: link.headers.get("Set-Cookie")?.split(";")[0] ?? "" };
+  const signedIn = await useLink(address.page_url);
+  expect(signedIn.status).toBe(200);
+  const headers = { Cookie: cookieOf(signedIn) };
   const page = await (await fetch(address.base_url, { headers })).text();
   const [script = ""] = /\/assets\/page[^"]*\.js/.exec(page) ?? [];
   expect((await fetch(address.base_url + script)).headers.get("Content-Type")).toMatch(/^text\/javascript/);

@@ -94,7 +94,7 @@ export type SharedOptions = CommonOptions & {
 export type RunningService = Pick<Service, "api" | "media" | "settled"> & {
   kind: "running";
   address: Address;
-  /** The link that opens the page signed in; valid for a day. */
+  /** The link that signs in to the page, once and within ten minutes. */
   pageUrl: string | undefined;
   /** The address of the figures that wants no key. */
   metricsUrl: string | undefined;

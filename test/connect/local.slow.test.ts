@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { bin, createMachine, serve } from "../cli/machine.ts";
 import { hasFfmpeg } from "../needs.ts";
+import { cookieOf, useLink } from "../server/page/sign-in.ts";
 
 // The local service over processes: who owns its state, and what of it outlives them.
 
@@ -254,8 +255,7 @@ test.each([
   vi.stubEnv("npm_command", npm_command);
   onTestFinished(() => void vi.unstubAllEnvs());
   const { address } = await serve(await createMachine());
-  const link = await fetch(address.page_url ?? "");
-  const headers = { Cookie: link.headers.get("Set-Cookie")?.split(";")[0] ?? "" };
+  const headers = { Cookie: cookieOf(await useLink(address.page_url ?? "")) };
   const text = await (await fetch(address.base_url, { headers })).text();
   expect(text).toContain(`<code>${program} generate `);
 });

@@ -1,5 +1,6 @@
 import { type Goal, portion } from "../faults/goal.ts";
 import { pause } from "../faults/wire.ts";
+import { cookieOf, useLink } from "../server/page/sign-in.ts";
 import { type Process, whileSharing } from "./shared-processes.ts";
 
 const processCount = 3;
@@ -50,9 +51,8 @@ export const sharedRotation: Goal = {
 async function accessOf({ announced }: Process): Promise<Access> {
   const { api_key, page_url, base_url } = announced;
   const token = new URL(page_url ?? base_url).search;
-  const reply = await fetch(`${base_url}/${token}`);
-  const [cookie = ""] = reply.headers.getSetCookie();
-  return { key: api_key, token, session: cookie.replace(/^[^=]*=|;.*$/g, "") };
+  const cookie = cookieOf(await useLink(`${base_url}/${token}`));
+  return { key: api_key, token, session: cookie.replace(/^[^=]*=/, "") };
 }
 
 async function judge(process: Process, access: Access, { isAccepted }: { isAccepted: boolean }): Promise<string[]> {

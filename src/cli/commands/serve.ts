@@ -267,7 +267,7 @@ async function printLink({ database, publicUrl, ...options }: Options, { io, out
   };
   const page_url = await make();
   await output.result(page_url, { page_url });
-  output.note("For a day, anyone with this link is signed in.");
+  output.note("The link signs in once, within 10 minutes. Anyone who has it can use it.");
 }
 
 async function backup(file: string, { database }: Options, { io, output }: Context): Promise<void> {

@@ -45,7 +45,7 @@ export async function printAddress(
       "An earlier process created the account and its API key, which is not shown again. To create another key, run this with the same database: vidgen serve --owner-key",
     );
   if (page_url !== null && !tell)
-    output.note(`Open the page in a browser. For a day, anyone with this link is signed in: ${page_url}`);
+    output.note(`Open the page in a browser. The link signs in once, within 10 minutes: ${page_url}`);
   if (!tell) output.note(`Callbacks are signed with ${webhook_secret}`);
   if (metrics_url !== null) output.note(`Prometheus metrics are at ${metrics_url}`);
   if (allowRemote && !isLoopback(host))

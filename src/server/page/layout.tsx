@@ -16,6 +16,8 @@ export type LayoutProps = {
   title: string;
   /** The path of the page's entry in the navigation. */
   current?: string | undefined;
+  /** Whether the script keeps it up to date. */
+  isLive?: boolean;
   children?: Child;
 };
 
@@ -32,7 +34,7 @@ const entries = [
  * A whole document, whose `<main>` the browser's script keeps up to date: whenever a change of the kind in `data-list` comes, or one of the
  * generation in `data-generation`. An entry of a list needs an `id`, by which it is found again.
  */
-export function Layout({ title, current, children }: LayoutProps) {
+export function Layout({ title, current, isLive = true, children }: LayoutProps) {
   const { script, style, icon } = useContext(AssetPaths);
   const { isOwner, account, theme } = useContext(Visitor);
   const shown = entries.filter(({ isOwners = false }) => isOwner || !isOwners);
@@ -45,7 +47,7 @@ export function Layout({ title, current, children }: LayoutProps) {
         <title>{`${title} · vidgen`}</title>
         <link rel="icon" href={icon} />
         <link rel="stylesheet" href={style} />
-        <script type="module" src={script}></script>
+        {isLive ? <script type="module" src={script}></script> : null}
       </head>
       <body>
         <a class="skip" href="#main">
@@ -129,10 +131,14 @@ export function Message({ title, isSignedIn = true, children }: MessageProps) {
 /** For a visitor without a session, whose link or key does not begin one; `to` is the address after the sign-in by a key. */
 export function SignInPage({ trouble, to }: { trouble: "link" | "key" | undefined; to: string }) {
   return (
-    <Message title={trouble === "link" ? "This link has expired" : "Open the link of vidgen serve"} isSignedIn={false}>
+    <Message
+      title={trouble === "link" ? "This link has expired, or was used" : "Open the link of vidgen serve"}
+      isSignedIn={false}
+    >
       <p>
         This page shows prompts and videos, so it opens only with the link that <code>vidgen serve</code> prints when it
-        starts. A link works for a day. Once you open the link in this browser, this page continues by itself.
+        starts. A link works once, for 10 minutes. Once you have signed in with it in this browser, this page continues
+        by itself.
       </p>
       <p>
         No link at hand? While <code>serve</code> runs, <code>vidgen serve --link</code> prints a new one.
@@ -148,8 +154,26 @@ export function SignInPage({ trouble, to }: { trouble: "link" | "key" | undefine
   );
 }
 
+/** Answers a link that is in force. */
+export function LinkPage({ token }: { token: string }) {
+  return (
+    <Layout title="Sign in" isLive={false}>
+      <section class="message">
+        <h1>Sign in</h1>
+        <p>This link signs you in as the owner of this service, once. The session ends after 7 days.</p>
+        <form class="sign-in" action="/" method="post">
+          <input type="hidden" name="token" value={token} />
+          <button type="submit" autofocus>
+            Sign in
+          </button>
+        </form>
+      </section>
+    </Layout>
+  );
+}
+
 /**
- * Answers the link itself, or a key. Not a redirect: a browser sends the new SameSite cookie along only when the next request comes from this site, and the
+ * Answers the form of a link, or of a key. Not a redirect: a browser sends the new SameSite cookie along only when the next request comes from this site, and the
  * link may have been opened by another one, such as a terminal in a web page.
  */
 export function SignedInPage({ to }: { to: string }) {

@@ -3,9 +3,9 @@ import type { Io } from "../../io.ts";
 import { isRunning, readAnnouncement } from "../announcement.ts";
 import { createSessions } from "./session.ts";
 
-/** The link that opens the page at this address signed in, for a day, with every process that has the same secret. */
+/** The link that signs in to the page at this address, once and within ten minutes, with every process that has the same secret. */
 export function linkOf(baseUrl: string, secret: string, now: Date): string {
-  return `${baseUrl}/?token=${createSessions(secret).token(now)}`;
+  return `${baseUrl}/?token=${createSessions(secret).link(now)}`;
 }
 
 /** A fresh link to the page of the service that runs from a folder. Rejects with `usage` when none runs there, or it has no page. */

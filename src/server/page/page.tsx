@@ -28,7 +28,7 @@ import { createEngineChecks } from "./engine-checks.ts";
 import { EnginesPage } from "./engines.tsx";
 import { Gallery } from "./gallery.tsx";
 import { GenerationPage } from "./generation.tsx";
-import { AssetPaths, SignedInPage, SignInPage, Visitor } from "./layout.tsx";
+import { AssetPaths, LinkPage, SignedInPage, SignInPage, Visitor } from "./layout.tsx";
 import { BadAddress, Missing, NotFound, OwnersAlone, Unavailable } from "./messages.tsx";
 import type { PageOptions, PageParts, Send } from "./parts.ts";
 import { olderAddress, readList, readValue } from "./query.ts";
@@ -66,17 +66,28 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   app.post("/", requireOwnOrigin(options), async (c) => {
     const body = await readBody(c, { maxBytes: 10_000, types: ["application/x-www-form-urlencoded"] });
     const form = new URLSearchParams(Buffer.from(body).toString());
-    const session = { keyHash: hashKey(form.get("key")?.trim() ?? "") };
     const to = ownAddress(form.get("to"), addressOf(c, options));
-    if ((await store.account(session.keyHash)) === undefined) return send(c, <SignInPage trouble="key" to={to} />, 401);
-    const sessions = await options.sessions();
-    const cookie = sessions.cookie(session, addressOf(c, options), clock.date());
-    return send(c, <SignedInPage to={to} />, 200, { "Set-Cookie": cookie });
+    const [sessions, now] = [await options.sessions(), clock.date()];
+    const token = form.get("token");
+    const key = form.get("key")?.trim() ?? "";
+    const signIn = (keyHash: string | undefined) => {
+      const cookie = sessions.begin(keyHash, addressOf(c, options), now);
+      return send(c, <SignedInPage to={to} />, 200, { "Set-Cookie": cookie });
+    };
+    if (token !== null) {
+      const link = sessions.readLink(token, now);
+      const isUsable = typeof link !== "string" && (await store.endToken(link, now.toISOString()));
+      return isUsable ? signIn(undefined) : send(c, <SignInPage trouble="link" to={to} />, 401);
+    }
+    if ((await store.account(hashKey(key))) === undefined) return send(c, <SignInPage trouble="key" to={to} />, 401);
+    return signIn(hashKey(key));
   });
 
   app.post("/sign-out", requireOwnOrigin(options), async (c) => {
-    const sessions = await options.sessions();
-    c.header("Set-Cookie", sessions.noCookie(addressOf(c, options)));
+    const [sessions, now, address] = [await options.sessions(), clock.date(), addressOf(c, options)];
+    const session = sessions.read(c.req.header("Cookie"), address, now);
+    if (session) await store.endToken(session, now.toISOString());
+    c.header("Set-Cookie", sessions.noCookie(address));
     return c.redirect("/", 303);
   });
 
@@ -234,21 +245,18 @@ function requireSession(options: PageOptions, send: Send): MiddlewareHandler<Api
   return async (c, next) => {
     if (c.env.log) c.env.log.isRoutine = true;
     await inTurn(letOthersIn);
-    const now = clock.date();
-    const address = addressOf(c, options);
     const sessions = await options.sessions();
+    const now = clock.date();
     const token = c.req.path === "/" ? c.req.query("token") : undefined;
-    const link = token === undefined ? "unknown" : sessions.readToken(token, now);
-    const isLink = link === "valid";
-    const session = isLink ? { keyHash: undefined } : sessions.read(c.req.header("Cookie"), address, now);
+    const link = token === undefined ? undefined : sessions.readLink(token, now);
+    // The link signs in by the POST of its page: a program that fetches links in advance uses up nothing.
+    if (token !== undefined && typeof link === "object") return send(c, <LinkPage token={token} />);
+    const session = sessions.read(c.req.header("Cookie"), addressOf(c, options), now);
     const account = session && (await accountOfSession(session, options.store));
-    if (session === undefined || account === undefined)
+    if (account === undefined)
       return send(c, <SignInPage trouble={link === "expired" ? "link" : undefined} to={asked(c)} />, 401);
     c.set("account", account);
-    // Each look at a page makes the session longer.
-    if (c.req.header("Sec-Fetch-Mode") === "navigate" || isLink)
-      c.header("Set-Cookie", sessions.cookie(session, address, now));
-    return isLink ? send(c, <SignedInPage to="/" />) : next();
+    return next();
   };
 }
 
@@ -273,8 +281,12 @@ function ownAddress(text: string | null, { origin }: URL): string {
   return url?.origin === origin ? url.href : "/";
 }
 
-/** A key that was revoked signs nobody in. */
-async function accountOfSession({ keyHash }: Session, store: Pick<Store, "account">): Promise<string | undefined> {
+/** Returns `undefined` if the session was signed out, or its key revoked. */
+async function accountOfSession(
+  { hash, keyHash }: Session,
+  store: Pick<Store, "account" | "hasTokenEnded">,
+): Promise<string | undefined> {
+  if (await store.hasTokenEnded(hash)) return undefined;
   return keyHash === undefined ? localAccount : store.account(keyHash);
 }
 

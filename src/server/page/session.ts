@@ -1,62 +1,70 @@
-import { createHmac, hash, timingSafeEqual } from "node:crypto";
+import { createHmac, hash, randomBytes, timingSafeEqual } from "node:crypto";
+
+/** What the service has signed: a link or a session. `hash` names it in the store, once it has ended before its time; `until` is that time (ISO 8601). */
+export type Token = { hash: string; until: string };
+
+/** A session ends with the key that began it, by whose hash the key is found; `undefined` is the owner's, which a link began. */
+export type Session = Token & { keyHash: string | undefined };
 
 export type Sessions = {
-  /** Returns the token of a link that signs in. It is valid for a day, with every process that has the same secret. */
-  token(now: Date): string;
-  /** Whether a link's token signs in now, or did so once. */
-  readToken(text: string, now: Date): "valid" | "expired" | "unknown";
-  /** Returns the session of a request's Cookie header; `undefined` when it has none, or one that has expired. */
+  /** Returns the token of a link that signs the owner in within ten minutes, with every process that has the same secret. The store sees to "once". */
+  link(now: Date): string;
+  readLink(text: string, now: Date): Token | "expired" | "unknown";
+  /** Returns the Set-Cookie header that begins a session of seven days. */
+  begin(keyHash: string | undefined, address: PageAddress, now: Date): string;
+  /** Returns the session of a request's Cookie header; `undefined` if it has none, or one that has expired. The store may know that it has ended. */
   read(cookies: string | undefined, address: PageAddress, now: Date): Session | undefined;
-  /** Returns the Set-Cookie header that begins a session, or makes it longer. */
-  cookie(session: Session, address: PageAddress, now: Date): string;
-  /** Returns the Set-Cookie header that ends a session in this browser. */
+  /** Returns the Set-Cookie header that removes the session from this browser. */
   noCookie(address: PageAddress): string;
 };
-
-/** A session ends with the key that began it, by whose hash the key is found; `undefined` is the owner's, which the link began. */
-export type Session = { keyHash: string | undefined };
 
 /** Where the browser is. */
 export type PageAddress = Pick<URL, "port" | "protocol">;
 
-const sessionSeconds = 86_400;
+const linkMs = 600_000;
+const sessionSeconds = 7 * 86_400;
 
 /**
- * Creates the sign-in of the page: the link's token, or an account's key, is exchanged for a cookie. Token and cookie are the time of their
- * end, signed with a `secret` that never leaves the service: so they survive a restart of `serve`, and nothing has to be stored.
+ * Creates the sign-in of the page: a link's token, or an account's key, is exchanged for a cookie. Token and cookie are the time of their end and a
+ * random part, signed with a `secret` that never leaves the service: so they survive a restart of `serve`, and the store keeps only those that have
+ * ended before their time.
  */
 export function createSessions(secret: string): Sessions {
-  const sign = (what: string, end: string) =>
-    createHmac("sha256", secret).update(`vidgen page ${what} until ${end}`).digest("base64url");
-  const signed = (what: string, now: Date) => {
-    const end = String(now.getTime() + sessionSeconds * 1_000);
-    return `${end}.${sign(what, end)}`;
+  const sign = (what: string, token: string) =>
+    createHmac("sha256", secret).update(`vidgen page ${what} ${token}`).digest("base64url");
+  const create = (what: string, end: number) => {
+    const token = `${end}.${randomBytes(16).toString("base64url")}`;
+    return `${token}.${sign(what, token)}`;
   };
-  const read = (what: string, text: string, now: Date) => {
-    const [end = "", signature = ""] = text.split(".");
-    if (!isEqual(signature, sign(what, end))) return "unknown";
-    return Number(end) > now.getTime() ? "valid" : "expired";
+  const read = (what: string, text: string, now: Date): Token | "expired" | "unknown" => {
+    const [end = "", random = "", signature = ""] = text.split(".");
+    if (!isEqual(signature, sign(what, `${end}.${random}`))) return "unknown";
+    if (Number(end) <= now.getTime()) return "expired";
+    return { hash: hash("sha256", text), until: new Date(Number(end)).toISOString() };
   };
   return {
-    token: (now) => signed("link", now),
-    readToken: (text, now) => read("link", text, now),
+    link: (now) => create("link", now.getTime() + linkMs),
+    readLink: (text, now) => read("link", text, now),
+    begin(keyHash, address, now) {
+      const secure = address.protocol === "https:" ? "; Secure" : "";
+      const flags = `Max-Age=${sessionSeconds}; Path=/; HttpOnly; SameSite=Strict${secure}`;
+      const token = create(sessionOf(keyHash), now.getTime() + sessionSeconds * 1_000);
+      const whose = keyHash === undefined ? "" : `.${keyHash}`;
+      return `${cookieName(address)}=${token}${whose}; ${flags}`;
+    },
     read(cookies = "", address, now) {
       const prefix = `${cookieName(address)}=`;
       const cookie = cookies.split(/; */).find((text) => text.startsWith(prefix)) ?? "";
-      const [, text = "", keyHash] = /^([^.]*\.[^.]*)(?:\.([0-9a-f]{64}))?$/.exec(cookie.slice(prefix.length)) ?? [];
-      return read(sessionOf(keyHash), text, now) === "valid" ? { keyHash } : undefined;
-    },
-    cookie({ keyHash }, address, now) {
-      const secure = address.protocol === "https:" ? "; Secure" : "";
-      const flags = `Max-Age=${sessionSeconds}; Path=/; HttpOnly; SameSite=Strict${secure}`;
-      const whose = keyHash === undefined ? "" : `.${keyHash}`;
-      return `${cookieName(address)}=${signed(sessionOf(keyHash), now)}${whose}; ${flags}`;
+      const [, text = "", keyHash] =
+        /^([^.]*\.[^.]*\.[^.]*)(?:\.([0-9a-f]{64}))?$/.exec(cookie.slice(prefix.length)) ?? [];
+      const token = read(sessionOf(keyHash), text, now);
+      return typeof token === "string" ? undefined : { ...token, keyHash };
     },
     noCookie: (address) => `${cookieName(address)}=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict`,
   };
 }
 
-/** What is signed besides the time. */
+/** What is signed besides the token. */
 function sessionOf(keyHash: string | undefined): string {
   return keyHash === undefined ? "session" : `session of ${keyHash}`;
 }

@@ -61,6 +61,12 @@ export type Accounts = {
   accounts(): Promise<AccountRecord[]>;
   /** Changes the limits that are given. Resolves with all; with `undefined` when there is no such account. */
   setLimits(account: string, limits: Partial<Limits>): Promise<Limits | undefined>;
+  /**
+   * Ends a token of the page before its time, `until` (ISO 8601): a link that was used, or a session that was signed out. Resolves with whether it
+   * had not ended before; of two calls for one token at once, one resolves with `true`. Tokens whose time is over at `now` are forgotten.
+   */
+  endToken(token: { hash: string; until: string }, now: string): Promise<boolean>;
+  hasTokenEnded(hash: string): Promise<boolean>;
   /** The account's credits: the sum of its rows in the ledger. Rejects when there is no such account. */
   balance(account: string): Promise<number>;
   /** Adds a number of credits to those of an account, or takes some away. */

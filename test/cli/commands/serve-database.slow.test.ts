@@ -3,6 +3,7 @@ import { systemClock } from "../../../src/io.ts";
 import { postgresPrograms } from "../../needs.ts";
 import { type PostgresServer, query, startPostgres } from "../../postgres.ts";
 import { createVllmOmni } from "../../server/engines/videos/fakes/vllm-omni.ts";
+import { cookieOf, useLink } from "../../server/page/sign-in.ts";
 import { createWorld } from "../../vidgen.ts";
 
 const password = "canary-password";
@@ -169,8 +170,8 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     expect(one.stderr).toContain("export VIDGEN_API_KEY=vgs_");
     expect(one.stderr).not.toMatch(/owner-key|this machine|another server/);
     // `--local` finds the service of this machine's folder, and not this one.
-    const [, link = ""] = /signed in: (\S+)/.exec(one.stderr) ?? [];
-    const Cookie = (await fetch(link)).headers.get("Set-Cookie")?.split(";")[0] ?? "";
+    const [, link = ""] = /within 10 minutes: (\S+)/.exec(one.stderr) ?? [];
+    const Cookie = cookieOf(await useLink(link));
     const { data } = JSON.parse(await (await start(one.stdout.trim(), keyIn(one.stderr), "one")).text());
     const page = await fetch(new URL(`/generations/${data.id}`, link), { headers: { Cookie } });
     expect(await page.text()).toContain(`--base-url ${one.stdout.trim()}`);

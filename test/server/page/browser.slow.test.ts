@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import type { Browser, Locator } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { browserPath } from "../../needs.ts";
-import { findFaults, isLive, launch, openTab, shows, type Tab } from "./browser.ts";
+import { findFaults, isLive, launch, openLink, openTab, shows, type Tab } from "./browser.ts";
 import { aVideo, openTestPage, receive, type TestPage, type TestPageOptions } from "./harness.ts";
 
 // The page in a real browser, over a real socket. Nothing here reloads a page, but where a test says so.
@@ -210,7 +210,7 @@ describe("the page", { skip: browserPath === undefined }, () => {
     await tab.context().clearCookies();
     await page.start();
     await shows(tab.locator("#notice"), "Open the link");
-    await (await tab.context().newPage()).goto(page.link);
+    await openLink(await tab.context().newPage(), page.link);
     await isLive(tab);
   });
 
@@ -267,7 +267,7 @@ describe("the page", { skip: browserPath === undefined }, () => {
     onTestFinished(() => context.close());
     await context.route("**/events", (route) => route.abort());
     const tab = (await context.newPage()) as Tab;
-    await tab.goto(page.link);
+    await openLink(tab, page.link);
     await shows(tab.locator(".empty"), "No generations yet");
     const { id } = await page.start();
     await shows(card(tab, id), "Running");
@@ -279,7 +279,7 @@ describe("the page", { skip: browserPath === undefined }, () => {
     await tab.context().clearCookies();
     await page.restart();
     await shows(tab.locator("#notice"), "Open the link");
-    await (await tab.context().newPage()).goto(page.link);
+    await openLink(await tab.context().newPage(), page.link);
     await isLive(tab);
   });
 

@@ -30,9 +30,15 @@ export async function openTab(browser: Browser, link: string, options: BrowserCo
     complaints.push(`dialog: ${dialog.message()}`);
     return dialog.dismiss();
   });
-  await page.goto(link);
-  await page.waitForURL(new URL("/", link).href);
+  await openLink(page, link);
   return Object.assign(page, { complaints });
+}
+
+/** Signs in by the link to the page. */
+export async function openLink(page: Page, link: string): Promise<void> {
+  await page.goto(link);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("navigation", { name: "Pages" }).waitFor();
 }
 
 /** Waits until an element shows a text. */

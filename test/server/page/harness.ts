@@ -89,7 +89,6 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
   });
 
   let port = 0;
-  let token = "";
   const open = async () => {
     const sessions = createSessions(apiKey);
     const service = createService({
@@ -124,7 +123,6 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
     );
     await service.start("all");
     port = Number(new URL(listening.url).port);
-    token = sessions.token(new Date());
     return async () => {
       service.endStreams();
       await listening.close(0);
@@ -153,10 +151,10 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
     webhookSecret,
     folder,
     running,
-    expiredToken: createSessions(apiKey).token(new Date(Date.now() - 2 * 86_400_000)),
+    expiredToken: createSessions(apiKey).link(new Date(Date.now() - 700_000)),
     start,
     get link() {
-      return `${url}/?token=${token}`;
+      return `${url}/?token=${createSessions(apiKey).link(new Date())}`;
     },
     async make(fields, key, headers) {
       const { id, running } = await start(fields, key, headers);

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { findKey, type Key, type KeyName, keys, shortcutOf } from "../../../src/server/page/keys.ts";
 import { openTestPage } from "./harness.ts";
+import { useLink } from "./sign-in.ts";
 
 const entries = Object.entries(keys) as [KeyName, Key][];
 
@@ -16,7 +17,7 @@ test("each key has one meaning, and the help shows each", () => {
 
 test("each key that presses a control has one, which names it; and no control names another key", async () => {
   const page = await openTestPage();
-  const signedIn = await fetch(page.link);
+  const signedIn = await useLink(page.link);
   const Cookie = signedIn.headers.get("Set-Cookie")?.split(";")[0] ?? "";
   const ids = [await page.make({ prompt: "a fox" }), await page.make({ prompt: "a fox" })];
   const paths = ["/", `/generations/${ids[0]}`, `/compare?of=${ids[0]}`];

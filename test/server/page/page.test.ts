@@ -7,12 +7,13 @@ import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { aPng, squaresJpeg } from "../queue/pictures.ts";
 import { createDistant } from "../service.ts";
 import { apiKey, labelled, openTestPage, paid, receive, type TestPage } from "./harness.ts";
+import { cookieOf, useLink } from "./sign-in.ts";
 
 /** Opens the link and returns the cookie that a browser would keep. */
-async function signIn({ link }: Pick<TestPage, "link">): Promise<string> {
-  const reply = await fetch(link, { redirect: "manual" });
+async function signIn({ link }: Pick<TestPage, "link">, headers?: Record<string, string>): Promise<string> {
+  const reply = await useLink(link, headers);
   expect(reply.status).toBe(200);
-  return /^[^;]*/.exec(reply.headers.get("Set-Cookie") ?? "")?.[0] ?? "";
+  return cookieOf(reply);
 }
 
 async function openSignedIn() {
@@ -79,21 +80,59 @@ describe("who may look", () => {
 
   test("the link gives a cookie that no script and no other site gets, and leaves the address bar", async () => {
     const { link, url } = await openTestPage();
-    const reply = await fetch(link);
+    const reply = await useLink(link);
     const port = new URL(url).port;
     expect(reply.headers.get("Set-Cookie")).toMatch(
-      new RegExp(`^vidgen_page_${port}=\\S+; Max-Age=86400; Path=/; HttpOnly; SameSite=Strict$`),
+      new RegExp(`^vidgen_page_${port}=\\S+; Max-Age=604800; Path=/; HttpOnly; SameSite=Strict$`),
     );
-    expect(await reply.text()).toContain('<meta http-equiv="refresh" content="0; url=/"');
+    expect(await reply.text()).toContain(`<meta http-equiv="refresh" content="0; url=${url}/"`);
   });
 
-  test("the link and the session survive a restart", async () => {
+  test("a link signs in once: opening it uses up nothing, and a copy from a log is worth nothing", async () => {
+    const { link } = await openTestPage();
+    for (let opened = 0; opened < 2; opened++) {
+      const reply = await fetch(link);
+      expect([reply.status, reply.headers.get("Set-Cookie")]).toEqual([200, null]);
+      expect(await reply.text()).toContain("Sign in");
+    }
+    const used = await Promise.all([useLink(link), useLink(link)]);
+    expect(used.map(({ status }) => status).sort()).toEqual([200, 401]);
+    expect(used.filter(({ headers }) => headers.has("Set-Cookie"))).toHaveLength(1);
+    const later = await useLink(link);
+    expect([later.status, await later.text()]).toEqual([401, expect.stringContaining("vidgen serve --link")]);
+  });
+
+  test("a link that another site sends as a form signs nobody in", async () => {
+    const { link } = await openTestPage();
+    expect((await useLink(link, { Origin: "https://evil.example" })).status).toBe(403);
+    expect((await useLink(link)).status).toBe(200);
+  });
+
+  test("the session survives a restart, and a used link stays used", async () => {
     const page = await openTestPage();
     const { link } = page;
-    const Cookie = await signIn(page);
+    const Cookie = cookieOf(await useLink(link));
     await page.restart();
-    expect((await fetch(link)).status).toBe(200);
+    expect((await useLink(link)).status).toBe(401);
     expect((await fetch(page.url, { headers: { Cookie } })).status).toBe(200);
+  });
+
+  test("signing out ends the session, also for a copy of its cookie, and no other session", async () => {
+    const page = await openTestPage();
+    const [Cookie, other] = [await signIn(page), await signIn(page)];
+    const status = async (Cookie: string) => (await fetch(page.url, { headers: { Cookie } })).status;
+    const headers = { Cookie, Origin: page.url };
+    const left = await fetch(`${page.url}/sign-out`, { method: "POST", headers, redirect: "manual" });
+    expect([left.status, left.headers.get("Set-Cookie")]).toEqual([303, expect.stringContaining("Max-Age=0")]);
+    expect([await status(Cookie), await status(other)]).toEqual([401, 200]);
+    await page.restart();
+    expect([await status(Cookie), await status(other)]).toEqual([401, 200]);
+  });
+
+  test("a visit does not make a session longer", async () => {
+    const { get } = await openSignedIn();
+    const reply = await get("/", { "Sec-Fetch-Mode": "navigate" });
+    expect([reply.status, reply.headers.get("Set-Cookie")]).toEqual([200, null]);
   });
 
   test("no key is in anything that the browser gets", async () => {
@@ -124,7 +163,7 @@ describe("behind a proxy that adds TLS", () => {
     const { url: callback_url, received } = await receive();
     const id = await page.make({ callback_url });
     await expect.poll(() => received.length).toBe(1);
-    const Cookie = await signIn(page);
+    const Cookie = await signIn(page, { Origin: publicUrl });
     const send = (Origin: string) =>
       fetch(`${page.url}/callbacks/${id}/send`, { method: "POST", headers: { Cookie, Origin } });
     return { ...page, id, Cookie, send, received };
@@ -141,7 +180,7 @@ describe("behind a proxy that adds TLS", () => {
 
   test("the session is for https alone, and one whichever process answers; the lines name the public address", async () => {
     const { link, url, id, Cookie } = await openBehindProxy();
-    const cookie = (await fetch(link)).headers.get("Set-Cookie");
+    const cookie = (await useLink(link, { Origin: publicUrl })).headers.get("Set-Cookie");
     expect(cookie).toMatch(/^vidgen_page_=.*; HttpOnly; SameSite=Strict; Secure$/);
     const text = await (await fetch(`${url}/generations/${id}`, { headers: { Cookie } })).text();
     expect(text).toContain("curl https://video.example/api/generate");
@@ -290,7 +329,7 @@ describe("an account's own key", () => {
       return fetch(`${page.url}/`, { method: "POST", headers, body: new URLSearchParams({ key }) });
     };
     const reply = await signInWith(theirKey);
-    const Cookie = /^[^;]*/.exec(reply.headers.get("Set-Cookie") ?? "")?.[0] ?? "";
+    const Cookie = cookieOf(reply);
     const get = (path: string) => fetch(page.url + path, { headers: { Cookie } });
     return { ...page, store, theirs, mine, signInWith, reply, Cookie, get };
   }
@@ -340,7 +379,7 @@ describe("an account's own key", () => {
       return [...select.matchAll(/<option value="([^"]+)"/g)].map(([, model]) => model);
     };
     expect(modelsIn(await (await get("/")).text())).toEqual(["veo-3.1", "wan-2.5"]);
-    const owner = (await fetch(link)).headers.getSetCookie()[0]?.split(";")[0] ?? "";
+    const owner = await signIn({ link });
     const page = await fetch(new URL("/", link), { headers: { Cookie: owner } });
     expect(modelsIn(await page.text())).toEqual(["sora-2", "veo-3.1", "wan-2.5"]);
   });

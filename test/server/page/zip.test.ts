@@ -9,6 +9,7 @@ import { hashKey } from "../../../src/server/api/accounts.ts";
 import { type Finished, zipOf } from "../../../src/server/page/zip.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { openTestPage, type TestPage } from "./harness.ts";
+import { useLink } from "./sign-in.ts";
 
 test("an account's key gets no video, no star and no .zip of another account", async () => {
   const store = await openStore(":memory:");
@@ -40,7 +41,7 @@ function idForm(ids: readonly string[]) {
 
 /** Asks for the .zip of these as the page's form does. */
 async function zipFrom(page: TestPage) {
-  const signedIn = await fetch(page.link, { redirect: "manual" });
+  const signedIn = await useLink(page.link);
   const headers = { Cookie: signedIn.headers.getSetCookie()[0]?.split(";")[0] ?? "", Origin: page.url };
   return (ids: readonly string[]) => fetch(`${page.url}/zip`, { method: "POST", headers, body: idForm(ids) });
 }

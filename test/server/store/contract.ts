@@ -349,6 +349,18 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.totals({})).toMatchObject({ counts: { queued: 30 } });
   });
 
+  it("a token ends once, also of two calls at once, and is forgotten after its time", async () => {
+    const store = await openWith(0);
+    const token = { hash: "a link", until: "2026-01-01T00:10:00.000Z" };
+    const now = "2026-01-01T00:00:00.000Z";
+    expect(await store.hasTokenEnded("a link")).toBe(false);
+    const ended = await Promise.all([store.endToken(token, now), store.endToken(token, now)]);
+    expect(ended.sort()).toEqual([false, true]);
+    expect([await store.hasTokenEnded("a link"), await store.hasTokenEnded("another")]).toEqual([true, false]);
+    await store.endToken({ hash: "another", until: "2026-01-02T00:00:00.000Z" }, token.until);
+    expect([await store.hasTokenEnded("a link"), await store.hasTokenEnded("another")]).toEqual([false, true]);
+  });
+
   it("starts at once of several accounts, some with too few credits and some with the same key, charge each once", async () => {
     const store = await openWith(1_000);
     await store.addAccount({ name: "poor", keyHash: "poor", creditsOf: () => 3 * cost + 5 });

@@ -67,6 +67,15 @@ export function createLedger(
       const remove = `DELETE FROM vidgen.keys WHERE ${column} = $1 RETURNING hash`;
       return (await query(remove, value).finally(forgetKeys)).length;
     },
+    async endToken({ hash, until }, now) {
+      await query("DELETE FROM vidgen.ended_tokens WHERE until <= $1", now);
+      const insert =
+        "INSERT INTO vidgen.ended_tokens (hash, until) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING hash";
+      return (await query(insert, hash, until)).length > 0;
+    },
+    async hasTokenEnded(hash) {
+      return (await query("SELECT FROM vidgen.ended_tokens WHERE hash = $1", hash)).length > 0;
+    },
     async balance(account) {
       const [row] = await query("SELECT balance FROM vidgen.accounts WHERE name = $1", account);
       return readBalance(account, row);

@@ -42,6 +42,13 @@ export function createLedger(database: Database) {
       if ("keyHash" in keys) return database.run("DELETE FROM keys WHERE hash = ?", keys.keyHash);
       return database.run("DELETE FROM keys WHERE account = ?", keys.account);
     },
+    endToken({ hash, until }: { hash: string; until: string }, now: string): boolean {
+      database.run("DELETE FROM ended_tokens WHERE until <= ?", now);
+      return (
+        database.run("INSERT INTO ended_tokens (hash, until) VALUES (?, ?) ON CONFLICT DO NOTHING", hash, until) > 0
+      );
+    },
+    hasTokenEnded: (hash: string) => database.get("SELECT 1 FROM ended_tokens WHERE hash = ?", hash) !== undefined,
     /** Pays for a generation, by its id. The database refuses to do so twice. */
     debit(account: string, cost: number, generation: string): void {
       const changes = database.run(

@@ -239,6 +239,7 @@ const migrations: string[] = [
   CREATE INDEX deliveries_by_state ON deliveries (state, host, number);
   CREATE INDEX deliveries_by_host ON deliveries (host, state);
   `,
+  "CREATE TABLE ended_tokens (hash TEXT PRIMARY KEY, until TEXT NOT NULL) STRICT, WITHOUT ROWID;",
 ];
 
 /**

@@ -99,6 +99,8 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
         () => [{ kind: "credits", account: account.name }],
       ),
     removeKeys: (keys) => commits.write(() => ledger.removeKeys(keys)),
+    endToken: (token, now) => commits.write(() => ledger.endToken(token, now)),
+    hasTokenEnded: async (hash) => ledger.hasTokenEnded(hash),
     balance: async (account) => ledger.balance(account),
     start: (generation, cost, idempotency) =>
       write(

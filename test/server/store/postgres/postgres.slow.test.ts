@@ -11,6 +11,7 @@ import { makeFolder } from "../../../folder.ts";
 import { postgresPrograms } from "../../../needs.ts";
 import { query } from "../../../postgres.ts";
 import { realIo } from "../../../real-io.ts";
+import { cookieOf } from "../../page/sign-in.ts";
 import { fakeEngine } from "../../service.ts";
 import { completed, cost, newDelivery, newGeneration } from "../records.ts";
 import { open, useServer } from "./open.ts";
@@ -269,14 +270,16 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
       );
       onTestFinished(() => service.close(0));
       const { address, pageUrl = "" } = service;
-      const ask = async (path: string, headers = {}) => service.api(new Request(address.base_url + path, { headers }));
-      const status = async (path: string, headers = {}) => (await ask(path, headers)).status;
-      return { key: address.api_key, ask, status, token: new URL(pageUrl).search, port: new URL(pageUrl).port };
+      const ask = async (path: string, init = {}) => service.api(new Request(address.base_url + path, init));
+      const status = async (path: string, headers = {}) => (await ask(path, { headers })).status;
+      const { search: token, port, origin } = new URL(pageUrl);
+      return { key: address.api_key, ask, status, token, port, origin };
     };
     const [one, other] = [await run(false), await run(false)];
-    const signIn = async ({ ask, token, port }: typeof one) => {
-      const [cookie = ""] = (await ask(`/${token}`)).headers.getSetCookie();
-      const session = cookie.split(";")[0]?.replace(/^\w+/, "") ?? "";
+    const signIn = async ({ ask, token, port, origin }: typeof one) => {
+      const body = new URLSearchParams(token);
+      const reply = await ask("/", { method: "POST", headers: { Origin: origin }, body });
+      const session = cookieOf(reply).replace(/^\w+/, "");
       return { Cookie: [one, other].map((each) => `vidgen_page_${each.port}${session}`).join("; "), port };
     };
     const cookies = await signIn(one);
@@ -340,7 +343,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     await query(
       url,
       `DROP FUNCTION vidgen.delivery_added, vidgen.delivery_attempted, vidgen.generations_started, vidgen.generation_changed, vidgen.generations_forgotten, vidgen.generations_paid CASCADE;
-       DROP TABLE vidgen.sums; ALTER TABLE vidgen.deliveries DROP COLUMN state, DROP COLUMN account, DROP COLUMN delivered;
+       DROP TABLE vidgen.ended_tokens, vidgen.sums; ALTER TABLE vidgen.deliveries DROP COLUMN state, DROP COLUMN account, DROP COLUMN delivered;
        ALTER TABLE vidgen.generations DROP COLUMN images, DROP COLUMN is_real, DROP COLUMN is_fetched,
          DROP COLUMN engine, DROP COLUMN is_submitting, DROP COLUMN removed_at,
          DROP COLUMN state, DROP COLUMN search, DROP COLUMN starred, DROP COLUMN label, DROP COLUMN label_size;
