@@ -56,6 +56,8 @@ export type QueueOptions = Omit<EndOptions, "signal" | "confirm"> & {
 const maxLoading = 4;
 /** So many have their images fetched, or wait with them for an engine. Apart from the others, which no slow server of images delays. */
 const maxFetched = 4;
+/** The maximum of these for one account: whose addresses do not respond, leaves the rest to others. */
+const maxFetchedOfAccount = 2;
 /** What another process has left is found so soon. */
 const sharedPollMs = 1_000;
 /** All processes hear of each start. */
@@ -103,6 +105,8 @@ export function createQueue(options: QueueOptions): Queue {
   const groups = groupSlots(allSlots);
   const findLack = createLackFinder({ allSlots, store, isCommand: options.isCommand, clock, onTrouble });
   const turns = createTurns();
+  /** The turns at fetching images, each taken before the fetch. */
+  const fetchTurns = createTurns();
   const loading = createCapacity(maxLoading);
   const jobs = new Map<string, Job>();
   /** The only ones that are made; all without it. */
@@ -252,9 +256,17 @@ export function createQueue(options: QueueOptions): Queue {
     const isOut = group.slots.every(({ most, breaker }) => most === 0 || breaker.pauseMs() > 0);
     // Another engine, or another process, may take it.
     if (isOut) for (const job of jobsIn("fetched")) if (canMake(group, job.claimed)) job.assign(undefined);
-    const room = isOut ? 0 : maxFetched - jobsIn("fetching", "fetched").length;
-    const found = room > 0 ? await claim({ ...group, kind: "new", isFetched: true, turns: turns.list() }, room) : [];
-    for (const claimed of found) beginMaking(claimed);
+    while (!isOut) {
+      const accounts = jobsIn("fetching", "fetched").map(({ claimed }) => claimed.account);
+      if (accounts.length >= maxFetched) return;
+      const countOf = (account: string) => accounts.filter((each) => each === account).length;
+      const exceptAccounts = accounts.filter((account) => countOf(account) >= maxFetchedOfAccount);
+      const wanted = { ...group, kind: "new", isFetched: true, turns: fetchTurns.list(), exceptAccounts } as const;
+      const [claimed] = await claim(wanted, 1);
+      if (!claimed) return;
+      fetchTurns.take(claimed.account);
+      beginMaking(claimed);
+    }
   };
   /** Resolves with the milliseconds until it is to look again. */
   const failWaiting = async (): Promise<number> => {

@@ -37,12 +37,18 @@ export type Claim = Needs & {
 /**
  * Which generations a process claims, of those that nobody makes: "begun" are those that were submitted to these engines, and those of which
  * that is unclear; "new" are those that an engine can begin, where the accounts take turns: `turns` are those that had one, the last one at the
- * end, and with `before` only one that comes before that place in the order is claimed; "same" are those with these needs that were started
- * before a time (ISO 8601).
+ * end, and with `before` only one that comes before that place in the order is claimed; none of `exceptAccounts` is. "same" are those with these
+ * needs that were started before a time (ISO 8601).
  */
 export type Wanted =
   | { kind: "begun"; engines: readonly string[] }
-  | ({ kind: "new"; isFetched: boolean; turns: readonly string[]; before?: QueuePosition | undefined } & Capabilities)
+  | ({
+      kind: "new";
+      isFetched: boolean;
+      turns: readonly string[];
+      before?: QueuePosition | undefined;
+      exceptAccounts?: readonly string[] | undefined;
+    } & Capabilities)
   | ({ kind: "same"; startedBefore: string } & Needs);
 
 /** Where a generation stands: the index of its account in `turns`, -1 for one that had no turn, and its number. */

@@ -2,6 +2,7 @@ import { readFileSync, readlinkSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import type { Get } from "../../../src/server/outbound/outbound.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
 import { createTestService, fakeEngine, renderMs, type TestService } from "../service.ts";
@@ -45,6 +46,23 @@ test("a start with images to fetch has its account's turn among those without", 
   await service.rest(5);
   const [a1, a2, , , b] = starts.map(({ id }) => id);
   expect(service.ended.slice(0, 3)).toEqual([a1, b, a2]);
+});
+
+test("an account whose image addresses never respond does not hold up the images of another", async () => {
+  const get: Get = async (address, { signal }) => {
+    if (address.includes("silent.example")) await untilAborted(signal);
+    return { status: 200, body: aPng(1, 1) };
+  };
+  const service = await createTestService({ get, concurrency: 2 });
+  await service.store.addAccount({ name: "b", keyHash: "b", creditsOf: () => 1_000 });
+  const { request } = newGeneration();
+  const withImage = (account: string, host: string) =>
+    newGeneration({ account, request: { ...request, images: [`https://${host}.example/a.png`] } });
+  const silent = Array.from({ length: 6 }, () => withImage("local", "silent"));
+  const prompt = [withImage("b", "images"), withImage("b", "images")];
+  for (const each of [...silent, ...prompt]) await service.store.start(each, 10, undefined);
+  await service.rest(2);
+  expect(service.ended).toEqual(prompt.map(({ id }) => id));
 });
 
 test("one that was started by a clock that is an hour ahead ends as soon as it is made", async () => {

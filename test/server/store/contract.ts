@@ -1007,6 +1007,8 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await claimIds([], 9)).toEqual([a1, a2, a3, b1, b2].sort());
     expect(await claimIds(["local"], 1, { turn: 0, number: 0 })).toEqual([b1]);
     expect(await claimIds(["local", "b"], 1, { turn: 0, number: 0 })).toEqual([]);
+    const claimed = await store.claim({ ...wanted, turns: [], exceptAccounts: ["local"] }, { limit: 9, except: [] });
+    expect(idsOf(claimed)).toEqual([b1, b2]);
   });
 
   it("ten thousand of one account do not stand before another's", async () => {

@@ -171,6 +171,7 @@ function selectCandidates(wanted: New, among: Among, depth: number): Selection {
   const conditions: Condition<Value>[] = [
     ["images <= ?", wanted.maxImages],
     ["is_real <= ?", !wanted.isSimulation],
+    ["account <> ALL(?)", wanted.exceptAccounts],
     ...conditionsAmong(among),
   ];
   const { condition, values } = where(conditions, 1 + given.length);

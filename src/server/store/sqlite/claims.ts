@@ -53,6 +53,7 @@ function findNew(database: Database, wanted: New, { limit, ...among }: Among & {
     ["is_fetched = ?", Number(wanted.isFetched)],
     ["images <= ?", wanted.maxImages],
     ["is_real <= ?", Number(!wanted.isSimulation)],
+    ["account NOT IN (SELECT value FROM json_each(?))", wanted.exceptAccounts && JSON.stringify(wanted.exceptAccounts)],
     ...conditionsAmong(among),
   ]);
   const isFetched = Number(wanted.isFetched);
