@@ -47,8 +47,8 @@ type CommonOptions = {
   /** The address to listen on, and whether only this machine reaches it. */
   host: string;
   isLoopback: boolean;
-  /** Whether callbacks and images may go to an IP address that is not public. */
-  isAllowed?(ip: string): boolean;
+  /** Whether callbacks and images of an account may go to an IP address that is not public. */
+  isAllowed?(ip: string, account: string | undefined): boolean;
   ports: { api: number; media: number };
   /** The host name or IP address under which other machines reach the service. */
   name?: string | undefined;
@@ -221,7 +221,12 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     isCommand: options.isCommand,
     creditsPer: options.creditsPer ?? new Map(),
     hasDirectives: options.hasDirectives ?? false,
-    outbound: createOutbound({ allowLoopback: () => options.isLoopback, isAllowed: options.isAllowed, clock: io }),
+    outbound: createOutbound({
+      // Behind a proxy too, whoever listens on loopback has accounts of other people.
+      allowLoopback: (account) => options.isLoopback && account === localAccount,
+      isAllowed: options.isAllowed,
+      clock: io,
+    }),
     sessions,
     clock: io,
     publicUrl: publicUrls.api,

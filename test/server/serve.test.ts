@@ -1,5 +1,7 @@
 import { EventEmitter, once } from "node:events";
 import fs, { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import type { Io } from "../../src/io.ts";
@@ -8,6 +10,7 @@ import { saveBackup } from "../../src/server/backup.ts";
 import { openService } from "../../src/server/serve.ts";
 import { makeFolder } from "../folder.ts";
 import { realIo } from "../real-io.ts";
+import { useLink } from "./page/sign-in.ts";
 import { fakeEngine } from "./service.ts";
 
 const system = realIo();
@@ -183,7 +186,7 @@ test("a service behind a proxy goes by its public addresses, and is not ready an
   });
   expect(service.pageUrl).toMatch(/^https:\/\/video\.example\/\?token=/);
   const link = service.pageUrl?.replace("https://video.example", `http://127.0.0.1:${port}`) ?? "";
-  const signedIn = await fetch(link, { headers: { Origin: "https://video.example" } });
+  const signedIn = await useLink(link, { Origin: "https://video.example" });
   expect([signedIn.status, signedIn.headers.get("Set-Cookie")]).toEqual([200, expect.stringMatching(/; Secure$/)]);
   const ask = async (path: string) => {
     const reply = await service.api(new Request(`http://127.0.0.1${path}`));
@@ -210,4 +213,35 @@ test("a proxy before a service without a public address is noted, once; before o
   await expect.poll(() => notes).toEqual([expect.stringContaining("--public-url and --public-media-url")]);
   expect(notes[0]).toContain(`name videos at ${address.media_url}`);
   expect((await notesOf({ api: "https://video.example" })).notes).toEqual([]);
+});
+
+test.each([
+  { behind: "on loopback", changes: {}, allowed: ["local"] },
+  { behind: "behind a proxy", changes: { publicUrls: { api: "https://video.example" } }, allowed: ["local"] },
+  {
+    behind: "with a network that is allowed for another account",
+    changes: { isLoopback: false, isAllowed: (_ip: string, account?: string) => account === "ci" },
+    allowed: ["ci"],
+  },
+])("callbacks to this machine, $behind, are for $allowed alone", async ({ changes, allowed }) => {
+  const receiver = createServer((_, response) => void response.end("a secret"));
+  await once(receiver.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void receiver.close());
+  const callback_url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
+  const outcomes: Record<string, string> = {};
+  const onDelivery: Options["onDelivery"] = ({ account, outcome }) => {
+    outcomes[account] = outcome;
+  };
+  const service = await open({ ...changes, onDelivery });
+  const post = async (path: string, body: object, key = service.address.api_key) => {
+    const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
+    const request = new Request(`http://127.0.0.1${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+    return (await service.api(request)).json();
+  };
+  const { api_key } = (await post("/accounts", { name: "ci" })) as { api_key: string };
+  for (const key of [service.address.api_key, api_key])
+    await post("/api/generate", { prompt: "a fox", model: "sora-2", callback_url }, key);
+  await expect.poll(() => Object.keys(outcomes).sort()).toEqual(["ci", "local"]);
+  for (const account of ["ci", "local"])
+    expect(outcomes[account]).toMatch(allowed.includes(account) ? /^HTTP 200$/ : /are refused: a loopback address/);
 });

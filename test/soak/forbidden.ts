@@ -93,8 +93,8 @@ async function tryChangingNames(port: number): Promise<string[]> {
         }));
       const outbound = createOutbound({ allowLoopback: () => false, lookup, clock: io });
       const url = `http://${name}:${port}/`;
-      const posting = outbound.post(url, { headers: {}, body: "{}", signal });
-      const getting = outbound.get(url, { signal, maxBytes: 100 });
+      const posting = outbound.post(url, { account: "local", headers: {}, body: "{}", signal });
+      const getting = outbound.get(url, { account: "local", signal, maxBytes: 100 });
       for (const result of await Promise.allSettled([posting, getting]))
         if (result.status === "fulfilled" || result.reason?.isForbidden !== true)
           reached.push(`${name} (${first} first)`);

@@ -24,6 +24,17 @@ export function addServe(program: CommandUnknownOpts, context: Context): void {
 
 function declare(program: CommandUnknownOpts) {
   const pace = new Option("--pace <pace>", "how long a generation takes");
+  const allowed: AllowedNetwork[] = [];
+  const allowNetwork = (network: string) => {
+    allowed.push({ network, accounts: [] });
+    return allowed;
+  };
+  const allowFor = (account: string) => {
+    const last = allowed.at(-1);
+    if (!last) throw usage("--for must come after the --allow-network that it concerns.");
+    last.accounts.push(account);
+    return allowed;
+  };
   const log = new Option("--log <format>", "log format: text for people, or one JSON document per line, without keys");
   const command = program
     .command("serve")
@@ -41,9 +52,10 @@ function declare(program: CommandUnknownOpts) {
     .option("--allow-remote", "allow connections from other machines")
     .option(
       "--allow-network <network>",
-      "allow callbacks to and images from a private network, such as 10.0.0.0/8; may be repeated",
-      collectValues,
+      "allow your own account callbacks to and images from a private network, such as 10.0.0.0/8; may be repeated",
+      allowNetwork,
     )
+    .option("--for <account>", "after --allow-network: allow that network for this account, not for your own", allowFor)
     .option("--name <host>", "host name by which other machines reach it, without a port")
     .option("--public-url <url>", "URL by which other machines reach the API, such as that of an HTTPS proxy")
     .option("--public-media-url <url>", "URL by which other machines reach the videos; may have a path")
@@ -214,10 +226,19 @@ async function open(
     : launchShared({ ...settings, database, media: options.media }, context);
 }
 
-async function readNetworks(networks: string[]): Promise<(ip: string) => boolean> {
+/** A network that is not public, and the accounts for which it is allowed: the owner's without any. */
+type AllowedNetwork = { network: string; accounts: string[] };
+
+async function readNetworks(allowed: AllowedNetwork[]): Promise<(ip: string, account: string | undefined) => boolean> {
   const { createNetworks } = await import("../../server/outbound/addresses.ts");
+  const { localAccount } = await import("../../server/announcement.ts");
   try {
-    return createNetworks(networks);
+    const rules = allowed.map(({ network, accounts }) => ({
+      accounts: accounts.length > 0 ? accounts : [localAccount],
+      includes: createNetworks([network]),
+    }));
+    return (ip, account = localAccount) =>
+      rules.some(({ accounts, includes }) => accounts.includes(account) && includes(ip));
   } catch (error) {
     throw usage(`--allow-network: ${error instanceof Error ? error.message : error}.`);
   }

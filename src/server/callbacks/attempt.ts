@@ -64,10 +64,10 @@ async function send(
   signedAt: Date,
 ): Promise<Result> {
   const timeout = clock.limit(replyTimeoutMs, signal, new Error("no response within 15 s"));
-  const { url, body } = delivery;
+  const { url, account, body } = delivery;
   const headers = { "Content-Type": "application/json", ...traceHeaders(delivery), ...sign(delivery, signedAt) };
   try {
-    const { status, retryAfter, text = "" } = await post(url, { headers, body, signal: timeout.signal });
+    const { status, retryAfter, text = "" } = await post(url, { account, headers, body, signal: timeout.signal });
     const isDelivered = status >= 200 && status < 300;
     const reply = stripControls(text).trim().slice(0, maxReplyLength);
     return { outcome: `HTTP ${status}`, reply, isDelivered, isFinal: isDelivered || status === 410, retryAfter };

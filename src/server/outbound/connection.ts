@@ -7,7 +7,11 @@ import { type AddressRules, checkAddress, hostnameOf, readTarget } from "./targe
 /** Resolves with all addresses of a name, because each one is checked. */
 export type Lookup = (name: string) => Promise<{ address: string; family: number }[]>;
 
-export type ConnectionOptions = AddressRules & {
+export type ConnectionOptions = {
+  /** Whether this machine itself may be reached for an account. Called for every check. */
+  allowLoopback(account: string | undefined): boolean;
+  /** Whether the owner of the service has allowed an IP address that is not public for an account. */
+  isAllowed?: ((ip: string, account: string | undefined) => boolean) | undefined;
   /** Replaces the system's name service. */
   lookup?: Lookup;
 };
@@ -15,6 +19,8 @@ export type ConnectionOptions = AddressRules & {
 /** `what` begins the message that refuses an address, such as "callbacks to". */
 export type OutboundRequest = {
   what: string;
+  /** The account that chose the address; without one, the service's owner chose it. */
+  account?: string | undefined;
   method: string;
   headers: Record<string, string>;
   body?: string;
@@ -29,9 +35,13 @@ export type OutboundRequest = {
 export async function send(
   address: string,
   request: OutboundRequest,
-  { lookup, ...rules }: ConnectionOptions,
+  { lookup, allowLoopback, isAllowed }: ConnectionOptions,
 ): Promise<IncomingMessage> {
-  const { what, method, headers, body, signal } = request;
+  const { what, account, method, headers, body, signal } = request;
+  const rules: AddressRules = {
+    allowLoopback: () => allowLoopback(account),
+    isAllowed: (ip) => isAllowed?.(ip, account) ?? false,
+  };
   const url = readTarget(address, what, rules);
   const check = (ip: string) => checkAddress(ip, what, rules);
   const start = url.protocol === "https:" ? requestHttps : requestHttp;

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { text } from "node:stream/consumers";
 import type { Clock, HttpResponse } from "../../io.ts";
-import { type ConnectionOptions, send } from "./connection.ts";
+import { type ConnectionOptions, type OutboundRequest, send } from "./connection.ts";
 
 export type OutboundOptions = ConnectionOptions & { clock: Pick<Clock, "limit"> };
 
@@ -11,13 +11,13 @@ export type OutboundOptions = ConnectionOptions & { clock: Pick<Clock, "limit"> 
  */
 export type Post = (
   url: string,
-  options: { headers: Record<string, string>; body: string; signal: AbortSignal },
+  options: { account: string; headers: Record<string, string>; body: string; signal: AbortSignal },
 ) => Promise<{ status: number; retryAfter?: string | undefined; text?: string | undefined }>;
 
 /** Fetches an image within 30 seconds, over up to 3 redirects, each checked anew. Rejects when it has more than `maxBytes`. */
 export type Get = (
   url: string,
-  options: { signal: AbortSignal; maxBytes: number },
+  options: { account: string; signal: AbortSignal; maxBytes: number },
 ) => Promise<{ status: number; body: Uint8Array }>;
 
 /** Opens a file as a stream, over up to 3 redirects, each checked anew. */
@@ -43,11 +43,12 @@ export function createOutbound(options: OutboundOptions): Outbound {
       const text = body && new TextDecoder().decode(body);
       return { status: reply.statusCode ?? 0, retryAfter: reply.headers["retry-after"], text };
     },
-    async get(url, { signal, maxBytes }) {
+    async get(url, { account, signal, maxBytes }) {
       const reason = new Error(`no response within ${getTimeoutMs / 1_000} s`);
       const timeout = options.clock.limit(getTimeoutMs, signal, reason);
       try {
-        const request = { what: "images from", accept: "image/png, image/jpeg, image/webp", signal: timeout.signal };
+        const accept = "image/png, image/jpeg, image/webp";
+        const request = { what: "images from", account, accept, signal: timeout.signal };
         const reply = await follow(url, request, options);
         const body = await readAtMost(maxBytes, reply);
         if (!body) throw new Error(`it is larger than ${maxBytes / 1_000_000} MB`);
@@ -68,13 +69,13 @@ export function createOutbound(options: OutboundOptions): Outbound {
 
 async function follow(
   first: string,
-  { what, accept, signal }: { what: string; accept: string; signal: AbortSignal },
+  { accept, ...rest }: Pick<OutboundRequest, "what" | "account" | "signal"> & { accept: string },
   options: OutboundOptions,
 ): Promise<IncomingMessage> {
   const headers = { Accept: accept, "Accept-Encoding": "identity" };
   let url = first;
   for (let redirects = 0; redirects <= maxRedirects; redirects++) {
-    const reply = await send(url, { what, method: "GET", headers, signal }, options);
+    const reply = await send(url, { ...rest, method: "GET", headers }, options);
     const { location } = reply.headers;
     if (![301, 302, 303, 307, 308].includes(reply.statusCode ?? 0) || location === undefined) return reply;
     reply.destroy();

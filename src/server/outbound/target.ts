@@ -6,7 +6,7 @@ export type Forbidden = Error & { isForbidden: true };
 
 /** Which addresses that are not public may be connected to. */
 export type AddressRules = {
-  /** Whether this machine itself may be reached: only while the service listens on loopback alone. Called for every check. */
+  /** Whether this machine itself may be reached. Called for every check. */
   allowLoopback(): boolean;
   /** Whether the owner of the service has allowed an IP address. */
   isAllowed?: ((ip: string) => boolean) | undefined;

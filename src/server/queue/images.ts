@@ -9,6 +9,9 @@ const maxBytes = 20_000_000;
 /** The limit of JPEG. A PNG may have longer sides, but no renderer accepts them. */
 const maxSide = 65_535;
 
+/** `account` is the one whose generation it is. */
+export type FetchOptions = { get: Get; account: string; signal: AbortSignal };
+
 /**
  * Saves the images of a generation (the interface's `imageUrl`, and those beyond it) in a folder, which it makes: each a PNG, JPEG or WebP of at most
  * 20 MB and 50 megapixels, as its header says. A source is an http(s) address, fetched by `get`, or a `data:` address. Throws an Error whose
@@ -17,11 +20,11 @@ const maxSide = 65_535;
 export async function saveImages(
   sources: readonly string[],
   folder: string,
-  { get, signal }: { get: Get; signal: AbortSignal },
+  options: FetchOptions,
 ): Promise<ImageFile[]> {
   const images = await Promise.all(
     sources.map(async (source) => {
-      const [name, bytes] = [imageName(source), await readImage(source, get, signal)];
+      const [name, bytes] = [imageName(source), await readImage(source, options)];
       return { name, bytes, ...checkImage(bytes, name) };
     }),
   );
@@ -36,8 +39,8 @@ export async function saveImages(
   return saved;
 }
 
-async function readImage(source: string, get: Get, signal: AbortSignal): Promise<Uint8Array> {
-  return isData(source) ? readData(source, imageName(source)) : fetchImage(source, get, signal);
+async function readImage(source: string, options: FetchOptions): Promise<Uint8Array> {
+  return isData(source) ? readData(source, imageName(source)) : fetchImage(source, options);
 }
 
 function checkImage(bytes: Uint8Array, name: string): Pick<ImageFile, "format" | "megapixels"> {
@@ -74,8 +77,8 @@ function checkSize({ width, height }: Size, name: string): void {
   if (longer > maxSide) throw new Error(`${name} has a side of ${longer} pixels, at most ${maxSide}`);
 }
 
-async function fetchImage(url: string, get: Get, signal: AbortSignal): Promise<Uint8Array> {
-  const { status, body } = await get(url, { signal, maxBytes }).catch((error: unknown) => {
+async function fetchImage(url: string, { get, account, signal }: FetchOptions): Promise<Uint8Array> {
+  const { status, body } = await get(url, { account, signal, maxBytes }).catch((error: unknown) => {
     signal.throwIfAborted();
     const why = error instanceof Error ? error.message : error;
     throw new Error(`${imageName(url)} could not be fetched: ${why}`, { cause: error });

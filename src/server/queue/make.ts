@@ -45,7 +45,7 @@ export type Task = RenderTask & { id: string; checkpoint: StoredGeneration["chec
 
 /** Reads a generation and saves its images, unless an engine has them already. Resolves with what came of it when it cannot be made. */
 export async function loadTask(
-  { id, engine }: Pick<Claim, "id" | "engine">,
+  { id, account, engine }: Pick<Claim, "id" | "account" | "engine">,
   options: MakeOptions,
 ): Promise<Task | Exclude<Made, { kind: "made" }>> {
   const { status, request, checkpoint } = await findGeneration(id, options);
@@ -65,7 +65,7 @@ export async function loadTask(
   const { imageFolder, ...files } = pathsOf(id, options.videos);
   try {
     const sources = engine !== null ? { images: [] } : await insist(() => options.store.images(id), options);
-    const saved = await saveImages(listImages(sources), imageFolder, options);
+    const saved = await saveImages(listImages(sources), imageFolder, { ...options, account });
     return { id, checkpoint, request: rest, ...replaceImages(sources, saved), ...files };
   } catch (error) {
     options.signal.throwIfAborted();

@@ -57,6 +57,8 @@ test.each([
   [["--database", "mysql://u:canary@db/x"], /--database must be an address such as postgres:/],
   [["--public-url", "https://video.example"], /--public-url and --public-media-url are needed together/],
   [["--owner-key"], /--owner-key needs --database/],
+  [["--for", "ci"], /--for must come after the --allow-network/],
+  [["--allow-network", "10.0.0.0"], /--allow-network: 10.0.0.0 is not a network such as 10.0.0.0\/8/],
 ])("%j is a usage error", async (flags, says) => {
   const world = await createWorld();
   const { code, stdout, stderr } = await world.vidgen("serve", ...flags);

@@ -10,6 +10,7 @@ import { createVirtualClock } from "../../clock.ts";
 import { loopbackSpellings, namedForbidden, otherAddresses, unusable } from "./forbidden.ts";
 
 const signal = new AbortController().signal;
+const account = "local";
 
 function open(options: Partial<OutboundOptions> = {}): Outbound {
   return createOutbound({ allowLoopback: () => true, lookup: unknownName, clock: createVirtualClock(), ...options });
@@ -28,8 +29,9 @@ function createNames(names: Record<string, string[][]>): Lookup {
   };
 }
 
-const post = (outbound: Outbound, url: string, body = "{}") => outbound.post(url, { headers: {}, body, signal });
-const get = (outbound: Outbound, url: string, maxBytes = 1_000) => outbound.get(url, { signal, maxBytes });
+const post = (outbound: Outbound, url: string, body = "{}") =>
+  outbound.post(url, { account, headers: {}, body, signal });
+const get = (outbound: Outbound, url: string, maxBytes = 1_000) => outbound.get(url, { account, signal, maxBytes });
 
 /** A server on 127.0.0.1 that counts its connections and requests. */
 async function receive(answer: RequestListener = (_, response) => void response.end("ok")) {
@@ -84,6 +86,25 @@ test("an address of a network that the owner has allowed is reached, and no othe
     expect((await post(outbound, `http://${host}:${port}/`)).status).toBeLessThan(500);
   for (const host of ["127.0.1.1", "out.example", "10.0.0.1"])
     await expect(post(outbound, `http://${host}:${port}/`)).rejects.toMatchObject({ isForbidden: true });
+});
+
+test("loopback and networks are allowed to one account, and to no other", async () => {
+  const { port, seen } = await receive();
+  const url = `http://127.0.0.1:${port}/`;
+  const isIn = createNetworks(["127.0.0.0/24"]);
+  const theirs = { account: "ci", signal };
+  for (const rules of [
+    { allowLoopback: (account?: string) => account === "local" },
+    { allowLoopback: () => false, isAllowed: (ip: string, account?: string) => account === "local" && isIn(ip) },
+  ]) {
+    const outbound = open(rules);
+    expect((await post(outbound, url)).status).toBe(200);
+    expect((await get(outbound, url)).status).toBe(200);
+    const before = seen.requests.length;
+    await expect(outbound.post(url, { ...theirs, headers: {}, body: "{}" })).rejects.toThrow(/a loopback address/);
+    await expect(outbound.get(url, { ...theirs, maxBytes: 9 })).rejects.toThrow(/a loopback address/);
+    expect(seen.requests.length).toBe(before);
+  }
 });
 
 test("the errors say what is refused and why", async () => {
@@ -149,7 +170,12 @@ test("a callback arrives as it was handed over, for the host of its address", as
   });
   const outbound = open({ lookup: createNames({ "receiver.example": [["127.0.0.1"]] }) });
   const headers = { "Content-Type": "application/json", "webhook-id": "msg_1", Host: "evil.example" };
-  const reply = await outbound.post(`http://receiver.example:${port}/a?b=c`, { headers, body: '{"ü":1}', signal });
+  const reply = await outbound.post(`http://receiver.example:${port}/a?b=c`, {
+    account,
+    headers,
+    body: '{"ü":1}',
+    signal,
+  });
   expect(reply.status).toBe(202);
   expect(reply.retryAfter).toBe("7");
   expect(await body).toBe('{"ü":1}');
@@ -287,7 +313,7 @@ test("a callback whose reply never ends counts by its status once its time is ov
   });
   let isOver = false;
   const outcome = open()
-    .post(url, { headers: {}, body: "{}", signal: timeout.signal })
+    .post(url, { account, headers: {}, body: "{}", signal: timeout.signal })
     .finally(() => {
       isOver = true;
     });
@@ -301,7 +327,7 @@ test("a callback whose reply never ends counts by its status once its time is ov
 test("the service's own signal ends a request with its reason", async () => {
   const stop = new AbortController();
   const { url } = await receive(() => stop.abort(new Error("the service is stopping")));
-  const sending = { headers: {}, body: "{}", signal: stop.signal };
+  const sending = { account, headers: {}, body: "{}", signal: stop.signal };
   await expect(open().post(url, sending)).rejects.toThrow("the service is stopping");
   await expect(open().post(url, sending)).rejects.toThrow("the service is stopping");
 });

@@ -16,7 +16,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Saves one image, and returns the bytes of its file. */
 async function save(source: string, get: Get, signal = never): Promise<Uint8Array> {
-  const [image] = await saveImages([source], folder, { get, signal });
+  const [image] = await saveImages([source], folder, { get, account: "local", signal });
   return new Uint8Array(readFileSync(image?.path ?? ""));
 }
 
@@ -62,14 +62,14 @@ describe("an image is saved", () => {
     expect(await save(source, get)).toEqual(pictures.PNG);
   });
 
-  test("with the signal and the most bytes handed on", async () => {
+  test("with the account, the signal and the most bytes handed on", async () => {
     const asked: unknown[] = [];
     const get: Get = async (...args) => {
       asked.push(args);
       return { status: 200, body: pictures.PNG };
     };
     await save(url, get);
-    expect(asked).toEqual([[url, { signal: never, maxBytes: 20_000_000 }]]);
+    expect(asked).toEqual([[url, { account: "local", signal: never, maxBytes: 20_000_000 }]]);
   });
 });
 
