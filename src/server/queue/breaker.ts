@@ -25,8 +25,8 @@ export type Breaker = {
   pauseMs(): number;
   /** A create was taken, or refused for what it asks. */
   onTaken(): void;
-  /** A create was certainly not taken. */
-  onNotTaken(reason: string, cause?: NotTakenCause | undefined): void;
+  /** A create was certainly not taken; the server may have said how long to wait, in milliseconds. */
+  onNotTaken(reason: string, cause?: NotTakenCause | undefined, retryAfterMs?: number | undefined): void;
   /** A create may have been taken: a generation was lost by it. */
   onUnclear(reason: string): void;
   outage(): Outage | undefined;
@@ -38,7 +38,7 @@ export type Breaker = {
 const maxRetryMs = 30_000;
 /** After the first create that is unclear; each further one in a row makes it 8 times as long. */
 const unclearMs = 30_000;
-const maxUnclearMs = 30 * 60_000;
+const maxPauseMs = 30 * 60_000;
 /** So many creates must be taken until one that was unclear counts no more. */
 const takenPerUnclear = 10;
 
@@ -78,16 +78,16 @@ export function createBreaker(options: BreakerOptions): Breaker {
       unreachableAt = undefined;
       onChange(undefined);
     },
-    onNotTaken(reason, cause) {
+    onNotTaken(reason, cause, retryAfterMs = 0) {
       onCreate("not_taken");
       const mostMs = cause === "unreachable" ? maxUnreachableRetryMs : maxRetryMs;
-      goOut({ reason, cause }, Math.min(1_000 * 2 ** failures++, mostMs));
+      goOut({ reason, cause }, Math.max(Math.min(1_000 * 2 ** failures++, mostMs), Math.min(retryAfterMs, maxPauseMs)));
     },
     onUnclear(reason) {
       onCreate("unclear");
       const unclear = Math.ceil(owed / takenPerUnclear) + 1;
       owed = unclear * takenPerUnclear;
-      goOut({ reason, cause: undefined }, Math.min(unclearMs * 8 ** (unclear - 1), maxUnclearMs));
+      goOut({ reason, cause: undefined }, Math.min(unclearMs * 8 ** (unclear - 1), maxPauseMs));
     },
     outage: () => out && { since: out.since, reason: out.reason, cause: out.cause, lastAt: out.lastAt },
     outMs: () => (out === undefined ? 0 : clock.now() - out.at),

@@ -3,6 +3,7 @@ import { minutes } from "../engines/upstream/upstream.ts";
 import type { OnTrouble } from "../observe/trouble.ts";
 import type { Needs, Waiting } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
+import type { Outage } from "./breaker.ts";
 import { canMake, type EngineSlots } from "./slots.ts";
 
 /** Time for the owner to see that an engine is missing, and to start the service with it. */
@@ -39,7 +40,7 @@ export function createLackFinder({ allSlots, store, isCommand = false, clock, on
   const missingAt = new Map<string, number>();
   const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
 
-  return ({ count: _, oldest_at: __, held, ...needs }: Waiting): Given | undefined => {
+  return ({ count, oldest_at: _, held, ...needs }: Waiting): Given | undefined => {
     const missing = findMissing(needs, allSlots);
     if (missing !== undefined) {
       const at = missingAt.get(missing) ?? clock.now();
@@ -57,7 +58,7 @@ export function createLackFinder({ allSlots, store, isCommand = false, clock, on
     const [first] = able;
     // As long as any process makes this model, it comes to the others as well.
     if (!first || held > 0) return undefined;
-    const given = isCommand ? findUnusable(needs, able) : undefined;
+    const given = isCommand ? findUnusable(needs, able, count) : undefined;
     if (given) return given;
     if (!able.every(({ engine, breaker }) => breaker.outMs() >= engine.timeoutMs)) return undefined;
     const { name, timeoutMs } = first.engine;
@@ -66,12 +67,12 @@ export function createLackFinder({ allSlots, store, isCommand = false, clock, on
   };
 
   /** Whoever has typed a command waits for it: one whose engines do not answer, or refuse their keys, ends soon. */
-  function findUnusable(needs: Needs, able: readonly EngineSlots[]): Given | undefined {
-    const refusals = able.flatMap(({ breaker }) => breaker.outage() ?? []).filter(({ cause }) => cause === "auth");
+  function findUnusable(needs: Needs, able: readonly EngineSlots[], count: number): Given | undefined {
+    const refusals = able.flatMap((slots) => findRefusal(slots, count) ?? []);
     const isRefused = refusals.length === able.length;
-    const isUnreachable = able.every(
-      ({ breaker }) => breaker.unreachableMs() >= unreachableMs || breaker.outage()?.cause === "auth",
-    );
+    const isAway = ({ breaker }: EngineSlots) => breaker.unreachableMs() >= unreachableMs;
+    const isUnreachable =
+      able.some(isAway) && able.every((slots) => isAway(slots) || slots.breaker.outage()?.cause === "auth");
     if (!isRefused && !isUnreachable) return undefined;
     const words = able.map(({ engine, breaker }) => `${engine.name} cannot be used: ${breaker.outage()?.reason}`);
     const error = `${words.join("; ")}; nothing was submitted`;
@@ -80,6 +81,14 @@ export function createLackFinder({ allSlots, store, isCommand = false, clock, on
     const last = Math.min(...refusals.map(({ lastAt }) => lastAt.getTime()));
     return { needs, startedBefore: new Date(last + 1).toISOString(), error, error_code: "auth" };
   }
+}
+
+/** One refusal may be about what a generation asks for: where another one waits, or others were taken before, a second create decides. */
+function findRefusal({ breaker, taken, denied }: EngineSlots, count: number): Outage | undefined {
+  const outage = breaker.outage();
+  if (outage?.cause !== "auth") return undefined;
+  const isSure = denied.size > 1 || outage.lastAt > outage.since || (taken === 0 && count === 1);
+  return isSure ? outage : undefined;
 }
 
 function findMissing(needs: Needs, allSlots: readonly EngineSlots[]): string | undefined {

@@ -17,6 +17,7 @@ import {
   findLeastBusy,
   type Group,
   groupSlots,
+  listAvoided,
   occupy,
   partOf,
   roomOf,
@@ -98,9 +99,10 @@ export function createQueue(options: QueueOptions): Queue {
     .filter(({ concurrency }) => concurrency > 0)
     .map((engine) => {
       const onCreate = (created: Created) => options.onCreate?.(engine, created);
-      const onChange = (outage: Outage | undefined) => onNote(outageLine(engine, outage, options));
+      const onChange = (outage: Outage | undefined) => onNote(outageLine(slots, outage, options));
       const maxUnreachableRetryMs = options.isCommand ? commandRetryMs : undefined;
-      return createSlots(engine, { clock, onCreate, onChange, maxUnreachableRetryMs });
+      const slots = createSlots(engine, { clock, onCreate, onChange, maxUnreachableRetryMs });
+      return slots;
     });
   const groups = groupSlots(allSlots);
   const findLack = createLackFinder({ allSlots, store, isCommand: options.isCommand, clock, onTrouble });
@@ -117,8 +119,12 @@ export function createQueue(options: QueueOptions): Queue {
   /** Bounded, since the end of a generation is not heard of while the database is away. */
   const percents = createRecent<number>(maxPercents);
 
-  const among = () => ({ except: [...jobs.keys()], ids: wanted && [...wanted] });
-  const claim = (what: Wanted, limit: number) => store.claim(what, { ...among(), limit });
+  const among = (avoided: readonly string[] = []) => ({
+    except: [...jobs.keys(), ...avoided],
+    ids: wanted && [...wanted],
+  });
+  const claim = (what: Wanted, limit: number, avoided?: readonly string[]) =>
+    store.claim(what, { ...among(avoided), limit });
 
   const jobsIn = (...states: Job["state"][]) => [...jobs.values()].filter(({ state }) => states.includes(state));
 
@@ -195,8 +201,10 @@ export function createQueue(options: QueueOptions): Queue {
         wake();
       },
     });
-    slot.onMade(made);
-    return made;
+    const isDeniedAlone = slot.onMade(made);
+    const isDenied = allSlots.every(({ engine, denied }) => denied.has(id) || !canMake(engine, claimed));
+    if (made.kind !== "not taken" || !isDeniedAlone || !isDenied) return made;
+    return deniedEnd(slot.engine, made);
   };
 
   /** An engine that takes nothing from this process is left to the others; until it does again, it gets one at a time. */
@@ -231,25 +239,38 @@ export function createQueue(options: QueueOptions): Queue {
   };
   const takeNew = async (group: Group) => {
     const roomIn = () => group.slots.reduce((sum, slots) => sum + roomOf(slots), 0);
-    for (let room = roomIn(); room > 0; room = roomIn()) {
-      const order = turns.list();
-      const turnOf = ({ claimed }: Job) => order.indexOf(claimed.account);
-      const [first] = jobsIn("fetched")
-        .filter(({ claimed }) => canMake(group, claimed))
-        .sort((a, b) => turnOf(a) - turnOf(b) || a.claimed.number - b.claimed.number);
-      const before = first && { turn: turnOf(first), number: first.claimed.number };
-      // One at a time then: what comes next is before or after the one with its images.
-      const found = await claim({ ...group, kind: "new", isFetched: false, turns: order, before }, first ? 1 : room);
-      for (const claimed of found) {
-        const slots = findLeastBusy(group.slots);
-        if (slots) beginMaking(claimed, occupyInTurn(slots, claimed));
-        else await store.release(claimed.id);
-      }
-      if (found.length > 0) continue;
-      const slots = findLeastBusy(group.slots);
-      if (!first || !slots) return;
-      first.assign(occupyInTurn(slots, first.claimed));
+    for (const avoided of listAvoided(group))
+      for (let room = roomIn(); room > 0; room = roomIn()) if (!(await takeNext(group, room, avoided))) break;
+  };
+  /** Resolves with whether there was anything to take. */
+  const takeNext = async (group: Group, room: number, avoided: readonly string[]): Promise<boolean> => {
+    const order = turns.list();
+    const turnOf = ({ claimed }: Job) => order.indexOf(claimed.account);
+    const [first] = jobsIn("fetched")
+      .filter(({ claimed }) => canMake(group, claimed) && !avoided.includes(claimed.id))
+      .sort((a, b) => turnOf(a) - turnOf(b) || a.claimed.number - b.claimed.number);
+    const before = first && { turn: turnOf(first), number: first.claimed.number };
+    // One at a time then: what comes next is before or after the one with its images.
+    const what = { ...group, kind: "new" as const, isFetched: false, turns: order, before };
+    const found = await claim(what, first ? 1 : room, avoided);
+    for (const claimed of found) {
+      const slots = findLeastBusy(group.slots, claimed.id);
+      if (slots) beginMaking(claimed, occupyInTurn(slots, claimed));
+      else await store.release(claimed.id);
     }
+    if (found.length > 0) return true;
+    const slots = first && findLeastBusy(group.slots, first.claimed.id);
+    if (!first || !slots) return false;
+    first.assign(occupyInTurn(slots, first.claimed));
+    return true;
+  };
+  /** Claims one that is not avoided, by the first of these lists that leaves any. */
+  const claimFirst = async (what: Wanted, lists: readonly string[][]): Promise<Claim | undefined> => {
+    for (const avoided of lists) {
+      const [claimed] = await claim(what, 1, avoided);
+      if (claimed) return claimed;
+    }
+    return undefined;
   };
   /** Images are fetched before there is room to render, so that a slow server of images delays no other generation. */
   const fetchAhead = async (group: Group) => {
@@ -262,7 +283,7 @@ export function createQueue(options: QueueOptions): Queue {
       const countOf = (account: string) => accounts.filter((each) => each === account).length;
       const exceptAccounts = accounts.filter((account) => countOf(account) >= maxFetchedOfAccount);
       const wanted = { ...group, kind: "new", isFetched: true, turns: fetchTurns.list(), exceptAccounts } as const;
-      const [claimed] = await claim(wanted, 1);
+      const claimed = await claimFirst(wanted, listAvoided(group));
       if (!claimed) return;
       fetchTurns.take(claimed.account);
       beginMaking(claimed);
@@ -337,6 +358,15 @@ export function createQueue(options: QueueOptions): Queue {
   };
 }
 
+/** What an engine refuses its key for, while it takes others with the same one. */
+function deniedEnd({ name }: Engine, { reason }: Extract<Made, { kind: "not taken" }>): Made {
+  return {
+    kind: "failed",
+    error: `${name} refused this generation: ${reason}; nothing was submitted`,
+    error_code: "auth",
+  };
+}
+
 /** An earlier process ended while it submitted this one. */
 async function endUnclear(claimed: Claim, own: MakeOptions): Promise<Made> {
   const task = await loadTask(claimed, own);
@@ -344,12 +374,13 @@ async function endUnclear(claimed: Claim, own: MakeOptions): Promise<Made> {
 }
 
 function outageLine(
-  { name }: Engine,
+  { engine: { name }, hasJobs }: EngineSlots,
   outage: Outage | undefined,
   { isCommand }: Pick<QueueOptions, "isCommand">,
 ): string {
   if (!outage) return `${name} accepts generations again.`;
-  if (isCommand) return `Waiting for ${name}: ${outage.reason}. Nothing was submitted to it yet.`;
+  const waiting = `Waiting for ${name}: ${outage.reason.replace(/\.$/, "")}.`;
+  if (isCommand) return hasJobs ? waiting : `${waiting} Nothing was submitted to it yet.`;
   const since = outage.since.toISOString();
   return `${name} has accepted no generations since ${since}: ${outage.reason}. They go to other engines that serve their model, or wait.`;
 }

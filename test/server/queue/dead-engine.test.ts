@@ -139,6 +139,61 @@ describe("the only engine of a model", () => {
   });
 });
 
+/** Answers the creates of one prompt, and notes which ones came. */
+const answering =
+  (bad: string, answer: () => Response, seen: string[]): Fault =>
+  async ({ route, request }) => {
+    if (route !== "create") return undefined;
+    const isBad = (await request.clone().text()).includes(bad);
+    seen.push(isBad ? bad : "good");
+    return isBad ? answer() : undefined;
+  };
+const denied = () => Response.json({ error: "This model is not available here." }, { status: 403 });
+
+describe("a create that is answered with 401 or 403", () => {
+  test("is followed by another one, so that one prompt holds up no other", async () => {
+    const seen: string[] = [];
+    const fault = answering("forbidden", denied, seen);
+    const service = await createTestService({ engines: (clock) => [anEngine("gpu", clock, { fault })] });
+    const bad = await service.startId({ model, prompt: "a forbidden fox" });
+    const good = await startAll(service, 5);
+    await service.clock.sleep(minute);
+    expect(await endsOf(service, good)).toEqual({ completed: 5 });
+    expect(seen.slice(0, 2)).toEqual(["forbidden", "good"]);
+    // The engine took others with the same key before and after: it is this one that it refuses, and nothing was paid.
+    expect(await service.store.generation(bad)).toMatchObject({ status: "failed", error_code: "auth" });
+    expect(seen.filter((prompt) => prompt === "forbidden")).toHaveLength(2);
+    expect(await service.store.balance("local")).toBe(950);
+  });
+
+  test("is tried again where there is no other", async () => {
+    let isWrong = true;
+    const fault: Fault = ({ route }) => (route === "create" && isWrong ? denied() : undefined);
+    const service = await createTestService({ engines: (clock) => [anEngine("gpu", clock, { fault })] });
+    const ids = await startAll(service, 1);
+    await service.clock.sleep(10_000);
+    isWrong = false;
+    await service.clock.sleep(minute);
+    expect(await endsOf(service, ids)).toEqual({ completed: 1 });
+  });
+
+  test("by a page of a proxy is sent again after a minute at the earliest", async () => {
+    const at: number[] = [];
+    const engines = (clock: Clock) => {
+      const fault: Fault = ({ route }) => {
+        if (route !== "create") return undefined;
+        at.push(Math.round(clock.now() / 1_000));
+        return new Response("<html><title>Just a moment...</title></html>", { status: 403 });
+      };
+      return [anEngine("gpu", clock, { fault })];
+    };
+    const service = await createTestService({ engines });
+    await startAll(service, 2);
+    await service.clock.sleep(150_000);
+    expect(at).toEqual([0, 60, 120]);
+  });
+});
+
 describe("in a command", () => {
   const command = (engines: (clock: Clock) => Engine[]) =>
     createTestService({ engines, isCommand: true, hasRefunds: false });
@@ -236,6 +291,34 @@ describe("in a command", () => {
     isReady = true;
     await service.clock.sleep(2 * minute);
     expect(await endsOf(service, ids)).toEqual({ completed: 2 });
+  });
+
+  test("an engine that takes others with the same key ends the denied one alone", async () => {
+    const seen: string[] = [];
+    const fault = answering("forbidden", denied, seen);
+    const service = await command((clock) => [anEngine("gpu", clock, { fault, jobs: 1 })]);
+    const [first = ""] = await startAll(service, 1);
+    const bad = await service.startId({ model, prompt: "a forbidden fox" });
+    const others = await startAll(service, 3);
+    await service.clock.sleep(2 * minute);
+    expect(await endsOf(service, [first, ...others])).toEqual({ completed: 4 });
+    expect(await look(service, bad)).toMatchObject({ status: "failed", error_code: "auth" });
+    expect(seen.filter((prompt) => prompt === "forbidden")).toHaveLength(2);
+  });
+
+  test.each<[string, Fault]>([
+    ["a create is unclear", broken],
+    ["others were taken", answering("a fox", () => Response.json({}, { status: 429 }), [])],
+  ])("nobody is told that nothing was submitted where %s", async (_, fault) => {
+    const service = await command((clock) => [anEngine("gpu", clock, { fault, jobs: 1 })]);
+    await service.startId({ model, prompt: "a bear" });
+    await service.clock.sleep(minute);
+    await service.startId({ model, prompt: "a fox" });
+    await service.clock.sleep(minute);
+    expect(service.notes.slice(0, 1)).toEqual([
+      expect.stringMatching(/^Waiting for http:\/\/gpu\.test: HTTP \d+.*\.$/),
+    ]);
+    expect(service.notes.join()).not.toContain("Nothing was submitted");
   });
 
   test("another engine of the model that is only busy is waited for", async () => {

@@ -4,7 +4,7 @@ import * as z from "zod";
 import { usage, VidgenError } from "../../../errors.ts";
 import { type Traced, traceHeaders } from "../../observe/trace.ts";
 import type { ImageFile } from "../engine.ts";
-import { type Reply, readReply, wordsOf } from "../upstream/reply.ts";
+import { type Reply, readReply, refusesKey, wordsOf } from "../upstream/reply.ts";
 import { answered, type SubmitSignals } from "../upstream/submit.ts";
 import { createReport, type Upstream } from "../upstream/upstream.ts";
 import type { ServerIo, ServerOptions } from "../videos/server.ts";
@@ -35,7 +35,7 @@ const maxJobBytes = 16_000_000;
 export function createComfyUi({ url, key, timeoutMs, onNote }: ComfyUiOptions, io: ServerIo): ComfyUi {
   const { origin } = new URL(url);
   const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
-  const read: ComfyUi["read"] = (reply, maxBytes) => readReply(reply, { maxBytes, secret: key });
+  const read: ComfyUi["read"] = (reply, maxBytes) => readReply(reply, { maxBytes, secret: key, date: io.date() });
   const jobPath = (job: string) => `${url}/api/jobs/${encodeURIComponent(job)}`;
   const get = (address: string, signal: AbortSignal) => {
     // One of several servers behind a balancer of connections would be asked again and again.
@@ -55,9 +55,8 @@ export function createComfyUi({ url, key, timeoutMs, onNote }: ComfyUiOptions, i
     async findVersion(signal) {
       const reply = await read(await get(`${url}/system_stats`, signal));
       const version = statsSchema.safeParse(reply.json).data?.system.comfyui_version;
-      if (reply.status === 401 || reply.status === 403)
-        throw new VidgenError("auth", `refuses the key (HTTP ${reply.status})`);
-      if (version === undefined) throw answered(`does not respond like ComfyUI (${wordsOf(reply)})`);
+      if (refusesKey(reply)) throw new VidgenError("auth", `refuses the key (HTTP ${reply.status})`);
+      if (version === undefined) throw answered(reply, `does not respond like ComfyUI (${wordsOf(reply)})`);
       if (!isNewEnough(version))
         throw usage(`is ComfyUI ${version}, which is too old: ${leastVersion.join(".")} or newer is needed`);
       return version;

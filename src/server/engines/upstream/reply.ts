@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { parseJson } from "../../../client/http/json.ts";
+import { isRecord, parseJson } from "../../../client/http/json.ts";
+import { retryAfterMs } from "../../../client/http/retry.ts";
 import type { HttpResponse } from "../../../io.ts";
 
 /** A job as a server of `/v1/videos` tells it. Unknown statuses count as running. */
@@ -19,15 +20,29 @@ export type Job = {
 };
 
 /** A reply as far as it could be read. */
-export type Reply = { status: number; text: string; json: unknown };
+export type Reply = {
+  status: number;
+  text: string;
+  json: unknown;
+  /** How long it asks to wait, in milliseconds, where it does. */
+  retryAfterMs?: number | undefined;
+};
 
 const maxReplyBytes = 1_000_000;
 
+export type ReadOptions = {
+  maxBytes?: number | undefined;
+  secret?: string | undefined;
+  /** The date now, for a Retry-After that names one. */
+  date?: Date | undefined;
+};
+
 /** Reads a reply to its end, with `secret` left out. Rejects when that breaks off, or is longer than `maxBytes`. */
 export async function readReply(
-  { status, body }: HttpResponse,
-  { maxBytes = maxReplyBytes, secret }: { maxBytes?: number | undefined; secret?: string | undefined } = {},
+  { status, headers, body }: HttpResponse,
+  { maxBytes = maxReplyBytes, secret, date = new Date() }: ReadOptions = {},
 ): Promise<Reply> {
+  const waitMs = retryAfterMs(headers.get("Retry-After"), date);
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of body ?? []) {
@@ -38,7 +53,7 @@ export async function readReply(
   const all = Buffer.concat(chunks).toString();
   // A shorter text is no real key, and may be part of many words.
   const text = secret === undefined || secret.length < 8 ? all : all.replaceAll(secret, "[key]");
-  return { status, text, json: parseJson(text) };
+  return { status, text, json: parseJson(text), ...(waitMs !== undefined && { retryAfterMs: waitMs }) };
 }
 
 /** What is not as the schema wants it counts as left out. */
@@ -99,6 +114,36 @@ export function readComplaints(reply: Reply): string[] {
   const list = detailSchema.safeParse(reply.json).data?.detail;
   const complaints = list?.slice(0, maxComplaints).map(({ loc, msg, type }) => `${loc.join(" ")}: ${msg} (${type})`);
   return complaints?.map((text) => text.slice(0, maxCleaned)) ?? [wordsOf(reply)];
+}
+
+/** Whether a reply refuses the key. A proxy may answer 403 by itself, also where the key is right: its page is no word of the server. */
+export function refusesKey({ status, json }: Reply): boolean {
+  return status === 401 || (status === 403 && json !== undefined);
+}
+
+/** Where OpenRouter and others say why they refuse a prompt, beside the message or in it. */
+const moderationFields = ["reasons", "flagged_input"];
+const moderationCodes =
+  /^(content_(policy_violation|filter(ed)?|violation)|moderation_\w+|(input|prompt|output)_(blocked|flagged|moderation)|safety_\w+)$/i;
+/** What is asked for is named before what is wrong with it: "your account was suspended: content policy" is about the account. */
+const moderationWords =
+  /^[^.]{0,60}\b(content|prompt|input|image|request|generation|video)s?\b[^.]{0,80}\b(violat|flagged|moderat|unsafe|nsfw|prohibited|disallowed|inappropriate|sensitive|safety|guidelines)/i;
+const accountWords =
+  /\b(account|organi[sz]ation|team|user|key)\b[^.]{0,40}\b(suspended|disabled|banned|blocked|locked)\b/i;
+
+/** Whether a refusal is about what one request asks for, and not about who asks. */
+export function isAboutRequest({ json }: Reply): boolean {
+  const error = isRecord(json) && isRecord(json.error) ? json.error : json;
+  if (!isRecord(error)) return false;
+  const places = [error, error.metadata].filter(isRecord);
+  const hasField = places.some((place) => moderationFields.some((field) => field in place));
+  const codes = [error.code, error.type].filter((code) => typeof code === "string");
+  const words = findWords(json) ?? "";
+  return (
+    hasField ||
+    codes.some((code) => moderationCodes.test(code)) ||
+    (moderationWords.test(words) && !accountWords.test(words))
+  );
 }
 
 /** Finds an address in the text of an error. */

@@ -3,7 +3,7 @@ import { VidgenError } from "../../../errors.ts";
 import { RequestError } from "../../../io.ts";
 import type { RenderOptions, RenderOutcome } from "../engine.ts";
 import { lookOnce, missingMs, missingPollMs } from "./follow.ts";
-import { type Reply, wordsOf } from "./reply.ts";
+import { isAboutRequest, type Reply, refusesKey, wordsOf } from "./reply.ts";
 import { backOffMs, createAbsence, describe, minutes, type Upstream } from "./upstream.ts";
 
 /** What a create gave: a job, or the address of a video that is finished already. */
@@ -124,13 +124,27 @@ function unanswered(error: unknown): Unanswered {
 export function unprepared(error: unknown): NotTaken {
   const reason = describe(error);
   if (error instanceof VidgenError && error.code === "auth") return { kind: "not taken", reason, cause: "auth" };
-  const isAnswer = error instanceof Error && "isAnswer" in error;
-  return { kind: "not taken", reason, cause: isAnswer ? undefined : "unreachable" };
+  const reply = error instanceof Error && "reply" in error ? (error.reply as Reply) : undefined;
+  if (!reply) return { kind: "not taken", reason, cause: "unreachable" };
+  return isRefusingPage(reply)
+    ? notTakenByPage(reply, reason)
+    : { kind: "not taken", reason, retryAfterMs: reply.retryAfterMs };
 }
 
-/** An error about a server that answers. */
-export function answered(reason: string): Error {
-  return Object.assign(new Error(reason), { isAnswer: true as const });
+/** An error about a server that answers, but not as it should. */
+export function answered(reply: Reply, reason: string): Error {
+  return Object.assign(new Error(reason), { reply });
+}
+
+/** A proxy that takes this program for a robot, or its address for a wrong one, may think otherwise in a while. */
+const pageRetryMs = 60_000;
+
+function isRefusingPage(reply: Reply): boolean {
+  return reply.status === 403 && !refusesKey(reply);
+}
+
+function notTakenByPage({ retryAfterMs = 0 }: Reply, reason: string): NotTaken {
+  return { kind: "not taken", reason, cause: "unreachable", retryAfterMs: Math.max(pageRetryMs, retryAfterMs) };
 }
 
 /** Statuses by which a server says that it did not take a request, and may take the same one later. */
@@ -148,10 +162,13 @@ function isNotNow({ status, json, text }: Reply): boolean {
 export function judgeReply(
   reply: Reply,
 ): NotTaken | NoCredits | { kind: "unclear"; reason: string } | { kind: "refused"; reason: string } {
-  const { status } = reply;
+  const { status, retryAfterMs } = reply;
   const reason = wordsOf(reply);
   if (status >= 200 && status < 300) return { kind: "unclear", reason: `its reply names no job, ${reason}` };
-  if (isNotNow(reply)) return { kind: "not taken", reason, cause: [401, 403].includes(status) ? "auth" : undefined };
+  if (isRefusingPage(reply)) return notTakenByPage(reply, reason);
+  if (status === 403 && isAboutRequest(reply)) return { kind: "refused", reason };
+  if (isNotNow(reply))
+    return { kind: "not taken", reason, cause: refusesKey(reply) ? "auth" : undefined, retryAfterMs };
   if (status === 402) return { kind: "no credits", reason };
   return { kind: isRefusal(status) ? "refused" : "unclear", reason };
 }

@@ -1,6 +1,6 @@
 import { VidgenError } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
-import { readReply } from "../upstream/reply.ts";
+import { type Reply, readReply, refusesKey } from "../upstream/reply.ts";
 import { answered } from "../upstream/submit.ts";
 import { type Kind, kinds } from "./kinds.ts";
 
@@ -16,21 +16,22 @@ export async function detectKind(
   io: Pick<Io, "fetch" | "limit">,
   signal: AbortSignal,
 ): Promise<Kind | undefined> {
-  let trouble: number | undefined;
+  let trouble: Reply | undefined;
   const candidates = engine.kind ? [engine.kind] : kinds;
   for (const path of new Set(candidates.map(({ probe }) => probe.path))) {
     const limit = io.limit(timeoutMs, signal, new Error(`no response within ${timeoutMs / 1_000} s`));
     try {
       const url = `${engine.url.replace(/\/+$/, "")}${path}`;
-      const { status, text } = await readReply(await io.fetch(url, { headers: engine.headers, signal: limit.signal }));
+      const reply = await readReply(await io.fetch(url, { headers: engine.headers, signal: limit.signal }));
+      const { status, text } = reply;
       const kind = candidates.find(({ probe }) => probe.sign.test(text));
       if (kind) return kind;
-      if ([401, 403, 429].includes(status) || status >= 500) trouble ??= status;
+      if ([401, 403, 429].includes(status) || status >= 500) trouble ??= reply;
     } finally {
       limit.clear();
     }
   }
-  if (trouble === 401 || trouble === 403) throw new VidgenError("auth", `refuses the key (HTTP ${trouble})`);
-  if (trouble !== undefined) throw answered(`HTTP ${trouble}`);
-  return undefined;
+  if (trouble === undefined) return undefined;
+  if (refusesKey(trouble)) throw new VidgenError("auth", `refuses the key (HTTP ${trouble.status})`);
+  throw answered(trouble, `HTTP ${trouble.status}`);
 }

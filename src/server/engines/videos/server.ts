@@ -49,7 +49,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   const { url, key } = options;
   const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
   const { origin, hostname } = new URL(url);
-  const read: Server["read"] = (reply, maxBytes) => readReply(reply, { maxBytes, secret: key });
+  const read: Server["read"] = (reply, maxBytes) => readReply(reply, { maxBytes, secret: key, date: io.date() });
   /** An id may contain any character, such as "/". */
   const addressOf = (job: string) => `${url}/v1/videos/${encodeURIComponent(job)}`;
   const request = (method: "GET" | "DELETE", address: string, signal: AbortSignal) => {

@@ -2,6 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { ImageFile } from "../../../../src/server/engines/engine.ts";
+import { judgeReply } from "../../../../src/server/engines/upstream/submit.ts";
 import { createVirtualClock } from "../../../clock.ts";
 import { tinyMp4 } from "../../../mp4.ts";
 import { type Call, type FakeOptions, ioFetch, json, refusedConnection } from "./fakes/fake.ts";
@@ -92,6 +93,38 @@ test.each(notTaken)("%s is taken back: nothing was submitted, and another engine
   expect(outcome).toMatch(/^not taken: ./);
   expect(checkpoints).toEqual(["submitting", null]);
   expect([posts(), fake.creates, seconds]).toEqual([1, [], 0]);
+});
+
+/** What a create that is answered with a 403 comes to, by the words of real providers. */
+test.each<[string, unknown, object]>([
+  [
+    "xAI's refusal of a prompt",
+    { code: "permission-denied", error: "Content violates usage guidelines. Team: 1, API key ID: 2, Model: grok" },
+    { kind: "refused", reason: expect.stringContaining("Content violates usage guidelines.") },
+  ],
+  [
+    "OpenRouter's, by its reasons",
+    { error: { code: 403, message: "Forbidden", metadata: { reasons: ["violence"], flagged_input: "a fox..." } } },
+    { kind: "refused", reason: "HTTP 403: Forbidden" },
+  ],
+  [
+    "a flagged input",
+    { error: { message: "Your input was flagged by the moderation of this model" } },
+    { kind: "refused" },
+  ],
+  ["a code", { error: { message: "No", code: "content_policy_violation" } }, { kind: "refused" }],
+  ["a region", { error: "This model is not available in your region." }, { kind: "not taken", cause: "auth" }],
+  ["an account", { error: "Your account was suspended: content policy." }, { kind: "not taken", cause: "auth" }],
+  ["no words", {}, { kind: "not taken", cause: "auth" }],
+  [
+    "a page",
+    "<html><title>Just a moment...</title></html>",
+    { kind: "not taken", cause: "unreachable", retryAfterMs: 60_000 },
+  ],
+])("a 403 because of %s", (_, body, judged) => {
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  const json = typeof body === "string" ? undefined : body;
+  expect(judgeReply({ status: 403, text, json })).toMatchObject(judged);
 });
 
 test("a server whose kind cannot be told gets no create", async () => {
