@@ -1,9 +1,8 @@
-import { resolve } from "node:path";
 import { asVidgenError, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { StartRequest } from "../http/schema.ts";
 import type { Entry, JournalLine, Take } from "../ledger/history.ts";
-import type { FileIdentity } from "../ledger/identity.ts";
+import type { FileIdentity, FullPath } from "../ledger/identity.ts";
 import type { Hold, Journal } from "../ledger/journal.ts";
 import { type Choice, choose, chooseRun, type Earlier, refusalError, type StartedEntry } from "../ledger/policy.ts";
 import { isExistsError } from "../save/files.ts";
@@ -82,6 +81,7 @@ type BeginDependencies = {
   record: StartRequest;
   /** The place as the journal keeps it. */
   recordedPath: string | undefined;
+  fullPath: FullPath | undefined;
   isPreview: boolean | undefined;
   /** What makes the video, as `--engine` has it. */
   engine: readonly string[] | undefined;
@@ -117,8 +117,18 @@ export async function begin(
   if (key !== undefined && !/^[\w.:~+/=@-]{1,255}$/.test(key))
     throw usage("The idempotency key must be 1 to 255 letters, digits or _.:~+/=@-.");
   const begun = await underLock(options, io, async (confirm) => {
-    const { baseUrl: service, record, recordedPath: outputPath, earlier, mcp, isPreview, parent, take } = options;
-    const here = { service, request: record, outputPath, mcp, isPreview, parent, take };
+    const {
+      baseUrl: service,
+      record,
+      recordedPath: outputPath,
+      fullPath,
+      earlier,
+      mcp,
+      isPreview,
+      parent,
+      take,
+    } = options;
+    const here = { service, request: record, outputPath, fullPath, mcp, isPreview, parent, take };
     const wanted = { ...here, earlier, key, keepsKeys: options.keepsKeys, now: io.date() };
     const choice = await choose(wanted, options.journal);
     if (choice.kind === "wait") return undefined;
@@ -153,7 +163,8 @@ type RunOptions = Omit<Options, "take"> & { records: readonly StartRequest[]; ea
  */
 export async function beginRun(options: RunOptions, io: BeginIo): Promise<Run> {
   const { baseUrl: service, records: requests, recordedPath: outputPath, earlier, mcp, isPreview, parent } = options;
-  const wanted = { service, requests, outputPath, earlier, mcp, isPreview, parent, now: io.date() };
+  const { fullPath } = options;
+  const wanted = { service, requests, outputPath, fullPath, earlier, mcp, isPreview, parent, now: io.date() };
   // The places of its generations are claimed with each of them.
   return underLock({ ...options, outputPath: undefined }, io, async () => {
     const choice = await chooseRun(wanted, options.journal);
@@ -226,7 +237,7 @@ async function startAnew(
     account: options.account,
     request: options.record,
     place: outputPath,
-    path: absolutePath(outputPath),
+    path: options.fullPath?.path,
     no_wait: options.noWait,
     batch: batch?.path,
     row: batch?.row,
@@ -259,12 +270,6 @@ async function startAnew(
   }
   const [key, isNamed] = [idempotencyKey ?? attempt, idempotencyKey !== undefined];
   return { kind: "new", attempt, key, isNamed, mayBeCharged, at, target, release: releaseBoth(target, hold) };
-}
-
-/** A folder keeps its slash at the end. */
-function absolutePath(outputPath: string | undefined): string | undefined {
-  if (outputPath === undefined || outputPath === "-") return undefined;
-  return resolve(outputPath) + (outputPath.endsWith("/") ? "/" : "");
 }
 
 type Left = { journal: Pick<Journal, "append" | "hold">; targets: Pick<Targets, "clear"> };

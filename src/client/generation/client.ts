@@ -16,6 +16,7 @@ import { checkBaseUrl } from "../http/url.ts";
 import { type Event, nextState } from "../ledger/attempt.ts";
 import type { Content } from "../ledger/content.ts";
 import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "../ledger/history.ts";
+import { findFullPath } from "../ledger/identity.ts";
 import { type Journal, noJournal, withoutSecrets } from "../ledger/journal.ts";
 import type { Earlier } from "../ledger/policy.ts";
 import { isComparable, readBalance } from "../ledger/price.ts";
@@ -274,10 +275,20 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
     ...begun,
     sendUntilKnown: (how) => sendUntilKnown(request, begun, how),
   });
-  const forBegin = (request: StartRequest, how: BeginOptions) => {
+  const forBegin = async (request: StartRequest, how: BeginOptions) => {
     const record = recordFor(request);
     const recordedPath = how.outputPath === undefined ? undefined : redact(how.outputPath);
-    const known = { baseUrl: service, account, record, recordedPath, isPreview: isPreview(request.model), engine };
+    const found = await findFullPath(how.outputPath, io.disk);
+    const fullPath = found && { ...found, path: redact(found.path) };
+    const known = {
+      baseUrl: service,
+      account,
+      record,
+      recordedPath,
+      fullPath,
+      isPreview: isPreview(request.model),
+      engine,
+    };
     return { ...how, ...known, journal, targets, onNote };
   };
 
@@ -420,18 +431,18 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
     isPreview,
     redact,
     async begin(request, how) {
-      const options = { ...forBegin(request, how), earlier: how.earlier };
+      const options = { ...(await forBegin(request, how)), earlier: how.earlier };
       const begun = await begin(request, options, io).catch(async (error) => {
         if (!(await canSendAgain(error, how))) throw error;
         return begin(request, { ...options, keepsKeys: true }, io);
       });
       return begun.kind === "resumed" ? begun : ready(request, begun);
     },
-    beginNew: async (request, how) => ready(request, await beginNew(request, forBegin(request, how), io)),
+    beginNew: async (request, how) => ready(request, await beginNew(request, await forBegin(request, how), io)),
     async beginRun(requests, how) {
       const [first] = requests;
       if (first === undefined) throw new Error("a run has a request");
-      return beginRun({ ...forBegin(first, how), records: requests.map(recordFor), earlier: how.earlier }, io);
+      return beginRun({ ...(await forBegin(first, how)), records: requests.map(recordFor), earlier: how.earlier }, io);
     },
     told: (attempt) => record({ kind: "told", attempt }),
     unsent: (attempt) =>

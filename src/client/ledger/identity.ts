@@ -30,3 +30,38 @@ export async function findRealPath(file: string, disk: Pick<Disk, "realpath">): 
   if (found !== undefined || dirname(path) === path) return found ?? path;
   return join(await findRealPath(dirname(path), disk), basename(path));
 }
+
+/** The full path of a place, and whether its disk takes names that differ in case alone for one. */
+export type FullPath = { path: string; foldsCase: boolean };
+
+/**
+ * The full path of an output path, by which two spellings of it are the same place: without links on the way to it. A folder keeps its slash at
+ * the end. `undefined` for "-". Changes nothing.
+ */
+export async function findFullPath(outputPath: string | undefined, disk: Disk): Promise<FullPath | undefined> {
+  if (outputPath === undefined || outputPath === "-") return undefined;
+  const isExisting = await disk.stat(outputPath).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+  const full = resolve(outputPath);
+  const path = isExisting
+    ? await findRealPath(full, disk)
+    : join(await findRealPath(dirname(full), disk), basename(full));
+  return { path: path + (/[/\\]$/.test(outputPath) ? "/" : ""), foldsCase: await foldsCase(path, disk) };
+}
+
+/** Asks for the nearest folder that exists by its name in the other case. */
+async function foldsCase(path: string, disk: Disk): Promise<boolean> {
+  for (let folder = dirname(path); folder !== dirname(folder); folder = dirname(folder)) {
+    const name = basename(folder);
+    const other = name === name.toLowerCase() ? name.toUpperCase() : name.toLowerCase();
+    const found = other === name ? undefined : await disk.stat(folder).catch(() => undefined);
+    if (found === undefined) continue;
+    return disk.stat(join(dirname(folder), other)).then(
+      ({ ino }) => ino === found.ino,
+      () => false,
+    );
+  }
+  return false;
+}

@@ -3,6 +3,7 @@ import { usage, VidgenError } from "../../errors.ts";
 import type { StartRequest } from "../http/schema.ts";
 import { type State, stopsOthers } from "./attempt.ts";
 import { datedEntries, type Entry, isHandedOver, reusableMs, type Take } from "./history.ts";
+import type { FullPath } from "./identity.ts";
 import type { Journal, LeaseState } from "./journal.ts";
 
 /**
@@ -99,6 +100,8 @@ export type Wanted = {
   request: StartRequest;
   /** `-o` as it was typed. */
   outputPath: string | undefined;
+  /** The same as a full path, where it has one. */
+  fullPath?: FullPath | undefined;
   earlier: Earlier;
   /** The caller's key: then only attempts with it count, and `earlier` does not. */
   key?: string | undefined;
@@ -180,7 +183,7 @@ async function chooseOnce(entries: readonly Entry[], wanted: Choosing): Promise<
  * `again`, which passes over other runs: another process may have taken over its own one while this process was suspended.
  */
 async function chooseTake(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
-  const same = entries.filter((entry) => isCandidate(entry, wanted) && entry.place === wanted.outputPath).toReversed();
+  const same = entries.filter((entry) => isCandidate(entry, wanted) && isSamePlace(entry, wanted)).toReversed();
   const own = same.filter(({ run }) => run === wanted.take?.run);
   const choice = await chooseFrom(own, { ...wanted, earlier: "reuse" });
   if (choice.kind !== "new" || wanted.earlier !== "again") return choice;
@@ -203,8 +206,22 @@ function isCandidate(entry: Entry, { request, mcp = false, isPreview, parent }: 
 }
 
 /** A video that was paid for and is not delivered may go to any place. */
-function isSameRun(entry: Entry, { outputPath, earlier }: Wanted): boolean {
-  return entry.place === outputPath || (entry.state === "ready" && earlier !== "again");
+function isSameRun(entry: Entry, wanted: Wanted): boolean {
+  return isSamePlace(entry, wanted) || (entry.state === "ready" && wanted.earlier !== "again");
+}
+
+/** Whether `-o` names the place of an attempt: as it was typed, or by another spelling of the same full path. */
+export function isSamePlace(
+  { place, path }: Pick<Entry, "place" | "path">,
+  { outputPath, fullPath }: Pick<Wanted, "outputPath" | "fullPath">,
+): boolean {
+  if (place === outputPath) return true;
+  if (path === undefined || fullPath === undefined) return false;
+  const spell = (full: string) => {
+    const name = full.replace(/[/\\]+$/, "");
+    return fullPath.foldsCase ? name.normalize().toLowerCase() : name;
+  };
+  return spell(path) === spell(fullPath.path);
 }
 
 /** One that can be resumed comes first, since its video was paid for; then the first that stops the start. */
@@ -262,12 +279,12 @@ export async function chooseRun(
   wanted: WantedRun,
   journal: Pick<Journal, "entriesOfPrompt" | "leaseOf">,
 ): Promise<RunChoice> {
-  const { requests, earlier, outputPath, service } = wanted;
+  const { requests, earlier, service } = wanted;
   const count = requests.length;
   const isSameLine = (entry: Entry) => {
     const request = requests[(entry.position ?? 0) - 1];
     if (request === undefined || entry.count !== count || !isSameService(entry.base_url, service)) return false;
-    return entry.parent === wanted.parent && entry.place === outputPath && isCandidate(entry, { ...wanted, request });
+    return entry.parent === wanted.parent && isSamePlace(entry, wanted) && isCandidate(entry, { ...wanted, request });
   };
   const entries = await journal.entriesOfPrompt(requests[0]?.prompt ?? "", ({ run }) => run !== undefined);
   const runs = new Map<string, Entry[]>();

@@ -5,6 +5,7 @@ import { type Acquired, type Lease, type LeaseIo, readHolder, tryLease, type Wat
 import type { WireGeneration } from "../http/schema.ts";
 import { type Content, hasContent } from "../ledger/content.ts";
 import type { DatedLine, Entry, PartLine } from "../ledger/history.ts";
+import { findRealPath } from "../ledger/identity.ts";
 import type { Journal } from "../ledger/journal.ts";
 import { syncFolder } from "../ledger/lines.ts";
 import type { StartedEntry } from "../ledger/policy.ts";
@@ -103,7 +104,9 @@ export function createTargets(journal: Pick<Journal, "append" | "findLast"> | un
     const { overwrite = false, id, words, entry, attempt = entry?.attempt } = claiming;
     const { folder } = place;
     const path = place.file ?? (id === undefined ? undefined : place.fileOf({ id, ...words }));
-    const partPath = partOf(place, attempt ?? id ?? "");
+    // By the real folder: the journal knows the partial file by this path, whatever links `-o` goes through.
+    const real = await findRealPath(folder, disk);
+    const partPath = partOf({ ...place, folder: real }, attempt ?? id ?? "");
     if (path !== undefined) await checkFree(path, overwrite, disk);
     await disk.access(folder, disk.constants.W_OK).catch((error) => {
       throw withFolderHint(error, path ?? folder);

@@ -7,10 +7,11 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, join, relative } from "node:path";
 import { describe, expect, test } from "vitest";
 import { findPart } from "../../folder.ts";
 import { tinyMp4 } from "../../mp4.ts";
@@ -127,6 +128,48 @@ describe("the same run again", () => {
     await world.vidgen("generate", "a fox");
     await world.vidgen("generate", "a fox");
     expect(paid(world)).toBe(5);
+  });
+
+  test.each([
+    ["through another folder", (folder: string) => `${folder}/clips/../clips/fox.mp4`],
+    ["with dots", (folder: string) => `${folder}/./clips//fox.mp4`],
+    ["from the current folder", (folder: string) => relative(process.cwd(), join(folder, "clips/fox.mp4"))],
+    ["through a link to its folder", (folder: string) => join(folder, "link/fox.mp4")],
+  ])("resumes with another spelling of the same -o, %s", async (_, spell) => {
+    const world = await createWorld();
+    mkdirSync(join(world.folder, "clips"));
+    symlinkSync("clips", join(world.folder, "link"));
+    await kill(world, isPoll, "generate", "a fox", "-o", join(world.folder, "clips/fox.mp4"));
+    const other = spell(world.folder);
+    expect((await world.vidgen("generate", "a fox", "-o", other, "--dry-run")).stdout).toContain("Would resume");
+    expect(await world.vidgen("generate", "a fox", "-o", other)).toMatchObject({ code: 0 });
+    expect([paid(world), readdirSync(join(world.folder, "clips"))]).toEqual([1, ["fox.mp4"]]);
+  });
+
+  test("refuses with another spelling of the same -o after exit 6", async () => {
+    const world = await createWorld();
+    const file = join(world.folder, "fox.mp4");
+    await kill(world, isStart, "generate", "a fox", "-o", file);
+    expect(await world.vidgen("generate", "a fox", "-o", relative(process.cwd(), file))).toMatchObject({ code: 6 });
+    expect(paid(world)).toBe(1);
+  });
+
+  test("resumes in a folder whose name ends in a slash or not", async () => {
+    const world = await createWorld();
+    const folder = join(world.folder, "clips");
+    await kill(world, isPoll, "generate", "a fox", "-o", `${folder}/`);
+    expect(await world.vidgen("generate", "a fox", "-o", folder)).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(1);
+  });
+
+  test("of -n goes on with another spelling of its folder", async () => {
+    const world = await createWorld();
+    const folder = join(world.folder, "clips/");
+    await kill(world, isPoll, "generate", "a fox", "-n", "2", "-o", folder);
+    const before = paid(world);
+    const run = await world.vidgen("generate", "a fox", "-n", "2", "-o", `${relative(process.cwd(), folder)}/`);
+    expect(run).toMatchObject({ code: 0 });
+    expect([before <= 2, paid(world), readdirSync(folder).sort()]).toEqual([true, 2, ["a-fox-1.mp4", "a-fox-2.mp4"]]);
   });
 
   test("resumes with any place what could not be saved", async () => {

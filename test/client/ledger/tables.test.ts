@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type Event, nextState, type State } from "../../../src/client/ledger/attempt.ts";
 import type { LeaseState } from "../../../src/client/ledger/journal.ts";
-import { type Action, decide, type Mode } from "../../../src/client/ledger/policy.ts";
+import { type Action, decide, isSamePlace, type Mode } from "../../../src/client/ledger/policy.ts";
 
 // The two tables of the rule about the paid request, cell by cell, as the specification has them.
 
@@ -87,5 +87,26 @@ describe("table 2: what a start does about an earlier attempt", () => {
     for (const [name, lease, mode, action, { state }] of cells)
       if (state !== "running")
         expect([name, decide({ state, lease, isHandedOver: true }, mode)]).toEqual([name, action]);
+  });
+});
+
+describe("the place of the same run", () => {
+  const entry = { place: "Fox.mp4", path: "/clips/Fox.mp4" };
+
+  test.each<[string, { outputPath: string | undefined; path?: string; foldsCase?: boolean }, boolean]>([
+    ["as typed, from another folder", { outputPath: "Fox.mp4", path: "/other/Fox.mp4" }, true],
+    ["the same full path", { outputPath: "clips/Fox.mp4", path: "/clips/Fox.mp4" }, true],
+    ["another case where the disk tells the two apart", { outputPath: "fox.mp4", path: "/clips/fox.mp4" }, false],
+    ["another case where it does not", { outputPath: "fox.mp4", path: "/clips/fox.mp4", foldsCase: true }, true],
+    ["none", { outputPath: undefined }, false],
+    ["stdout", { outputPath: "-" }, false],
+  ])("%s", (_, { outputPath, path, foldsCase = false }, isSame) => {
+    const fullPath = path === undefined ? undefined : { path, foldsCase };
+    expect(isSamePlace(entry, { outputPath, fullPath })).toBe(isSame);
+  });
+
+  test("two that have no path are not the same for that", () => {
+    expect(isSamePlace({ place: "-" }, { outputPath: undefined })).toBe(false);
+    expect(isSamePlace({}, { outputPath: "-" })).toBe(false);
   });
 });
