@@ -26,7 +26,10 @@ export const exits: Readonly<Record<"ok" | CommandErrorCode, { exit: number; mea
     meaning: "not logged in (no base URL or no API key), or the service or an engine rejected the key (401, 403)",
   },
   failed: { exit: 4, meaning: "the generation ended `failed`" },
-  pending: { exit: 5, meaning: "timed out, or `status --exit-status`: the generation is still running" },
+  pending: {
+    exit: 5,
+    meaning: "timed out, or `status --exit-status`: the generation is still running, or not submitted yet",
+  },
   unknown: {
     exit: 6,
     meaning: "a start request, also one to an engine, got no usable response: it may have been charged",

@@ -308,6 +308,30 @@ describe("when the provider cannot be used", () => {
     expect(await generate()).toMatchObject({ code: 0 });
   });
 
+  test.each<[string, () => Response, string]>([
+    [
+      "429",
+      () => Response.json({ error: { message: "slow down" } }, { status: 429 }),
+      `${address}: HTTP 429: slow down`,
+    ],
+    [
+      "429 with a Retry-After",
+      () => new Response("full", { status: 429, headers: { "Retry-After": "900" } }),
+      `${address}: HTTP 429: full`,
+    ],
+  ])("%s until --timeout is over is exit 5, and says that nothing was submitted", async (_, reply, reason) => {
+    const { generate, world, fake } = await createAway(reply);
+    const { code, stderr } = await generate("--timeout", "2m");
+    expect([code, stderr]).toEqual([
+      5,
+      expect.stringContaining(`Timed out after 2m; not submitted yet: ${reason}; nothing was charged so far.`),
+    ]);
+    const [, id = ""] = stderr.match(/Started (\S+)/) ?? [];
+    const status = await world.vidgen("status", id, "--engine", "openrouter", "--exit-status");
+    expect(status).toMatchObject({ code: 5, stderr: expect.stringContaining("Not submitted yet: ") });
+    expect(fake.jobs.size).toBe(0);
+  });
+
   test("--events and --json say that it failed, and why", async () => {
     const { generate } = await createAway(refuse);
     const { stdout } = await generate("--events");

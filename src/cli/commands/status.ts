@@ -40,7 +40,7 @@ async function status(typed: string | undefined, given: Options, { io, output, d
   if (typed === "") throw usage("The id is empty.");
   const { openServices } = await import("../../connect/services.ts");
   const { locateGenerations } = await import("../generations.ts");
-  const { failedError, readVideoUrl } = await import("../../client/generation/follow.ts");
+  const { failedError, readNotSubmitted, readVideoUrl } = await import("../../client/generation/follow.ts");
   const { errorText } = await import("../../client/http/schema.ts");
   const services = await openServices({ ...options, output }, io);
   defer(services.close);
@@ -72,7 +72,8 @@ async function status(typed: string | undefined, given: Options, { io, output, d
     output.note(file === undefined ? `Save it with: vidgen wait ${id} -o <file>` : `Already saved: ${file}`);
   if (failure) output.note(errorText(generation.error) ?? "The service gave no reason.");
   if (!options.exitStatus || generation.status === "completed") return;
-  throw failure ?? new VidgenError("pending", "Still generating.", { id: generation.id });
+  const waiting = readNotSubmitted(generation)?.replace(/^n/, "N") ?? "Still generating";
+  throw failure ?? new VidgenError("pending", `${waiting}.`, { id: generation.id });
 }
 
 /** Where its video was saved, if that is still there. */

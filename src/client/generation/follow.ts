@@ -59,9 +59,9 @@ export function readTimes({ timeoutMs = usualTimeoutMs, intervalMs }: Times, bas
  */
 export async function follow(api: Api, id: string, options: PollOptions, clock: RetryIo): Promise<CompletedGeneration> {
   const start = clock.now();
-  const timeout = new VidgenError("pending", `Timed out after ${formatLimit(options.timeoutMs)}; still generating.`, {
-    id,
-  });
+  const over = (how: string) =>
+    new VidgenError("pending", `Timed out after ${formatLimit(options.timeoutMs)}; ${how}.`, { id });
+  const timeout = over("still generating");
   const limit = clock.limit(options.timeoutMs, options.signal, timeout);
   const judge = createJudge(id, options, clock);
   try {
@@ -74,7 +74,7 @@ export async function follow(api: Api, id: string, options: PollOptions, clock: 
       await clock.sleep(judge.waitMs(result, options.intervalMs(askedAt - start)), limit.signal);
     }
   } catch (error) {
-    throw error === timeout ? judge.timeoutError(timeout) : error;
+    throw error === timeout ? judge.timeoutError(over) : error;
   } finally {
     limit.clear();
   }
@@ -95,6 +95,7 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
   let refusals = 0;
   let missingSince: number | undefined;
   let completedSince: number | undefined;
+  let notSubmitted: string | undefined;
   const isBelieved = ({ code }: VidgenError, forMs: number) => {
     if (code === "not_found" && options.isKnown) return forMs >= toleranceMs;
     return refusals >= (code === "not_found" || isSeen ? maxRefusals : 1);
@@ -103,9 +104,9 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
     new VidgenError("network", `No usable response from the service: ${trouble}.`, { id, hint: doctorHint });
   return {
     /** The error for the end of the time to wait: `pending` only for a generation that may be running as far as the service has said. */
-    timeoutError(pending: VidgenError): VidgenError {
+    timeoutError(over: (how: string) => VidgenError): VidgenError {
       if (completedSince !== undefined) return missingVideoUrlError(id);
-      return wasReached() ? pending : unreachedError();
+      return wasReached() ? over(notSubmitted ?? "still generating") : unreachedError();
     },
     /** `askedAt` is when the request was sent: the pause of a process that was suspended before it read the reply is not the service's. */
     completed(result: PollResult, askedAt: number): CompletedGeneration | undefined {
@@ -137,6 +138,7 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
         throw missingVideoUrlError(id);
       }
       completedSince = undefined;
+      notSubmitted = readNotSubmitted(generation);
       const status = errorText(generation.status) ?? "";
       options.onState?.(status, readPercent(generation));
       if (!statuses.has(status)) options.onNote(`The service reports the state "${status}"; treated as still running.`);
@@ -151,6 +153,12 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
       return Math.min(intervalMs, Math.max(0, completedSince + toleranceMs - clock.now()));
     },
   };
+}
+
+/** Says of a generation that `vidgen serve` has submitted to no engine yet why that is so; `undefined` for every other one. */
+export function readNotSubmitted({ status, not_submitted }: WireGeneration): string | undefined {
+  const reason = status === "processing" ? errorText(not_submitted) : undefined;
+  return reason && `not submitted yet: ${reason.replace(/\.$/, "")}; nothing was charged so far`;
 }
 
 /** A field that the interface does not have, and that `vidgen serve` adds for real models. */

@@ -30,6 +30,9 @@ export const generationSchema = z.object({
 const statusSchema = named("Generation", {
   ...generationSchema.shape,
   progress: z.number().optional().meta({ description: "How much of the video is generated, in percent." }),
+  not_submitted: z.string().optional().meta({
+    description: "While it is processing and was submitted to no engine yet, so that no provider charges for it: why.",
+  }),
 });
 
 const exampleId = "7d562bbb-0c2b-4c6e-9d0a-5a3c8f1e2b4d";
@@ -51,7 +54,7 @@ export const completedExample = {
 
 export type StatusOptions = {
   store: Pick<Store, "generation" | "balance">;
-  queue: Pick<Queue, "resume" | "progressOf">;
+  queue: Pick<Queue, "resume" | "progressOf" | "notSubmitted">;
   mediaUrl(): string;
 };
 
@@ -78,7 +81,12 @@ export function createStatusRoute({ store, queue, mediaUrl }: StatusOptions): Ro
       if (generation.status === "processing") queue.resume(generation.id);
       const body = statusBody(generation, mediaUrl());
       const progress = body.status === "processing" ? queue.progressOf(generation.id) : undefined;
-      return c.json(progress === undefined ? body : { ...body, progress });
+      const not_submitted = queue.notSubmitted(generation);
+      return c.json({
+        ...body,
+        ...(progress !== undefined && { progress }),
+        ...(not_submitted !== undefined && { not_submitted }),
+      });
     },
   };
 }

@@ -5,6 +5,8 @@ import { createLoop } from "../loop.ts";
 import { isUnavailable } from "../observe/trouble.ts";
 import type { Change } from "../store/change.ts";
 import type { Claim, Waiting, Wanted } from "../store/claims.ts";
+import type { StoredGeneration } from "../store/generations.ts";
+import { needsOf } from "../store/needs.ts";
 import type { Store } from "../store/store.ts";
 import type { Created, Outage } from "./breaker.ts";
 import { type EndOptions, endGeneration } from "./end.ts";
@@ -34,6 +36,8 @@ export type Queue = {
   onChange(change: Change): void;
   /** How much of a video is made, in percent; `undefined` when its engine has not told. */
   progressOf(id: string): number | undefined;
+  /** Why a generation was submitted to no engine yet; `undefined` when it was, when that is unclear, and for a preview. */
+  notSubmitted(generation: Pick<StoredGeneration, "status" | "request" | "checkpoint">): string | undefined;
   /** Why an engine takes no generations; `undefined` when it does. */
   outageOf(engine: Engine): Outage | undefined;
   /** What waits and is not being made, of all models. */
@@ -348,6 +352,18 @@ export function createQueue(options: QueueOptions): Queue {
       wake();
     },
     progressOf: (id) => percents.get(id),
+    notSubmitted(generation) {
+      if (generation.status !== "processing" || generation.checkpoint !== null) return undefined;
+      const needs = needsOf(generation);
+      const able = allSlots.filter(({ engine }) => canMake(engine, needs));
+      if (able.length === 0 || able.some(({ engine }) => engine.isSimulation)) return undefined;
+      const outages = able.flatMap(({ engine: { name }, breaker }) => {
+        const reason = breaker.outage()?.reason.replace(/\.$/, "");
+        return reason === undefined ? [] : [`${name}: ${reason}`];
+      });
+      const isWaiting = outages.length < able.length;
+      return isWaiting ? `it waits for ${able.map(({ engine }) => engine.name).join(" or ")}` : outages.join("; ");
+    },
     outageOf: (engine) => allSlots.find((slots) => slots.engine === engine)?.breaker.outage(),
     waiting: () => store.waiting(among()),
     async close() {
