@@ -25,7 +25,7 @@ async function startService() {
     creditsOf: () => 1_000_000_000,
   });
   await store.start(generation(), 10, undefined);
-  const queue = { resume() {}, progressOf: () => undefined, outageOf: () => undefined };
+  const queue = { resume() {}, progressOf: () => undefined, notSubmitted: () => undefined, outageOf: () => undefined };
   const app = createApp({
     store,
     queue,
