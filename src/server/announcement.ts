@@ -12,6 +12,8 @@ export const localAccount = "local";
 const schema = z.object({
   api_key: z.string(),
   webhook_secret: z.optional(z.string()),
+  /** The number in the database: one with a lower number is a restored copy. */
+  runs: z.optional(z.number()),
   base_url: z.optional(z.string()),
   media_url: z.optional(z.string()),
   /** Whether the process has engines besides the preview, which no other process can stand in for. */

@@ -3,10 +3,12 @@ import { createReadStream } from "node:fs";
 import { access, type FileHandle, link, open, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { errorText } from "../client/http/schema.ts";
-import { systemReason, VidgenError } from "../errors.ts";
+import { systemReason, usage, VidgenError } from "../errors.ts";
 import type { HttpResponse, Io } from "../io.ts";
 import { acquireFolder, readAnnouncement } from "./announcement.ts";
+import { endRestored } from "./queue/end.ts";
 import { openStore } from "./store/sqlite/sqlite-store.ts";
+import type { Provenance } from "./store/store.ts";
 import { syncFolder } from "./store/sync.ts";
 
 /**
@@ -26,6 +28,48 @@ export async function saveBackup(folder: string, file: string, io: Io): Promise<
   } finally {
     await rm(temporary, { force: true });
   }
+}
+
+export type RunOptions = {
+  /** The number in `service.json`. */
+  announced: number;
+  /** Whether the owner says that the database was restored from a copy. */
+  isRestored: boolean;
+  onNote(text: string): void;
+};
+
+/**
+ * Counts a start of the service on a database. Resolves with the number for `service.json`. With a restored copy it rejects with `usage`, unless the owner
+ * has said so: what the copy has as waiting may have been submitted after the copy was made, and would be paid for again. Then that ends as unclear.
+ */
+export async function beginRun(
+  { read, count, restore }: Provenance,
+  { announced, isRestored, onNote }: RunOptions,
+  { date }: Pick<Io, "date">,
+): Promise<number> {
+  const { runs: counted, copiedAt } = await read();
+  const runs = Math.max(counted, announced) + 1;
+  const isCopy = copiedAt !== null || counted < announced;
+  if (!isCopy) {
+    if (isRestored) onNote("This database was not restored from a copy: --restored changed nothing.");
+    await count(runs);
+    return runs;
+  }
+  if (!isRestored)
+    throw usage(
+      `The database of the local service is a copy${copiedAt === null ? "" : `, made at ${copiedAt}`}. Generations that were submitted after it was made would be submitted and paid for again, so the service was not started.`,
+      "`vidgen serve --restored` starts it: generations that the copy has as not submitted to a real engine end as unclear, and are not submitted.",
+    );
+  const now = date();
+  const ended = await restore({
+    runs,
+    at: now.toISOString(),
+    endOf: (generation) => endRestored(generation, now),
+  });
+  onNote(
+    `The database was restored from a copy. Generations that ended as unclear, because they may have been submitted since: ${ended}. Nothing is submitted for them, and no credits were returned.`,
+  );
+  return runs;
 }
 
 /** The partial file of a copy, and the name that it gets once it is complete. */

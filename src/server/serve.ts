@@ -13,6 +13,7 @@ import {
 } from "./announcement.ts";
 import { createKey, hashKey, prepareLocalAccount, usualCredits } from "./api/accounts.ts";
 import { type Listening, type ListenOptions, listen } from "./api/listen.ts";
+import { beginRun } from "./backup.ts";
 import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import { createSecret } from "./callbacks/signature.ts";
 import type { Engine } from "./engines/engine.ts";
@@ -79,6 +80,8 @@ export type OpenOptions = CommonOptions & {
   credits?: number | undefined;
   /** Which unfinished generations of an earlier process are resumed. */
   resume: "all" | "polled";
+  /** Whether the owner says that the database was restored from a copy: without it, such a database is refused. */
+  isRestored?: boolean;
 };
 
 export type SharedOptions = CommonOptions & {
@@ -136,10 +139,13 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
   // Another process writes to the folder now.
   lost.addEventListener("abort", () => void close(0), { once: true });
   try {
-    const credentials = await prepareCredentials(options);
+    const { announced, ...credentials } = await prepareCredentials(options);
     const { api_key, webhook_secret } = credentials;
     const store = await openState(options, acquired.lease);
     steps.push(store.close);
+    const { provenance } = store;
+    const { isRestored = false, onNote } = options;
+    const runs = provenance && (await beginRun(provenance, { announced, isRestored, onNote }, io));
     await prepareLocalAccount(store, api_key, options.credits);
     const videos = await openFolder({ folder: join(folder, "videos") });
     const secrets = { webhookSecret: webhook_secret, pageSecret: async () => api_key };
@@ -149,13 +155,25 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
     const engines = options.engines?.map(announceEngine);
     await writeAnnouncement(folder, {
       ...address,
+      runs,
       has_real_models,
       engines,
       has_page: options.hasPage,
       is_command: options.isCommand,
     });
-    // Another process that has taken over the folder has announced itself there.
-    steps.push(async () => void (lost.aborted || (await writeAnnouncement(folder, credentials))));
+    steps.push(async () => {
+      // Another process that has taken over the folder has announced itself there.
+      if (lost.aborted) return;
+      // First in the database: a copy that was made while this process ran has a lower number than service.json from now on.
+      const ended = runs === undefined ? undefined : runs + 1;
+      const isCounted =
+        ended === undefined ||
+        (await provenance?.count(ended).then(
+          () => true,
+          () => false,
+        ));
+      await writeAnnouncement(folder, { ...credentials, runs: isCounted ? ended : runs });
+    });
     await service.start(options.resume);
     const { pageUrl, metricsUrl } = opened;
     return { ...service, kind: "running", address, pageUrl, metricsUrl, lost, close };
@@ -302,8 +320,8 @@ async function prepareCredentials({ folder, rotate }: OpenOptions) {
     api_key: (rotate ? undefined : known?.api_key) ?? createKey(),
     webhook_secret: known?.webhook_secret ?? createSecret(),
   };
-  await writeAnnouncement(folder, credentials);
-  return credentials;
+  await writeAnnouncement(folder, { ...credentials, runs: known?.runs });
+  return { ...credentials, announced: known?.runs ?? 0 };
 }
 
 function namedUrl({ url }: Listening, name: string | undefined): string {

@@ -185,7 +185,13 @@ test.each(["while a serve runs", "while none runs"])(
     const [database] = readdirSync(home, { recursive: true }).filter((name) => String(name).endsWith("service.db"));
     copyFileSync(copy, join(home, String(database)));
     rmSync(join(home, `${database}-wal`), { force: true });
-    const second = await serve(machine, "--credits", "50");
+    for (const argv of [["serve"], ["generate", "a fox", "--local"]])
+      expect(await machine.vidgen(...argv)).toMatchObject({
+        code: 2,
+        stdout: "",
+        stderr: expect.stringMatching(/is a copy, made at \d.*vidgen serve --restored/s),
+      });
+    const second = await serve(machine, "--credits", "50", "--restored");
     expect((await second.status(id)).http).toBe(200);
     expect((await second.start({})).body.remaining_credits).toBe(40);
     if (after) expect((await second.status(after)).http).toBe(404);

@@ -79,6 +79,10 @@ function declare(program: CommandUnknownOpts) {
     )
     .option("--owner-key", "with --database, create another API key of the owner, print it, and exit")
     .option("--backup <file>", "copy the embedded database to a new file and exit; the service may be running")
+    .option(
+      "--restored",
+      "start on a database that was restored from a copy; what may have been submitted since the copy is not submitted again",
+    )
     .option("--rotate", "replace the local account's API key; the old key no longer works")
     .addOption(pace.choices(["fast", "realistic"] as const).default("fast" as const))
     .addOption(log.choices(["text", "json"] as const).default("text" as const))
@@ -139,6 +143,8 @@ async function serve(flags: Flags, given: Context): Promise<void> {
   if (options.link) return printLink(options, given);
   if (database === undefined && options.media !== undefined)
     throw usage("--media needs --database: without it, videos are stored beside the embedded database.");
+  if (database !== undefined && options.restored)
+    throw usage("--restored is for the embedded database: that a PostgreSQL database was restored is not recognized.");
   if (options.mediaRedirect && !options.media?.startsWith("s3://"))
     throw usage("--media-redirect needs --media s3://bucket/prefix: a folder has no URL to redirect to.");
   const log = await createLog(options, given);
@@ -213,6 +219,7 @@ async function open(
     pace: options.pace,
     program: programName(context.io.env),
     rotate: options.rotate ?? false,
+    isRestored: options.restored ?? false,
     credits: readCredits(options),
     keep: readKeep(options),
     hasPage: options.page ?? addresses.isLoopback,

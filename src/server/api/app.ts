@@ -126,10 +126,21 @@ const forEverMs = 100 * 31_536_000_000;
 
 /**
  * Interface section 5: `Authorization: Bearer <API_KEY>`. Each reply says for how many seconds a start that comes again with its Idempotency-Key
- * is the same start.
+ * is the same start. A restored copy does not have the keys of the time between the copy and the restore: it answers for the time since alone.
  */
-function createKeyCheck({ store, keep }: Pick<AppOptions, "store" | "keep">): MiddlewareHandler<ApiEnv> {
-  const lifetime = String(Math.floor((keep?.recordsMs ?? forEverMs) / 1_000));
+function createKeyCheck({
+  store,
+  keep,
+  clock,
+}: Pick<AppOptions, "store" | "keep" | "clock">): MiddlewareHandler<ApiEnv> {
+  const keptMs = keep?.recordsMs ?? forEverMs;
+  let restoredAt: Promise<string | null> | undefined;
+  const lifetime = async () => {
+    restoredAt ??= store.provenance?.read().then((provenance) => provenance.restoredAt) ?? Promise.resolve(null);
+    const restored = await restoredAt;
+    const sinceMs = restored === null ? keptMs : Math.max(0, clock.date().getTime() - Date.parse(restored));
+    return String(Math.floor(Math.min(keptMs, sinceMs) / 1_000));
+  };
   return async (c, next) => {
     const key = /^Bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "")?.[1];
     const account = key === undefined ? undefined : await store.account(hashKey(key));
@@ -140,6 +151,6 @@ function createKeyCheck({ store, keep }: Pick<AppOptions, "store" | "keep">): Mi
     c.set("account", account);
     if (c.env.log) c.env.log.account = account;
     await next();
-    c.res.headers.set("Idempotency-Key-Lifetime", lifetime);
+    c.res.headers.set("Idempotency-Key-Lifetime", await lifetime());
   };
 }

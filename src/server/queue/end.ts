@@ -4,9 +4,10 @@ import type { Clock } from "../../io.ts";
 import { newDelivery } from "../callbacks/delivery.ts";
 import { readDirectives } from "../engines/preview/directives.ts";
 import { insist } from "../insist.ts";
+import type { Delivery } from "../store/deliveries.ts";
 import type { GenerationEnd, StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
-import { findGeneration, type Made, type MakeOptions } from "./make.ts";
+import { findGeneration, type Made, type MakeOptions, notAgain } from "./make.ts";
 
 /** How long the preview takes for a generation: as long as rendering takes, or as long as the interface says (section 8). */
 export type Pace = "fast" | "realistic";
@@ -55,6 +56,20 @@ export async function endGeneration(
   const reason = made.kind === "made" ? undefined : (end.error_code ?? made.kind);
   if (isEnded) options.onEnd?.({ generation: { ...generation, ...end }, reason, isRefunded: end.isRefunded });
   return isEnded;
+}
+
+/**
+ * How a generation ends that a restored copy of the database has as not submitted: it may have been submitted, and charged for, after the copy
+ * was made.
+ */
+export function endRestored(
+  generation: StoredGeneration,
+  date: Date,
+): { end: GenerationEnd; delivery: Delivery | undefined } {
+  const error = `the database was restored from a copy, after which this video may have been submitted; ${notAgain}`;
+  const made = { kind: "unclear", error, reason: "restored from a copy" } as const;
+  const end = { ...endOf(made, { hasRefunds: false }), completed_at: date.toISOString() };
+  return { end, delivery: newDelivery({ ...generation, ...end }, "", date) };
 }
 
 function endOf(

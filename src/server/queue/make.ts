@@ -124,7 +124,7 @@ function codeOf(error: unknown): "credits" | "not_fetched" | undefined {
   return error.code === "credits" ? error.code : undefined;
 }
 
-const notAgain = "it was not submitted again";
+export const notAgain = "it was not submitted again";
 
 function unclearText({ name }: Engine, { reason }: { reason: string }): string {
   return `it is unclear whether ${name} generates this video (${reason}); ${notAgain}`;

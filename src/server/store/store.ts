@@ -1,12 +1,28 @@
 import type { Accounts } from "./accounts.ts";
 import type { Change } from "./change.ts";
 import type { Claims } from "./claims.ts";
-import type { Deliveries } from "./deliveries.ts";
-import type { Generations } from "./generations.ts";
+import type { Deliveries, Delivery } from "./deliveries.ts";
+import type { GenerationEnd, Generations, StoredGeneration } from "./generations.ts";
 import type { Reports } from "./reports.ts";
 
 /** `fd` is an open file without a name, which goes when whoever has it closes it; `size` is in bytes. */
 export type DatabaseCopy = { size: number; fd: number };
+
+/** How an embedded database came to be here. */
+export type Provenance = {
+  /** `runs` counts the starts and ends of the services that used it; `copiedAt` is when `serve --backup` made this copy, and `restoredAt` when a service last began with a copy (ISO 8601). */
+  read(): Promise<{ runs: number; copiedAt: string | null; restoredAt: string | null }>;
+  count(runs: number): Promise<void>;
+  /** Ends what may have been submitted since the copy was made, and takes the mark of a copy away: both or nothing. Resolves with how many were ended. */
+  restore(restoration: Restoration): Promise<number>;
+};
+
+/** `at` is the time (ISO 8601). `endOf` returns how a generation ends whose engine is real, and that was not submitted when the copy was made. */
+export type Restoration = {
+  runs: number;
+  at: string;
+  endOf(generation: StoredGeneration): { end: GenerationEnd; delivery: Delivery | undefined };
+};
 
 /**
  * The service's state. A method that changes something resolves when the change is durable; when it rejects, nothing was changed, unless the
@@ -27,6 +43,8 @@ export type Store = Generations &
     publish(change: Change): void;
     /** Resolves with a copy of the database as it is at one moment; only an embedded one makes its own. */
     backup?(): Promise<DatabaseCopy>;
+    /** Only of an embedded one, whose file a person can replace by a copy. */
+    provenance?: Provenance;
     /** Resolves when the changes under way are durable and the database is closed. */
     close(): Promise<void>;
   };

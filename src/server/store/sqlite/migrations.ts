@@ -240,6 +240,10 @@ const migrations: string[] = [
   CREATE INDEX deliveries_by_host ON deliveries (host, state);
   `,
   "CREATE TABLE ended_tokens (hash TEXT PRIMARY KEY, until TEXT NOT NULL) STRICT, WITHOUT ROWID;",
+  `
+  CREATE TABLE provenance (runs INTEGER NOT NULL, copied_at TEXT, restored_at TEXT) STRICT;
+  INSERT INTO provenance (runs) VALUES (0);
+  `,
 ];
 
 /**

@@ -16,6 +16,7 @@ import { createDeliveries } from "./deliveries.ts";
 import { createGenerations } from "./generations.ts";
 import { createLedger } from "./ledger.ts";
 import { checkDatabase, migrate, touch } from "./migrations.ts";
+import { createProvenance, markAsCopy } from "./provenance.ts";
 import { createReader } from "./reader.ts";
 
 export type StoreOptions = {
@@ -42,6 +43,7 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
   const generations = createGenerations(database, ledger);
   const deliveries = createDeliveries(database);
   const claims = createClaims(database, lease);
+  const provenance = createProvenance(database, { generations, deliveries });
   const reader = createReader(database);
   const listeners = new Set<(change: Change) => void>();
   const publish = (...changes: Change[]) => {
@@ -82,6 +84,12 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
       await copyFile(file, copy).catch((error) => {
         throw unavailable(error);
       });
+      const marked = await openDatabase(copy);
+      try {
+        markAsCopy(marked);
+      } finally {
+        marked.close();
+      }
       const fd = openSync(copy, "r");
       return { size: fstatSync(fd).size, fd };
     } finally {
@@ -170,6 +178,11 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
     publish,
     // One at a time: the next one writes the log into the file, which is being copied.
     backup: () => inTurn(copyDatabase),
+    provenance: {
+      read: async () => provenance.read(),
+      count: (runs) => commits.write(() => provenance.count(runs)),
+      restore: (restoration) => commits.write(() => provenance.restore(restoration)),
+    },
     async close() {
       await Promise.all([commits.close(), inTurn(async () => {})]);
       // Closing writes to the file and deletes its log, which belong to the process that has taken over.
@@ -193,7 +206,7 @@ function copyOf(file: string): string {
 async function openChecked(file: string): Promise<Database> {
   const afterCrash = await removeLock(file);
   // Of a process that was killed while it made one.
-  rmSync(copyOf(file), { force: true });
+  for (const path of [copyOf(file), lockOf(copyOf(file))]) rmSync(path, { force: true, recursive: true });
   let database: Database | undefined;
   try {
     database = await openDatabase(file);
