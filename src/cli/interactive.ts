@@ -3,7 +3,7 @@ import { kindOfRequest } from "../client/ledger/price.ts";
 import { type Field, type FieldTexts, fields, findValueFault, isImageField } from "../client/request/fields.ts";
 import { readAllImages, readImages } from "../client/request/images.ts";
 import { defaultModel, findModel, guessModel, type Model, maxLocalSeconds, models } from "../client/request/models.ts";
-import { buildRequest, checkImage, type RequestInput } from "../client/request/request.ts";
+import { buildRequest, checkImage, hasOwnImage, type RequestInput, readSettings } from "../client/request/request.ts";
 import { isFolder } from "../client/save/output-path.ts";
 import { findPrices, resolveService } from "../connect/services.ts";
 import type { Io } from "../io.ts";
@@ -80,6 +80,7 @@ async function askForFields(
   let { images } = known;
   for (const field of fields) {
     if (field.name === "imageUrl") {
+      if (hasOwnImage({ extra: readSettings(known.set) })) continue;
       const asked = await askImages(texts.model ?? usualModel, images.imageUrl ?? [], field, io);
       images = { ...images, imageUrl: asked };
     } else if (!isImageField(field)) texts[field.name] ??= await askField(field, { usualModel, maxSeconds }, io);

@@ -3,7 +3,7 @@ import { checkPrompt, type StartRequest } from "../client/http/schema.ts";
 import { textFields } from "../client/request/fields.ts";
 import { readImages } from "../client/request/images.ts";
 import { checkModel, type KnownModel } from "../client/request/models.ts";
-import { findFaults, toRequest } from "../client/request/request.ts";
+import { findDroppedImages, findFaults, toRequest } from "../client/request/request.ts";
 import { usage, VidgenError } from "../errors.ts";
 
 /** What a video is to show (interface 4.1). */
@@ -58,6 +58,7 @@ export async function readRequest(request: GenerationRequest, onNote: (text: str
   };
   for (const { field, text, subject = nameOf(field), hint } of findFaults(fields, { isLocal: false }))
     throw usage(`${subject} ${text}.`, hint);
+  for (const note of findDroppedImages(fields, "images")) onNote(note);
   return toRequest({ ...fields, images: { imageUrl: await readImages(sources, { onNote }) } });
 }
 

@@ -21,3 +21,14 @@ test("each field of `fields.ts` that services may take is one of the library's r
     new Set(fields.flatMap(({ name, isLocalOnly }) => (isLocalOnly ? [] : name))),
   );
 });
+
+test("a field of extra that only begins with image is sent beside the images; one that is the source image is noted", async () => {
+  const images = ["https://images.example/fox.png"];
+  const notes: string[] = [];
+  const send = (extra: object) =>
+    readRequest({ prompt: "a fox", model: "ray-3", images, extra: { ...extra } }, (note) => notes.push(note));
+  expect(await send({ image_strength: 0.5 })).toMatchObject({ imageUrl: images[0], image_strength: 0.5 });
+  expect(notes).toEqual([]);
+  expect(await send({ image_url: "x" })).toEqual({ prompt: "a fox", model: "ray-3", image_url: "x" });
+  expect(notes).toEqual(["images is not sent: the field image_url says what the source image is."]);
+});

@@ -206,9 +206,12 @@ async function findFrame(
   { from: typed, parent, ...options }: Options & Repeating,
   context: StartContext,
 ): Promise<{ path: string; id: string | undefined } | undefined> {
-  const given = readFieldFlags(context.command).images.imageUrl ?? [];
-  if (typed !== undefined && given.length > 0) throw usage("--from and --image cannot be combined.");
-  const from = typed ?? (given.length === 0 ? parent?.from : undefined);
+  const { imageUrl: images = [] } = readFieldFlags(context.command).images;
+  const { isSourceImage, readSettings } = await import("../../client/request/request.ts");
+  const replacing = Object.keys(readSettings(options.set ?? [])).find(isSourceImage);
+  const given = images.length > 0 ? "--image" : replacing && `--set ${replacing}=...`;
+  if (typed !== undefined && given) throw usage(`--from and ${given} cannot be combined.`);
+  const from = typed ?? (given ? undefined : parent?.from);
   if (from === undefined) return undefined;
   const { takeFrame } = await import("../frame.ts");
   const redacted = prompt === undefined ? parent?.request.prompt : context.output.redact(prompt);
@@ -285,6 +288,9 @@ async function resolveInput(
   const { set = [], given, frame, parent } = options;
   const defaultPath = options.local && options.wait ? "." : undefined;
   const { texts, images: typedImages } = readFieldFlags(context.command);
+  const { findDroppedImages, readSettings } = await import("../../client/request/request.ts");
+  for (const note of findDroppedImages({ images: typedImages, extra: readSettings(set) }, "--image"))
+    context.output.note(note);
   const images = frame === undefined ? typedImages : { ...typedImages, imageUrl: [frame] };
   if (parent) {
     const { repeatRequest } = await import("../../client/ledger/repeat.ts");

@@ -9,7 +9,7 @@ import {
   isImageField,
   wireValue,
 } from "../request/fields.ts";
-import type { RequestInput } from "../request/request.ts";
+import { isSourceImage, type RequestInput } from "../request/request.ts";
 import { isHash } from "./history.ts";
 
 /** What is typed in place of what an earlier request had. */
@@ -25,9 +25,14 @@ type Parent = { id: string; request: StartRequest; isLocal: boolean };
 export function repeatRequest({ id, request, isLocal }: Parent, changes: Changes): RequestInput {
   const earlier = readRecord(request, isLocal);
   const texts = { ...earlier.texts, ...given(changes.texts) };
-  const images = { ...earlier.images, ...given(changes.images) };
-  const typed = new Set([...changes.set.map((each) => each.split("=", 1)[0]), ...Object.keys(given(changes.images))]);
-  const extra = Object.entries(earlier.extra).filter(([name]) => !typed.has(name));
+  const settings = changes.set.map((each) => each.split("=", 1)[0]?.trim() ?? "");
+  const typed = new Set([...settings, ...Object.keys(given(changes.images))]);
+  // Whatever the name under which each is sent, a source image that is typed replaces the earlier one.
+  const hasSource = [...typed].some(isSourceImage);
+  const images = { ...earlier.images, ...(hasSource && { imageUrl: undefined }), ...given(changes.images) };
+  const extra = Object.entries(earlier.extra).filter(
+    ([name]) => !typed.has(name) && !(hasSource && isSourceImage(name)),
+  );
   for (const field of imageFields) {
     if (!images[field.name]?.some(isHash)) continue;
     const isSource = field.name === "imageUrl";

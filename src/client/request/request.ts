@@ -108,9 +108,24 @@ function localOnlyText(name: FieldName): string {
   return `is only for --local and --engine, so nothing was sent: a service that has no field ${name} may ignore it, and charge. \`--set ${name}=<url>\` sends it all the same`;
 }
 
+/** The names that services have for the source image. Any other field, such as `image_strength`, is sent beside it. */
+const sourceImageNames: readonly string[] = ["image", "images", "imageUrl", "imageUrls", "image_url", "image_urls"];
+
+/** Whether a further field of this name replaces the source images. */
+export function isSourceImage(field: string): boolean {
+  return sourceImageNames.includes(field);
+}
+
 /** Whether further fields say what the source images are, and no others are sent. */
 export function hasOwnImage({ extra }: Pick<FieldInput, "extra">): boolean {
-  return Object.keys(extra).some((field) => /^image/i.test(field));
+  return Object.keys(extra).some(isSourceImage);
+}
+
+/** What must be said before a start whose source images are replaced by a further field; nothing where none are. */
+export function findDroppedImages({ images, extra }: Pick<FieldInput, "images" | "extra">, subject: string): string[] {
+  const replacing = Object.keys(extra).find(isSourceImage);
+  if (replacing === undefined || !images.imageUrl?.length) return [];
+  return [`${subject} is not sent: the field ${replacing} says what the source image is.`];
 }
 
 function findCountFault(count: number, model: string): Pick<FieldFault, "text" | "hint"> | undefined {

@@ -43,6 +43,7 @@ describe("again", () => {
     [["a wolf", "-a", "9:16", "-d", "8s"], { prompt: "a wolf", aspectRatio: "9:16", duration: 8 }],
     [["-i", "https://x.example/2.png", "--set", "style=6"], { imageUrl: "https://x.example/2.png", style: 6 }],
     [["-m", "ray-3", "--seed", "7"], { model: "ray-3", seed: 7 }],
+    [["--set", "image_strength=1"], { image_strength: 1 }],
   ])("starts the same request, except for %j", async (typed, changes) => {
     const world = await createWorld();
     world.env.VIDGEN_MODEL = "pika-2.2";
@@ -51,6 +52,16 @@ describe("again", () => {
     expect(bodies(world)).toEqual([body, { ...body, ...changes }]);
     const [second] = JSON.parse((await world.vidgen("list", "--json")).stdout);
     expect(second).toMatchObject({ parent: id });
+  });
+
+  test("with --image in place of a source image that --set gave", async () => {
+    const world = await createWorld();
+    const id = await make(world, "--set", "image_url=https://x.example/1.png", "--no-wait");
+    const image = "https://x.example/2.png";
+    expect(await world.vidgen("again", id, "--image", image, "--no-wait")).toMatchObject({ code: 0 });
+    expect(bodies(world)[1]).toEqual({ prompt: "a fox", model: "wan-2.5", imageUrl: image });
+    const typed = await world.vidgen("again", id, "-i", image, "--set", "image=x", "--no-wait");
+    expect(typed).toMatchObject({ code: 0, stderr: expect.stringContaining("--image is not sent: the field image") });
   });
 
   test("of a file finds its generation by its content, whatever its name", async () => {
@@ -527,7 +538,13 @@ describe("--from", () => {
 
   test("and --image cannot be combined", async () => {
     const world = await createWorld();
-    const run = await world.vidgen("generate", "a wolf", "--from", "fox.mp4", "-i", "https://x.example/1.png");
-    expect(run).toMatchObject({ code: 2, stderr: expect.stringContaining("cannot be combined") });
+    const image = "https://x.example/1.png";
+    for (const flags of [
+      ["-i", image],
+      ["--set", `image_url=${image}`],
+    ]) {
+      const run = await world.vidgen("generate", "a wolf", "--from", "fox.mp4", ...flags);
+      expect(run).toMatchObject({ code: 2, stderr: expect.stringContaining("cannot be combined") });
+    }
   });
 });

@@ -163,6 +163,28 @@ test("--set overrides how images are passed, and how many", () => {
   });
 });
 
+test.each(["imageUrl", "imageUrls", "image_url", "image_urls", "image", "images"])(
+  "--set %s=... says itself what the source image is",
+  (name) => {
+    expect(wire({ images: [one], set: [`${name}=x`] })).toEqual({ prompt: "a fox", model: "veo-3.1", [name]: "x" });
+  },
+);
+
+test.each([
+  "image_strength",
+  "imageStrength",
+  "imagePrompt",
+  "image_prompt",
+  "image_end",
+  "imageUrlLast",
+  "IMAGE",
+  "lastImage",
+])("--set %s=... is sent beside --image, and the images are counted", (name) => {
+  const set = [`${name}=0.5`];
+  expect(wire({ images: [one], set })).toEqual({ prompt: "a fox", model: "veo-3.1", imageUrl: one, [name]: 0.5 });
+  refuses({ model: elements, images: [one], set }, "kling-1.6-elements needs 2 to 4 images, not 1.");
+});
+
 test.each(["data:image/png;base64,iVBORw0KGgo=", "http://127.0.0.1/a.png", "https://images.example/狐.png"])(
   "the image %s goes as it is",
   (url) => {

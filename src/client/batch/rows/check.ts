@@ -13,6 +13,7 @@ import {
   type FieldInput,
   findFaults,
   hasOwnImage,
+  isSourceImage,
   type RequestInput,
   readSettings,
   toRequest,
@@ -181,7 +182,7 @@ function withVariant(line: TableLine, variant: Variant): TableLine {
 function withoutGiven(settings: Record<string, unknown>, { texts, images }: TableLine): Record<string, unknown> {
   const hasImage = images?.imageUrl !== undefined || texts.has("from");
   return Object.fromEntries(
-    Object.entries(settings).filter(([field]) => !texts.has(field) && !(hasImage && /^image/i.test(field))),
+    Object.entries(settings).filter(([field]) => !texts.has(field) && !(hasImage && isSourceImage(field))),
   );
 }
 

@@ -1,6 +1,6 @@
 import { usage } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
-import type { Destination } from "../../request/request.ts";
+import { type Destination, findDroppedImages, readSettings } from "../../request/request.ts";
 import { findExtensionNote, namesIn } from "../../save/naming.ts";
 import type { Row } from "../row.ts";
 import { createRowCheck, type RowFlags } from "./check.ts";
@@ -62,7 +62,8 @@ export async function readRows(
   faults.throwIfAny(slips);
   if (total === 0)
     throw usage(`${name} has ${table.columns.size > 0 && format !== "txt" ? "a header, but " : ""}no rows.`);
-  return { rows, total, notes: [...slips, ...findOutputNotes(rows), ...images.notes()] };
+  const dropped = findDroppedImages({ images: options.images, extra: readSettings(options.set) }, "--image");
+  return { rows, total, notes: [...slips, ...dropped, ...findOutputNotes(rows), ...images.notes()] };
 }
 
 /** One row stands for all. */

@@ -65,6 +65,22 @@ test("the flags give what a row leaves out", async () => {
   ]);
 });
 
+test("a setting that only begins with image is sent beside the image of a row, and of the flags", async () => {
+  const set = ["image_strength=0.5"];
+  const images = { imageUrl: [`${address}?flag`] };
+  expect(await requestsOf(`prompt,image_url\na,${address}\nb,\n`, { set, images })).toEqual([
+    { prompt: "a", model: "wan-2.5", imageUrl: address, image_strength: 0.5 },
+    { prompt: "b", model: "wan-2.5", imageUrl: `${address}?flag`, image_strength: 0.5 },
+  ]);
+  const { rows } = await read("prompt,from,set.imageStrength\na,,\nb,previous,1\n", { output: "{n}.mp4", set });
+  expect(rows[1]).toMatchObject({ from: 0, record: { prompt: "b", image_strength: 0.5, imageStrength: 1 } });
+});
+
+test("an image of the flags that --set replaces is noted", async () => {
+  const { notes } = await read("prompt\na\n", { images: { imageUrl: [address] }, set: ["image_url=x"] });
+  expect(notes).toEqual(["--image is not sent: the field image_url says what the source image is."]);
+});
+
 test("every fault of the file is told, with line and column", async () => {
   const text = [
     "id,prompt,aspect_ratio,duration,model,imageUrl,callback_url,set.prompt,set.model",
