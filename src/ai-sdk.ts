@@ -97,6 +97,10 @@ function toRequest(model: string, call: Call): { request: GenerationRequest; war
   const images = files.filter(({ mediaType = "" }) => !mediaType.startsWith("video/"));
   const size = resolution && readSize(resolution);
   const ratio = aspectRatio ?? (size ? size.aspectRatio : undefined);
+  // An option of the provider stays where the call leaves it out.
+  const further = Object.entries({ fps, seed, generate_audio: generateAudio }).filter(
+    ([, value]) => value !== undefined,
+  );
   const request: GenerationRequest = {
     prompt,
     model,
@@ -105,7 +109,7 @@ function toRequest(model: string, call: Call): { request: GenerationRequest; war
     // A size that is none of the service's is left to the service, which refuses it before anything is charged.
     resolution: size ? size.resolution : resolution,
     images: images.map(toImage),
-    extra: { ...providerOptions.vidgen, fps, seed, generate_audio: generateAudio },
+    extra: { ...providerOptions.vidgen, ...Object.fromEntries(further) },
   };
   const isLastFrame = ({ frameType }: { frameType: string }) => frameType === "last_frame";
   const warnings: Warning[] = [];

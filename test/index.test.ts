@@ -16,6 +16,7 @@ import {
   VidgenError,
   verifyCallback,
 } from "vidgen";
+import { createVidgen } from "vidgen/ai-sdk";
 import { expect, expectTypeOf, onTestFinished, test, vi } from "vitest";
 import { accountOf } from "../src/client/ledger/history.ts";
 import { makeFolder } from "./folder.ts";
@@ -819,4 +820,20 @@ test("a callback is read when its signature is good, in the web's form and in No
     code: "usage",
     message: expect.stringContaining("text or bytes"),
   });
+});
+
+test("an option of the provider for the AI SDK stays where the call leaves it out, and the call's own has precedence", async () => {
+  const { baseUrl, posts } = await createWorld(honest());
+  const model = createVidgen({ baseUrl, apiKey })("ray-3");
+  const left = ["aspectRatio", "resolution", "duration", "image", "frameImages", "inputReferences"] as const;
+  const none = Object.fromEntries(left.map((name) => [name, undefined])) as Record<(typeof left)[number], undefined>;
+  const call = { ...none, prompt: "a fox", n: 1, fps: undefined, generateAudio: undefined };
+  const providerOptions = { vidgen: { fps: 24, seed: 7, generate_audio: true, negative_prompt: "rain" } };
+  await model.doStart({ ...call, seed: undefined, providerOptions });
+  await model.doStart({ ...call, seed: 8, providerOptions });
+  const body = { prompt: "a fox", model: "ray-3", fps: 24, generate_audio: true, negative_prompt: "rain" };
+  expect(posts().map(({ body }) => JSON.parse(body))).toEqual([
+    { ...body, seed: 7 },
+    { ...body, seed: 8 },
+  ]);
 });

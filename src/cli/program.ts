@@ -109,9 +109,12 @@ export function readGlobalFlags(argv: readonly string[]): OutputFlags & Pick<Con
   };
 }
 
-/** Short flags without a value may be written as one word, such as -qv or -yq; after them one with a value may come, such as -yqo. */
+/**
+ * Short flags without a value may be written as one word, such as -qv or -yq; after them one with a value may come, such as -yqo. A word with white
+ * space is a value, such as "-quiet forest"; of the others that begin with a dash none is: `checkValues` refuses them.
+ */
 function hasFlag(words: readonly string[], short: string, long: string): boolean {
-  return words.some((word) => word === long || /^-[qvy]+/.exec(word)?.[0].includes(short.slice(1)));
+  return words.some((word) => word === long || /^-([qvy]+)\S*$/.exec(word)?.[1]?.includes(short.slice(1)));
 }
 
 /**

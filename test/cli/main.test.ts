@@ -1,5 +1,7 @@
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import packageJson from "../../package.json" with { type: "json" };
+import { readGlobalFlags } from "../../src/cli/program.ts";
 import { createWorld } from "../vidgen.ts";
 
 test.each([
@@ -66,3 +68,17 @@ test("-q and -v, also as one word with other flags, are --quiet and --verbose", 
   expect((await world.vidgen("generate", "a fox", "--no-wait", "-q")).stderr).toBe("");
   expect((await world.vidgen("-v", "generate", "a fox", "--no-wait")).stderr).toContain("POST https://");
 });
+
+test.each([["-quiet forest"], ["-qvy at night"], ["-very dark"]])(
+  "the value %j is not read as the flags -q and -v",
+  async (text) => {
+    const world = await createWorld();
+    const typed = ["--prompt", "a fox", "--input-format", "jsonl", "--results", join(world.folder, "r.jsonl")];
+    world.stdin = '{"id":"a"}\n';
+    const run = await world.vidgen("batch", "-", ...typed, "--style", text, "--dry-run");
+    expect(run).toMatchObject({ code: 0 });
+    expect(readGlobalFlags(["batch", "-", "--style", text])).toMatchObject({ quiet: false, verbose: false });
+    const started = await world.vidgen("generate", "a fox", "--set", `style=${text}`, "--no-wait");
+    expect(started.stderr).toContain("Started ");
+  },
+);
