@@ -50,9 +50,9 @@ export function createLackFinder({ allSlots, store, isCommand = false, clock, on
       missingAt.set(missing, at);
       // Another process may have the engine, or be about to start.
       if (store.isShared || isCommand || clock.now() - at < maxWaitMs) return undefined;
-      // What has an engine was submitted to it.
-      const error_code = needs.engine === null ? "not_submitted" : undefined;
-      return { needs, startedBefore: before(0), error: missing, error_code };
+      // What has an engine was submitted to it: its video may be made and paid for there, and waits for its owner to name it again.
+      if (needs.engine !== null) return undefined;
+      return { needs, startedBefore: before(0), error: missing, error_code: "not_submitted" };
     }
     const able = allSlots.filter(({ engine }) => needs.engine === null && canMake(engine, needs));
     const [first] = able;

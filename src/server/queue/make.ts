@@ -88,7 +88,12 @@ export async function makeVideo(
 ): Promise<Made> {
   const { clock, signal, confirm } = options;
   const keep = async (state: Checkpoint | null) => {
-    const kept = state && { ...state, engine: engine.name, at: clock.date().toISOString() };
+    const kept = state && {
+      ...state,
+      engine: engine.name,
+      model: engine.upstreamModel,
+      at: clock.date().toISOString(),
+    };
     const write = () => store.keepCheckpoint(id, kept);
     // A job that is being stopped has one try.
     await (signal.aborted ? write() : insist(write, options));

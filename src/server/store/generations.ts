@@ -75,8 +75,11 @@ export type Checkpoint =
   | { state: "unconfirmed"; job: string }
   | { state: "submitted"; job: string };
 
-/** A checkpoint, with the engine that has the job and when that was written (ISO 8601). */
-export type StoredCheckpoint = Checkpoint & { engine: string; at: string };
+/**
+ * A checkpoint, with the engine that has the job, what the model is called there, where its owner named it, and when that was written (ISO
+ * 8601). Several engines may have one address or package.
+ */
+export type StoredCheckpoint = Checkpoint & { engine: string; model?: string | undefined; at: string };
 
 /** A generation as the service keeps it: the fields of interface 2.1, its account, and what was asked for. */
 export type StoredGeneration = {

@@ -84,6 +84,20 @@ describe("after a restart", () => {
     expect((await store.generation(id))?.checkpoint).toEqual(kept);
   });
 
+  test("a job is followed with the model that its provider calls it by, also where several engines have its address", async () => {
+    const store = await aStore();
+    const first = { ...stuckEngine("@ai-sdk/fal", submitted), upstreamModel: "wan" };
+    const { id } = await startAndDie(store, first);
+    const kept = { ...submitted, engine: "@ai-sdk/fal", model: "wan", at: "2026-01-01T00:00:05.000Z" };
+    expect((await store.generation(id))?.checkpoint).toEqual(kept);
+    const given: unknown[] = [];
+    const other = quickEngine(given, { name: "@ai-sdk/fal", upstreamModel: "kling", models: ["another"] });
+    const service = await createTestService({ store, engines: [other] });
+    await service.status(id);
+    await service.rest();
+    expect(given).toEqual([{ by: "@ai-sdk/fal", images: 0, resume: kept }]);
+  });
+
   test("each of very many jobs that run elsewhere goes on at once", async () => {
     const store = await aStore();
     const gpu = { ...stuckEngine("http://gpu-1", submitted), concurrency: 250 };
@@ -222,14 +236,13 @@ test("a file that is gone fails its generation, and is not waited for", async ()
 
 describe("a generation without an engine", () => {
   const minutes = 60_000;
+  const submittedThere = {
+    what: "whose job is at an engine that is gone",
+    checkpoints: [submitted],
+    models: ["sora-2"],
+    isSimulation: false,
+  };
   const cases = [
-    {
-      what: "whose job is at an engine that is gone",
-      checkpoints: [submitted],
-      models: ["sora-2"],
-      isSimulation: false,
-      reason: "the local service no longer uses http://gpu-1, which makes this video",
-    },
     {
       what: "of a model that is served no more",
       checkpoints: [],
@@ -271,7 +284,18 @@ describe("a generation without an engine", () => {
     },
   );
 
-  test.each(cases)(
+  test("whose job is at an engine that is gone waits for it without end, which is told once: it may be paid for", async () => {
+    const store = await aStore();
+    const { id } = await startAndDie(store, stuckEngine("http://gpu-1", submitted));
+    const service = await createTestService({ store, engines: [quickEngine([])] });
+    await service.status(id);
+    await service.clock.sleep(100 * minutes);
+    expect(await look(service, id)).toMatchObject({ status: "processing" });
+    const reason = "the local service no longer uses http://gpu-1, which makes this video";
+    expect(service.troubles).toEqual([`Generations wait for an engine: Error: ${reason}`]);
+  });
+
+  test.each([submittedThere, ...cases])(
     "$what goes on once a later process has its engine",
     async ({ checkpoints, models, isSimulation }) => {
       const store = await aStore();

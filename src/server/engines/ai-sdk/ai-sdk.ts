@@ -37,22 +37,26 @@ export function createAiSdkEngine(
     });
     return loading;
   };
-  const openModel: Sdk["openModel"] = async (fetch) => (await findPackage()).openModel(upstreamModel, fetch);
-  const sdk: Sdk = {
-    name,
-    timeoutMs,
-    patienceMs: paidPatienceMs(timeoutMs),
-    io,
-    newsAt: io.now(),
-    look: createLook({ name, openModel, fetch: io.fetch, io }),
-    contentOf: () => undefined,
-    open: (address, signal) => io.open(address, { signal, accept: "video/mp4" }),
-    read: (reply, maxBytes) => readReply(reply, { maxBytes }),
-    report: createReport(onNote),
-    onNote,
-    openModel,
-    fetch: io.fetch,
+  const report = createReport(onNote);
+  const sdkFor = (model: string): Sdk => {
+    const openModel: Sdk["openModel"] = async (fetch) => (await findPackage()).openModel(model, fetch);
+    return {
+      name,
+      timeoutMs,
+      patienceMs: paidPatienceMs(timeoutMs),
+      io,
+      newsAt: io.now(),
+      look: createLook({ name, openModel, fetch: io.fetch, io }),
+      contentOf: () => undefined,
+      open: (address, signal) => io.open(address, { signal, accept: "video/mp4" }),
+      read: (reply, maxBytes) => readReply(reply, { maxBytes, date: io.date() }),
+      report,
+      onNote,
+      openModel,
+      fetch: io.fetch,
+    };
   };
+  const own = sdkFor(upstreamModel);
   return {
     name,
     upstreamModel,
@@ -65,13 +69,16 @@ export function createAiSdkEngine(
     concurrency,
     timeoutMs,
     async render(task, { resume, ...options }) {
-      const how = { upstream: sdk, ...options };
-      if (resume?.state === "submitted") return finish({ job: resume.job }, task, how);
-      const outcome = await start(task, sdk, options);
-      return outcome.kind === "submitted" ? finish(outcome.submitted, task, how) : outcome;
+      if (resume?.state === "submitted") {
+        // The package asks for a job through its model, which may be that of another engine by now.
+        const { job, model = upstreamModel } = resume;
+        return finish({ job }, task, { upstream: model === upstreamModel ? own : sdkFor(model), ...options });
+      }
+      const outcome = await start(task, own, options);
+      return outcome.kind === "submitted" ? finish(outcome.submitted, task, { upstream: own, ...options }) : outcome;
     },
     async check() {
-      await checkKey(await openModel(sendNothing));
+      await checkKey(await own.openModel(sendNothing));
       return `AI SDK ${(await findPackage()).version}`;
     },
   };

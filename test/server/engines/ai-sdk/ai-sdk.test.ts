@@ -56,6 +56,25 @@ async function startMadeUp(made: SdkPackage, answer: () => Response, options: En
   return { ...engine, requests: () => requests };
 }
 
+test("a job is asked for through the model that started it, whichever one the engine has now", async () => {
+  const asked: string[] = [];
+  const videos = [{ type: "binary", data: video, mediaType: "video/mp4" }];
+  const made: SdkPackage = {
+    version: "1.0.0",
+    openModel: (id) => ({
+      provider: "made-up.video",
+      doStart: () => Promise.reject(new Error("it was started before")),
+      async doStatus() {
+        asked.push(id);
+        return { status: "completed", videos };
+      },
+    }),
+  };
+  const { make } = await startMadeUp(made, () => json(200, {}));
+  expect(await make({ resume: { state: "submitted", job: '"job1"', model: "y" } })).toMatchObject({ outcome: "made" });
+  expect(asked).toEqual(["y"]);
+});
+
 test("a package that sends a failed start again by itself sends it once", async () => {
   const twice = createPackage(async (send) => {
     const reply = await send();
