@@ -74,16 +74,14 @@ async function chooseStarts(
   const { findJournal } = await import("../connect/services.ts");
   const { recordOf } = await import("../client/ledger/history.ts");
   const { choose, chooseRun } = await import("../client/ledger/policy.ts");
-  const { findFullPath } = await import("../client/ledger/identity.ts");
+  const { recordPlace } = await import("../client/ledger/identity.ts");
   const journal = findJournal({ ...io, onNote: output.note });
   const isPreview = local ? engine.every((spec) => /(^|=)preview$/.test(spec)) : undefined;
   // The journal never holds a key, not even one that stands in a prompt.
   const { redact } = output;
   const records = requests.map((request) => redactValue(recordOf(request), redact));
-  const place = outputPath === undefined ? undefined : redact(outputPath);
-  const found = await findFullPath(outputPath, io.disk);
-  const fullPath = found && { ...found, path: redact(found.path) };
-  const wanted = { service: baseUrl, outputPath: place, fullPath, earlier, isPreview, parent, now: io.date() };
+  const place = await recordPlace(outputPath, redact, io.disk);
+  const wanted = { service: baseUrl, ...place, earlier, isPreview, parent, now: io.date() };
   const count = records.length;
   const run = count === 1 ? undefined : await chooseRun({ ...wanted, requests: records }, journal);
   if (run?.kind === "wait") return records.map(() => run);

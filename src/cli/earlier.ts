@@ -1,18 +1,23 @@
 import { hashFile } from "../client/ledger/content.ts";
-import { type DatedLine, type Entry, isUnfinished } from "../client/ledger/history.ts";
+import type { DatedLine, Entry } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
-import { isStarted, isTakeDone, type StartedEntry } from "../client/ledger/policy.ts";
+import { isStarted, type StartedEntry } from "../client/ledger/policy.ts";
 import type { FrameSource } from "../connect/frames.ts";
 import type { Services } from "../connect/services.ts";
 import { asVidgenError, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findLast, last, locateGenerations } from "./generations.ts";
 
-/** The command line that names a video: what it asks for, as far as that is known, and whether it takes finished ones too. */
-export type FromLine = { prompt: string | undefined; reuse?: boolean };
-
-/** What `--from` names: a generation, by its id or "last", or the file of any video. Throws `usage`, and `not_found` for "last". */
-export async function findFrameSource(typed: string, line: FromLine, services: Services, io: Io): Promise<FrameSource> {
+/**
+ * What `--from` names: a generation, by its id or "last", or the file of any video; `own` is the attempt that this very line goes on with. Throws
+ * `usage`, and `not_found` for "last".
+ */
+export async function findFrameSource(
+  typed: string,
+  own: Entry | undefined,
+  services: Services,
+  io: Io,
+): Promise<FrameSource> {
   if (typed === "") throw usage("--from is empty.");
   if (await isVideoFile(typed, io)) {
     const entry = await findByFile(typed, services.journal, io).catch((error) => {
@@ -24,13 +29,22 @@ export async function findFrameSource(typed: string, line: FromLine, services: S
     const { id, entry, open } = await (await locateGenerations({}, services, io)).findForChange(typed);
     return { id, entry, open };
   }
-  const { prompt, reuse = false } = line;
   const { journal } = services;
-  const entry = await findNewest(journal, mayHaveVideo, async ({ from, request }, isLeft) => {
-    const isSameLine = prompt === undefined || request.prompt === prompt;
-    return from !== undefined && isSameLine && (reuse || isLeft) ? findById(from, journal) : undefined;
-  });
+  const entry = await (own ? findMeant(own, own.from, journal) : findLast(journal, mayHaveVideo));
   return { id: entry.id, entry, open: () => services.open(entry.base_url) };
+}
+
+/** The generation that "last" meant for an attempt of the same line. Throws `not_found` where the journal has it no more. */
+export async function findMeant(own: Entry, id: string | undefined, journal: Journal): Promise<StartedEntry> {
+  if (id === undefined) throw new Error("an attempt of a line with a generation has its id");
+  return findById(id, journal).catch((error) => {
+    const way =
+      own.id === undefined
+        ? `\`vidgen list --dismiss ${own.attempt}\` closes that`
+        : `\`vidgen wait ${own.id}\` takes its video`;
+    const hint = `The same command has an attempt that is ${own.status}: ${way}.`;
+    throw asVidgenError(error).with({ hint });
+  });
 }
 
 function mayHaveVideo(entry: Entry): entry is StartedEntry {
@@ -47,34 +61,6 @@ export async function isVideoFile(typed: string, { disk }: Pick<Io, "disk">): Pr
       () => false,
     ))
   );
-}
-
-/** Returns the generation that "last" means instead of this attempt, because the attempt repeats or continues it; else `undefined`. */
-type StandsFor = (entry: Entry, isLeft: boolean) => Promise<StartedEntry | undefined>;
-
-/**
- * The newest generation among those that are meant, for a command with "last" in it. If this command has started that one itself, and would resume it, "last" means the
- * earlier one: otherwise the same command would start, and pay for, another generation. Throws `not_found` if there is none.
- */
-export async function findNewest(
-  journal: Journal,
-  isMeant: (entry: Entry) => entry is StartedEntry,
-  standsFor: StandsFor,
-): Promise<StartedEntry> {
-  const entries = await journal.entries((part) => !part.some(isMeant));
-  for (const entry of entries) {
-    const earlier = await standsFor(entry, isLeft(entry, entries));
-    if (earlier) return earlier;
-    if (isMeant(entry)) return entry;
-  }
-  return findLast(journal, isMeant);
-}
-
-/** Whether the same command would resume an attempt, or another one of its run. */
-function isLeft(entry: Entry, entries: readonly Entry[]): boolean {
-  if (entry.run === undefined) return isUnfinished(entry);
-  const done = entries.filter((each) => each.run === entry.run && isTakeDone(each));
-  return new Set(done.map(({ position }) => position)).size < (entry.count ?? 0);
 }
 
 /** The generation whose video has the content of this file, whatever its name is now. */

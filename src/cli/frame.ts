@@ -1,14 +1,16 @@
+import type { Entry } from "../client/ledger/history.ts";
 import { type FrameSource, findLastFrame } from "../connect/frames.ts";
 import { openServices } from "../connect/services.ts";
 import type { SessionOptions } from "../connect/session.ts";
 import { sayNothingSent } from "../errors.ts";
 import type { Context } from "./context.ts";
-import { type FromLine, findFrameSource } from "./earlier.ts";
+import { findFrameSource } from "./earlier.ts";
 
 type Taking = {
   timeoutMs: number;
   intervalMs: number | undefined;
-  line: FromLine;
+  /** The attempt that this very line goes on with. */
+  own: Entry | undefined;
   /** The service of the generation that is repeated. */
   at: string | undefined;
   /** The service that is asked for an id that no journal on this machine knows. */
@@ -16,11 +18,11 @@ type Taking = {
 };
 
 /** Takes the last frame of what `--from` names. The services that have its video are closed again: the start opens its own. */
-export async function takeFrame(typed: string, { line, at, service, ...times }: Taking, { io, output }: Context) {
+export async function takeFrame(typed: string, { own, at, service, ...times }: Taking, { io, output }: Context) {
   const services = await openServices({ output }, io);
   const named = await openServices({ ...service, output }, io);
   try {
-    const found = await findFrameSource(typed, line, services, io);
+    const found = await findFrameSource(typed, own, services, io);
     const source = "file" in found || found.entry ? found : { ...found, open: () => named.open(at) };
     const onFetch = () => output.note(`Downloading the video of ${nameOf(source)} for its last frame.`);
     const frame = await findLastFrame(source, { ...times, signal: io.signal, onFetch }, io);

@@ -108,6 +108,7 @@ function unwritableJournal(error: VidgenError): Journal {
     entriesOf: nothing,
     attemptsOf: nothing,
     entriesOfPrompt: nothing,
+    entriesOfLine: nothing,
     findLast: async () => undefined,
   };
   return { path: "", ...writing, ...searching, entries: nothing, attempts: nothing, candidates: nothing };

@@ -9,7 +9,8 @@ import { outputError } from "../../client/save/files.ts";
 import { isDistinct } from "../../client/save/naming.ts";
 import { withEngine, withEngineFlag } from "../../connect/engines.ts";
 import { localBaseUrl } from "../../connect/local.ts";
-import { findModelSetting, findOutputSetting } from "../../connect/settings.ts";
+import { findJournal } from "../../connect/services.ts";
+import { findBaseUrl, findModelSetting, findOutputSetting } from "../../connect/settings.ts";
 import { readNumber } from "../../connect/values.ts";
 import { beforePaying, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
@@ -31,6 +32,7 @@ import {
 } from "../command.ts";
 import type { Context } from "../context.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
+import { last } from "../generations.ts";
 import { printId, type Ready, type Starting, start } from "../making.ts";
 import { withService } from "../onboarding.ts";
 import { waitCommand, withResumeHint } from "../resume.ts";
@@ -38,6 +40,7 @@ import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { askWhether, canAsk, readPrompt } from "../terminal/prompts.ts";
 import { createReporter, watch } from "../terminal/reporter.ts";
 import { checkInfoPath, checkOutputPath, noteOutputPath, printResult, resultOf } from "../terminal/result.ts";
+import { findOwnAttempt, hashLine, type TypedLine, type TypedWords } from "../typed-line.ts";
 
 export function addGenerate(program: CommandUnknownOpts, context: Context): void {
   const command = withStartFlags(
@@ -100,23 +103,24 @@ type StartContext = Context & { command: CommandUnknownOpts };
 
 /**
  * Starts a generation, or several with `-n`, waits for it, and saves it with `-o`. Prints the address, the saved file, or with `--no-wait` the
- * id. `parent` is the one whose request is repeated, with what is typed in place of what it had.
+ * id. `again` has the one whose request is repeated, with what is typed in place of what it had.
  */
 export async function generate(
   typed: string | undefined,
   given: Options,
   context: StartContext,
-  parent?: StartedEntry,
+  again?: Again,
 ): Promise<void> {
   const { io, output } = context;
   const stop = (error: unknown) => {
     throw beforePaying(error);
   };
   const reporter = createReporter(createProgress(output, io), output, io);
+  const parent = again?.parent;
   const options = await (parent ? withParent(given, parent) : withEngine(given, io))
     .then((chosen) => (parent ? chosen : withService(chosen, context)))
     .catch(stop);
-  const prepared = await prepare(typed, { ...options, parent }, context).catch(stop);
+  const prepared = await prepare(typed, { ...options, parent, line: again?.line }, context).catch(stop);
   if (!prepared) return;
   const { session, requests, how } = prepared;
   const starting = { ...context, options, reporter };
@@ -172,7 +176,8 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   const given = await chooseOutputPath(options, context);
   // `again` has read it.
   const prompt = parent ? typed : await readPrompt(typed, io);
-  const frame = await findFrame(prompt, options, context);
+  const line = options.line ?? (await readLine({ command: "generate", prompt }, options, context));
+  const frame = await findFrame(line, options, context);
   const asked = { ...options, given, frame: frame?.path, starts: count };
   const { input, outputPath: place, isConfirmed } = await resolveInput(prompt, asked, context);
   const outputPath = count === 1 ? place : await placeForSeveral(place, io);
@@ -192,17 +197,41 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   const saving = { outputPath, overwrite, infoJson: options.writeInfoJson };
   const balance = session.isLocal ? undefined : session.client.balance;
   const { signal, leave } = io;
-  const sending = { earlier, parent: parent?.id, from: frame?.id, noWait: !options.wait, balance, signal, leave };
+  const named = { parent: parent?.id, from: frame?.id, typed: line.hash };
+  const sending = { earlier, ...named, noWait: !options.wait, balance, signal, leave };
   const maxCredits =
     options.maxCredits === undefined ? undefined : readNumber(options.maxCredits, "--max-credits", { least: 1 });
   return { session, requests, how: { ...saving, ...times, ...sending }, maxCredits, isConfirmed };
 }
 
-type Repeating = { parent: StartedEntry | undefined };
+/** The generation that is repeated, and the line that says so. */
+type Again = { parent: StartedEntry; line: TypedLine };
+
+type Repeating = Partial<{ [name in keyof Again]: Again[name] | undefined }>;
+
+/** A command line that starts generations, as it is recognised when it is typed again. */
+export async function readLine(
+  words: Pick<TypedWords, "command" | "generation" | "prompt">,
+  given: Options,
+  { io, command }: StartContext,
+): Promise<TypedLine> {
+  const options = withEngineFlag(given);
+  const count = readCount(options);
+  const { local = false, baseUrl, from, set, wait } = options;
+  const isNamed = words.command === "generate" || baseUrl !== undefined;
+  const remote = isNamed ? await findBaseUrl(baseUrl, io) : undefined;
+  const service = local ? "local" : remote && new URL(remote).origin;
+  const placeAt = async ({ isLocal }: { isLocal: boolean }) => {
+    const place = (await findAskedPath(options, io)) ?? (isLocal && wait ? "." : undefined);
+    return count === 1 ? place : placeForSeveral(place, io);
+  };
+  const hash = await hashLine({ ...words, from, set, count, service }, command, io);
+  return { hash, earlier: howEarlier(options), placeAt };
+}
 
 /** The last frame that `--from` asks for; of a repeated generation the same one, unless other images are given. */
 async function findFrame(
-  prompt: string | undefined,
+  line: TypedLine,
   { from: typed, parent, ...options }: Options & Repeating,
   context: StartContext,
 ): Promise<{ path: string; id: string | undefined } | undefined> {
@@ -214,9 +243,9 @@ async function findFrame(
   const from = typed ?? (given ? undefined : parent?.from);
   if (from === undefined) return undefined;
   const { takeFrame } = await import("../frame.ts");
-  const redacted = prompt === undefined ? parent?.request.prompt : context.output.redact(prompt);
-  const line = { prompt: redacted, reuse: options.reuse ?? false };
-  return takeFrame(from, { ...readTimes(options), line, at: parent?.base_url, service: options }, context);
+  const journal = findJournal({ ...context.io, onNote: context.output.note });
+  const own = typed === last ? await findOwnAttempt(line, journal, context) : undefined;
+  return takeFrame(from, { ...readTimes(options), own, at: parent?.base_url, service: options }, context);
 }
 
 /** How many generations are started. */
@@ -232,7 +261,7 @@ function readCount({ count, reuse, open, maxCredits }: Options): number {
 }
 
 /** With a seed each of several requests has the next one: with the same they would be the same. */
-export function withNextSeed(request: StartRequest, index: number): StartRequest {
+function withNextSeed(request: StartRequest, index: number): StartRequest {
   const { seed } = request as { seed?: unknown };
   return typeof seed === "number" ? { ...request, seed: seed + index } : request;
 }
@@ -263,7 +292,7 @@ function howEarlier({ again, reuse }: Options): Earlier {
 /** Where the video goes, by flag or setting; `undefined` when neither says it. */
 async function chooseOutputPath(options: Options, { io, output, command }: StartContext): Promise<string | undefined> {
   const { wait, open = false } = options;
-  const asked = options.output ?? (options.download ? "." : undefined);
+  const asked = typedPath(options);
   if (!wait && asked !== undefined)
     throw usage("--no-wait cannot be combined with -o: save the video later with `vidgen wait <id> -o ...`.");
   if (!wait && open)
@@ -272,7 +301,15 @@ async function chooseOutputPath(options: Options, { io, output, command }: Start
     throw usage("--no-wait cannot be combined with --timeout: wait later with `vidgen wait <id> --timeout ...`.");
   checkOutputPath(asked, { open, output }, io);
   noteOutputPath(asked, output);
-  return asked ?? (wait ? await findOutputSetting(io) : undefined);
+  return findAskedPath(options, io);
+}
+
+function typedPath({ output, download }: Options): string | undefined {
+  return output ?? (download ? "." : undefined);
+}
+
+async function findAskedPath(options: Options, io: Io): Promise<string | undefined> {
+  return typedPath(options) ?? (options.wait ? findOutputSetting(io) : undefined);
 }
 
 /**

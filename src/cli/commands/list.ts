@@ -81,7 +81,7 @@ async function list(words: string[], options: Options, { io, output }: Context):
   const isMeant = createFilter(words, options, io.date());
   const entries = await listAttempts({ ...options, limit: Number(options.limit), isMeant }, journal, io);
   const documents = entries.map(({ request, reason, content, ...entry }) => ({
-    ...omit(entry, ["place", "path", "parts", "told", "state"]),
+    ...omit(entry, ["place", "path", "typed", "parts", "told", "state"]),
     credits: isLocal(entry) && entry.credits !== undefined ? 0 : entry.credits,
     sha256: content?.sha256,
     size: content?.size,

@@ -26,6 +26,8 @@ export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   parent?: string | undefined;
   /** The id of the generation whose last frame it begins with. */
   from?: string | undefined;
+  /** The hash of the command line that was typed. */
+  typed?: string | undefined;
   /** Which of several generations it is. */
   take?: Take | undefined;
   /** Throws where a new generation would go beyond a budget, before anything is written down or dismissed. */
@@ -248,6 +250,7 @@ async function startAnew(
     engine: options.engine,
     parent: options.parent,
     from: options.from,
+    typed: options.typed,
     ...options.take,
   };
   const prepare = async () => {

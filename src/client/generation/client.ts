@@ -16,7 +16,7 @@ import { checkBaseUrl } from "../http/url.ts";
 import { type Event, nextState } from "../ledger/attempt.ts";
 import type { Content } from "../ledger/content.ts";
 import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "../ledger/history.ts";
-import { findFullPath } from "../ledger/identity.ts";
+import { recordPlace } from "../ledger/identity.ts";
 import { type Journal, noJournal, withoutSecrets } from "../ledger/journal.ts";
 import type { Earlier } from "../ledger/policy.ts";
 import { isComparable, readBalance } from "../ledger/price.ts";
@@ -277,9 +277,7 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
   });
   const forBegin = async (request: StartRequest, how: BeginOptions) => {
     const record = recordFor(request);
-    const recordedPath = how.outputPath === undefined ? undefined : redact(how.outputPath);
-    const found = await findFullPath(how.outputPath, io.disk);
-    const fullPath = found && { ...found, path: redact(found.path) };
+    const { outputPath: recordedPath, fullPath } = await recordPlace(how.outputPath, redact, io.disk);
     const known = {
       baseUrl: service,
       account,

@@ -43,6 +43,8 @@ export type JournalLine =
       parent?: string | undefined;
       /** The id of the generation whose last frame it begins with. */
       from?: string | undefined;
+      /** The hash of the command line that was typed. */
+      typed?: string | undefined;
     } & Partial<Take>)
   /** `credits` is what the service has stated that it cost; where it has not, the balance may have fallen, also by what others spent. */
   | {
@@ -245,6 +247,8 @@ export type Entry = Partial<Take> & {
   parent?: string | undefined;
   /** The id of the generation whose last frame it begins with. */
   from?: string | undefined;
+  /** The hash of the command line that was typed. */
+  typed?: string | undefined;
   /** `sending` while the request is out; it stays so when the process died before the outcome was written. */
   state: State;
   /** The word for that. */

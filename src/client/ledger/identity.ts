@@ -38,7 +38,7 @@ export type FullPath = { path: string; foldsCase: boolean };
  * The full path of an output path, by which two spellings of it are the same place: without links on the way to it. A folder keeps its slash at
  * the end. `undefined` for "-". Changes nothing.
  */
-export async function findFullPath(outputPath: string | undefined, disk: Disk): Promise<FullPath | undefined> {
+async function findFullPath(outputPath: string | undefined, disk: Disk): Promise<FullPath | undefined> {
   if (outputPath === undefined || outputPath === "-") return undefined;
   const isExisting = await disk.stat(outputPath).then(
     (found) => found.isDirectory(),
@@ -64,4 +64,20 @@ async function foldsCase(path: string, disk: Disk): Promise<boolean> {
     );
   }
   return false;
+}
+
+/** A place as the journal keeps it. */
+export type RecordedPlace = { outputPath: string | undefined; fullPath: FullPath | undefined };
+
+/** The journal never holds a key, not even one that stands in a path. */
+export async function recordPlace(
+  outputPath: string | undefined,
+  redact: (text: string) => string,
+  disk: Disk,
+): Promise<RecordedPlace> {
+  const full = await findFullPath(outputPath, disk);
+  return {
+    outputPath: outputPath === undefined ? undefined : redact(outputPath),
+    fullPath: full && { ...full, path: redact(full.path) },
+  };
 }

@@ -39,6 +39,8 @@ export type Journal = {
   candidates(now: Date): Promise<Entry[]>;
   /** The attempts of a prompt whose intent is wanted, newest first. As `entriesOf` reads it. */
   entriesOfPrompt(prompt: string, isWanted: (intent: Intent) => boolean): Promise<Entry[]>;
+  /** The attempts of a typed line, by its hash, newest first. As `entriesOf` reads it. */
+  entriesOfLine(typed: string): Promise<Entry[]>;
   /** The attempts that have a generation of this id, at any service, newest first. Reads the whole file, but only lines that name them. */
   entriesOf(id: string): Promise<Entry[]>;
   /** Those of an Idempotency-Key, newest first: several may have been sent with it. As `entriesOf` reads it. */
@@ -149,6 +151,7 @@ export function openJournal(path: string, io: JournalIo): Journal {
         [`"prompt":${JSON.stringify(prompt)}`],
         (line) => line.kind === "intent" && line.request.prompt === prompt && isWanted(line),
       ),
+    entriesOfLine: (typed) => findEntries([typed], (line) => line.kind === "intent" && line.typed === typed),
     attemptsOf: (key) => findEntries([key], (line) => line.kind === "intent" && (line.key ?? line.attempt) === key),
     async findLast(isWanted) {
       for await (const { lines } of read()) {
@@ -340,6 +343,7 @@ export const noJournal: Omit<Journal, "path"> = {
   attempts: async () => [],
   candidates: async () => [],
   entriesOfPrompt: async () => [],
+  entriesOfLine: async () => [],
   entriesOf: async () => [],
   attemptsOf: async () => [],
   findLast: async () => undefined,

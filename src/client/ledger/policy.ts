@@ -2,8 +2,8 @@ import { isDeepStrictEqual } from "node:util";
 import { usage, VidgenError } from "../../errors.ts";
 import type { StartRequest } from "../http/schema.ts";
 import { type State, stopsOthers } from "./attempt.ts";
-import { datedEntries, type Entry, isHandedOver, reusableMs, type Take } from "./history.ts";
-import type { FullPath } from "./identity.ts";
+import { type Dated, datedEntries, type Entry, isHandedOver, isUnfinished, reusableMs, type Take } from "./history.ts";
+import type { RecordedPlace } from "./identity.ts";
 import type { Journal, LeaseState } from "./journal.ts";
 
 /**
@@ -93,15 +93,11 @@ export type Choice =
       mayBeCharged: boolean;
     };
 
-export type Wanted = {
+export type Wanted = RecordedPlace & {
   /** The base URL of the service. */
   service: string;
   /** As the journal keeps it. */
   request: StartRequest;
-  /** `-o` as it was typed. */
-  outputPath: string | undefined;
-  /** The same as a full path, where it has one. */
-  fullPath?: FullPath | undefined;
   earlier: Earlier;
   /** The caller's key: then only attempts with it count, and `earlier` does not. */
   key?: string | undefined;
@@ -207,13 +203,17 @@ function isCandidate(entry: Entry, { request, mcp = false, isPreview, parent }: 
 
 /** A video that was paid for and is not delivered may go to any place. */
 function isSameRun(entry: Entry, wanted: Wanted): boolean {
-  return isSamePlace(entry, wanted) || (entry.state === "ready" && wanted.earlier !== "again");
+  return isSameRunAt(isSamePlace(entry, wanted), entry, wanted.earlier);
+}
+
+function isSameRunAt(isHere: boolean, { state }: Entry, earlier: Earlier): boolean {
+  return isHere || (state === "ready" && earlier !== "again");
 }
 
 /** Whether `-o` names the place of an attempt: as it was typed, or by another spelling of the same full path. */
 export function isSamePlace(
   { place, path }: Pick<Entry, "place" | "path">,
-  { outputPath, fullPath }: Pick<Wanted, "outputPath" | "fullPath">,
+  { outputPath, fullPath }: RecordedPlace,
 ): boolean {
   if (place === outputPath) return true;
   if (path === undefined || fullPath === undefined) return false;
@@ -303,6 +303,33 @@ export async function chooseRun(
     if (lease === "dead") return { kind: "run", name, made };
   }
   return { kind: "run", name: undefined, made: requests.map(() => undefined) };
+}
+
+type WantedLine = Pick<Wanted, "earlier" | "now"> & {
+  /** Whether the line names the place of an attempt. */
+  isHere(entry: Entry): boolean;
+};
+
+/**
+ * Of the attempts of one typed line, newest first, the one that the same line would go on with, or be stopped by; `undefined` where it begins
+ * anew. As a start looks at its candidates: the oldest first, and a video that is ready goes anywhere.
+ */
+export function findOwn(entries: readonly Entry[], { earlier, now, isHere }: WantedLine): Entry | undefined {
+  const isOwn = ({ entry, ageMs }: Dated) => {
+    if (entry.dismissed) return false;
+    if (entry.run !== undefined) return isHere(entry) && !isRunDone(entry, entries);
+    if (earlier === "reuse" && (isHandedOver(entry) || (entry.state === "delivered" && ageMs < reusableMs)))
+      return true;
+    return isUnfinished(entry) && (earlier === "reuse" || isSameRunAt(isHere(entry), entry, earlier));
+  };
+  const own = datedEntries(entries, now).filter(isOwn);
+  return (earlier === "reuse" ? own[0] : own.at(-1))?.entry;
+}
+
+/** Whether each position of the run that an attempt belongs to is made. */
+function isRunDone({ run, count = 0 }: Entry, entries: readonly Entry[]): boolean {
+  const done = entries.filter((each) => each.run === run && !each.dismissed && isTakeDone(each));
+  return new Set(done.map(({ position }) => position)).size >= count;
 }
 
 function isMade(state: State): boolean {

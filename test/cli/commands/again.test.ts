@@ -172,6 +172,125 @@ describe("again", () => {
     expect([runs.map(({ code }) => code), runs[1]?.stdout, paid(world)]).toEqual([[0, 0], runs[0]?.stdout, 2]);
   });
 
+  describe("last, typed again after another generation was made, means what it meant", () => {
+    const wolf = (world: World) =>
+      ["again", "last", "a wolf", "--set", "a=1", "--set", "b=2"].concat("-o", join(world.folder, "wolf.mp4"));
+
+    test.each<[string, (line: string[], world: World) => string[]]>([
+      ["the same words", (line) => line],
+      [
+        "flags that change neither the request nor the place",
+        (line) => [...line, "--timeout", "9m", "--json", "-q", "--overwrite"],
+      ],
+      ["the prompt from a file", (line, { folder }) => line.with(2, `@${join(folder, "prompt.txt")}`)],
+      [
+        "another order",
+        ([, , , ...flags]) => [
+          "again",
+          ...flags.slice(2, 4),
+          ...flags.slice(0, 2),
+          ...flags.slice(4),
+          "last",
+          "a wolf",
+        ],
+      ],
+      ["another spelling of the place", (line, { folder }) => line.with(-1, `${folder}/./wolf.mp4`)],
+    ])("after a kill: it resumes, with %s", async (_, spell) => {
+      const world = await createWorld();
+      writeFileSync(join(world.folder, "prompt.txt"), "a wolf\n");
+      const id = await make(world);
+      await kill(world, isPoll, ...wolf(world));
+      expect(await world.vidgen("generate", "an owl", "-m", "ray-3")).toMatchObject({ code: 0 });
+      expect(await world.vidgen(...spell(wolf(world), world))).toMatchObject({ code: 0 });
+      expect([paid(world), readdirSync(world.folder).includes("wolf.mp4")]).toEqual([3, true]);
+      const saved = JSON.parse((await world.vidgen("list", "--json")).stdout)[1];
+      expect([saved.parent, saved.typed]).toEqual([id, undefined]);
+    });
+
+    test("after an unclear start: it sends nothing until that is dismissed, and then repeats the newest", async () => {
+      const world = await createWorld();
+      await make(world);
+      world.faults.push(onStart(cut));
+      expect(await world.vidgen(...wolf(world))).toMatchObject({ code: 6 });
+      world.faults.length = 0;
+      expect(await world.vidgen("generate", "an owl", "-m", "ray-3")).toMatchObject({ code: 0 });
+      for (const more of [[], ["--dry-run"]])
+        expect((await world.vidgen(...wolf(world), ...more)).code).toBe(more.length === 0 ? 6 : 0);
+      expect(paid(world)).toBe(3);
+      const [, { attempt }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+      expect(await world.vidgen("list", "--dismiss", attempt)).toMatchObject({ code: 0 });
+      expect(await world.vidgen(...wolf(world))).toMatchObject({ code: 0 });
+      expect(bodies(world)[3]).toMatchObject({ prompt: "a wolf", model: "ray-3" });
+    });
+
+    test("with --again too, which starts a new one of it", async () => {
+      const world = await createWorld();
+      const id = await make(world);
+      world.faults.push(onStart(cut));
+      await world.vidgen(...wolf(world));
+      world.faults.length = 0;
+      await make(world, "-m", "ray-3");
+      expect(await world.vidgen(...wolf(world), "--again")).toMatchObject({ code: 0 });
+      expect(JSON.parse((await world.vidgen("list", "--json")).stdout)[0].parent).toBe(id);
+    });
+
+    test("of -n, while a position is not made", async () => {
+      const world = await createWorld();
+      const id = await make(world);
+      const line = ["again", "last", "a wolf", "-n", "2", "-o", join(world.folder, "clips/")];
+      world.faults.push(onStartNumber(2, refuse));
+      expect(await world.vidgen(...line)).toMatchObject({ code: 7 });
+      await make(world, "-m", "ray-3");
+      expect(await world.vidgen(...line)).toMatchObject({ code: 0 });
+      const entries = JSON.parse((await world.vidgen("list", "--json")).stdout);
+      expect([paid(world), entries[0].parent]).toEqual([5, id]);
+      expect(await world.vidgen(...line)).toMatchObject({ code: 0 });
+      expect(paid(world)).toBe(7);
+    });
+
+    test("with --reuse, for 24 hours after it was delivered", async () => {
+      const world = await createWorld();
+      await make(world);
+      const line = ["again", "last", "a wolf", "--reuse"];
+      const first = await world.vidgen(...line);
+      await make(world);
+      expect((await world.vidgen(...line)).stdout).toBe(first.stdout);
+      expect(paid(world)).toBe(3);
+      await world.io.sleep(25 * 3_600_000);
+      expect((await world.vidgen(...line)).stdout).not.toBe(first.stdout);
+      expect(paid(world)).toBe(4);
+    });
+
+    test("and where the journal has that no more, it sends nothing", async () => {
+      const world = await createWorld();
+      const id = await make(world);
+      await kill(world, isPoll, ...wolf(world));
+      await make(world);
+      expect(await world.vidgen("list", "--forget", id, "--yes")).toMatchObject({ code: 0 });
+      expect(await world.vidgen(...wolf(world))).toMatchObject({
+        code: 10,
+        stderr: expect.stringContaining("Nothing was sent"),
+      });
+      expect(paid(world)).toBe(3);
+    });
+
+    test("but in another line, at another place, and after it was delivered, it is the newest", async () => {
+      const world = await createWorld();
+      await make(world);
+      await kill(world, isPoll, ...wolf(world));
+      await make(world, "-m", "ray-3");
+      const lines = [
+        wolf(world).with(2, "a bear").with(-1, join(world.folder, "bear.mp4")),
+        wolf(world).with(-1, join(world.folder, "other.mp4")),
+        wolf(world),
+        [...wolf(world), "--overwrite"],
+      ];
+      for (const line of lines) expect(await world.vidgen(...line)).toMatchObject({ code: 0 });
+      expect(bodies(world).map(({ model }) => model === "ray-3")).toEqual([false, false, true, true, true, true]);
+      expect(paid(world)).toBe(6);
+    });
+  });
+
   test("never resumes the generation that it repeats, nor one that repeats another", async () => {
     const world = await createWorld();
     await kill(world, isPoll, "generate", "a fox");

@@ -94,6 +94,25 @@ describe.skipIf(!hasFfmpeg)("--from", () => {
     expect(bodies(world)).toHaveLength(2);
   });
 
+  test("last, typed again after another generation was made, is what it was: it resumes, or sends nothing", async () => {
+    const world = await createFilmWorld();
+    await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));
+    const line = ["generate", "a wolf", "--from", "last", "-o", join(world.folder, "wolf.mp4")];
+    await kill(world, isPoll, ...line);
+    await world.vidgen("generate", "an owl");
+    expect(await world.vidgen(...line)).toMatchObject({ code: 0, stderr: expect.stringContaining("Resuming") });
+    const unclear = ["generate", "a bear", "--from", "last"];
+    world.faults.unshift(
+      onStart(() => {
+        throw failure("ECONNRESET", true);
+      }, 1),
+    );
+    expect(await world.vidgen(...unclear)).toMatchObject({ code: 6 });
+    await world.vidgen("generate", "a cat");
+    expect(await world.vidgen(...unclear)).toMatchObject({ code: 6 });
+    expect(bodies(world)).toHaveLength(5);
+  });
+
   test("last in a line of again is the newest also where another start with --from is unfinished", async () => {
     const world = await createFilmWorld();
     await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));

@@ -106,7 +106,7 @@ describe("the place of the same run", () => {
   });
 
   test("two that have no path are not the same for that", () => {
-    expect(isSamePlace({ place: "-" }, { outputPath: undefined })).toBe(false);
-    expect(isSamePlace({}, { outputPath: "-" })).toBe(false);
+    expect(isSamePlace({ place: "-" }, { outputPath: undefined, fullPath: undefined })).toBe(false);
+    expect(isSamePlace({}, { outputPath: "-", fullPath: undefined })).toBe(false);
   });
 });

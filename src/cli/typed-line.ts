@@ -1,0 +1,88 @@
+import { createHash } from "node:crypto";
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { hashFile } from "../client/ledger/content.ts";
+import type { Entry } from "../client/ledger/history.ts";
+import { type RecordedPlace, recordPlace } from "../client/ledger/identity.ts";
+import type { Journal } from "../client/ledger/journal.ts";
+import { type Earlier, findOwn, isSamePlace } from "../client/ledger/policy.ts";
+import { fields, wireValue } from "../client/request/fields.ts";
+import { localBaseUrl } from "../connect/local.ts";
+import type { Io } from "../io.ts";
+import type { Context } from "./context.ts";
+import { isVideoFile } from "./earlier.ts";
+import { readFieldFlags } from "./field-flags.ts";
+
+/** What a person typed to start generations, as far as it decides what is made. */
+export type TypedWords = {
+  command: "generate" | "again";
+  /** The generation that `again` names. */
+  generation?: string | undefined;
+  /** The text, wherever it came from. */
+  prompt: string | undefined;
+  from?: string | undefined;
+  set?: readonly string[] | undefined;
+  count: number;
+  /** The origin of the service, or "local"; `undefined` for that of the generation which is repeated. */
+  service: string | undefined;
+};
+
+/** A command line that starts generations. */
+export type TypedLine = {
+  /** As the intent has it. */
+  hash: string;
+  earlier: Earlier;
+  /** `-o`, by flag, setting or default, at the local service or elsewhere. */
+  placeAt(service: { isLocal: boolean }): Promise<string | undefined>;
+};
+
+/**
+ * The hash by which a line is recognised when it is typed again: a file is known by its bytes, the prompt by its text, "last" by this word. Flags
+ * that change neither the request nor its place, such as --timeout, are no part of it.
+ */
+export async function hashLine(words: TypedWords, command: CommandUnknownOpts, io: Io): Promise<string> {
+  const { readAllImages } = await import("../client/request/images.ts");
+  const { texts, images } = readFieldFlags(command);
+  const values = fields.flatMap((field) => {
+    const text = texts[field.name];
+    return text === undefined ? [] : [[field.name, wireValue(field, text)]];
+  });
+  // The start itself says why an image cannot be read.
+  const read = await readAllImages(images, { onNote: () => {} }).catch(() => images);
+  const set = new Map((words.set ?? []).map((each) => [each.split("=", 1)[0], each]));
+  const line = {
+    ...words,
+    generation: await nameOf(words.generation, io),
+    from: await nameOf(words.from, io),
+    set: [...set.values()].sort(),
+    fields: values,
+    images: read,
+  };
+  return createHash("sha256").update(JSON.stringify(line)).digest("base64url");
+}
+
+/** A video file by its content, any other word as it is. */
+async function nameOf(word: string | undefined, { disk, signal, ...io }: Io): Promise<string | undefined> {
+  if (word === undefined || !(await isVideoFile(word, { ...io, disk }))) return word;
+  const file = await disk.open(word, "r").catch(() => undefined);
+  if (file === undefined) return word;
+  const hash = await hashFile(file, signal).finally(() => file.close());
+  return `sha256:${hash.digest("hex")}`;
+}
+
+/**
+ * The earlier attempt of the same line that this line would go on with. "last" means in it what it meant when that was written: a generation that
+ * was made since must not make it another request, which would be paid for again.
+ */
+export async function findOwnAttempt(
+  { hash, earlier, placeAt }: TypedLine,
+  journal: Pick<Journal, "entriesOfLine">,
+  { io, output }: Pick<Context, "io" | "output">,
+): Promise<Entry | undefined> {
+  const entries = await journal.entriesOfLine(hash);
+  if (entries.length === 0) return undefined;
+  const placeOf = async (isLocal: boolean): Promise<RecordedPlace> =>
+    recordPlace(await placeAt({ isLocal }), output.redact, io.disk);
+  const [local, other] = [await placeOf(true), await placeOf(false)];
+  const isHere = (entry: Entry) => isSamePlace(entry, entry.base_url === localBaseUrl ? local : other);
+  return findOwn(entries, { earlier, now: io.date(), isHere });
+}
