@@ -28,9 +28,9 @@ test.each([
     "The commands of config are list, set and unset.",
   ],
   [
-    "accounts delete ci",
-    "Unknown command 'delete' of accounts.",
-    "The commands of accounts are list, create, credits, limit, rotate and revoke.",
+    "accounts show ci",
+    "Unknown command 'show' of accounts.",
+    "The commands of accounts are list, create, credits, limit, rotate, revoke and delete.",
   ],
   ["config list foo", "Too many arguments for 'list'. Expected 0 arguments but got 1.", "See `vidgen config --help`."],
   ["generate a red fox", "Too many arguments.", 'Quote the prompt: vidgen generate "a red fox"'],

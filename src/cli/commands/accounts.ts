@@ -23,7 +23,7 @@ export function addAccounts(program: CommandUnknownOpts, context: Context): void
       ],
     },
   );
-  for (const add of [addList, addCreate, addCredits, addLimit, addRotate, addRevoke]) add(accounts, context);
+  for (const add of [addList, addCreate, addCredits, addLimit, addRotate, addRevoke, addDelete]) add(accounts, context);
 }
 
 function addList(accounts: CommandUnknownOpts, context: Context): void {
@@ -166,6 +166,42 @@ function addRevoke(accounts: CommandUnknownOpts, context: Context): void {
       output.note(`${countKeys(revoked)} revoked. Other processes of the service refuse revoked keys within 5 s.`);
     });
   withDetails(command, { examples: ["vidgen accounts revoke ci", "vidgen accounts revoke - < key.txt"] });
+}
+
+function addDelete(accounts: CommandUnknownOpts, context: Context): void {
+  const command = accounts
+    .command("delete")
+    .summary("delete an account")
+    .description(
+      "Deletes an account. Its keys and page sessions end at once, and its waiting generations end without being submitted. Running ones are completed, its videos and its ledger stay, and its name cannot be used again. Asks first; a script needs --yes.",
+    )
+    .argument("<account>", "its name")
+    .option("-y, --yes", "do not ask")
+    .addOption(localOption())
+    .addOption(baseUrlOption())
+    .action(async (name, options) => {
+      const { output } = context;
+      if (!options.yes) await confirmDelete(name, context);
+      const deleted = await (await open(options, context)).delete(name);
+      await output.result(deleted.account, deleted);
+      output.note(
+        `Deleted. ${countKeys(deleted.revoked)} revoked. Generations that waited and were not submitted: ${deleted.not_submitted}.`,
+      );
+    });
+  withDetails(command, { examples: ["vidgen accounts delete ci", "vidgen accounts delete ci --yes"] });
+}
+
+async function confirmDelete(name: string, context: Context): Promise<void> {
+  const { io } = context;
+  const { askWhether, canAsk } = await import("../terminal/prompts.ts");
+  if (!canAsk(context, io))
+    throw usage("Deleting an account needs --yes here: nobody can be asked.", `vidgen accounts delete ${name} --yes`);
+  const isSure = await askWhether(
+    `Delete the account ${name}, its keys and what it has waiting? Its name cannot be used again.`,
+    false,
+    io,
+  );
+  if (!isSure) throw new VidgenError("interrupted", "Nothing was deleted.");
 }
 
 /** Resolves with the accounts of the service that the flags and settings name. */

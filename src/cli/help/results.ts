@@ -203,6 +203,7 @@ export const results: Readonly<Record<string, z.core.$ZodType>> = {
   "accounts limit": accountReplies.limit,
   "accounts rotate": accountReplies.rotate,
   "accounts revoke": accountReplies.revoke,
+  "accounts delete": accountReplies.delete,
   listen: z.union([listening, received]),
   doctor: object({ ok: z.boolean(), checks: z.array(check) }),
   completion: object({ shell: text, script: text }),

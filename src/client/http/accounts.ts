@@ -18,6 +18,7 @@ export const accountReplies = {
   limit: z.looseObject({ account: z.string(), ...limits }),
   rotate: z.extend(madeKey, { revoked: whole }),
   revoke: z.looseObject({ revoked: whole }),
+  delete: z.looseObject({ account: z.string(), revoked: whole, not_submitted: whole }),
 };
 
 /** An account in its owner's list; a limit that is `null` is none. */
@@ -40,6 +41,8 @@ export type Accounts = {
   setLimits(name: string, limits: AccountLimits): Promise<Required<AccountLimits>>;
   /** Gives it a new key in place of all that it had. */
   rotate(name: string): Promise<MadeKey & { revoked: number }>;
+  /** Deletes an account for good: its keys end, and what waits is not submitted. Its videos and what it paid stay. */
+  delete(name: string): Promise<{ account: string; revoked: number; not_submitted: number }>;
   /** Ends a key, or all of an account. */
   revoke(keyOrName: string): Promise<{ revoked: number }>;
 };
@@ -100,6 +103,15 @@ export function createAccounts(api: Api, options: { signal: AbortSignal }, clock
         doubt: {
           message: "The keys of the account may have been replaced anyway",
           hint: `\`vidgen accounts rotate ${name}\` replaces them again and prints the new key.`,
+        },
+      }),
+    delete: (account) =>
+      ask("/delete", {
+        body: { account },
+        schema: accountReplies.delete,
+        doubt: {
+          message: "The account may have been deleted anyway",
+          hint: `\`vidgen accounts delete ${account}\` is safe to run again.`,
         },
       }),
     revoke: (revoke) => ask("/revoke", { body: { revoke }, schema: accountReplies.revoke }),

@@ -1,9 +1,13 @@
 import * as z from "zod";
+import type { Clock } from "../../io.ts";
 import { localAccount } from "../announcement.ts";
+import { newDelivery } from "../callbacks/delivery.ts";
 import { secretOf } from "../callbacks/signature.ts";
 import { parse } from "../http/input.ts";
 import { type ApiContext, readIdempotencyKey, readJson, refuse } from "../http/message.ts";
+import type { Ended } from "../queue/end.ts";
 import type { NewAccount } from "../store/accounts.ts";
+import type { GenerationEnd } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import { createKey, hashKey, usualCredits } from "./accounts.ts";
 import { idempotencyKey, named, type Paths, parameters, refusal, reply, requestBody } from "./openapi/operation.ts";
@@ -90,13 +94,37 @@ const revokeSchema = named("Revoke", {
 });
 const revokedSchema = named("Revoked", { revoked });
 
+const ownAccount = "the owner's account cannot be deleted";
+const deleteSchema = named("Delete", { account });
+const deletedSchema = named("Deleted", {
+  account: z.string(),
+  revoked,
+  not_submitted: z.number().meta({ description: "How many generations waited, and ended without being submitted." }),
+});
+
 export type AccountOptions = {
-  store: Pick<Store, "account" | "accounts" | "addAccount" | "addCredits" | "setLimits" | "removeKeys">;
+  store: Pick<
+    Store,
+    | "account"
+    | "accounts"
+    | "addAccount"
+    | "addCredits"
+    | "setLimits"
+    | "removeKeys"
+    | "deleteAccount"
+    | "list"
+    | "generation"
+    | "cancel"
+  >;
   webhookSecret: string;
+  mediaUrl(): string;
+  clock: Pick<Clock, "date">;
+  onEnd?: ((ended: Ended) => void) | undefined;
 };
 
 /** The routes by which the owner of the service manages its accounts. */
-export function createAccountRoutes({ store, webhookSecret }: AccountOptions): Paths {
+export function createAccountRoutes(options: AccountOptions): Paths {
+  const { store, webhookSecret } = options;
   /** Gives an account a new key, which is in the reply alone: the store keeps its hash. */
   const addKey = async (account: Omit<NewAccount, "keyHash">) => {
     const api_key = createKey();
@@ -127,7 +155,9 @@ export function createAccountRoutes({ store, webhookSecret }: AccountOptions): P
           const { name, credits, new: isNew } = await readFields(c, newAccountSchema);
           if (name === localAccount)
             throw refuse(400, "invalid_account", `the account ${localAccount} already has a key`);
-          const creditsOf = (had: number | undefined) => {
+          const creditsOf = (had: number | undefined, isDeleted: boolean) => {
+            if (isDeleted)
+              throw refuse(409, "account_deleted", `an account ${name} was deleted, and its name is not given again`);
             // What an account has may be paid for.
             if (had !== undefined && (isNew || credits !== undefined))
               throw refuse(
@@ -212,12 +242,34 @@ export function createAccountRoutes({ store, webhookSecret }: AccountOptions): P
         async handle(c) {
           const { account } = await readFields(c, rotateSchema);
           if (account === localAccount) throw refuse(409, "own_key", ownKey);
-          const creditsOf = (had: number | undefined) => {
-            if (had === undefined) throw refuseNoAccount(account);
+          const creditsOf = (had: number | undefined, isDeleted: boolean) => {
+            if (had === undefined || isDeleted) throw refuseNoAccount(account);
             return had;
           };
           const { made, removed } = await addKey({ name: account, creditsOf, isOnlyKey: true });
           return c.json({ ...made, revoked: removed });
+        },
+      },
+    },
+    "/accounts/delete": {
+      POST: {
+        operationId: "deleteAccount",
+        summary: "Deletes an account",
+        description:
+          "Its keys and its page sessions end, and it starts nothing from now on. Its waiting generations end without being submitted, and get their credits back; those that run are followed to their end. Its videos and its ledger stay, and its name is not given again. Sent again, it ends what still waits.",
+        requestBody: requestBody(deleteSchema, { account: "ci" }),
+        responses: {
+          200: reply("What has ended", deletedSchema, { account: "ci", revoked: 1, not_submitted: 0 }),
+          ...refusal(400, "invalid_account", `account ${notAccount}`),
+          ...noAccount,
+          ...refusal(409, "own_account", ownAccount),
+        },
+        async handle(c) {
+          const { account } = await readFields(c, deleteSchema);
+          if (account === localAccount) throw refuse(409, "own_account", ownAccount);
+          const removed = await store.deleteAccount(account, options.clock.date().toISOString());
+          if (removed === undefined) throw refuseNoAccount(account);
+          return c.json({ account, revoked: removed, not_submitted: await endWaiting(account, options) });
         },
       },
     },
@@ -243,6 +295,35 @@ export function createAccountRoutes({ store, webhookSecret }: AccountOptions): P
       },
     },
   };
+}
+
+/** Ends what an account has waiting, as not submitted. Resolves with how many generations it has ended; one that is begun meanwhile goes on. */
+async function endWaiting(account: string, { store, mediaUrl, clock, onEnd }: AccountOptions): Promise<number> {
+  let [ended, before]: [number, string | undefined] = [0, undefined];
+  for (;;) {
+    const waiting = await store.list({ account, state: "queued", before, limit: 100 });
+    for (const { id } of waiting) {
+      const generation = await store.generation(id);
+      if (generation?.checkpoint !== null) continue;
+      const date = clock.date();
+      const end: GenerationEnd = {
+        status: "failed",
+        error: "its account was deleted before it was submitted",
+        error_code: "not_submitted",
+        media: null,
+        cost: null,
+        completed_at: date.toISOString(),
+        isRefunded: true,
+      };
+      const delivery = newDelivery({ ...generation, ...end }, mediaUrl(), date);
+      if (!(await store.cancel(id, { end, engine: null, delivery }))) continue;
+      ended++;
+      onEnd?.({ generation: { ...generation, ...end }, reason: "not_submitted", isRefunded: true });
+    }
+    const last = waiting.at(-1);
+    if (!last) return ended;
+    before = last.id;
+  }
 }
 
 function refuseNoAccount(account: string) {

@@ -27,6 +27,11 @@ export async function prepareLocalAccount(store: Store, apiKey: string, credits:
   await store.addAccount({ name: localAccount, keyHash: hashKey(apiKey), creditsOf, isOnlyKey: true });
 }
 
+/** Refuses a key that no account has, or none has any longer. */
+export function refuseUnknownKey() {
+  return refuse(401, "unauthorized", "unknown API key", { "WWW-Authenticate": "Bearer" });
+}
+
 /** Lets nobody but the owner of the service go on. */
 export const requireOwner: MiddlewareHandler<ApiEnv> = async (c, next) => {
   if (c.var.account !== localAccount)

@@ -3,12 +3,13 @@ import type { PageOf } from "./paging.ts";
 
 /**
  * An account that gets a key. `creditsOf` returns its credits from those that it has, which are `undefined` for a new account; what differs is a
- * row of the ledger. Without it, a new account has none. What it throws changes nothing. With `isOnlyKey`, the keys that the account had are removed.
+ * row of the ledger. Without it, a new account has none. What it throws changes nothing, and for a deleted account it must throw. With `isOnlyKey`,
+ * the keys that the account had are removed.
  */
 export type NewAccount = {
   name: string;
   keyHash: string;
-  creditsOf?(had: number | undefined): number;
+  creditsOf?(had: number | undefined, isDeleted: boolean): number;
   isOnlyKey?: boolean;
 };
 
@@ -57,7 +58,12 @@ export type Accounts = {
   addAccount(account: NewAccount): Promise<AddedKey>;
   /** Removes an account's keys, or one key by its hash. Resolves with how many there were. */
   removeKeys(keys: Revoked): Promise<number>;
-  /** Every account, in alphabetical order. */
+  /**
+   * Deletes an account: its keys are removed, it starts nothing from now on, and its name is not given again. Its generations and its ledger stay.
+   * Resolves with how many keys it had, 0 if it was deleted before; with `undefined` when there is no such account.
+   */
+  deleteAccount(account: string, at: string): Promise<number | undefined>;
+  /** Every account that was not deleted, in alphabetical order. */
   accounts(): Promise<AccountRecord[]>;
   /** Changes the limits that are given. Resolves with all; with `undefined` when there is no such account. */
   setLimits(account: string, limits: Partial<Limits>): Promise<Limits | undefined>;

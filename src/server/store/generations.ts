@@ -124,6 +124,8 @@ export type Idempotency = { key: string; body: string };
 export type StartOutcome =
   | { kind: "started"; generation: StoredGeneration; remaining_credits: number; replayed: boolean }
   | { kind: "no credits" }
+  /** The account was deleted. */
+  | { kind: "no account" }
   | Limited
   | { kind: "key reused" };
 

@@ -188,3 +188,17 @@ test("an account that does not exist is named, and nothing is started anywhere",
   }
   expect(world.requests.filter(isStart)).toEqual([]);
 });
+
+test("delete needs --yes where nobody can be asked, and is safe to repeat", async () => {
+  const { world, key } = await withAccount();
+  const asked = await world.vidgen("accounts", "delete", "ci");
+  expect([asked.code, asked.stderr]).toEqual([2, expect.stringContaining("vidgen accounts delete ci --yes")]);
+  expect(sentTo(world, "/accounts/delete")).toEqual([]);
+  world.faults.push(loseReplies("/accounts/delete", 1));
+  const deleted = await world.vidgen("accounts", "delete", "ci", "--yes");
+  expect(deleted).toMatchObject({ code: 0, stdout: "ci\n", stderr: expect.stringContaining("Deleted.") });
+  expect((await vidgenAs(world, key, "generate", "a fox")).code).toBe(3);
+  const created = await world.vidgen("accounts", "create", "ci");
+  expect([created.code, created.stderr]).toEqual([1, expect.stringContaining("its name is not given again")]);
+  expect((await world.vidgen("accounts", "delete", "nobody", "--yes")).stderr).toContain("there is no account nobody");
+});

@@ -1,10 +1,13 @@
+import { writeFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { apiKey, baseUrl, bearer, createTestService, otherKey, readError, startRequest } from "../service.ts";
+import type { Engine } from "../../../src/server/engines/engine.ts";
+import { tinyMp4 } from "../../mp4.ts";
+import { apiKey, baseUrl, bearer, createTestService, otherKey, readError, renderMs, startRequest } from "../service.ts";
 
 type Fields = Record<string, unknown>;
 
-async function createOwner() {
-  const service = await createTestService();
+async function createOwner(options: Parameters<typeof createTestService>[0] = {}) {
+  const service = await createTestService(options);
   const send = (path: string, body: unknown, headers: Record<string, string> = {}) =>
     service.api(
       new Request(`${baseUrl}/accounts${path}`, {
@@ -148,3 +151,39 @@ test.each(["local\0", "other\0x", "\0other", "other\n", "o/ther", "", "x".repeat
     for (const key of [apiKey, otherKey]) expect((await startAs(key)).status).toBe(200);
   },
 );
+
+test("a deleted account starts nothing, what waits is not submitted, what runs is made, and its name is gone", async () => {
+  const render: Engine["render"] = async ({ file, thumbnail }, { checkpoint, signal }) => {
+    await checkpoint({ state: "rendering", tries: 1 });
+    await service.clock.sleep(renderMs, signal);
+    await writeFile(file, tinyMp4());
+    await writeFile(thumbnail, "a picture");
+    return { kind: "made", hasThumbnail: true };
+  };
+  const service = await createOwner({ render });
+  const { send, read, startAs, list, rest, store } = service;
+  const idOf = async (reply: Promise<Response>) => (await read(reply)).data as { id: string };
+  const running = await idOf(startAs(otherKey));
+  await service.clock.sleep(renderMs / 2);
+  const waiting = [await idOf(startAs(otherKey)), await idOf(startAs(otherKey))];
+  expect(await read(send("/delete", { account: "other" }))).toEqual({ account: "other", revoked: 1, not_submitted: 2 });
+  expect((await startAs(otherKey)).status).toBe(401);
+  expect((await list()).accounts).toMatchObject([{ account: "local" }]);
+  await rest(1);
+  expect(await store.generation(running.id)).toMatchObject({ status: "completed" });
+  for (const { id } of waiting)
+    expect(await store.generation(id)).toMatchObject({ status: "failed", error_code: "not_submitted" });
+  expect((await store.ledger({ account: "other", limit: 9 })).map(({ reason }) => reason)).toEqual([
+    ...["refund", "refund", "start", "start", "start", "set by the service's owner"],
+  ]);
+  for (const [reply, code] of [
+    [await send("", { name: "other" }), "409 account_deleted"],
+    [await send("/rotate", { account: "other" }), "404 no_account"],
+    [await send("/limits", { account: "other", max_running: 1 }), "404 no_account"],
+    [await send("/credits", { account: "other", amount: 5 }, { "Idempotency-Key": "c" }), "404 no_account"],
+    [await send("/delete", { account: "nobody" }), "404 no_account"],
+    [await send("/delete", { account: "local" }), "409 own_account"],
+  ] as const)
+    expect(`${reply.status} ${(await readError(reply)).code}`).toBe(code);
+  expect(await read(send("/delete", { account: "other" }))).toEqual({ account: "other", revoked: 0, not_submitted: 0 });
+});

@@ -207,6 +207,13 @@ const asks: Record<string, (service: TestService, examples: { body: Body }) => P
   "POST /accounts/rotate 400": ({ api }) => api(post("/accounts/rotate", {})),
   "POST /accounts/rotate 404": ({ api }) => api(post("/accounts/rotate", { account: "ci" })),
   "POST /accounts/rotate 409": ({ api }) => api(post("/accounts/rotate", { account: "local" })),
+  "POST /accounts/delete 200": async ({ api }, { body }) => {
+    await api(post("/accounts", { name: "ci" }));
+    return api(post("/accounts/delete", body));
+  },
+  "POST /accounts/delete 400": ({ api }) => api(post("/accounts/delete", {})),
+  "POST /accounts/delete 404": ({ api }) => api(post("/accounts/delete", { account: "ci" })),
+  "POST /accounts/delete 409": ({ api }) => api(post("/accounts/delete", { account: "local" })),
   "POST /accounts/revoke 200": async ({ api }, { body }) => {
     await api(post("/accounts", { name: "ci" }));
     return api(post("/accounts/revoke", body));

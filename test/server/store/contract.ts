@@ -349,6 +349,33 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.totals({})).toMatchObject({ counts: { queued: 30 } });
   });
 
+  it("a deleted account has no key, starts nothing, and its name is not given again; its ledger stays", async () => {
+    const store = await openWith(1_000);
+    await store.addAccount({ name: "ci", keyHash: "ci", creditsOf: () => 100 });
+    const start = (key?: string) =>
+      store.start(newGeneration({ account: "ci" }), cost, key === undefined ? undefined : { key, body: "{}" });
+    expect(await start("a key")).toMatchObject({ kind: "started" });
+    const at = "2026-01-01T00:00:00.000Z";
+    // A start that has passed the check of its key at the same moment.
+    const [deleted, outcome] = await Promise.all([store.deleteAccount("ci", at), start()]);
+    expect(deleted).toBe(1);
+    expect(["started", "no account"]).toContain(outcome.kind);
+    expect([await start(), await start("a key")]).toEqual([{ kind: "no account" }, { kind: "no account" }]);
+    expect([await store.account("ci"), (await store.accounts()).map(({ account }) => account)]).toEqual([
+      undefined,
+      ["local"],
+    ]);
+    const again = { name: "ci", keyHash: "second", creditsOf: () => 5 };
+    await expect(store.addAccount(again)).rejects.toThrow("the account ci was deleted");
+    expect([await store.account("second"), await store.setLimits("ci", { max_running: 1 })]).toEqual([
+      undefined,
+      undefined,
+    ]);
+    expect(await store.addCredits({ account: "ci", amount: 5, key: "k" })).toEqual({ kind: "no account" });
+    expect((await store.ledger({ account: "ci", limit: 9 })).at(-1)).toMatchObject({ amount: 100 });
+    expect([await store.deleteAccount("ci", at), await store.deleteAccount("nobody", at)]).toEqual([0, undefined]);
+  });
+
   it("a token ends once, also of two calls at once, and is forgotten after its time", async () => {
     const store = await openWith(0);
     const token = { hash: "a link", until: "2026-01-01T00:10:00.000Z" };

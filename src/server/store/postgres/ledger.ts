@@ -49,7 +49,9 @@ export function createLedger(
         await sql("INSERT INTO vidgen.keys (hash, account) VALUES ($1, $2) ON CONFLICT DO NOTHING", keyHash, name);
         const account = await accountOf(keyHash, sql);
         if (account !== name) throw new Error(`this key belongs to the account ${account}`);
-        const credits = creditsOf(isNew ? undefined : had);
+        const [deleted] = await sql("SELECT FROM vidgen.accounts WHERE name = $1 AND deleted_at IS NOT NULL", name);
+        const credits = creditsOf(isNew ? undefined : had, deleted !== undefined);
+        if (deleted) throw new Error(`the account ${name} was deleted`);
         if (credits !== had) {
           await sql("UPDATE vidgen.accounts SET balance = $2 WHERE name = $1", name, credits);
           const entry = `INSERT INTO vidgen.ledger (account, amount, reason, at) VALUES ($1, $2, $3, ${isoNow})`;
@@ -62,6 +64,14 @@ export function createLedger(
       });
       return isOnlyKey ? add.finally(forgetKeys) : add;
     },
+    deleteAccount: (account, at) =>
+      transaction(async (sql) => {
+        if (!(await lockAccounts(sql, [account], { isWaiting: true })).has(account)) return undefined;
+        await sql("UPDATE vidgen.accounts SET deleted_at = $2 WHERE name = $1 AND deleted_at IS NULL", account, at);
+        const removed = await sql("DELETE FROM vidgen.keys WHERE account = $1 RETURNING hash", account);
+        await notify(sql, { kind: "credits", account });
+        return removed.length;
+      }).finally(forgetKeys),
     async removeKeys(keys) {
       const [column, value] = "keyHash" in keys ? ["hash", keys.keyHash] : ["account", keys.account];
       const remove = `DELETE FROM vidgen.keys WHERE ${column} = $1 RETURNING hash`;
@@ -82,8 +92,9 @@ export function createLedger(
     },
     addCredits: ({ account, amount, key }) =>
       transaction(async (sql) => {
-        const had = (await lockAccounts(sql, [account], { isWaiting: true })).get(account)?.balance;
-        if (had === undefined) return { kind: "no account" };
+        const locked = (await lockAccounts(sql, [account], { isWaiting: true })).get(account);
+        if (!locked || locked.isDeleted) return { kind: "no account" };
+        const had = locked.balance;
         const find = "SELECT amount FROM vidgen.ledger WHERE account = $1 AND key_hash = $2";
         const [known] = await sql(find, account, hash("sha256", key));
         if (known && Number(known.amount) !== amount) return { kind: "key reused" };
@@ -100,7 +111,7 @@ export function createLedger(
     setLimits: (account, limits) =>
       transaction(async (sql) => {
         const had = (await lockAccounts(sql, [account], { isWaiting: true })).get(account);
-        if (!had) return undefined;
+        if (!had || had.isDeleted) return undefined;
         const { max_running, max_per_hour } = { ...had, ...limits };
         const update = "UPDATE vidgen.accounts SET max_running = $2, max_per_hour = $3 WHERE name = $1";
         await sql(update, account, max_running, max_per_hour);
@@ -115,7 +126,7 @@ export async function lockBalance(query: Query, account: string): Promise<number
   return readBalance(account, row);
 }
 
-type Locked = Limits & { balance: number };
+type Locked = Limits & { balance: number; isDeleted: boolean };
 
 /**
  * Returns the credits and limits of accounts, which nobody else changes until the transaction ends. An account that is locked is missing, as is one that does
@@ -127,11 +138,15 @@ export async function lockAccounts(
   { isWaiting }: { isWaiting: boolean },
 ): Promise<Map<string, Locked>> {
   const rows = await query(
-    `SELECT name, balance, max_running, max_per_hour FROM vidgen.accounts WHERE name = ANY($1) FOR UPDATE ${isWaiting ? "" : "SKIP LOCKED"}`,
+    `SELECT name, balance, max_running, max_per_hour, deleted_at IS NOT NULL AS is_deleted
+     FROM vidgen.accounts WHERE name = ANY($1) FOR UPDATE ${isWaiting ? "" : "SKIP LOCKED"}`,
     accounts,
   );
   return new Map(
-    rows.map(({ name, balance, ...limits }) => [String(name), { balance: Number(balance), ...readLimits(limits) }]),
+    rows.map(({ name, balance, is_deleted, ...limits }) => [
+      String(name),
+      { balance: Number(balance), isDeleted: is_deleted === true, ...readLimits(limits) },
+    ]),
   );
 }
 

@@ -249,6 +249,7 @@ const migrations: string[] = [
   CREATE TRIGGER delivery_attempted AFTER INSERT ON vidgen.delivery_attempts FOR EACH ROW EXECUTE FUNCTION vidgen.delivery_attempted();
   `,
   "CREATE TABLE vidgen.ended_tokens (hash text PRIMARY KEY, until text NOT NULL);",
+  "ALTER TABLE vidgen.accounts ADD COLUMN deleted_at text;",
 ];
 
 /**

@@ -96,6 +96,7 @@ async function startAll(sql: Query, batch: Start[], { isWaiting }: { isWaiting: 
     const known = accounts.get(account);
     if (!known && isWaiting) throw new Error(`no account ${account}`);
     if (!known) return { start, outcome: undefined };
+    if (known.isDeleted) return { start, outcome: { kind: "no account" } };
     const [keyHash, bodyHash] = hashesOf(idempotency);
     const use = uses.get(`${account} ${keyHash}`);
     if (use) return { start, outcome: outcomeOf(use, bodyHash) };

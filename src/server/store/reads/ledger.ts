@@ -35,7 +35,7 @@ export function createLedgerReads({ query, schema, prompt, cost }: Reader) {
     async accounts() {
       const rows = await query(
         `SELECT name, balance, count(hash) AS keys, max_running, max_per_hour
-         FROM ${schema}.accounts LEFT JOIN ${schema}.keys ON account = name GROUP BY name`,
+         FROM ${schema}.accounts LEFT JOIN ${schema}.keys ON account = name WHERE deleted_at IS NULL GROUP BY name`,
       );
       const accounts = rows.map(({ name, balance, keys, ...limits }) => {
         return { account: String(name), credits: Number(balance), keys: Number(keys), ...readLimits(limits) };

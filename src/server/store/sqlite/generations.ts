@@ -71,6 +71,7 @@ export function createGenerations(database: Database, ledger: Ledger) {
     /** Debits the account, and adds the generation and its idempotency key. */
     start(generation: StoredGeneration, cost: number, idempotency: Idempotency | undefined): StartOutcome {
       const { id, account } = generation;
+      if (ledger.isDeleted(account)) return { kind: "no account" };
       const known = idempotency && findStart(account, idempotency);
       if (known) return known;
       const limited = ledger.findLimit(account, generation.created_at);

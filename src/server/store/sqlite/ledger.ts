@@ -20,23 +20,34 @@ export function createLedger(database: Database) {
     return Number(row.balance);
   };
   const limitsOf = (account: string) =>
-    database.get("SELECT max_running, max_per_hour FROM accounts WHERE name = ?", account) as Limits | undefined;
+    database.get("SELECT max_running, max_per_hour FROM accounts WHERE name = ? AND deleted_at IS NULL", account) as
+      | Limits
+      | undefined;
+  const isDeleted = (account: string) =>
+    database.get("SELECT 1 FROM accounts WHERE name = ? AND deleted_at IS NOT NULL", account) !== undefined;
   return {
     accountOf,
     balance,
+    isDeleted,
     addAccount({ name, keyHash, creditsOf = (had = 0) => had, isOnlyKey = false }: NewAccount): AddedKey {
       const isNew = database.run("INSERT INTO accounts (name) VALUES (?) ON CONFLICT DO NOTHING", name) > 0;
       database.run("INSERT INTO keys (hash, account) VALUES (?, ?) ON CONFLICT DO NOTHING", keyHash, name);
       const account = accountOf(keyHash);
       if (account !== name) throw new Error(`this key belongs to the account ${account}`);
       const had = balance(name);
-      const credits = creditsOf(isNew ? undefined : had);
+      const credits = creditsOf(isNew ? undefined : had, isDeleted(name));
+      if (isDeleted(name)) throw new Error(`the account ${name} was deleted`);
       // The database itself refuses an amount or a balance that is out of range.
       const insert = `INSERT INTO ledger (account, amount, reason, at)
         VALUES (?, ?, 'set by the service''s owner', ${isoNow})`;
       if (credits !== had) database.run(insert, name, credits - had);
       const remove = "DELETE FROM keys WHERE account = ? AND hash <> ?";
       return { credits, removed: isOnlyKey ? database.run(remove, name, keyHash) : 0 };
+    },
+    deleteAccount(account: string, at: string): number | undefined {
+      if (database.get("SELECT 1 FROM accounts WHERE name = ?", account) === undefined) return undefined;
+      database.run("UPDATE accounts SET deleted_at = ? WHERE name = ? AND deleted_at IS NULL", at, account);
+      return database.run("DELETE FROM keys WHERE account = ?", account);
     },
     removeKeys(keys: Revoked): number {
       if ("keyHash" in keys) return database.run("DELETE FROM keys WHERE hash = ?", keys.keyHash);
@@ -70,7 +81,7 @@ export function createLedger(database: Database) {
       if (amount > 0) database.run(insert, account, amount, paid?.number ?? null);
     },
     addCredits({ account, amount, key }: CreditChange): CreditOutcome {
-      const row = database.get("SELECT balance FROM accounts WHERE name = ?", account);
+      const row = database.get("SELECT balance FROM accounts WHERE name = ? AND deleted_at IS NULL", account);
       if (!row) return { kind: "no account" };
       const had = Number(row.balance);
       const find = "SELECT amount FROM ledger WHERE account = ? AND key_hash = ?";

@@ -244,6 +244,7 @@ const migrations: string[] = [
   CREATE TABLE provenance (runs INTEGER NOT NULL, copied_at TEXT, restored_at TEXT) STRICT;
   INSERT INTO provenance (runs) VALUES (0);
   `,
+  "ALTER TABLE accounts ADD COLUMN deleted_at TEXT;",
 ];
 
 /**

@@ -106,6 +106,11 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
         () => ledger.addAccount(account),
         () => [{ kind: "credits", account: account.name }],
       ),
+    deleteAccount: (account, at) =>
+      write(
+        () => ledger.deleteAccount(account, at),
+        () => [{ kind: "credits", account }],
+      ),
     removeKeys: (keys) => commits.write(() => ledger.removeKeys(keys)),
     endToken: (token, now) => commits.write(() => ledger.endToken(token, now)),
     hasTokenEnded: async (hash) => ledger.hasTokenEnded(hash),

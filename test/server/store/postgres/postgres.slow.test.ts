@@ -343,7 +343,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     await query(
       url,
       `DROP FUNCTION vidgen.delivery_added, vidgen.delivery_attempted, vidgen.generations_started, vidgen.generation_changed, vidgen.generations_forgotten, vidgen.generations_paid CASCADE;
-       DROP TABLE vidgen.ended_tokens, vidgen.sums; ALTER TABLE vidgen.deliveries DROP COLUMN state, DROP COLUMN account, DROP COLUMN delivered;
+       ALTER TABLE vidgen.accounts DROP COLUMN deleted_at; DROP TABLE vidgen.ended_tokens, vidgen.sums; ALTER TABLE vidgen.deliveries DROP COLUMN state, DROP COLUMN account, DROP COLUMN delivered;
        ALTER TABLE vidgen.generations DROP COLUMN images, DROP COLUMN is_real, DROP COLUMN is_fetched,
          DROP COLUMN engine, DROP COLUMN is_submitting, DROP COLUMN removed_at,
          DROP COLUMN state, DROP COLUMN search, DROP COLUMN starred, DROP COLUMN label, DROP COLUMN label_size;

@@ -214,7 +214,7 @@ test("a database of the version that counted tries is brought up to date: nothin
   edit(
     file,
     `DROP TRIGGER generation_started; DROP TRIGGER generation_changed; DROP TRIGGER generation_forgotten; DROP TRIGGER generation_paid;
-     DROP TABLE provenance; DROP TABLE ended_tokens; DROP TABLE sums; DROP INDEX generations_by_account_and_state; DROP INDEX deliveries_by_account; DROP INDEX deliveries_by_host; DROP INDEX deliveries_by_state;
+     ALTER TABLE accounts DROP COLUMN deleted_at; DROP TABLE provenance; DROP TABLE ended_tokens; DROP TABLE sums; DROP INDEX generations_by_account_and_state; DROP INDEX deliveries_by_account; DROP INDEX deliveries_by_host; DROP INDEX deliveries_by_state;
      ALTER TABLE deliveries DROP COLUMN state; ALTER TABLE deliveries DROP COLUMN account;
      DROP INDEX labelled; DROP INDEX starred; ALTER TABLE generations DROP COLUMN starred; ALTER TABLE generations DROP COLUMN label;
      DROP INDEX kept; DROP INDEX ended; DROP INDEX keys_by_generation; DROP TRIGGER ledger_paid;
