@@ -76,7 +76,7 @@ export function refusal(reply: Reply): VidgenError {
 }
 
 /** Whether a reply says that the account is out of credits. */
-export function lacksCredits(reply: Reply): boolean {
+export function lacksCredits(reply: Pick<Reply, "status" | "json">): boolean {
   if (reply.status === 402) return true;
   // Codes such as "insufficient_credits" are read as words.
   const text = [errorText(reply.json), errorCode(reply.json)].join("\n").replaceAll("_", " ");

@@ -194,6 +194,27 @@ describe("a create that is answered with 401 or 403", () => {
   });
 });
 
+test.each([
+  ["120", 120],
+  ["7200", 1_800],
+])("a create that is not taken, with a Retry-After of %s, is sent again %i s later", async (header, seconds) => {
+  const at: number[] = [];
+  const engines = (clock: Clock) => {
+    const fault: Fault = ({ route }) => {
+      if (route !== "create") return undefined;
+      at.push(Math.round(clock.now() / 1_000));
+      return at.length === 1 ? new Response("{}", { status: 429, headers: { "Retry-After": header } }) : undefined;
+    };
+    return [anEngine("gpu", clock, { fault })];
+  };
+  const service = await createTestService({ engines });
+  const ids = await startAll(service, 1);
+  await service.clock.sleep((seconds - 60) * 1_000);
+  expect(at).toEqual([0]);
+  await service.clock.sleep(2 * minute);
+  expect([at, await endsOf(service, ids)]).toEqual([[0, seconds], { completed: 1 }]);
+});
+
 describe("in a command", () => {
   const command = (engines: (clock: Clock) => Engine[]) =>
     createTestService({ engines, isCommand: true, hasRefunds: false });

@@ -64,7 +64,8 @@ export function createLook({
     if (since !== undefined && io.now() - since >= missingMs) return jobWith({ status: "failed", error: words });
     const isMissing = answer !== undefined && "status" in answer && answer.status === 404;
     const isUnreadable = answer !== undefined && isSuccess(answer) && !found.isTold;
-    return { trouble: words, isMissing, isUnreadable };
+    const retryAfterMs = answer && "status" in answer ? answer.retryAfterMs : undefined;
+    return { trouble: words, isMissing, isUnreadable, retryAfterMs };
   };
 }
 

@@ -14,7 +14,7 @@ export function readJob(reply: Reply, viewOf: (file: OutputFile) => string): Job
   const { data: job } = jobSchema.safeParse(reply.json);
   // A proxy's 404 says nothing about the job.
   const isMissing = reply.status === 404 && reply.json !== undefined && /job not found/i.test(reply.text);
-  if (!job) return { trouble: wordsOf(reply), isMissing };
+  if (!job) return { trouble: wordsOf(reply), isMissing, retryAfterMs: reply.retryAfterMs };
   const { id, status, execution_error: error } = job;
   const words = [error?.node_type, error?.exception_message].filter((part) => part !== undefined).join(": ");
   const read = { id, status, progress: undefined, url: undefined, error: clean(words) || undefined };

@@ -28,8 +28,7 @@ const statuses = {
 export type Ended = Job & { failure?: string };
 
 /**
- * Polls a job until it has ended. Rejects when it was cancelled there; when the server does not show the job to this key; when it says for 30 s that it does not know the
- * job, as it does after a restart; and when, for as long as its time limit, it answered nothing of use or the job did not go on. A job that
+ * Polls a job until it has ended. Rejects when it was cancelled there; when the server says for 30 s that it does not know the job, as it does after a restart; and when, for as long as its time limit, it answered nothing of use or the job did not go on. A job that
  * waits in the server's queue goes on as long as any job of that server does. A paid job whose replies cannot be read is asked for without end.
  */
 export async function follow(
@@ -45,7 +44,6 @@ export async function follow(
   for (;;) {
     const look = await lookOnce(id, upstream, signal);
     if ("trouble" in look) {
-      if (look.isFinal) throw new Error(look.trouble);
       if (absence(look.isMissing) >= missingMs)
         throw new Error(`${name} no longer knows this video's job (${look.trouble}); it may have been restarted`);
       if (look.isUnreadable) answeredAt = io.now();
@@ -54,7 +52,7 @@ export async function follow(
           `${name}, which was generating this video, has not responded for ${minutes(patienceMs)}: ${look.trouble}`,
         );
       if (!look.isMissing && ++failures === worryingFailures) upstream.report(describeTrouble(look, name));
-      await io.sleep(look.isMissing ? missingPollMs : backOffMs(failures), signal);
+      await io.sleep(look.isMissing ? missingPollMs : backOffMs(failures, look.retryAfterMs), signal);
       continue;
     }
     upstream.report(undefined);

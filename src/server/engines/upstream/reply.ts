@@ -160,12 +160,27 @@ export function wordsOf({ status, text, json }: Reply): string {
   return words === "" ? `HTTP ${status}` : `HTTP ${status}: ${words}`;
 }
 
-/** Finds the text in an error, which is a text itself or an object: `{message}`, `{error: ...}`, `{detail: ...}`. */
+const maxDepth = 8;
+/** A longer text is not read as JSON. */
+const maxJsonCharacters = 100_000;
+
+/**
+ * Finds the text in an error, which is a text itself, also with JSON in it, or an object: `{message}`, `{error: ...}`, `{detail: ...}`. OpenRouter
+ * has the words of the provider behind it in `metadata.raw`, and a message of its own that says nothing.
+ */
 function findWords(error: unknown, depth = 0): string | undefined {
-  if (typeof error === "string") return clean(error) || undefined;
+  if (depth > maxDepth) return undefined;
+  if (typeof error === "string") {
+    const json = error.startsWith("{") && error.length <= maxJsonCharacters ? parseJson(error) : undefined;
+    return findWords(json, depth + 1) ?? (clean(error) || undefined);
+  }
   if (Array.isArray(error)) return error.map((part) => findWords(part, depth + 1)).find((words) => words !== undefined);
-  if (typeof error !== "object" || error === null || depth > 4) return undefined;
-  const { message, msg, error: inner, detail } = error as Record<string, unknown>;
+  if (!isRecord(error)) return undefined;
+  const { message, msg, error: inner, detail, metadata } = error;
+  const { raw, provider_name: provider } = isRecord(metadata) ? metadata : {};
+  const isPage = typeof raw === "string" && /^\s*</.test(raw);
+  const deepest = isPage ? undefined : findWords(raw, depth + 1);
+  if (deepest !== undefined) return typeof provider === "string" ? clean(`${provider}: ${deepest}`) : deepest;
   for (const part of [message, msg, inner, detail]) {
     const words = findWords(part, depth + 1);
     if (words !== undefined) return words;

@@ -25,7 +25,11 @@ export type Source = ({ job: string } & Pick<Job, "url" | "completedAt" | "expir
  * come after the job's status, and a replica may not have it. "denied": the server does not show it, which a new address may change. "final": no
  * other try helps.
  */
-type Failure = { kind: "trouble" | "not ready" | "missing" | "denied" | "fault" | "final"; reason: string };
+type Failure = {
+  kind: "trouble" | "not ready" | "missing" | "denied" | "fault" | "final";
+  reason: string;
+  retryAfterMs?: number | undefined;
+};
 
 /** `confirm` throws when another process may be writing the file, because this one was suspended. */
 export type SaveOptions = Pick<RenderOptions, "signal" | "confirm"> & { upstream: Upstream };
@@ -52,7 +56,7 @@ export async function save(source: Source, file: string, options: SaveOptions): 
   for (let failures = 1, faults = 0; ; failures++) {
     const failure = await fetchVideo(address, file, options);
     if (!failure) return upstream.report(undefined);
-    const { kind, reason } = failure;
+    const { kind, reason, retryAfterMs } = failure;
     const place = isData(address) ? "" : ` from ${clean(address)}`;
     if (kind === "fault") faults++;
     const isAbsent = ["not ready", "missing", "denied"].includes(kind);
@@ -71,7 +75,7 @@ export async function save(source: Source, file: string, options: SaveOptions): 
     const isSoon = isAbsent && (isForgotten || (kind !== "denied" && absentMs < missingMs));
     if (!isSoon && failures >= worryingFailures)
       upstream.report(`${name} generated a video that cannot be downloaded yet${place}: ${reason}. Retrying.`);
-    await io.sleep(isSoon ? missingPollMs : backOffMs(failures - 1), signal);
+    await io.sleep(isSoon ? missingPollMs : backOffMs(failures - 1, retryAfterMs), signal);
     if (!("job" in source)) continue;
     const look = await lookOnce(source.job, upstream, signal);
     isForgotten = "trouble" in look && look.isMissing;
@@ -98,7 +102,6 @@ function addressOf(source: Source, { name, contentOf }: Upstream): string {
 
 /** The address that a job told may have expired: another look may tell a new one. */
 function readdress(source: Source & { job: string }, look: Job | Trouble, upstream: Upstream): string {
-  if ("trouble" in look && look.isFinal) throw new VidgenError("output", look.trouble);
   return addressOf("trouble" in look || !isCompleted(look) ? source : { ...source, url: look.url }, upstream);
 }
 
@@ -175,9 +178,11 @@ async function openVideo(
   if (next && redirects < maxRedirects)
     return openVideo(new URL(next, address).href, { upstream, signal, redirects: redirects + 1 });
   const reason = wordsOf(told);
+  const { retryAfterMs } = told;
   if (missingStatuses.includes(reply.status)) return { kind: "missing", reason };
   if (notReadyStatuses.includes(reply.status)) return { kind: "not ready", reason };
-  return { kind: passingStatuses.includes(reply.status) || reply.status >= 500 ? "trouble" : "denied", reason };
+  const isPassing = passingStatuses.includes(reply.status) || reply.status >= 500;
+  return { kind: isPassing ? "trouble" : "denied", reason, retryAfterMs };
 }
 
 function nextAddress({ status, headers }: HttpResponse, told: Reply): string | null {

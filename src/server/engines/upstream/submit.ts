@@ -1,3 +1,4 @@
+import { lacksCredits } from "../../../client/http/reply.ts";
 import { isRefusal } from "../../../client/http/retry.ts";
 import { VidgenError } from "../../../errors.ts";
 import { RequestError } from "../../../io.ts";
@@ -165,10 +166,10 @@ export function judgeReply(
   const { status, retryAfterMs } = reply;
   const reason = wordsOf(reply);
   if (status >= 200 && status < 300) return { kind: "unclear", reason: `its reply names no job, ${reason}` };
+  if (status >= 400 && status < 500 && lacksCredits(reply)) return { kind: "no credits", reason };
   if (isRefusingPage(reply)) return notTakenByPage(reply, reason);
   if (status === 403 && isAboutRequest(reply)) return { kind: "refused", reason };
   if (isNotNow(reply))
     return { kind: "not taken", reason, cause: refusesKey(reply) ? "auth" : undefined, retryAfterMs };
-  if (status === 402) return { kind: "no credits", reason };
   return { kind: isRefusal(status) ? "refused" : "unclear", reason };
 }

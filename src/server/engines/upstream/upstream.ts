@@ -36,10 +36,15 @@ export function paidPatienceMs(timeoutMs: number): number {
 }
 
 /**
- * An answer that does not tell how a job stands; `isMissing` when the server says that it does not know the job, `isFinal` when no other try
- * helps, and `isUnreadable` when a provider, which was paid for the job, answers in a form that is not known here.
+ * An answer that does not tell how a job stands; `isMissing` when the server says that it does not know the job, and `isUnreadable` when a
+ * provider, which was paid for the job, answers in a form that is not known here. `retryAfterMs` is how long the server asks to wait.
  */
-export type Trouble = { trouble: string; isMissing: boolean; isFinal?: boolean; isUnreadable?: boolean };
+export type Trouble = {
+  trouble: string;
+  isMissing: boolean;
+  isUnreadable?: boolean;
+  retryAfterMs?: number | undefined;
+};
 
 /** Returns an upstream's `report`. */
 export function createReport(onNote: (text: string) => void): Upstream["report"] {
@@ -72,9 +77,12 @@ export function describe(error: unknown): string {
   return /^E[A-Z_]+$/.test(code) && !hasWords ? code : clean(reason);
 }
 
-/** Returns the milliseconds to wait after so many failures in a row. */
-export function backOffMs(failures: number): number {
-  return Math.min(1_000 * 2 ** failures, 30_000);
+/** A longer Retry-After of a poll or a download, which are free, is cut to this. */
+const maxFreeWaitMs = 60_000;
+
+/** Returns the milliseconds to wait after so many failures in a row, and at least as long as the server asks for. */
+export function backOffMs(failures: number, retryAfterMs = 0): number {
+  return Math.max(Math.min(1_000 * 2 ** failures, 30_000), Math.min(retryAfterMs, maxFreeWaitMs));
 }
 
 /** Names a time limit in messages. */

@@ -86,17 +86,14 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
       const trouble = wordsOf(reply);
       // A proxy in front of it may answer 403 for a while, but not in JSON.
       const isForbidden = reply.status === 403 && reply.json !== undefined && (await findKind(signal)).isJobOfKey;
-      return isForbidden
-        ? {
-            trouble: `${url} shows this video's job, ${job}, only to the key that created it (${trouble})`,
-            isMissing: false,
-            isFinal: true,
-          }
-        : {
-            trouble,
-            isMissing: reply.status === 404,
-            isUnreadable: isPaid && reply.status >= 200 && reply.status < 300,
-          };
+      return {
+        trouble: isForbidden
+          ? `it shows this video's job, ${job}, only to the key that created it (${trouble})`
+          : trouble,
+        isMissing: reply.status === 404,
+        isUnreadable: isPaid && reply.status >= 200 && reply.status < 300,
+        retryAfterMs: reply.retryAfterMs,
+      };
     },
     remove,
     async discard(job, signal) {

@@ -122,7 +122,7 @@ test.each(["done", "Complete", "finished", "succeeded", "success", "COMPLETED"])
   },
 );
 
-test("a job that LiteLLM shows to another key alone fails at once, and says so", async () => {
+test("a job that LiteLLM shows to another key alone is asked for until the limit, since nothing is known of its end", async () => {
   const clock = createVirtualClock();
   const fake = fakes.litellm({ now: clock.now, completeAfterMs: 10 * minuteMs });
   const engineOf = (key: string) => createTestEngine(ioFetch(fake), { clock, kind: "litellm", key });
@@ -132,17 +132,37 @@ test("a job that LiteLLM shows to another key alone fails at once, and says so",
   const job = (await first.make({ signal: stop.signal })).checkpoints.at(-1) ?? "";
   const { outcome, seconds } = await other.make({ resume: { state: "submitted", job } });
   expect(outcome).toBe(
-    `http://gpu.test:8091 shows this video's job, ${job}, only to the key that created it (HTTP 403: Forbidden)`,
+    `http://gpu.test:8091, which was generating this video, has not responded for 30 min: it shows this video's job, ${job}, only to the key that created it (HTTP 403: Forbidden)`,
   );
-  expect([seconds, fake.creates.length]).toEqual([0, 1]);
+  expect([Math.floor(seconds / 600), fake.creates.length]).toEqual([3, 1]);
   expect((await first.make({ resume: { state: "submitted", job } })).outcome).toBe("made");
 });
 
-test.each(kindIds)("a 403 of a proxy before %s is survived", async (kind) => {
-  const page = () => new Response("<h1>Blocked</h1>", { status: 403 });
-  const refusal = () => (kind === "litellm" ? page() : json(403, { message: "blocked" }));
-  const { make } = await start({ kind, onPoll: (_call, count) => (count < 5 ? refusal() : undefined) });
+test.each(kindIds)(
+  "a refusal of a poll of %s, by a page or in JSON, does not end a job that may be paid for",
+  async (kind) => {
+    const refusals = [
+      new Response("<h1>Blocked</h1>", { status: 403 }),
+      ...[401, 402, 403].map((status) => json(status, { error: "Exhausted balance" })),
+    ];
+    const { make } = await start({ kind, onPoll: (_call, count) => refusals[count - 1] });
+    expect((await make()).outcome).toBe("made");
+  },
+);
+
+test.each([
+  { header: "30", waitMs: 30_000 },
+  { header: "Thu, 01 Jan 2026 00:00:45 GMT", waitMs: 45_000 },
+  { header: "3600", waitMs: 60_000 },
+])("a poll with a Retry-After of $header is asked again $waitMs ms later", async ({ header, waitMs }) => {
+  const at: number[] = [];
+  const onPoll = (_call: Call, count: number) => {
+    at.push(clock.now());
+    return count === 1 ? new Response("busy", { status: 429, headers: { "Retry-After": header } }) : undefined;
+  };
+  const { make, clock } = await start({ onPoll });
   expect((await make()).outcome).toBe("made");
+  expect((at[1] ?? 0) - (at[0] ?? 0)).toBe(waitMs);
 });
 
 test("an unknown status is a job that runs", async () => {

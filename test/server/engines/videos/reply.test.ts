@@ -1,6 +1,29 @@
 import { expect, test } from "vitest";
 import { findAddressIn, findJob, readComplaints, wordsOf } from "../../../../src/server/engines/upstream/reply.ts";
 
+const raw = (raw: unknown) => ({ error: { message: "Provider returned error", code: 400, metadata: { raw } } });
+
+test.each<[string, unknown, string]>([
+  ["a text", raw("The size is not supported."), "The size is not supported."],
+  [
+    "JSON as text, with the provider's name",
+    {
+      error: {
+        message: "Provider returned error",
+        metadata: { raw: '{"error":{"message":"bad size"}}', provider_name: "Google" },
+      },
+    },
+    "Google: bad size",
+  ],
+  ["JSON in JSON", raw(JSON.stringify({ error: JSON.stringify({ detail: "deepest" }) })), "deepest"],
+  ["a page", raw("<html><h1>502</h1></html>"), "Provider returned error"],
+  ["an object", raw({ message: "as it is" }), "as it is"],
+  ["nothing", raw(null), "Provider returned error"],
+  ["a message that is JSON", { error: { message: '{"error":{"message":"inner"}}' } }, "inner"],
+])("the innermost words of an error are found: %s", (_, json, words) => {
+  expect(wordsOf({ status: 400, text: JSON.stringify(json), json })).toBe(`HTTP 400: ${words}`);
+});
+
 test.each([
   ["an address again and again", "https://".repeat(110_000)],
   ["line breaks", "\n".repeat(900_000)],
@@ -13,6 +36,8 @@ test.each([
     { status: "failed", id: "1", error: message },
     { detail },
     { detail: message },
+    raw(message),
+    raw(JSON.stringify({ error: message })),
   ];
   for (const json of replies) {
     const reply = { status: 400, text: JSON.stringify(json), json };

@@ -59,6 +59,8 @@ export type MakeOptions = {
 export type Made = {
   /** "made", the server's refusal, "not taken" or "unclear" with the reason, or the error's message. */
   outcome: string;
+  /** The same as the queue gets it; `undefined` for an error. */
+  end: RenderOutcome | undefined;
   checkpoints: (string | null)[];
   percents: number[];
   /** The bytes that were saved; `undefined` when no file was left. */
@@ -104,6 +106,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
     const checkpoints: Made["checkpoints"] = [];
     const percents: number[] = [];
     const start = clock.now();
+    let end: RenderOutcome | undefined;
     const outcome = await engine
       .render(
         { request, images, lastImage, references, file, thumbnail: `${file}.png` },
@@ -116,9 +119,15 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
             void checkpoints.push(kept?.state === "submitted" ? kept.job : (kept?.state ?? null)),
         },
       )
-      .then(textOf, (error: Error) => error.message);
+      .then(
+        (rendered) => {
+          end = rendered;
+          return textOf(rendered);
+        },
+        (error: Error) => error.message,
+      );
     const video = await readFile(file).catch(() => undefined);
-    return { outcome, checkpoints, percents, video, seconds: (clock.now() - start) / 1_000 };
+    return { outcome, end, checkpoints, percents, video, seconds: (clock.now() - start) / 1_000 };
   }
   return { clock, engine, notes, folder, make };
 }

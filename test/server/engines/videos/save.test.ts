@@ -174,6 +174,19 @@ describe.each<[string, Answer, string]>([
   });
 });
 
+test.each([
+  ["30", 30_000],
+  ["3600", 60_000],
+])("a video with a Retry-After of %s is fetched again %i ms later", async (header, waitMs) => {
+  const at: number[] = [];
+  const { make, clock } = await start((_address, count) => {
+    at.push(clock.now());
+    return count === 1 ? new Response("busy", { status: 503, headers: { "Retry-After": header } }) : undefined;
+  });
+  expect((await make()).outcome).toBe("made");
+  expect((at[1] ?? 0) - (at[0] ?? 0)).toBe(waitMs);
+});
+
 test("an address that is denied is fetched again for 30 min", async () => {
   const { make, notes } = await start(() => json(403, { message: "Request has expired" }), {
     told: () => "https://cdn.test/1.mp4?sig=canary",

@@ -127,6 +127,27 @@ test.each<[string, unknown, object]>([
   expect(judgeReply({ status: 403, text, json })).toMatchObject(judged);
 });
 
+/** What providers say where an account cannot pay, and what is like it and is none of that. */
+test.each<[number, unknown, string]>([
+  [403, { error: { code: 403, message: "Insufficient credits" } }, "no credits"],
+  [402, {}, "no credits"],
+  [400, { error: { message: "the prompt 'she keeps her balance' is too short" } }, "refused"],
+  [429, { error: { message: "quota exceeded", code: "RESOURCE_EXHAUSTED" } }, "not taken"],
+  [500, { error: "Exhausted balance" }, "unclear"],
+])("a create that is answered with %i %j comes to: %s", (status, json, kind) => {
+  expect(judgeReply({ status, text: JSON.stringify(json), json }).kind).toBe(kind);
+});
+
+test.each<[string, string | null, number | undefined]>([
+  ["seconds", "120", 120_000],
+  ["a date", "Thu, 01 Jan 2026 00:05:00 GMT", 300_000],
+  ["anything else", "soon", undefined],
+])("a create that is not taken tells how long to wait, as %s", async (_, header, retryAfterMs) => {
+  const onCreate = () => new Response("{}", { status: 429, headers: { "Retry-After": header ?? "" } });
+  const { make } = await start({ kind: "sglang", onCreate });
+  expect((await make()).end).toEqual({ kind: "not taken", reason: "HTTP 429", cause: undefined, retryAfterMs });
+});
+
 test("a server whose kind cannot be told gets no create", async () => {
   const { make, posts } = await start({ fake: { fault: () => json(200, {}) } });
   const { outcome, checkpoints } = await make();
