@@ -8,9 +8,20 @@ import type { Store } from "../store/store.ts";
 /** What a new account has. */
 export const usualCredits = 1_000;
 
+const keyPrefix = "vgs_";
+
 /** Returns a new random key for the local service. */
 export function createKey(): string {
-  return `vgs_${randomBytes(24).toString("hex")}`;
+  return `${keyPrefix}${randomBytes(24).toString("hex")}`;
+}
+
+/**
+ * Finds the account of a key. One that begins like those of `createKey`, and was cut or mistyped, is refused without asking the database. Keys of
+ * another form are looked up: the owner may have written one into `service.json`.
+ */
+export async function findAccount(store: Pick<Store, "account">, key: string): Promise<string | undefined> {
+  const isMalformed = key.startsWith(keyPrefix) && !/^vgs_[0-9a-f]{48}$/.test(key);
+  return isMalformed ? undefined : store.account(hashKey(key));
 }
 
 /** Keys are compared by their hashes, so that the time of the comparison reveals nothing about the key. */

@@ -5,7 +5,7 @@ import type { OnTrouble } from "../observe/trouble.ts";
 import type { Keep } from "../queue/retention.ts";
 import type { Store } from "../store/store.ts";
 import { createAccountRoutes } from "./account-routes.ts";
-import { hashKey, refuseUnknownKey, requireOwner } from "./accounts.ts";
+import { findAccount, refuseUnknownKey, requireOwner } from "./accounts.ts";
 import { createBackupRoute } from "./backup-route.ts";
 import { type CancelOptions, createCancelRoute } from "./cancel.ts";
 import { createEnginesRoute, type EnginesOptions } from "./engines.ts";
@@ -143,7 +143,7 @@ function createKeyCheck({
   };
   return async (c, next) => {
     const key = /^Bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "")?.[1];
-    const account = key === undefined ? undefined : await store.account(hashKey(key));
+    const account = key === undefined ? undefined : await findAccount(store, key);
     if (key === undefined)
       throw refuse(401, "unauthorized", "an API key is required: Authorization: Bearer <API_KEY>", {
         "WWW-Authenticate": "Bearer",

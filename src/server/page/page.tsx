@@ -6,7 +6,7 @@ import { createTurns } from "../../client/http/turns.ts";
 import { isData } from "../../client/http/url.ts";
 import { VidgenError } from "../../errors.ts";
 import { localAccount } from "../announcement.ts";
-import { hashKey } from "../api/accounts.ts";
+import { findAccount, hashKey } from "../api/accounts.ts";
 import { type ApiEnv, errorResponse, readBody, refuse, retryAfter } from "../http/message.ts";
 import { createMedia } from "../media/media.ts";
 import { pictureFormat } from "../media/picture.ts";
@@ -79,7 +79,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
       const isUsable = typeof link !== "string" && (await store.endToken(link, now.toISOString()));
       return isUsable ? signIn(undefined) : send(c, <SignInPage trouble="link" to={to} />, 401);
     }
-    if ((await store.account(hashKey(key))) === undefined) return send(c, <SignInPage trouble="key" to={to} />, 401);
+    if ((await findAccount(store, key)) === undefined) return send(c, <SignInPage trouble="key" to={to} />, 401);
     return signIn(hashKey(key));
   });
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { hashKey, prepareLocalAccount } from "../../../src/server/api/accounts.ts";
+import { createKey, findAccount, hashKey, prepareLocalAccount } from "../../../src/server/api/accounts.ts";
 import { secretOf } from "../../../src/server/callbacks/signature.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import {
@@ -119,4 +119,21 @@ test("the owner revokes a key, or all of an account, though not its own", async 
   expect(await (await revoke("ci")).json()).toEqual({ revoked: 0 });
   for (const own of ["local", apiKey]) expect((await revoke(own)).status).toBe(409);
   expect((await revoke("local", otherKey)).status).toBe(403);
+});
+
+test("a key of the service that was cut or mistyped is refused without asking the database", async () => {
+  const asked: string[] = [];
+  const store = {
+    async account(hash: string) {
+      asked.push(hash);
+      return "ci";
+    },
+  };
+  const key = createKey();
+  expect(await findAccount(store, key)).toBe("ci");
+  for (const wrong of [key.slice(0, -1), `${key}0`, key.toUpperCase().replace("VGS", "vgs"), "vgs_", "vgs_ü"])
+    expect(await findAccount(store, wrong)).toBeUndefined();
+  expect(asked).toEqual([hashKey(key)]);
+  // One that its owner wrote into service.json has any form.
+  expect(await findAccount(store, "a key")).toBe("ci");
 });
