@@ -2,6 +2,7 @@ import { readFileSync, statSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { checkApiKey } from "../client/http/redaction.ts";
+import { toUtf8 } from "../client/http/text.ts";
 import { checkBaseUrl } from "../client/http/url.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
@@ -184,13 +185,18 @@ export async function readSaved(io: SettingsIo): Promise<SavedSettings> {
     const { readChunks } = await import("../client/request/input.ts");
     const chunks: Buffer[] = [];
     for await (const chunk of readChunks(path, io.disk)) chunks.push(chunk);
-    return (await loadSavedSchema()).parse(JSON.parse(Buffer.concat(chunks).toString("utf8")));
+    return (await loadSavedSchema()).parse(parseSaved(Buffer.concat(chunks)));
   } catch (error) {
     if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return {};
     const reason = error instanceof SyntaxError ? "it is not JSON" : "it does not contain vidgen settings";
     if (systemCode(error) !== undefined) throw usage(`Cannot read ${path}: ${systemReason(error)}.`);
     throw usage(`Cannot use ${path}: ${reason}.`, "Fix or move it; vidgen does not change it.");
   }
+}
+
+/** Throws for what is not JSON. Editors on Windows write a byte order mark, or UTF-16. */
+function parseSaved(bytes: Buffer) {
+  return JSON.parse(String(toUtf8(bytes)));
 }
 
 /** The variables that are set and hold the key of an engine: those of vidgen, and the usual ones of the providers that engines know. */
@@ -223,7 +229,7 @@ export function findKeys(io: PlaceIo): string[] {
   try {
     const path = configPath(io);
     if (hasFolder("config", io) && statSync(path).isFile())
-      keys.push(...Object.values(JSON.parse(readFileSync(path, "utf8")).keys));
+      keys.push(...Object.values(parseSaved(readFileSync(path)).keys));
   } catch {}
   return keys.flatMap((key) => (typeof key === "string" ? key.trim() : []));
 }

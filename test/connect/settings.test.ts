@@ -5,6 +5,7 @@ import {
   configPath,
   engineKeyNames,
   findBaseUrl,
+  findKeys,
   findModelSetting,
   removeLogin,
   resolveApiKey,
@@ -164,6 +165,15 @@ test("reading leaves the modes as they are, and a login makes its own file priva
   expect(await modes()).toEqual(["644", "2775"]);
   await saveLogin(two, key, world);
   expect(await modes()).toEqual(["600", "2775"]);
+});
+
+test.each(["utf8", "utf16le"] as const)("a saved file with a byte order mark, in %s, is read", async (encoding) => {
+  const world = await createWorld({ saved: "" });
+  const saved = { base_url: one, keys: { [one]: key } };
+  await writeFile(configPath(world), Buffer.from(`\ufeff${JSON.stringify(saved)}`, encoding));
+  expect(await findBaseUrl(undefined, world)).toBe(one);
+  expect(await apiKeyFor(one, world)).toBe(key);
+  expect(findKeys(world)).toEqual([key]);
 });
 
 const corrupt = [

@@ -214,9 +214,9 @@ async function open(flags: { local?: true; baseUrl?: string }, { io, output, def
 }
 
 async function readKey({ io, output }: Context): Promise<string> {
-  const { readStdin } = await import("../terminal/prompts.ts");
+  const { readStdinKey } = await import("../terminal/prompts.ts");
   const { checkApiKey } = await import("../../client/http/redaction.ts");
-  const key = checkApiKey((await readStdin(io)).toString("utf8"), "The key on stdin");
+  const key = checkApiKey(await readStdinKey(io), "The key on stdin");
   output.hide(key);
   return key;
 }

@@ -53,6 +53,11 @@ function declare(program: CommandUnknownOpts) {
       collectValues,
     );
   const command = withFieldFlags(bare)
+    .option(
+      "--ignore-columns <names>",
+      "columns of the file that are not read, with commas between them; may be repeated",
+      collectValues,
+    )
     .addOption(setOption())
     .addOption(
       saveOption("save each video to a path such as 'clips/{id}.mp4'; names may contain {n} and the file's columns"),
@@ -129,10 +134,11 @@ async function prepare(file: string, given: Options, context: BatchContext): Pro
   const { texts, images } = readFieldFlags(context.command);
   const model = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
   const { set = [], each = [], inputFormat: format } = options;
+  const ignoreColumns = options.ignoreColumns?.flatMap((names) => names.split(","));
   const isLocal = options.local ?? false;
   const typed = { ...options, isLocal, style, texts: { ...texts, model }, images, set };
-  const flags = { ...typed, format, each, output: outputPath };
-  const { rows, notes } = await readRows(file, flags, io);
+  const flags = { ...typed, format, each, output: outputPath, ignoreColumns };
+  const { rows, notes, unused } = await readRows(file, flags, io);
   for (const note of notes) output.note(note);
   const keyed = keyRows(rows);
   const own = shard ? keyed.filter((row) => shardOf(row, shard.of) === shard.index) : keyed;
@@ -152,12 +158,12 @@ async function prepare(file: string, given: Options, context: BatchContext): Pro
   const planned = describePlan(opened, { results, isLocal: session.isLocal, budget: limits });
   const text = film ? `${planned}\n${film.description}` : planned;
   if (options.dryRun) {
-    await output.result(text, { ...opened.plan, results });
+    await output.result(text, { ...opened.plan, results, unused_columns: unused });
     return undefined;
   }
   output.note(text);
   await confirm(opened.plan, { yes: options.yes, isLocal: session.isLocal }, context);
-  return { opened, limits: { ...limits, keepFrame }, film, results, file, options, session };
+  return { opened, limits: { ...limits, keepFrame }, film, results, file, unused, options, session };
 }
 
 /** What takes the last frames of videos. Throws `usage` without ffmpeg. */
@@ -196,12 +202,14 @@ type Running = {
   film: Awaited<ReturnType<typeof prepareJoin>> | undefined;
   results: string;
   file: string;
+  /** The columns that nothing uses. */
+  unused: readonly string[];
   options: Options;
   session: Session;
 };
 
 async function run(running: Running, { command, io, output }: BatchContext): Promise<void> {
-  const { opened, limits, film, results, file, options, session } = running;
+  const { opened, limits, film, results, file, unused, options, session } = running;
   // Else V8 lets garbage grow to several times what is in use: 220 MB after ten thousand rows, instead of 110.
   io.economize();
   const progress = createBatchProgress(opened.plan, { output, isLocal: session.isLocal }, io);
@@ -237,7 +245,8 @@ async function run(running: Running, { command, io, output }: BatchContext): Pro
   const joined = await film?.make(files).catch(asVidgenError);
   const failure = joined instanceof VidgenError ? joined : undefined;
   const made = joined instanceof VidgenError ? null : (joined ?? null);
-  if (output.json) await output.result("", { ...counts, results, generations, ...(film && { film: made }) });
+  if (output.json)
+    await output.result("", { ...counts, results, unused_columns: unused, generations, ...(film && { film: made }) });
   const { isLocal } = session;
   const error = endOfBatch(opened, { end, counts }, { results, isLocal, flags: { ...options, file, command } }, io);
   if (error && failure) output.note(failure.message);

@@ -15,7 +15,7 @@ import { type CommandErrorCode, usage, VidgenError } from "../../errors.ts";
 import { baseUrlOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { programName } from "../terminal/output.ts";
-import { askSecret, askText, canAsk, checkedBy, readPath, readStdin } from "../terminal/prompts.ts";
+import { askSecret, askText, canAsk, checkedBy, readPath, readStdinKey } from "../terminal/prompts.ts";
 
 export function addLogin(program: CommandUnknownOpts, context: Context): void {
   const { io, output } = context;
@@ -138,7 +138,7 @@ function checkBaseUrlAnswer(text: string): string {
 
 async function readKey({ withToken }: Options, baseUrl: string, context: Context): Promise<string> {
   const { io, output } = context;
-  if (withToken) return checkApiKey((await readStdin(io)).toString("utf8"));
+  if (withToken) return checkApiKey(await readStdinKey(io));
   if (!canAsk(context, io))
     throw usage("Cannot prompt for a key: not a terminal.", "Pipe it in: vidgen login --with-token < key.txt");
   output.note(`The key will be stored in plain text in ${configPath(io)}.`);

@@ -1,5 +1,5 @@
-import { isUtf8 } from "node:buffer";
 import { createReadStream } from "node:fs";
+import { toUtf8 } from "../../client/http/text.ts";
 import { readAll } from "../../client/request/input.ts";
 import { formatNumber } from "../../connect/format.ts";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
@@ -110,8 +110,14 @@ async function ask<Answer>(prompt: (context: Context) => Promise<Answer>, io: Io
 }
 
 /** All of stdin, at most 1 MB of it. Throws `usage` for more. */
-export function readStdin(io: Io): Promise<Buffer> {
+function readStdin(io: Io): Promise<Buffer> {
   return readAll(io.stdin, "The input on stdin", { signal: io.signal });
+}
+
+/** A key on stdin; what is not text has characters that no key has. */
+export async function readStdinKey(io: Io): Promise<string> {
+  const bytes = await readStdin(io);
+  return (toUtf8(bytes) ?? bytes).toString("utf8");
 }
 
 /**
@@ -127,9 +133,9 @@ export async function readPrompt(typed: string | undefined, io: Io): Promise<str
 }
 
 function textOf(bytes: Buffer, source: string): string {
-  const isText = isUtf8(bytes) && !bytes.includes(0);
-  if (!isText) throw usage(`The prompt ${source} is not text (UTF-8).`);
-  return bytes.toString("utf8");
+  const text = toUtf8(bytes);
+  if (text === undefined) throw usage(`The prompt ${source} is not text (UTF-8).`);
+  return text.toString("utf8");
 }
 
 async function readPromptFile(path: string, io: Io): Promise<string> {

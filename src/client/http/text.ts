@@ -1,3 +1,5 @@
+import { isUtf8 } from "node:buffer";
+
 import { stripVTControlCharacters } from "node:util";
 
 /** A long text with its end cut off. A key that is cut is recognised by the "…" after it, and by nothing else. */
@@ -8,4 +10,29 @@ export function shorten(text: string, length = 60): string {
 /** Text without characters that move the cursor, colour a terminal or change the reading direction; newlines and tabs stay. */
 export function plain(text: string): string {
   return stripVTControlCharacters(text).replace(/[^\P{Cc}\n\t]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "");
+}
+
+/**
+ * Text as UTF-8 without a byte order mark: UTF-16, as programs on Windows write it, is converted. Without a mark it is known by its first
+ * character, which is one of ASCII. `undefined` for bytes that are not text.
+ */
+export function toUtf8(bytes: Buffer): Buffer | undefined {
+  const encoding = findEncoding(bytes);
+  if (encoding === "utf-8")
+    return isUtf8(bytes) && !bytes.includes(0) ? bytes.subarray(hasMark(bytes) ? 3 : 0) : undefined;
+  try {
+    const text = new TextDecoder(encoding, { fatal: true }).decode(bytes);
+    return text.includes("\0") ? undefined : Buffer.from(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function hasMark(bytes: Buffer): boolean {
+  return bytes.toString("utf8", 0, 3) === "\ufeff";
+}
+
+function findEncoding([first = 1, second = 1]: Buffer): "utf-8" | "utf-16le" | "utf-16be" {
+  if ((first === 0xff && second === 0xfe) || (first !== 0 && second === 0)) return "utf-16le";
+  return (first === 0xfe && second === 0xff) || (first === 0 && second !== 0) ? "utf-16be" : "utf-8";
 }

@@ -3,6 +3,7 @@ import type { StartRequest } from "../http/schema.ts";
 import {
   type FieldTexts,
   fields,
+  findValueFault,
   flagOf,
   type Images,
   imageFields,
@@ -72,8 +73,11 @@ function readRecord(
       else extra[name] = value;
       continue;
     }
-    const isTyped = field !== undefined && wireValue(field, String(value)) === value;
-    if (isTyped) texts[field.name] = String(value);
+    // What only `--set` sends, such as a duration in words, is no value of a flag.
+    const text = String(value);
+    const isTyped =
+      field && wireValue(field, text) === value && (isHash(value) || findValueFault(field, text) === undefined);
+    if (isTyped) texts[field.name] = text;
     else extra[name] = value;
   }
   return { texts, images, extra };

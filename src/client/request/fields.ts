@@ -12,6 +12,10 @@ type FieldEntry = {
   /** What is told to an agent about the argument of the tool, and its name where it is not the one on the wire. */
   agentAbout: string;
   argument?: string;
+  /** Further names of its column in a batch, beside that of its flag. */
+  aliases?: readonly string[];
+  /** What may follow its name in the header of a column, such as "(s)"; the first one is told where another unit stands there. */
+  units?: readonly string[];
   /** "image" is a single one. */
   takes: "text" | "number" | "image" | "images";
   /** No request can do without it. */
@@ -69,6 +73,8 @@ const table = [
   },
   {
     name: "aspectRatio",
+    aliases: ["aspect", "ratio"],
+    units: ["w:h", "width:height"],
     flag: "-a, --aspect-ratio <w:h>",
     about: "such as 16:9 or 9:16",
     agentAbout: 'Width:height, such as "16:9".',
@@ -80,6 +86,8 @@ const table = [
   },
   {
     name: "duration",
+    aliases: ["length", "secs", "seconds"],
+    units: ["s", "sec", "secs", "second", "seconds"],
     flag: "-d, --duration <length>",
     about: "length in seconds, e.g. 8",
     agentAbout: "The length in seconds, such as 8.",
@@ -87,6 +95,7 @@ const table = [
     findFault: findDurationFault,
     findDoubt: findDurationDoubt,
     toWire: readDuration,
+    hint: "`--set duration=...` sends anything else as it is.",
     label: "Length",
     question: "How long, in seconds?",
     findAnswerFault: findSecondsFault,
@@ -117,6 +126,8 @@ const table = [
   },
   {
     name: "imageUrl",
+    aliases: ["images", "imageUrls", "inputReference", "inputImage", "sourceImage", "startImage"],
+    units: ["url", "link", "file", "path"],
     flag: "-i, --image <url|file>",
     about: "source image: a URL or a PNG, JPEG or WebP file; may be repeated",
     agentAbout: "Source images: http(s) URLs, or PNG, JPEG or WebP files inside the server's folder.",
@@ -128,6 +139,7 @@ const table = [
   },
   {
     name: "lastImageUrl",
+    aliases: ["endImage"],
     flag: "--last-image <url|file>",
     about: "image that the video ends with; for models of --engine that take one",
     agentAbout: "The image that the video ends with, where the model takes one: as images.",
@@ -140,6 +152,7 @@ const table = [
   },
   {
     name: "referenceUrls",
+    aliases: ["references", "referenceImage", "referenceImages"],
     flag: "--reference <url|file>",
     about: "image that the video is to resemble; for models of --engine that take some; may be repeated",
     agentAbout: "Images that the video is to resemble, where the model takes some: as images.",
@@ -152,6 +165,7 @@ const table = [
   },
   {
     name: "callback_url",
+    aliases: ["callback"],
     flag: "--callback-url <url>",
     about: "URL to which the service POSTs the result",
     agentAbout: "URL to which the service POSTs the result.",
@@ -222,15 +236,17 @@ function readDuration(text: string): number | string {
 
 function findDurationFault(text: string): string | undefined {
   if (isBlank(text)) return "is empty";
-  return /^-\d/.test(text) ? `must be a length in seconds, e.g. 8, not "${shorten(text)}"` : undefined;
+  if (typeof readDuration(text) === "number") return undefined;
+  // As it is written in many languages, or with a word for the unit.
+  const [, seconds = "8"] = /^\s*([1-9]\d*(?:[.,]\d+)?)\s*(?:s|secs?|seconds?)?\.?\s*$/i.exec(text) ?? [];
+  return `must be a length in seconds, such as ${seconds.replace(",", ".")}, not "${shorten(text)}"`;
 }
 
+/** Of what `--set` sends: a flag or a column has been checked. */
 function findDurationDoubt(text: string): string | undefined {
   const seconds = readDuration(text);
   if (typeof seconds === "number" && seconds > 0) return undefined;
-  const [guess] = typeof seconds === "number" ? [] : (/[1-9]\d*/.exec(text) ?? []);
-  const end = guess === undefined ? ", such as 8." : `; did you mean ${guess}?`;
-  return `The duration "${shorten(text)}" is not a length in seconds${end}`;
+  return `The duration "${shorten(text)}" is not a length in seconds, such as 8.`;
 }
 
 function findModelDoubt(text: string): string | undefined {

@@ -77,6 +77,7 @@ test("--dry-run prints the plan with what is known of the cost, sends nothing an
     credits: 30,
     remaining_credits: 980,
     chains: [],
+    unused_columns: [],
   });
   expect([world.requests.length, readdirSync(world.folder)]).toEqual([sent, ["shots.csv"]]);
 });
@@ -103,12 +104,12 @@ test.each([
 
 test("the plan doubts what cannot be right, once for all rows with it, and the question has the cost", async () => {
   const { world, batch } = await createBatch(
-    ["a,a fox,ray3,8", "b,an owl,ray3,8", "c,a hare,,abc"],
+    ["a,a fox,ray3,8", "b,an owl,ray3,8", "c,a hare,,0"],
     "id,prompt,model,duration",
   );
   const doubts = [
     'Line 2 and 1 more: Unknown model "ray3"; did you mean ray-3?',
-    'Line 4: The duration "abc" is not a length in seconds, such as 8.',
+    'Line 4: The duration "0" is not a length in seconds, such as 8.',
   ];
   expect(lines((await batch("--dry-run")).stderr)).toEqual(doubts);
   const { stderr } = await batch();
@@ -141,6 +142,37 @@ test.each([
   world.isOneStream = true;
   const { stdout } = await batch(...argv);
   expect(line.exec(stdout)?.[1]).toBe(clip("owl"));
+});
+
+test("columns that nothing uses are named before anything is sent, and --ignore-columns hides that", async () => {
+  const { world, batch } = await createBatch(["a,a fox,1280x720,rain"], "id,prompt,size,Negative Prompt");
+  const note = "Nothing uses the columns size, Negative Prompt.";
+  let before = "";
+  world.faults = [
+    () => {
+      before ||= world.printed.stderr;
+      return undefined;
+    },
+  ];
+  expect(await batch("--dry-run")).toMatchObject({ code: 0, stderr: expect.stringContaining(note) });
+  const plan = await batch("--dry-run", "--json");
+  expect(JSON.parse(plan.stdout)).toMatchObject({ unused_columns: ["size", "Negative Prompt"] });
+  expect(await batch("-y")).toMatchObject({ code: 0 });
+  expect(before).toContain(note);
+  const run = await batch("-y", "--json");
+  expect(JSON.parse(run.stdout)).toMatchObject({ unused_columns: ["size", "Negative Prompt"] });
+  const ignored = ["--ignore-columns", "size, negative-prompt", "--dry-run", "--json"];
+  expect(JSON.parse((await batch(...ignored)).stdout)).toMatchObject({ unused_columns: [] });
+});
+
+test("a table of image-to-video is never paid for as text-to-video", async () => {
+  const image = "https://images.example/fox.png";
+  const { world, batch } = await createBatch([`a,a fox,${image}`], "id,prompt,start picture");
+  for (const flags of [[], ["-y"], ["--json"], ["--dry-run"]])
+    expect(await batch(...flags)).toMatchObject({ code: 2, stderr: expect.stringContaining("column start picture") });
+  expect(world.requests).toEqual([]);
+  expect(await batch("--ignore-columns", "start picture")).toMatchObject({ code: 0 });
+  expect(starts(world)).toHaveLength(1);
 });
 
 test("a flag that has become another one, or that is cut short, is guessed", async () => {
@@ -398,7 +430,7 @@ const badFlags: [string[], string][] = [
   [["--max-credits", "0"], "--max-credits must be a whole number, at least 1"],
   [["--keep-credits", "-1"], "--keep-credits must be a whole number, at least 0"],
   ...["3/2", "0/2", "2"].map((value): [string[], string] => [["--shard", value], "--shard must be i/n, such as 2/8"]),
-  [["--input-format", "xml"], "Allowed choices are csv, tsv, jsonl, txt."],
+  [["--input-format", "xml"], "Allowed choices are csv, tsv, jsonl, json, txt."],
   [["--results", ""], "--results is empty"],
   [["--each", "model"], "--each must be field=value,value"],
   [["--events", "--dry-run"], "--events and --dry-run cannot be combined"],

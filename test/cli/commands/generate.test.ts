@@ -40,8 +40,7 @@ test.each([
 test.each([
   [["-m", "ray3"], 'Unknown model "ray3"; did you mean ray-3?'],
   [["-m", "Veo"], 'Unknown model "Veo"; did you mean veo-3.1?'],
-  [["-d", "abc"], 'The duration "abc" is not a length in seconds, such as 8.'],
-  [["-d", "8 seconds"], 'The duration "8 seconds" is not a length in seconds; did you mean 8?'],
+  [["--set", "duration=abc"], 'The duration "abc" is not a length in seconds, such as 8.'],
   [["--set", "duration=0"], 'The duration "0" is not a length in seconds, such as 8.'],
 ])("%j is doubted at --dry-run, and when it is sent as it was typed", async (flags, doubt) => {
   const world = await createWorld();
@@ -261,6 +260,20 @@ describe("the request", () => {
     expect((await world.vidgen("generate", `@${world.folder}`)).stderr).toContain(": it is a folder.\n");
   });
 
+  test.each([
+    ["UTF-8 with a byte order mark", Buffer.from("\ufeffa fox 狐\n")],
+    ["UTF-16, as Windows saves it", Buffer.from("\ufeffa fox 狐\r\n", "utf16le")],
+    ["UTF-16 in the other order", Buffer.from("\ufeffa fox 狐\n", "utf16le").swap16()],
+  ])("a file in %s is read, and so is stdin", async (_, bytes) => {
+    const world = await createWorld();
+    const file = join(world.folder, "prompt.txt");
+    writeFileSync(file, bytes);
+    expect(await world.vidgen("generate", `@${file}`, "--no-wait")).toMatchObject({ code: 0 });
+    world.stdin = bytes;
+    expect(await world.vidgen("generate", "-", "--no-wait")).toMatchObject({ code: 0 });
+    expect(world.requests.map(({ body }) => JSON.parse(body).prompt)).toEqual(["a fox 狐", "a fox 狐"]);
+  });
+
   test("a file of more than 1 MB is refused", async () => {
     const world = await createWorld();
     const file = join(world.folder, "prompt.txt");
@@ -272,7 +285,6 @@ describe("the request", () => {
 
   test.each([
     ["a video", Buffer.from("\0\0\0\x18ftypmp42")],
-    ["UTF-16, as some editors save", Buffer.from("\ufeffa fox", "utf16le")],
     ["Latin-1", Buffer.from("caf\xe9", "latin1")],
   ])("a file that is no text (%s) costs nothing", async (_, bytes) => {
     const world = await createWorld();

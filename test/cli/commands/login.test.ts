@@ -31,6 +31,16 @@ test("checks the key with a look at a made-up id, saves it, and generate then us
   expect(await world.vidgen("generate", "a fox", "--no-wait")).toMatchObject({ code: 0 });
 });
 
+test.each([`\ufeff${apiKey}\r\n`, Buffer.from(`\ufeff${apiKey}\r\n`, "utf16le")])(
+  "the key is read from a file as Windows saves it: %j",
+  async (bytes) => {
+    const { world, config } = await loggedOut();
+    world.stdin = bytes;
+    expect(await world.vidgen("login", "--with-token")).toMatchObject({ code: 0, stdout: "" });
+    expect(JSON.parse(readFileSync(config, "utf8")).keys).toEqual({ [baseUrl]: apiKey });
+  },
+);
+
 test("a config that a link leads to is replaced by one for the owner's eyes alone, and stays where it is", async () => {
   const { world, config } = await loggedOut();
   const real = join(world.folder, "dotfiles.json");

@@ -52,12 +52,24 @@ test.each([
   ["0", 0],
   ["8s", 8],
   ["2.5s", 2.5],
-  ["5 s", "5 s"],
-  ["1e3", "1e3"],
-  ["0x10", "0x10"],
-  ["long", "long"],
 ])("--duration %s goes as %j", (duration, sent) => {
   expect(build({ duration }).duration).toBe(sent);
+});
+
+test.each([
+  ["5,5", "5.5"],
+  ["8 seconds", "8"],
+  ["5 s", "5"],
+  ["6sec", "6"],
+  ["-1", "8"],
+  ["1 min", "8"],
+  ["0:08", "8"],
+  ["1e3", "8"],
+  ["0x10", "8"],
+  ["long", "8"],
+])("--duration %j is refused, and not paid for as typed", (duration, guess) => {
+  refuses({ duration }, `--duration must be a length in seconds, such as ${guess}, not "${duration}".`);
+  expect(wire({ set: [`duration="${duration}"`] })).toMatchObject({ duration });
 });
 
 test.each(["", " "])("--duration %j is empty", (duration) => {

@@ -1,19 +1,50 @@
-import { fields } from "../../request/fields.ts";
+import { extname } from "node:path";
+import { type Field, fields, flagOf } from "../../request/fields.ts";
 import { findSimilar } from "../../request/models.ts";
 
 /** The columns that vidgen knows: the request's fields by their own names, and what a row has besides. */
 export const knownColumns: readonly string[] = ["id", ...fields.map(({ name }) => name), "from", "output"];
 
-const spellings = new Map(knownColumns.map((name) => [flatten(name), name]));
+const knownSpellings = new Map(knownColumns.map((name) => [flattenColumn(name), name]));
 
-/** The known column for any of its spellings, such as "aspect_ratio" or "Aspect-Ratio"; any other name as it is. */
-export function columnName(typed: string): string {
-  const name = typed.trim();
-  return spellings.get(flatten(name)) ?? name;
+const spellings = new Map([
+  ...fields.flatMap((field) => otherNames(field).map((name): [string, string] => [flattenColumn(name), field.name])),
+  ...knownSpellings,
+]);
+
+function otherNames(field: Field): string[] {
+  const { flag, aliases = [] } = field;
+  return flag === undefined ? [...aliases] : [flagOf(field, "long"), ...aliases];
 }
 
-function flatten(name: string): string {
-  return name.replace(/[-_]/g, "").toLowerCase();
+/** A header without what does not count in it: case, white space, `-` and `_`. */
+export function flattenColumn(name: string): string {
+  return name.replace(/[-_\s]/g, "").toLowerCase();
+}
+
+/** The known column for any of its spellings, such as "aspect_ratio", "Aspect Ratio" or "Duration (s)"; any other name as it is. */
+export function columnName(typed: string): string {
+  const name = typed.trim();
+  if (/^set\./i.test(name)) return `set.${name.slice(4)}`;
+  const whole = spellings.get(flattenColumn(name));
+  if (whole !== undefined) return whole;
+  const { column, unit, units } = readUnit(name) ?? {};
+  return column !== undefined && unit !== undefined && units?.includes(unit) ? column : name;
+}
+
+/** Units of time that no field has: a number in one of them would be another length. */
+const otherUnits = ["ms", "msec", "millis", "milliseconds", "min", "mins", "minute", "minutes", "h", "hours", "frames"];
+
+/** The known column and the unit that a header has after its name: in brackets, or as a word of its own. */
+function readUnit(name: string) {
+  const [, bare = "", bracketed] = /^(.+?)\s*[([]([^()[\]]*)[)\]]$/.exec(name) ?? [];
+  const words = name.replace(/(?<=[a-z])(?=[A-Z])/g, " ");
+  const [, start = "", last = ""] = /^(.+?)[-_\s]+(?:in[-_\s]+)?([a-z]+)$/i.exec(words) ?? [];
+  const column = spellings.get(flattenColumn(bracketed === undefined ? start : bare));
+  const { units = [] } = fields.find((field) => field.name === column) ?? {};
+  const unit = flattenColumn(bracketed ?? last);
+  const isUnit = units.includes(unit) || (units.includes("s") && otherUnits.includes(unit));
+  return column !== undefined && (isUnit || bracketed !== undefined) ? { column, unit, units } : undefined;
 }
 
 /** Whether a column is more than a word for templates. */
@@ -21,9 +52,31 @@ export function isKnown(name: string): boolean {
   return knownColumns.includes(name) || name.startsWith("set.");
 }
 
-/** The known column that was probably meant by a word, such as "imageUrls"; of short words none. */
+/** The known column that was probably meant by a word, such as "modle"; of short words none. */
 export function guessColumn(word: string): string | undefined {
-  return word.length < 4 ? undefined : spellings.get(findSimilar(flatten(word), [...spellings.keys()]) ?? "");
+  return word.length < 4
+    ? undefined
+    : knownSpellings.get(findSimilar(flattenColumn(word), [...knownSpellings.keys()]) ?? "");
+}
+
+/** Why a column that nothing uses looks like a known one; `undefined` where it does not. */
+export function findLikeness(name: string): string | undefined {
+  const { column, unit = "", units: [usual] = [] } = readUnit(name) ?? {};
+  if (usual !== undefined && otherUnits.includes(unit)) return `${column} is in ${usual}.`;
+  const guess = column ?? guessColumn(name);
+  return guess && `did you mean ${guess}?`;
+}
+
+const imageEnding = /\.(?:png|jpe?g|webp|gif|avif|heic|bmp|tiff?)(?=$|["?#&])/i;
+
+/** Whether a value of a column that nothing uses is an image that was probably to be sent. */
+export function isImageValue(name: string, value: string): boolean {
+  if (/^data:image\//i.test(value)) return true;
+  const isAddress = /^https?:\/\/\S+$/i.test(value);
+  if (isAddress && /image|img|pic|photo|frame/i.test(name)) return true;
+  // A list or an object of JSON may have one inside.
+  if (isAddress || /^[[{]/.test(value)) return imageEnding.test(value);
+  return imageEnding.exec(value)?.[0] === extname(value);
 }
 
 /** A template with the names in braces as `columnName` gives them. */

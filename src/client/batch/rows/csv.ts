@@ -9,11 +9,13 @@ export type CsvFormat = "csv" | "tsv";
 /** The records of a CSV or TSV (RFC 4180), one after another, the header included. Blank lines are no records. */
 export async function* readCsv(bytes: Buffer, format: CsvFormat, faults: Faults): AsyncGenerator<CsvRecord> {
   const { parse } = await import("csv-parse");
+  const named = format === "csv" ? findNamedSeparator(bytes) : undefined;
+  let isNaming = named !== undefined;
   // The parser skips a record before those ahead of it are read here, so each kind has a finder of its own.
   const [lineAt, skippedLineAt] = [createLineFinder(bytes), createLineFinder(bytes)];
   const parser = parse({
     bom: true,
-    delimiter: format === "csv" ? findSeparator(bytes) : "\t",
+    delimiter: format === "csv" ? (named ?? findSeparator(bytes)) : "\t",
     record_delimiter: ["\r\n", "\n", "\r"],
     skip_empty_lines: true,
     relax_column_count: true,
@@ -29,6 +31,10 @@ export async function* readCsv(bytes: Buffer, format: CsvFormat, faults: Faults)
   });
   for await (const found of Readable.from(split(bytes), { objectMode: false }).pipe(parser)) {
     const { record: cells, info }: Found = found;
+    if (isNaming) {
+      isNaming = false;
+      continue;
+    }
     // csv-parse counts the lines of a quoted CRLF twice, but its offsets are right.
     yield { line: lineAt(endOfText(bytes, info.bytes)) - countLineEnds(cells), cells };
   }
@@ -42,14 +48,20 @@ function* split(bytes: Buffer): Generator<Buffer> {
   for (let start = 0; start < bytes.length; start += size) yield bytes.subarray(start, start + size);
 }
 
-/** What stands between the header's cells: Excel writes `;` where a comma is the decimal mark. */
-function findSeparator(bytes: Buffer): "," | ";" {
+/** The separator that a first line such as `sep=;` names, as Excel reads and writes it. */
+function findNamedSeparator(bytes: Buffer): string | undefined {
+  return /^\ufeff?"?sep=([,;\t|])"?[\r\n]/i.exec(bytes.toString("utf8", 0, 16))?.[1];
+}
+
+/** What stands between the header's cells: Excel writes `;` where a comma is the decimal mark, and tabs as "Unicode text". */
+function findSeparator(bytes: Buffer): string {
   const [header = ""] = bytes
     .toString("utf8", 0, 2 ** 16)
     .trimStart()
     .split(/[\r\n]/, 1);
   const marks = header.replace(/"[^"]*"/g, "");
-  return marks.includes(";") && !marks.includes(",") ? ";" : ",";
+  const counts = [",", ";", "\t"].map((mark) => ({ mark, count: marks.split(mark).length }));
+  return counts.reduce((most, each) => (each.count > most.count ? each : most)).mark;
 }
 
 function describeError(code: string): string {

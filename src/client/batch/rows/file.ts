@@ -3,10 +3,10 @@ import { extname } from "node:path";
 import { Readable } from "node:stream";
 import { systemReason, usage, VidgenError } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
+import { toUtf8 } from "../../http/text.ts";
 import { readAll, readChunks } from "../../request/input.ts";
-import type { Faults } from "./faults.ts";
 
-export const formats = ["csv", "tsv", "jsonl", "txt"] as const;
+export const formats = ["csv", "tsv", "jsonl", "json", "txt"] as const;
 
 export type Format = (typeof formats)[number];
 
@@ -32,17 +32,21 @@ export async function readBytes(file: string, io: Pick<Io, "stdin" | "signal" | 
   }
 }
 
-/** Throws all lines that are not text. They are looked for one by one only in a file that has some. */
-export function checkText(bytes: Buffer, faults: Faults): void {
-  if (isText(bytes)) return;
+/** The text of a file as UTF-8. Throws `usage`, with the first line that is not text. */
+export function readText(bytes: Buffer, name: string, format: Format): Buffer {
+  const text = toUtf8(bytes);
+  if (text !== undefined) return text;
   let line = 1;
   for (let start = 0; start < bytes.length; line++) {
     const end = bytes.indexOf("\n", start);
     const next = end === -1 ? bytes.length : end + 1;
-    if (!isText(bytes.subarray(start, next))) faults.add("is not text (UTF-8)", { line });
+    if (!isText(bytes.subarray(start, next))) break;
     start = next;
   }
-  faults.throwIfAny();
+  throw usage(
+    `${name} is not in UTF-8: line ${line} is the first that is not. Nothing was sent.`,
+    `Save it again as ${format === "csv" ? '"CSV UTF-8"' : "UTF-8"}.`,
+  );
 }
 
 function isText(bytes: Buffer): boolean {

@@ -1,13 +1,14 @@
 import { usage } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
+import { shorten } from "../../http/text.ts";
 import { type Destination, findDroppedImages, readSettings } from "../../request/request.ts";
 import { findExtensionNote, namesIn } from "../../save/naming.ts";
 import type { Row } from "../row.ts";
 import { createRowCheck, type RowFlags } from "./check.ts";
-import { guessColumn, isKnown, withColumnNames } from "./columns.ts";
+import { findLikeness, isImageValue, isKnown, withColumnNames } from "./columns.ts";
 import { readEach } from "./each.ts";
 import { createFaults } from "./faults.ts";
-import { checkText, type Format, findFormat, readBytes } from "./file.ts";
+import { type Format, findFormat, readBytes, readText } from "./file.ts";
 import { createImageCheck } from "./image-check.ts";
 import { createLinks } from "./links.ts";
 import { readTable, type Table } from "./table.ts";
@@ -17,14 +18,18 @@ export type RowOptions = RowFlags &
     format?: Format | undefined;
     /** `--each` as it is typed, such as "model=wan-2.5,ray-3". */
     each: string[];
+    /** The columns that are not read, by their headers. */
+    ignoreColumns?: readonly string[] | undefined;
   };
 
 export type ReadRows = {
   rows: Row[];
   /** How many rows the file has, before `--each` multiplies them. */
   total: number;
-  /** What is no fault, but must be said: probable slips, and that local images are sent. */
+  /** What is no fault, but must be said: columns that nothing uses, and that local images are sent. */
   notes: string[];
+  /** The columns that nothing uses. */
+  unused: string[];
 };
 
 /** Reads and checks the rows of a file, or of stdin for "-". Throws `usage` with all faults of the file. */
@@ -38,8 +43,8 @@ export async function readRows(
   const name = file === "-" ? "stdin" : file;
   if (bytes.length === 0) throw usage(`${name} is empty.`);
   const faults = createFaults(name);
-  checkText(bytes, faults);
-  const table = await readTable(bytes, format, faults);
+  const { ignoreColumns } = options;
+  const table = await readTable(readText(bytes, name, format), { format, ignoreColumns }, faults);
   const used = await findUsed(table, options);
   const variants = await readEach({ each: options.each, used }, table, faults);
   const eachNames = variants[0]?.map(([name]) => name) ?? [];
@@ -47,8 +52,11 @@ export async function readRows(
   const check = createRowCheck({ table, flags: options, eachNames, images, isLocal: options.isLocal }, faults, io);
   const links = createLinks(table, variants.length, faults);
   const rows: Row[] = [];
+  const unused = [...table.columns.keys()].filter((column) => !isKnown(column) && !used.has(column));
+  const withImages = new Set<string>();
   let total = 0;
   for await (const line of table.lines()) {
+    for (const column of unused) if (isImageValue(column, line.texts.get(column) ?? "")) withImages.add(column);
     for (const [index, variant] of variants.entries()) {
       const n = total * variants.length + index;
       links.add(line, variant, n);
@@ -58,12 +66,20 @@ export async function readRows(
     total++;
   }
   links.resolve(rows);
-  const slips = findSlips(table, used);
-  faults.throwIfAny(slips);
+  for (const column of unused) {
+    const likeness = findLikeness(column) ?? (withImages.has(column) ? "its images would not be sent." : undefined);
+    if (likeness !== undefined) faults.add(describeUnused(column, likeness));
+  }
+  faults.throwIfAny();
   if (total === 0)
     throw usage(`${name} has ${table.columns.size > 0 && format !== "txt" ? "a header, but " : ""}no rows.`);
   const dropped = findDroppedImages({ images: options.images, extra: readSettings(options.set) }, "--image");
-  return { rows, total, notes: [...slips, ...dropped, ...findOutputNotes(rows), ...images.notes()] };
+  return {
+    rows,
+    total,
+    unused,
+    notes: [...noteUnused(unused), ...dropped, ...findOutputNotes(rows), ...images.notes()],
+  };
 }
 
 /** One row stands for all. */
@@ -82,10 +98,16 @@ async function findUsed({ lines, columns }: Table, { prompt, output }: RowOption
   return used;
 }
 
-/** Columns that nothing uses, with a name like that of a known one. */
-function findSlips({ columns }: Table, used: Set<string>): string[] {
-  return [...columns.keys()].flatMap((name) => {
-    const guess = isKnown(name) || used.has(name) ? undefined : guessColumn(name);
-    return guess === undefined ? [] : [`Nothing uses the column ${name}; did you mean ${guess}?`];
-  });
+/** A column that would be missing in what is paid for. */
+function describeUnused(column: string, likeness: string): string {
+  const name = shorten(column);
+  const word = /^[\w-]+$/.test(name) ? name : `"${name}"`;
+  return `nothing uses the column ${name}; ${likeness} Rename it, or add --ignore-columns ${word}`;
+}
+
+/** Said before anything is paid for: a value that nobody sends is missing in each video. */
+function noteUnused(columns: readonly string[]): string[] {
+  if (columns.length === 0) return [];
+  const them = `column${columns.length === 1 ? "" : "s"} ${columns.map((name) => shorten(name)).join(", ")}`;
+  return [`Nothing uses the ${them}. A column set.<field> is sent as that field; --ignore-columns hides this note.`];
 }

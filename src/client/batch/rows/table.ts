@@ -1,7 +1,7 @@
 import { isRecord, parseJson } from "../../http/json.ts";
 import { type Images, imageFields } from "../../request/fields.ts";
 import { readValue } from "../../request/request.ts";
-import { columnName, isKnown } from "./columns.ts";
+import { columnName, flattenColumn, isKnown } from "./columns.ts";
 import { type CsvRecord, readCsv } from "./csv.ts";
 import type { Faults } from "./faults.ts";
 import type { Format } from "./file.ts";
@@ -24,11 +24,17 @@ export type Table = {
   lines(): AsyncIterable<TableLine>;
 };
 
-/** Reads the rows of a file. What is no row becomes a fault, and the rest is read. */
-export async function readTable(bytes: Buffer, format: Format, faults: Faults): Promise<Table> {
+/** Reads the rows of a file, without the columns that are to be ignored. What is no row becomes a fault, and the rest is read. */
+export async function readTable(
+  bytes: Buffer,
+  { format, ignoreColumns = [] }: { format: Format; ignoreColumns?: readonly string[] | undefined },
+  faults: Faults,
+): Promise<Table> {
+  const ignored = new Set(ignoreColumns.map(flattenColumn));
+  const isRead = (header: string) => !ignored.has(flattenColumn(header));
   if (format === "txt") return readPrompts(bytes);
-  if (format === "jsonl") return readObjects(bytes, faults);
-  return readCells(() => readCsv(bytes, format, faults), faults);
+  if (format === "jsonl" || format === "json") return readObjects(() => readValues(bytes), isRead, faults);
+  return readCells(() => readCsv(bytes, format, faults), isRead, faults);
 }
 
 /** Sets a cell from its text, which of `set.<field>` is JSON where it parses as JSON. */
@@ -65,36 +71,88 @@ function* splitLines(bytes: Buffer): Generator<{ line: number; text: string }> {
   }
 }
 
-async function readCells(read: () => AsyncIterable<CsvRecord>, faults: Faults): Promise<Table> {
+/** The values of a JSON file: its lines, or the elements of an array. An object on several lines is one value. */
+function* readValues(bytes: Buffer): Generator<{ line: number; value: unknown }> {
+  const [first] = splitLines(bytes);
+  const isWhole = first !== undefined && (first.text.startsWith("[") || parseJson(first.text) === undefined);
+  const text = isWhole ? bytes.toString("utf8") : "";
+  const whole = isWhole ? parseJson(text) : undefined;
+  if (!Array.isArray(whole) && !isRecord(whole)) {
+    for (const { line, text } of splitLines(bytes)) yield { line, value: parseJson(text) };
+    return;
+  }
+  const lines = findLines(text, Array.isArray(whole) ? 1 : 0);
+  for (const [index, value] of [whole].flat().entries()) yield { line: lines[index] ?? 1, value };
+}
+
+/** The lines on which the values of this depth begin, in text that is JSON. */
+function findLines(text: string, depth: number): number[] {
+  const lines: number[] = [];
+  let [line, at, isValue] = [1, 0, true];
+  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{},\n]|[^\s[\]{},"]+/g)) {
+    if (token === "\n") line++;
+    else if (token === ",") isValue = true;
+    else {
+      if (at === depth && isValue && !/[\]}]/.test(token)) {
+        lines.push(line);
+        isValue = false;
+      }
+      if (token === "[" || token === "{") at++;
+      if (token === "]" || token === "}") at--;
+    }
+  }
+  return lines;
+}
+
+async function readCells(
+  read: () => AsyncIterable<CsvRecord>,
+  isRead: (header: string) => boolean,
+  faults: Faults,
+): Promise<Table> {
   const columns = new Map<string, string>();
-  const names: string[] = [];
+  /** Those without a name are not read: it is `undefined` where that is the user's wish. */
+  const names: (string | undefined)[] = [];
+  let headerLine = 0;
   for await (const { line, cells } of read()) {
+    if (isEmpty(cells)) continue;
+    headerLine = line;
     cells.forEach((cell, index) => {
-      const name = columnName(cell);
+      const name = isRead(cell) ? columnName(cell) : undefined;
+      names.push(name);
+      if (!name) return;
       const where = `, column ${index + 1}`;
       const fault = findHeaderFault(name, columns);
       if (fault !== undefined) faults.add(fault, { line, where });
       else columns.set(name, `${where} (${cell.trim()})`);
-      names.push(name);
     });
     break;
   }
+  while (names.at(-1) === "") names.pop();
+  const set = (row: TableLine, index: number, cell: string) => {
+    const name = names[index];
+    if (name) setCell(row, name, cell);
+    else if (name === "" && cell.trim() !== "")
+      faults.add("the header cell is empty", { line: headerLine, where: `, column ${index + 1}` });
+  };
   async function* lines(): AsyncGenerator<TableLine> {
-    let isHeader = true;
     for await (const { line, cells } of read()) {
+      if (line === headerLine || isEmpty(cells)) continue;
       const row: TableLine = { line, texts: new Map() };
-      if (cells.length === names.length) {
-        for (const [index, name] of names.entries()) setCell(row, name, cells[index] ?? "");
-        if (!isHeader) yield row;
+      if (cells.length >= names.length && isEmpty(cells.slice(names.length))) {
+        for (const [index, cell] of cells.entries()) set(row, index, cell);
+        yield row;
       } else {
         const where = `, column ${Math.min(cells.length, names.length) + 1}`;
         const text = `the row has ${countCells(cells.length)}, but the header has ${countCells(names.length)}`;
         faults.add(text, { line, where });
       }
-      isHeader = false;
     }
   }
   return { lines, columns };
+}
+
+function isEmpty(cells: readonly string[]): boolean {
+  return cells.every((cell) => cell.trim() === "");
 }
 
 function countCells(count: number): string {
@@ -102,34 +160,36 @@ function countCells(count: number): string {
 }
 
 function findHeaderFault(name: string, columns: Table["columns"]): string | undefined {
-  if (name === "") return "the header cell is empty";
   if (columns.has(name)) return `the header has ${name} twice`;
   if (name === "set" || name === "set.") return "the header must be set.<field>, such as set.seed";
   return undefined;
 }
 
-function readObjects(bytes: Buffer, faults: Faults): Table {
+function readObjects(
+  read: () => Iterable<{ line: number; value: unknown }>,
+  isRead: (header: string) => boolean,
+  faults: Faults,
+): Table {
   const columns = new Map<string, string>();
-  for (const { line, text } of splitLines(bytes)) {
-    const object = parseJson(text);
-    if (!isRecord(object)) faults.add("is not a JSON object", { line });
-    for (const [typed] of fieldsOf(object)) {
+  const fieldsIn = (value: unknown) => fieldsOf(value).filter(([typed]) => isRead(typed));
+  for (const { line, value } of read()) {
+    if (!isRecord(value)) faults.add("is not a JSON object", { line });
+    for (const [typed] of fieldsIn(value)) {
       const name = columnName(typed);
       if (!columns.has(name)) columns.set(name, ` (${typed})`);
     }
   }
   async function* lines(): AsyncGenerator<TableLine> {
-    for (const { line, text } of splitLines(bytes)) {
-      const object = parseJson(text);
+    for (const { line, value } of read()) {
       const row: TableLine = { line, texts: new Map() };
       const seen = new Set<string>();
-      for (const [typed, value] of fieldsOf(object)) {
+      for (const [typed, field] of fieldsIn(value)) {
         const name = columnName(typed);
-        const fault = seen.has(name) ? `the object has ${name} twice` : setValue(row, name, value);
+        const fault = seen.has(name) ? `the object has ${name} twice` : setValue(row, name, field);
         if (fault !== undefined) faults.add(fault, { line, where: ` (${typed})` });
         seen.add(name);
       }
-      if (isRecord(object)) yield row;
+      if (isRecord(value)) yield row;
     }
   }
   return { lines, columns };

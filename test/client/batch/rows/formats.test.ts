@@ -15,13 +15,52 @@ test.each([
   ["shots.tsv", "prompt\tid\na fox\ta\nan owl\tb\n"],
   ["shots.jsonl", '{"id":"a","prompt":"a fox"}\n\n{"prompt":"an owl","id":"b"}'],
   ["shots.jsonl", '\ufeff{"id":"a","prompt":"a fox"}\r\n{"prompt":"an owl","id":"b"}\r\n'],
+  ["shots.json", '[{"id":"a","prompt":"a fox"},\n {"id":"b","prompt":"an owl"}]'],
+  ["shots.json", '\ufeff [\n  {\n    "id": "a",\n    "prompt": "a fox"\n  },\n  {"prompt":"an owl","id":"b"}\n]\n'],
+  ["shots.json", '{"id":"a","prompt":"a fox"}\n{"prompt":"an owl","id":"b"}\n'],
+  ["shots.jsonl", '[{"id":"a","prompt":"a fox"},{"id":"b","prompt":"an owl"}]'],
+  ["shots.csv", "sep=;\r\nid;prompt\r\na;a fox\r\nb;an owl\r\n"],
+  ["shots.csv", '\ufeff"sep=,"\nid,prompt\na,a fox\nb,an owl\n'],
+  ["shots.csv", "sep=\t\nid\tprompt\na\ta fox\nb\tan owl\n"],
+  ["shots.csv", "id\tprompt\na\ta fox\nb\tan owl\n"],
+  ["shots.csv", "id,prompt,,\na,a fox,,\nb,an owl,,\n,,,\n,,,\n"],
+  ["shots.csv", ",,,\n,id,prompt,\n,,,\n,a,a fox,\n,b,an owl\n"],
+  ["shots.csv", "id;prompt\na;a fox;;\nb;an owl;\n"],
+  ["shots.tsv", "\t\t\nid\tprompt\t\na\ta fox\t\nb\tan owl\t\n\t\t\n"],
 ])("%s with %j has two rows", async (name, content) => {
-  const { rows, total } = await readFile(name, content);
-  expect(rows.map(({ id, record }) => [id, record.prompt])).toEqual([
-    ["a", "a fox"],
-    ["b", "an owl"],
+  const withoutMark = content.replace("\ufeff", "");
+  for (const bytes of [
+    content,
+    Buffer.from(`\ufeff${withoutMark}`, "utf16le"),
+    Buffer.from(`\ufeff${withoutMark}`, "utf16le").swap16(),
+    Buffer.from(withoutMark, "utf16le"),
+    Buffer.from(withoutMark, "utf16le").swap16(),
+  ]) {
+    const { rows, total } = await readFile(name, bytes);
+    expect(rows.map(({ id, record }) => [id, record.prompt])).toEqual([
+      ["a", "a fox"],
+      ["b", "an owl"],
+    ]);
+    expect(total).toBe(2);
+  }
+});
+
+test("of an array in JSON each element has the line on which it begins", async () => {
+  const text =
+    '[\n  {\n    "prompt": "a }] \\" fox"\n  }, { "prompt": "b" },\n  7,\n\n  [{"prompt": "c"}], { "duration": "x" }\n]\n';
+  expect(await faultsOf(readFile("shots.json", text))).toEqual([
+    "line 5: is not a JSON object",
+    "line 7: is not a JSON object",
+    "line 7 (prompt): is empty",
+    expect.stringMatching(/^line 7 \(duration\): must be/),
   ]);
-  expect(total).toBe(2);
+  const { rows } = await readFile("shots.json", '[\n  {\n    "prompt": "a }] \\" fox"\n  }, { "prompt": "b" }]');
+  expect(rows.map(({ line, record }) => [line, record.prompt])).toEqual([
+    [2, 'a }] " fox'],
+    [4, "b"],
+  ]);
+  const one = await readFile("shot.json", '{\n  "prompt": "a fox"\n}\n');
+  expect(one.rows.map(({ record }) => record.prompt)).toEqual(["a fox"]);
 });
 
 test("a text file has a prompt in each line that is not blank", async () => {
@@ -53,9 +92,9 @@ test.each([
 
 test("--input-format has precedence over the extension, and is needed for stdin", async () => {
   expect((await readFile("shots.csv", "a fox, red\n", { format: "txt" })).rows).toHaveLength(1);
-  await expect(readRows("-", flags, io)).rejects.toThrow("stdin needs --input-format: csv, tsv, jsonl, txt.");
+  await expect(readRows("-", flags, io)).rejects.toThrow("stdin needs --input-format: csv, tsv, jsonl, json, txt.");
   await expect(readRows("shots.xlsx", flags, io)).rejects.toThrow(
-    "The extension of shots.xlsx is not a known format: csv, tsv, jsonl, txt.",
+    "The extension of shots.xlsx is not a known format: csv, tsv, jsonl, json, txt.",
   );
 });
 
@@ -70,13 +109,18 @@ test("what cannot be read is an error that says why", async () => {
   await expect(readRows("/dev/zero", { ...flags, format: "txt" }, io)).rejects.toThrow("larger than 256 MB");
 });
 
-test("bytes that are not text are faults with their lines", async () => {
-  const bytes = Buffer.concat([
-    Buffer.from("prompt\na fox\n"),
-    Buffer.from([0x66, 0xf6, 0x78, 0x0a]),
-    Buffer.from("a\0\n"),
-  ]);
-  expect(await faultsOf(read(bytes))).toEqual(["line 3: is not text (UTF-8)", "line 4: is not text (UTF-8)"]);
+test("a file that is not text is told once, with the first such line and what to do", async () => {
+  const ansi = Buffer.from("prompt\na fox\nein F\xf6hn\n\xe9t\xe9\n", "latin1");
+  await expect(readFile("shots.csv", ansi)).rejects.toMatchObject({
+    code: "usage",
+    message: expect.stringMatching(/shots\.csv is not in UTF-8: line 3 is the first that is not\. Nothing was sent\.$/),
+    hint: 'Save it again as "CSV UTF-8".',
+  });
+  const binary = Buffer.from("prompt\na fox\nb\0\n");
+  await expect(readFile("shots.txt", binary)).rejects.toMatchObject({
+    message: expect.stringMatching(/line 3 is the first/),
+    hint: "Save it again as UTF-8.",
+  });
 });
 
 test.each([
@@ -88,7 +132,6 @@ test.each([
     [
       "line 4, column 2: the row has 1 cell, but the header has 2 cells",
       "line 5, column 3: the row has 3 cells, but the header has 2 cells",
-      "line 6: the row is empty",
     ],
   ],
   ['id,prompt\r\n1,"a\r\nb"\r\n2,', ["line 4, column 2 (prompt): is empty"]],

@@ -91,7 +91,7 @@ test("every fault of the file is told, with line and column", async () => {
   ].join("\n");
   expect(await faultsOf(read(text))).toEqual([
     'line 2, column 3 (aspect_ratio): must be width:height, such as 16:9, not "16x9"',
-    'line 2, column 4 (duration): must be a length in seconds, e.g. 8, not "-1"',
+    'line 2, column 4 (duration): must be a length in seconds, such as 8, not "-1"',
     'line 2, column 7 (callback_url): must be an http(s) URL, not "nowhere": the service itself calls it',
     'line 3, column 1 (id): "fox" is also the id of line 2',
     "line 3, column 2 (prompt): is empty",
@@ -134,24 +134,105 @@ test.each([
   expect(await faultsOf(read(`id,prompt\n${id},a\n`))).toEqual([`line 2, column 1 (id): ${fault}`]);
 });
 
-test.each(['{"prompt":"a fox"}\n{"promt":"an owl"}\n', '{"promt":"a fox"}\n'])(
-  "a wrong column of JSONL is named beside the faults that it makes: %j",
-  async (text) => {
-    const error = await read(text, { format: "jsonl" }).catch((error) => error);
-    expect(error).toMatchObject({
-      exit: 2,
-      message: expect.stringContaining("prompt"),
-      hint: "Nothing uses the column promt; did you mean prompt?",
-    });
-  },
-);
+test("a column that is nearly a known one is told beside the faults that it makes", async () => {
+  const fault = "nothing uses the column promt; did you mean prompt? Rename it, or add --ignore-columns promt";
+  expect(await faultsOf(read('{"promt":"a fox"}\n', { format: "jsonl" }))).toEqual([
+    "there is neither a column prompt nor --prompt; the columns are promt",
+    fault,
+  ]);
+  expect(await faultsOf(read('{"prompt":"a fox"}\n{"promt":"an owl"}\n', { format: "jsonl" }))).toEqual([
+    fault,
+    "line 2 (prompt): is empty",
+  ]);
+});
 
 test("a place with the extension of another format gets one note", async () => {
   const { notes } = await read("id,prompt\na,a fox\nb,an owl\n", { output: "{id}.webm" });
   expect(notes).toEqual(["Videos are .mp4 files, and vidgen does not convert them: a.webm has another extension."]);
 });
 
-test("a column that nothing uses, with a name like a known one, gets a note", async () => {
-  const { notes } = await read("prompt,modle,durations,animal\na,veo-3.1,8,fox\n", { output: "{durations}.mp4" });
-  expect(notes).toEqual(["Nothing uses the column modle; did you mean model?"]);
+test.each([
+  ["Aspect Ratio", "9:16", { aspectRatio: "9:16" }],
+  ["Aspect-ratio", "9:16", { aspectRatio: "9:16" }],
+  ["ASPECT_RATIO (w:h)", "9:16", { aspectRatio: "9:16" }],
+  ["ratio", "9:16", { aspectRatio: "9:16" }],
+  ["Seconds", "4", { duration: 4 }],
+  ["length", "4", { duration: 4 }],
+  ["Length (s)", "4", { duration: 4 }],
+  ["Duration (s)", "4", { duration: 4 }],
+  ["duration [sec]", "4", { duration: 4 }],
+  ["Duration in seconds", "4", { duration: 4 }],
+  ["duration_sec", "4", { duration: 4 }],
+  ["durationSeconds", "4", { duration: 4 }],
+  ["Image URL", address, { imageUrl: address }],
+  ["image", address, { imageUrl: address }],
+  ["Image (URL)", address, { imageUrl: address }],
+  ["input image", address, { imageUrl: address }],
+  ["input_reference", address, { imageUrl: address }],
+  ["source_image", address, { imageUrl: address }],
+  ["Image Path", address, { imageUrl: address }],
+  ["Call-back URL", "https://hooks.example/", { callback_url: "https://hooks.example/" }],
+  ["Set.negative_prompt", "rain", { negative_prompt: "rain" }],
+])("the column %j has its field", async (header, cell, sent) => {
+  expect(await requestsOf(`Prompt,${header}\na fox,${cell}\n`)).toEqual([
+    { prompt: "a fox", model: "wan-2.5", ...sent },
+  ]);
+  const object = JSON.stringify({ prompt: "a fox", [header.replace("Set.", "set.")]: cell });
+  expect(await requestsOf(object, { format: "jsonl" })).toEqual([{ prompt: "a fox", model: "wan-2.5", ...sent }]);
+});
+
+test.each([
+  ["Duration (ms)", "8000", "nothing uses the column Duration (ms); duration is in s. Rename it"],
+  ["Duration (min)", "1", "nothing uses the column Duration (min); duration is in s. Rename it"],
+  ["duration_ms", "8000", "nothing uses the column duration_ms; duration is in s. Rename it"],
+  ["lengthMinutes", "1", "nothing uses the column lengthMinutes; duration is in s. Rename it"],
+  ["Prompt (English)", "a", "nothing uses the column Prompt (English); did you mean prompt? Rename it"],
+  ["durations", "8", "nothing uses the column durations; did you mean duration? Rename it"],
+  ["modle", "veo-3.1", "nothing uses the column modle; did you mean model? Rename it"],
+  [
+    "first frame",
+    "https://x.example/fox.PNG?a=1",
+    "nothing uses the column first frame; its images would not be sent.",
+  ],
+  ["still", "shots/fox.jpg", "nothing uses the column still; its images would not be sent."],
+  ["pic", '"data:image/png;base64,AA=="', "nothing uses the column pic; its images would not be sent."],
+  ["Image to use", "https://x.example/1", "nothing uses the column Image to use; its images would not be sent."],
+])("the column %j is refused, unless it is to be ignored", async (header, cell, fault) => {
+  const text = `prompt,${header}\na fox,\na wolf,${cell}\n`;
+  expect(await faultsOf(read(text))).toEqual([expect.stringContaining(fault)]);
+  const { rows, notes } = await read(text, { ignoreColumns: ["notes", header] });
+  expect(rows.map(({ record }) => record)).toEqual(["a fox", "a wolf"].map((prompt) => ({ prompt, model: "wan-2.5" })));
+  expect(notes).toEqual([]);
+});
+
+test("each other column that nothing uses is named, and one that a template uses is not", async () => {
+  const object = {
+    prompt: "a fox",
+    seconds: "4",
+    size: "1280x720",
+    negative_prompt: "rain",
+    meta: { a: 1 },
+    animal: "x",
+  };
+  const { rows, notes } = await read(JSON.stringify(object), { format: "jsonl", output: "{animal}.mp4" });
+  expect(rows[0]?.record).toEqual({ prompt: "a fox", model: "wan-2.5", duration: 4 });
+  expect(notes).toEqual([
+    "Nothing uses the columns size, negative_prompt, meta. A column set.<field> is sent as that field; --ignore-columns hides this note.",
+  ]);
+  const { notes: one } = await read("prompt,Negative Prompt,speech\na,b,c\n", { ignoreColumns: ["Speech"] });
+  expect(one).toEqual([
+    "Nothing uses the column Negative Prompt. A column set.<field> is sent as that field; --ignore-columns hides this note.",
+  ]);
+});
+
+test("also a column that vidgen knows is not read where it is to be ignored", async () => {
+  const options = { ignoreColumns: ["reference", "Duration"] };
+  expect(await requestsOf("prompt,reference,duration\na,T-17,long\n", options)).toEqual([
+    { prompt: "a", model: "wan-2.5" },
+  ]);
+});
+
+test.each(["5,5", "8 seconds", "5 s", "long", "1e3"])("the duration %j is refused", async (duration) => {
+  const [fault] = await faultsOf(read(JSON.stringify({ prompt: "a", duration }), { format: "jsonl" }));
+  expect(fault).toMatch(/^line 1 \(duration\): must be a length in seconds, such as [58](\.5)?, not "/);
 });
