@@ -112,6 +112,8 @@ export type Io = {
   stderr: Writable & Terminal;
   /** Whether stdout and stderr are the same terminal, file or pipe: then nobody can tell one from the other. */
   isOneStream: boolean;
+  /** Whether stdout is a pipe or a socket: its reader may stop early. */
+  hasReader?: boolean;
   env: Readonly<Record<string, string | undefined>>;
   platform: string;
   /** Such as "20.18.1". */

@@ -268,6 +268,32 @@ test("a pipe that is closed before it has the whole video has not saved it: exit
   ]);
 });
 
+test("a pipe whose reader stops early, though it holds all of a short video, has not delivered it: exit 9, and it is not paid for again", async () => {
+  const env = { PATH: process.env.PATH, HOME: folder, VIDGEN_HOME: join(folder, "early"), ...remote() };
+  const shell = async (line: string) => {
+    const child = spawn("sh", ["-c", line, process.execPath, bin], { cwd: folder, env });
+    let printed = "";
+    child.stdout.on("data", (chunk) => (printed += chunk));
+    await once(child, "close");
+    return printed;
+  };
+  const early = (words: string) =>
+    shell(`exec 3>&1; { "$0" "$1" ${words} -o - -q 2>&3; echo "exit $?" >&3; } | head -c 9 > /dev/null`);
+  const words = ["generate 'a fox' --local -d 1", "generate 'a fox' --local -d 1", "wait last"];
+  for (const each of words) expect(await early(each)).toContain("exit 9");
+  const list = await run(["list", "--json"], { VIDGEN_HOME: join(folder, "early") }).ended;
+  expect(JSON.parse(list.stdout)).toMatchObject([{ status: "completed" }]);
+  const again = ["again last --local -d 1", "again last --local -d 1"];
+  for (const each of again) expect(await early(each)).toContain("exit 9");
+  expect(JSON.parse((await run(["list", "--json"], { VIDGEN_HOME: join(folder, "early") }).ended).stdout)).toHaveLength(
+    2,
+  );
+  const bytes = Number(await shell('"$0" "$1" again last --local -d 1 -o - -q | wc -c'));
+  // Else the pipe would not hold it.
+  expect(bytes).toBeGreaterThan(10_000);
+  expect(bytes).toBeLessThan(65_536);
+});
+
 test("a reader of events that goes away stops nothing that is paid for", async () => {
   const { child, ended } = run(["generate", "a fox", "-d", "1", "-o", "unread.mp4", "--events"], remote());
   await once(child.stdout as NodeJS.ReadableStream, "data");

@@ -21,6 +21,7 @@ export function systemIo(): Io {
     stdout: process.stdout,
     stderr: process.stderr,
     isOneStream: isOneStream(),
+    hasReader: hasReader(),
     env: process.env,
     platform: process.platform,
     nodeVersion: process.versions.node,
@@ -68,6 +69,15 @@ function isOneStream(): boolean {
   try {
     const [stdout, stderr] = [fstatSync(1), fstatSync(2)];
     return stdout.ino > 0 && stdout.ino === stderr.ino && stdout.dev === stderr.dev;
+  } catch {
+    return false;
+  }
+}
+
+function hasReader(): boolean {
+  try {
+    const stdout = fstatSync(1);
+    return stdout.isFIFO() || stdout.isSocket();
   } catch {
     return false;
   }

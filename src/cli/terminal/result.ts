@@ -76,7 +76,7 @@ export type PrintOptions = {
 export async function printResult(result: Result, options: PrintOptions, io: Io): Promise<void> {
   const { document, file, videoUrl } = result;
   const { outputPath, open, extra, output } = options;
-  if (outputPath === "-" && file !== undefined) return streamTo(io.stdout, file);
+  if (outputPath === "-" && file !== undefined) return streamTo(file, io);
   await output.result(file ?? videoUrl, { ...extra, ...document }, hrefOf(result, io));
   const price = formatPrice({ credits: options.credits, cost: result.cost });
   if (file !== undefined) output.note(await describeSaved(file, result, { ...options, price }, io));
@@ -152,13 +152,28 @@ export function checkInfoPath(outputPath: string | undefined, { writeInfoJson }:
   throw usage("--write-info-json writes a file beside the saved video: it needs -o with a file or a folder.");
 }
 
-/** Throws `output` also where the reader closes the pipe early: then the video is not saved. */
-async function streamTo(stdout: Io["stdout"], file: string): Promise<void> {
+/** How long a reader that stops early has for it before the last byte. */
+const readerMs = 1_000;
+
+/**
+ * Throws `output` also where the reader closes the pipe early: then the video is not delivered. A pipe takes 64 kB, which may be all of the video,
+ * whether they are read or not, and a reader that has stopped is noticed by the next write alone: so the last byte is written a second after the others.
+ */
+async function streamTo(file: string, { stdout, disk, sleep, signal, hasReader = false }: Io): Promise<void> {
+  // The pipeline ends when the stream has taken the bytes; this callback comes when they are written.
+  const written = () =>
+    new Promise<void>((resolve, reject) => stdout.write("", (error) => (error ? reject(error) : resolve())));
+  const send = async (range: { start?: number; end?: number }) => {
+    await pipeline(createReadStream(file, range), stdout, { end: false });
+    await written();
+  };
   try {
-    await pipeline(createReadStream(file), stdout, { end: false });
-    // The pipeline ends when the stream has taken the bytes; this callback comes when they are written.
-    await new Promise<void>((resolve, reject) => stdout.write("", (error) => (error ? reject(error) : resolve())));
+    const last = (await disk.stat(file)).size - 1;
+    if (last > 0) await send({ end: last - 1 });
+    if (hasReader) await sleep(readerMs, signal);
+    await send({ start: last });
   } catch (error) {
+    if (signal.aborted) throw signal.reason;
     const code = systemCode(error) ?? String(error);
     const isClosed = ["EPIPE", "ERR_STREAM_PREMATURE_CLOSE", "ERR_STREAM_DESTROYED"].includes(code);
     const reason = isClosed ? "the reader closed the pipe" : code;
