@@ -169,7 +169,8 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   const io = { ...machine, fetch, unsettled: new Set<string>() };
   const path = findJournal(options.journal, env);
   const opened = path === undefined ? undefined : openJournal(path, io);
-  const client = createServiceClient({ baseUrl, apiKey, journal: opened, onNote }, io);
+  const kept = path === undefined ? [] : [path, `${path}.lock`, `${path}.leases`];
+  const client = createServiceClient({ baseUrl, apiKey, journal: opened, kept, onNote }, io);
   const restate: Restate = (error, idempotencyKey) => restateError(error, { journal: path, idempotencyKey, redact });
   const closing = new AbortController();
   const running = new Set<Promise<unknown>>();

@@ -1,10 +1,13 @@
+import { dirname, join } from "node:path";
 import { createServiceClient, type ServiceClient } from "../client/generation/client.ts";
 import type { Ended } from "../client/generation/run.ts";
 import { type Entry, typicalMs } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { type Local, localBaseUrl } from "./local.ts";
+import { findServiceFolder, type Local, localBaseUrl } from "./local.ts";
+import { configPath } from "./settings.ts";
+import { hasFolder, journalIn, storageFolder } from "./storage.ts";
 import { type Notes, traceFetch } from "./trace.ts";
 
 /** The command's name is replaced by what the user has typed. */
@@ -57,6 +60,7 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
       apiKey,
       keyHint,
       journal,
+      kept: findKept(io),
       isPreview: local?.isPreview,
       engine: local?.engine.length ? local.engine : undefined,
       isFree: local !== undefined,
@@ -103,6 +107,18 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
       await local?.close();
     },
   };
+}
+
+/** The files and folders that vidgen itself needs. */
+function findKept(io: Io): string[] {
+  const journal = hasFolder("state", io) ? journalIn(storageFolder("state", io)) : undefined;
+  const inState =
+    journal === undefined ? [] : [journal, `${journal}.lock`, `${journal}.leases`, join(dirname(journal), "frames")];
+  return [
+    ...inState,
+    ...(hasFolder("config", io) ? [configPath(io)] : []),
+    ...(hasFolder("data", io) ? [findServiceFolder(io)] : []),
+  ];
 }
 
 /** Without a flag that names a service, a generation is looked for where it was started. */

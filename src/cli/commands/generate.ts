@@ -169,7 +169,7 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
   const { buildRequest } = await import("../../client/request/request.ts");
   const { openServices } = await import("../../connect/services.ts");
-  const { readAllImages } = await import("../../client/request/images.ts");
+  const { localImages, readAllImages } = await import("../../client/request/images.ts");
   const times = readTimes(options);
   const count = readCount(options);
   const earlier = howEarlier(options);
@@ -194,7 +194,8 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   defer(services.close);
   const session = await services.open(parent?.base_url);
   if (count > 1 && place !== undefined) await makeFolder(place, io);
-  const saving = { outputPath, overwrite, infoJson: options.writeInfoJson };
+  const kept = [...localImages(input.images), ...(options.from !== undefined ? [options.from] : [])];
+  const saving = { outputPath, overwrite, kept, infoJson: options.writeInfoJson };
   const balance = session.isLocal ? undefined : session.client.balance;
   const { signal, leave } = io;
   const named = { parent: parent?.id, from: frame?.id, typed: line.hash };

@@ -14,7 +14,7 @@ import { type Costs, createCosts } from "./costs.ts";
 import { checkAlone, holdResults } from "./hold.ts";
 import { createLedger, findUnwritten, mergeAttempts } from "./ledger.ts";
 import { type PlannedRow, type PlanOptions, planRows } from "./plan.ts";
-import { checkOrphans, findResults, openResults, type Results, readResults } from "./results.ts";
+import { checkOrphans, findResults, lockOf, openResults, type Results, readResults } from "./results.ts";
 import { hashRow, type KeyedRow } from "./row.ts";
 import { findOtherResults, findRowsFile, type RowsFile } from "./rows-file.ts";
 import { type RunEnd, type RunOptions, runRows } from "./run.ts";
@@ -127,7 +127,13 @@ export async function openBatch(
     const lines = await findAttempts(own, { rows: named, names, others, journaled }, options, known);
     const attempts = lines.map(foldEntry);
     const ledger = createLedger(attempts, lease && results, io);
-    const writing = client.withJournal(ledger.beside);
+    const kept = [
+      path,
+      lockOf(path),
+      ...(rowsFile ? [rowsFile.identity.path] : []),
+      ...rows.flatMap(({ files = [] }) => files),
+    ];
+    const writing = client.withJournal(ledger.beside, { kept });
     const open = attempts.filter(({ status }) => status !== "dismissed");
     checkMaking(open, path, client);
     const planned = await checkOutputs(await planRows(named, open, options, io.disk), options, { client: writing, io });

@@ -15,6 +15,8 @@ export type Row = {
   load(frame?: string): Promise<StartRequest>;
   /** Where the video is saved, with the words of the row filled in; `undefined` when it is not saved. */
   outputPath: string | undefined;
+  /** The images on this machine's disk that it is made of. */
+  files?: readonly string[];
 };
 
 /** A row with the name under which the results file and the journal know it. */

@@ -51,6 +51,8 @@ export type ServiceClientOptions = {
   keyHint?: string | undefined;
   /** Where each start is written down before it is sent; without one nothing is written down. */
   journal?: Omit<Journal, "path"> | undefined;
+  /** Files and folders that no video replaces. */
+  kept?: readonly string[] | undefined;
   /** Returns whether a model's videos are previews; `undefined` where that is not known. */
   isPreview?: ((model: string) => boolean | undefined) | undefined;
   /** What makes the videos of a local service, as `--engine` has it. */
@@ -154,8 +156,11 @@ export type ServiceClient = {
   entriesOf: Journal["entriesOf"];
   /** The same, all of them, as their lines. */
   attempts: Journal["attempts"];
-  /** The same client with another journal, made of its own. */
-  withJournal(change: (journal: Omit<Journal, "path">) => Omit<Journal, "path">): ServiceClient;
+  /** The same client with another journal, made of its own; `kept` adds to the files that no video replaces. */
+  withJournal(
+    change: (journal: Omit<Journal, "path">) => Omit<Journal, "path">,
+    how?: Pick<ServiceClientOptions, "kept">,
+  ): ServiceClient;
   /** The credits that the account has now, where the journal knows them well enough to compare them with those after a start. Never rejects. */
   balance(): Promise<number | undefined>;
   /** Writes the info file beside a video that is saved already, unless it is there. Rejects with `output` or the signal's reason. */
@@ -189,7 +194,7 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
   const { onNote = () => {}, isPreview = () => undefined, isFree = false, engine } = options;
   /** The generations that this client has started and not followed to an end yet: a part of the service may not know them. */
   const fresh = new Map<string, Entry>();
-  const targets = createTargets(options.journal && journal, io);
+  const targets = createTargets(options.journal && journal, io, options.kept);
   /** The doubts that were told: the same request may be started a thousand times. */
   const doubted = new Map<string, true>();
 
@@ -468,7 +473,10 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
     download: followAndSave,
     entries,
     attempts: async () => (await journal.attempts()).filter(([intent]) => intent.base_url === service),
-    withJournal: (change) => createServiceClient({ ...options, journal: change(options.journal ?? noJournal) }, io),
+    withJournal(change, { kept = [] } = {}) {
+      const journal = change(options.journal ?? noJournal);
+      return createServiceClient({ ...options, journal, kept: [...(options.kept ?? []), ...kept] }, io);
+    },
     entriesOf,
     async balance() {
       const balance = readBalance(await entries(() => false).catch(() => []), account);

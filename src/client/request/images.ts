@@ -26,7 +26,7 @@ export async function readImages(
   let size = 0;
   const sent: string[] = [];
   for (const image of images) {
-    if (typeof image === "string" && /^(https?|data):/i.test(image)) {
+    if (typeof image === "string" && isAddress(image)) {
       sent.push(image);
       continue;
     }
@@ -47,6 +47,19 @@ export async function readAllImages(images: Images, options: ReadOptions = {}): 
     options,
   );
   return Object.fromEntries(lists.map(([name, list]) => [name, sent.splice(0, list.length)]));
+}
+
+/** The files among the images of a request. */
+export function localImages(images: Images): string[] {
+  const all = imageFields.flatMap(({ name }) => images[name] ?? []);
+  return all.flatMap((image) => {
+    if (isAddress(image)) return [];
+    return /^file:/i.test(image) && URL.canParse(image) ? [fileURLToPath(image)] : [image];
+  });
+}
+
+function isAddress(image: string): boolean {
+  return /^(https?|data):/i.test(image);
 }
 
 function noteOf(files: string[], size: number): string {

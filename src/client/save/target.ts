@@ -11,6 +11,7 @@ import { syncFolder } from "../ledger/lines.ts";
 import type { StartedEntry } from "../ledger/policy.ts";
 import { type Version, validatorOf } from "../ledger/version.ts";
 import { checkFree, isExistsError, linkNew, outputError } from "./files.ts";
+import { createKept } from "./kept.ts";
 import { fillWords, type Naming, type Words } from "./naming.ts";
 import { findOutputPath, findPlace, isPartOf, leaseOfPart, type Place, partOf } from "./output-path.ts";
 
@@ -52,6 +53,8 @@ export type ClaimOptions = {
   words?: Words | undefined;
   /** The first number to try for `{n}`. */
   first?: number | undefined;
+  /** Files of the start itself that its video must not replace, such as its images. */
+  kept?: readonly string[] | undefined;
 };
 
 type Claiming = ClaimOptions & {
@@ -78,9 +81,17 @@ export type Targets = {
 
 type TargetIo = LeaseIo & Pick<Io, "disk">;
 
-/** `journal` has which version a partial file holds: without one no later process resumes a download. */
-export function createTargets(journal: Pick<Journal, "append" | "findLast"> | undefined, io: TargetIo): Targets {
+/**
+ * `journal` has which version a partial file holds: without one no later process resumes a download. `kept` are files and folders that no video
+ * replaces.
+ */
+export function createTargets(
+  journal: Pick<Journal, "append" | "findLast"> | undefined,
+  io: TargetIo,
+  kept: readonly string[] = [],
+): Targets {
   const { disk } = io;
+  const checkKept = createKept(kept, disk);
   const watch: Watch = new Map();
 
   const findLine = async (part: string): Promise<Found | undefined> =>
@@ -104,6 +115,12 @@ export function createTargets(journal: Pick<Journal, "append" | "findLast"> | un
     const { overwrite = false, id, words, entry, attempt = entry?.attempt } = claiming;
     const { folder } = place;
     const path = place.file ?? (id === undefined ? undefined : place.fileOf({ id, ...words }));
+    const checkOwn = createKept(claiming.kept ?? [], disk);
+    const check = async (file: string) => {
+      await checkKept(file);
+      await checkOwn(file);
+    };
+    if (path !== undefined) await check(path);
     // By the real folder: the journal knows the partial file by this path, whatever links `-o` goes through.
     const real = await findRealPath(folder, disk);
     const partPath = partOf({ ...place, folder: real }, attempt ?? id ?? "");
@@ -130,7 +147,8 @@ export function createTargets(journal: Pick<Journal, "append" | "findLast"> | un
         () => false,
       );
     };
-    return createTarget(place, { partPath, lease, from, overwrite, findLine: () => findLine(partPath), record }, disk);
+    const findOwnLine = () => findLine(partPath);
+    return createTarget(place, { partPath, lease, from, overwrite, check, findLine: findOwnLine, record }, disk);
   }
 
   return {
@@ -221,6 +239,8 @@ type Held = {
   /** Who has left the place without a release. */
   from: From;
   overwrite: boolean;
+  /** Throws `output` for a path at which a file must stay. */
+  check(path: string): Promise<void>;
   /** What the journal has of the partial file; `undefined` when it was never written down, or cannot be read. */
   findLine(): Promise<Found | undefined>;
   /** Writes that down; false where it cannot be written. Never rejects. */
@@ -228,7 +248,7 @@ type Held = {
 };
 
 function createTarget(place: Place, held: Held, disk: Disk): Target {
-  const { partPath, lease, from, overwrite, findLine, record } = held;
+  const { partPath, lease, from, overwrite, check, findLine, record } = held;
   let opened: Promise<PartialFile> | undefined;
   /** Whether a release leaves the partial file: its download can be resumed, or it has the name of the video now. */
   let isKept = false;
@@ -290,6 +310,7 @@ function createTarget(place: Place, held: Held, disk: Disk): Target {
       const path = place.fileOf(naming);
       const { file } = await openOnce();
       try {
+        await check(path);
         await file.sync();
         if (!(await hasContent(partPath, content, disk))) throw replacedError(partPath);
         await lease.confirm().catch((cause) => {

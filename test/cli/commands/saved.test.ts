@@ -1,7 +1,19 @@
-import { copyFileSync, readFileSync, renameSync, rmSync, truncateSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../../mp4.ts";
+import { aPng } from "../../server/queue/pictures.ts";
 import { createWorld, isStart, type World } from "../../vidgen.ts";
 
 /** A world in which a video has been saved under this name. */
@@ -134,4 +146,72 @@ test("--json and --open are about that file", async () => {
   const run = await world.vidgen("wait", id, "-o", place, "--json", "--open");
   expect(JSON.parse(run.stdout)).toEqual({ id, status: "completed", file: place });
   expect(world.launched.flat(2)).toContain(place);
+});
+
+describe("what vidgen needs is never replaced by a video, not even with --overwrite", () => {
+  /** A world that has all of it, with the text of each file. */
+  const withFiles = async () => {
+    const world = await createWorld();
+    const { home, folder } = world;
+    expect(await world.vidgen("generate", "an owl")).toMatchObject({ code: 0 });
+    mkdirSync(join(home, "service"));
+    for (const name of ["config.json", "service/service.json"]) writeFileSync(join(home, name), "{}");
+    writeFileSync(join(folder, "fox.png"), aPng(30, 20));
+    linkSync(join(home, "journal.jsonl"), join(folder, "hard.mp4"));
+    symlinkSync(join(home, "config.json"), join(folder, "soft.mp4"));
+    symlinkSync(home, join(folder, "home"));
+    return world;
+  };
+  const files: [string, (world: World) => string][] = [
+    ["the journal", ({ home }) => join(home, "journal.jsonl")],
+    ["the journal through a folder's link", ({ folder }) => join(folder, "home/journal.jsonl")],
+    ["the journal by another name", ({ folder }) => join(folder, "hard.mp4")],
+    ["the settings", ({ home }) => join(home, "config.json")],
+    ["the settings through a link", ({ folder }) => join(folder, "soft.mp4")],
+    ["a lease", ({ home }) => join(home, "journal.jsonl.leases/video.mp4")],
+    ["a file of the service", ({ home }) => join(home, "service/service.json")],
+    ["a new file of the service", ({ home }) => join(home, "service/new.mp4")],
+    ["its own image", ({ folder }) => join(folder, "fox.png")],
+    ["its own image by a template", ({ folder }) => join(folder, "{model}.png")],
+  ];
+
+  test.each(files)("%s", async (_, place) => {
+    const world = await withFiles();
+    const { folder, home } = world;
+    mkdirSync(join(home, "journal.jsonl.leases"), { recursive: true });
+    const image = join(folder, "fox.png");
+    const all = [join(home, "journal.jsonl"), join(home, "config.json"), join(home, "service/service.json"), image];
+    const before = all.map((file) => readFileSync(file));
+    const id = JSON.parse((await world.vidgen("list", "--json")).stdout)[0].id;
+    const flags = ["-o", place(world), "--overwrite"];
+    const lines = [
+      ["generate", "a fox", "-m", "fox", "-i", image, ...flags],
+      ["again", id, "-m", "fox", "-i", image, ...flags],
+      ...(place(world).endsWith(".png") ? [] : [["wait", id, ...flags]]),
+    ];
+    for (const line of lines)
+      expect(await world.vidgen(...line)).toMatchObject({
+        code: 9,
+        stderr: expect.stringContaining("a file that vidgen needs"),
+      });
+    expect(world.requests.filter(isStart)).toHaveLength(1);
+    expect(all.map((file) => readFileSync(file))).toEqual(before);
+  });
+
+  test.each(["rows.csv", "rows.csv.results.jsonl", "results.jsonl", "fox.png"])(
+    "nor is %s by a row of a batch",
+    async (name) => {
+      const world = await withFiles();
+      const rows = join(world.folder, "rows.csv");
+      const image = join(world.folder, "fox.png");
+      writeFileSync(rows, `prompt,output,imageUrl\na fox,${join(world.folder, name)},${image}\n`);
+      const results = name.endsWith(".jsonl") ? join(world.folder, name) : join(world.folder, "results.jsonl");
+      const before = [readFileSync(rows), readFileSync(image)];
+      const run = await world.vidgen("batch", rows, "--results", results, "--overwrite", "-y");
+      expect([run.code, run.stderr]).toEqual([9, expect.stringContaining("a file that vidgen needs")]);
+      expect(world.requests.filter(isStart)).toHaveLength(1);
+      expect([readFileSync(rows), readFileSync(image)]).toEqual(before);
+      expect(readFileSync(results, "utf8")).toMatch(/^\{"at"/);
+    },
+  );
 });

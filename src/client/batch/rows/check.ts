@@ -5,7 +5,7 @@ import type { StartRequest } from "../../http/schema.ts";
 import { shorten } from "../../http/text.ts";
 import { recordOf, withoutImage } from "../../ledger/history.ts";
 import { type FieldTexts, flagOf, imageFields, textFields } from "../../request/fields.ts";
-import { readAllImages } from "../../request/images.ts";
+import { localImages, readAllImages } from "../../request/images.ts";
 import {
   type Destination,
   describeFlagFault,
@@ -126,7 +126,10 @@ export function createRowCheck(
     const request = toRequest({ ...input, images: seen.recorded });
     const record = recordOf(request);
     if (hasFrame) return { id, line: line.line, record, load: createFramed(input, record, line.line), outputPath };
-    if (seen.isFile) return { id, line: line.line, record, load: createLoad(input, record, line.line), outputPath };
+    if (seen.isFile) {
+      const files = localImages(input.images);
+      return { id, line: line.line, record, load: createLoad(input, record, line.line), outputPath, files };
+    }
     // A request without secrets is not kept twice.
     const isSame = JSON.stringify(record) === JSON.stringify(request);
     return { id, line: line.line, record: isSame ? request : record, load: createKept(request), outputPath };
