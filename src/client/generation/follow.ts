@@ -181,15 +181,16 @@ export const cancelledReason = "cancelled";
  * Returns the error of a generation that has failed: `failed`; where `vidgen serve` says so, `credits` when its engine's provider wants those,
  * `unknown` when its request to an engine may have been charged, and nobody can say, and `network` or `auth` when no engine took it.
  */
-export function failedError(id: string, { error, error_code }: WireGeneration): VidgenError {
+export function failedError(id: string, { error, error_code, hint: told }: WireGeneration): VidgenError {
   const reason = errorText(error) ?? "the service gave no reason";
   const failure = Object.hasOwn(failures, String(error_code)) ? failures[error_code as FailureCode] : undefined;
   if (failure) {
     const { code, message, hint } = failure;
     const ended = code === "unknown" ? code : "failed";
-    return new VidgenError(code, message(reason.replace(/\.$/, "")), { id, ended, hint });
+    return new VidgenError(code, message(reason.replace(/\.$/, "")), { id, ended, hint: errorText(told) ?? hint });
   }
-  const hint = reason === cancelledReason ? undefined : "Try another prompt or model; each attempt is charged.";
+  const usual = "Try another prompt or model; each attempt is charged.";
+  const hint = reason === cancelledReason ? undefined : (errorText(told) ?? usual);
   return new VidgenError("failed", `The generation failed: ${reason}`, { id, ended: "failed", hint });
 }
 

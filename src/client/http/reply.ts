@@ -64,7 +64,8 @@ export function refusal(reply: Reply): VidgenError {
     const hint = "Add credits to your account, then try again; `vidgen list` shows the credits left after each start.";
     return new VidgenError("credits", `Not enough credits: ${said}`, { httpStatus, headers, hint });
   }
-  if (httpStatus === 401 || httpStatus === 403) {
+  const isAboutHost = errorCode(reply.json) === "forbidden_host";
+  if ((httpStatus === 401 || httpStatus === 403) && !isAboutHost) {
     const hint = "Use a key that is valid for this service.";
     return new VidgenError("auth", `The service rejected the API key: ${said}`, { httpStatus, headers, hint });
   }

@@ -3,8 +3,8 @@ import { isIP } from "node:net";
 import type { HTTPException } from "hono/http-exception";
 import { refuse } from "../http/message.ts";
 
-/** Returns why a request is refused before any handler sees it. */
-export type Fence = (incoming: IncomingMessage) => HTTPException | undefined;
+/** Returns why a request is refused before any handler sees it; `about` gets what the log has of that, and the reply has not. */
+export type Fence = (incoming: IncomingMessage, about: string[]) => HTTPException | undefined;
 
 export type FenceOptions = {
   port: number;
@@ -22,15 +22,18 @@ export function createFence({ port, names, publicOrigin }: FenceOptions): Fence 
   const authorities = new Set(["localhost", ...names].map((name) => withPort(bracket(name.toLowerCase()), port)));
   const isOurs = (authority: string, incoming: IncomingMessage) =>
     authorities.has(authority) || authority === withPort(localAddress(incoming), port);
-  return (incoming) => {
+  return (incoming, about) => {
     const { headersDistinct, url } = incoming;
     if (!url?.startsWith("/")) return refuse(400, "invalid_target", "the request target must be a path");
     const [host = "", ...others] = headersDistinct.host ?? [];
     if (!isHealthPath(url)) {
       if (!headersDistinct.host || others.length > 0)
         return refuse(400, "invalid_host", "exactly one Host header is required");
-      if (!isOurs(withPort(host.toLowerCase(), 80), incoming))
-        return refuse(403, "forbidden_host", "the Host header names another host");
+      if (!isOurs(withPort(host.toLowerCase(), 80), incoming)) {
+        const allowed = new Set([...authorities, withPort(localAddress(incoming), port)]);
+        about.push(`allowed hosts: ${[...allowed].join(", ")}`);
+        return refuse(403, "forbidden_host", forbiddenHost);
+      }
     }
     const origin = headersDistinct.origin?.join();
     if (origin === undefined || origin === publicOrigin) return undefined;
@@ -40,6 +43,9 @@ export function createFence({ port, names, publicOrigin }: FenceOptions): Fence 
     return undefined;
   };
 }
+
+const forbiddenHost =
+  "this host name or port is not allowed: serve takes it with --name or --public-url, and its log has the names that it takes now";
 
 /** The paths whose replies reveal nothing (health.ts). */
 function isHealthPath(url: string): boolean {

@@ -6,6 +6,7 @@ import type { Duplex } from "node:stream";
 import { setImmediate } from "node:timers/promises";
 import { getRequestListener, type HttpBindings } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
+import type { HTTPException } from "hono/http-exception";
 import type { Clock } from "../../io.ts";
 import { answerMalformed, type Exchange } from "../http/malformed.ts";
 import { errorResponse, type Handler, refuse } from "../http/message.ts";
@@ -105,7 +106,9 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     if (log && withReplies && isJson(response)) log.replyBody = await response.clone().text();
     return response;
   });
-  const take = async (incoming: IncomingMessage, outgoing: ServerResponse, refusal = fence(incoming)) => {
+  const take = async (incoming: IncomingMessage, outgoing: ServerResponse, given?: HTTPException) => {
+    const about: string[] = [];
+    const refusal = given ?? fence(incoming, about);
     const { socket } = incoming;
     const number = (exchanges.get(socket)?.number ?? 0) + 1;
     exchanges.set(socket, { outgoing, number });
@@ -116,7 +119,7 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     if (!socket.writable) return;
     const requestId = readRequestId(incoming.headers["x-request-id"]) ?? randomUUID();
     const log: RequestLog = {
-      about: [],
+      about,
       requestId,
       traceparent: readTraceparent(incoming.headers.traceparent),
       isForwarded: forwardingHeaders.some((name) => name in incoming.headers),

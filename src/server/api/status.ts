@@ -24,6 +24,7 @@ export const generationSchema = z.object({
     description:
       "credits: the account at the engine's provider has no credits. unclear: it is unknown whether the engine generates the video and charges for it; it is not submitted again, and its credits are not returned automatically. not_submitted: no engine accepted it. auth: the engine refuses its key, so it was not submitted. not_fetched: the engine generated it, but its file cannot be used.",
   }),
+  hint: z.string().optional().meta({ description: "What to do about a failure, where error_code does not say that." }),
   cost: costSchema.optional(),
 });
 

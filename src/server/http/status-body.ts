@@ -1,12 +1,14 @@
 import { readDirectives } from "../engines/preview/directives.ts";
 import type { StoredGeneration } from "../store/generations.ts";
+import { failureHint } from "./failure-hint.ts";
 
 /**
- * The body of a status reply (interface 4.2). A callback has the same fields and `completed_at` (section 6). `cost`, in USD, and
- * `error_code` are ours.
+ * The body of a status reply (interface 4.2). A callback has the same fields and `completed_at` (section 6). `cost`, in USD,
+ * `error_code` and `hint` are ours.
  */
 export function statusBody(generation: StoredGeneration, mediaUrl: string) {
   const { id, status, media, created_at, error, error_code, cost } = generation;
+  const hint = failureHint(generation);
   const hasUrls = media !== null && !readDirectives(generation.request).noVideo;
   const video_url = hasUrls ? `${mediaUrl}/${id}.mp4` : null;
   const thumbnail_url = hasUrls && media.thumbnail !== null ? `${mediaUrl}/${id}.png` : null;
@@ -18,6 +20,7 @@ export function statusBody(generation: StoredGeneration, mediaUrl: string) {
     created_at,
     ...(error === null ? {} : { error }),
     ...(error_code === undefined ? {} : { error_code }),
+    ...(hint === undefined ? {} : { hint }),
     ...(cost === null ? {} : { cost }),
   };
 }

@@ -629,7 +629,9 @@ describe("how it ends", () => {
     expect(run).toMatchObject({ code: 4, stdout: "" });
     const { error } = JSON.parse(run.stderr);
     expect(Object.keys(error)).toEqual(["code", "message", "hint", "id", "http_status"]);
-    expect(error).toMatchObject({ code: "failed", id: expect.stringMatching(uuid) });
+    // A preview costs nothing.
+    const hint = "Try another prompt or model.";
+    expect(error).toMatchObject({ code: "failed", id: expect.stringMatching(uuid), hint });
   });
 
   test("the time is over: exit 5, with the id and the command to go on", async () => {

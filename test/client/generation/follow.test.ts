@@ -101,6 +101,12 @@ test.each([
   expect(failed.hint ?? "none").toMatch(hint ?? /^none$/);
 });
 
+test("the hint that the service gives for a failure is that of its error", () => {
+  const hint = "Choose a lower resolution.";
+  const failed = failedError("1b4e28ba", generation({ status: "failed", error: "out of memory", hint }));
+  expect(failed).toMatchObject({ code: "failed", hint });
+});
+
 test.each([
   ["the prompt is not allowed", "The generation failed: the prompt is not allowed"],
   [{ message: "out of memory", code: 5 }, "The generation failed: out of memory"],

@@ -158,6 +158,11 @@ test.each([
 test.each([
   [400, { error: "bad prompt" }, "The service refused the request: bad prompt (HTTP 400)"],
   [401, { message: "who are you" }, "The service rejected the API key: who are you (HTTP 401)"],
+  [
+    403,
+    { error: { code: "forbidden_host", message: "this host name is not allowed" } },
+    "The service refused the request: this host name is not allowed (HTTP 403)",
+  ],
   [402, "Pay first", "Not enough credits: Pay first (HTTP 402)"],
   [404, "<html>nginx</html>", "The service refused the request: HTTP 404"],
 ])("%i %j reads as: %s", (status, body, message) => {

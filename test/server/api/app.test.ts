@@ -88,6 +88,7 @@ test("one that failed says why", async () => {
     video_url: null,
     thumbnail_url: null,
     error: "the model run did not succeed (asked for by the prompt)",
+    hint: "Try another prompt or model.",
   });
 });
 

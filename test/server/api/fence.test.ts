@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { Handler } from "../../../src/server/http/message.ts";
+import { requestLine } from "../../../src/server/observe/log.ts";
 import { errorCode, open, say } from "./wire.ts";
 
 const hello: Handler = async () => new Response("hello");
@@ -109,6 +110,19 @@ test.each([
   expect(reply).toMatch(/^HTTP\/1\.1 400 /);
   expect(errorCode(reply, 400)).toMatch(/^(invalid_target|malformed_request)$/);
   expect(calls()).toBe(0);
+});
+
+test("a host name that is not allowed is told how to be, and the log alone has those that are", async () => {
+  let log = (_line: string) => {};
+  const logged = new Promise<string>((resolve) => {
+    log = resolve;
+  });
+  const { port } = await open(hello, { names: ["video.example"], onRequest: (event) => log(requestLine(event)) });
+  const reply = await say(port, "GET / HTTP/1.1\r\nHost: localhost:9000\r\nConnection: close\r\n\r\n");
+  expect(errorCode(reply, 403)).toBe("forbidden_host");
+  expect(reply).toContain("this host name or port is not allowed: serve takes it with --name or --public-url");
+  expect(reply).not.toContain("video.example");
+  expect(await logged).toContain(`403 allowed hosts: localhost:${port}, video.example:${port}, 127.0.0.1:${port} `);
 });
 
 test("an OPTIONS request, which asks leave for another site, gets no CORS headers", async () => {

@@ -62,6 +62,7 @@ test("a failed one adds the error", async () => {
       thumbnail_url: null,
       completed_at: created_at,
       error: "the model run did not succeed (asked for by the prompt)",
+      hint: "Try another prompt or model.",
     },
   ]);
 });
