@@ -59,12 +59,25 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
 }
 
 const offersLastMs = 10 * 60_000;
+/** A start waits so long for a list: what it would be refused for, the provider refuses as well. */
+const offersWaitMs = 1_000;
 
-/** Keeps a list for ten minutes; `undefined` where it cannot be had, which is not asked for again at once. */
-function createOfferCache(fetchList: () => Promise<Offer[]>, { now }: Pick<ServerIo, "now">) {
-  let cached: { at: number; list: Promise<Offer[] | undefined> } | undefined;
-  return () => {
-    if (!cached || now() - cached.at > offersLastMs) cached = { at: now(), list: fetchList().catch(() => undefined) };
-    return cached.list;
+/** Keeps a list, asks for a new one every ten minutes, and serves the old one meanwhile; `undefined` where there is none yet. */
+function createOfferCache(fetchList: () => Promise<Offer[]>, { now, sleep }: Pick<ServerIo, "now" | "sleep">) {
+  let list: Offer[] | undefined;
+  let askedAt = Number.NEGATIVE_INFINITY;
+  let asking: Promise<void> | undefined;
+  const ask = async () => {
+    askedAt = now();
+    list = await fetchList().catch(() => list);
+    asking = undefined;
+  };
+  return async () => {
+    if (now() - askedAt > offersLastMs) asking ??= ask();
+    if (list !== undefined || asking === undefined) return list;
+    const enough = new AbortController();
+    await Promise.race([asking, sleep(offersWaitMs, enough.signal).catch(() => {})]);
+    enough.abort();
+    return list;
   };
 }

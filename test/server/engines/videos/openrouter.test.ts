@@ -80,6 +80,33 @@ test("a paid job whose reply cannot be read, as after a change of its format, is
   ]);
 });
 
+test("a list of models that does not answer holds up no start for more than a second, and the old one serves meanwhile", async () => {
+  let answer: "list" | "silence" = "silence";
+  let lists = 0;
+  const { engine, clock } = await start({
+    fault({ request }) {
+      if (!request.url.endsWith("/videos/models")) return undefined;
+      lists++;
+      return answer === "list" ? undefined : clock.sleep(60 * 60_000).then(() => undefined);
+    },
+  });
+  const request = { prompt: "a fox", model: "veo-3.1", aspectRatio: "16:9", duration: 5, extras: {}, images: [] };
+  const ask = async () => {
+    const at = clock.now();
+    return { fault: await engine.findFault?.({ ...request, resolution: "720p" }), ms: clock.now() - at };
+  };
+  expect(await ask()).toEqual({ fault: undefined, ms: 1_000 });
+  // It is not asked for again at once.
+  expect([await ask(), lists]).toEqual([{ fault: undefined, ms: expect.any(Number) }, 1]);
+  answer = "list";
+  await clock.sleep(11 * 60_000);
+  const fault = "google/veo-3.1 takes duration 4, 6 or 8 s, not 5 s";
+  expect(await ask()).toMatchObject({ fault });
+  answer = "silence";
+  await clock.sleep(11 * 60_000);
+  expect([await ask(), lists]).toEqual([{ fault, ms: 0 }, 3]);
+});
+
 test("what the start leaves open is left to the model", () => {
   const request = { prompt: "a fox", model: "veo-3.1", aspectRatio: "16:9", duration: 5, extras: {} };
   const open = { ...request, resolution: "480p" as const, unset: ["duration", "resolution", "aspectRatio"] as const };
