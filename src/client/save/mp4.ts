@@ -1,7 +1,10 @@
 import type { DiskFile } from "../../io.ts";
 
-/** What keeps a file from being a whole .mp4, in a few words. It may still be a video, of a kind or a make that we do not know. */
-export type Fault = { reason: string; mayBeVideo: boolean };
+/**
+ * What keeps a file from being a whole .mp4, in a few words. It may still be a video, of a kind or a make that we do not know. It is finished when
+ * its server hardly makes more of it: text or an empty file stands in place of a video, and an .mp4 without `moov` is still being written.
+ */
+export type Fault = { reason: string; mayBeVideo: boolean; isFinished: boolean };
 
 type Reader = Pick<DiskFile, "read" | "stat">;
 
@@ -16,21 +19,24 @@ const singleTypes = ["ftyp", "moov"];
  */
 export async function faultOfMp4(file: Reader, { isLengthKnown = true } = {}): Promise<Fault | undefined> {
   const { size } = await file.stat();
-  if (size === 0) return { reason: "it is empty", mayBeVideo: false };
-  if (await isText(file)) return { reason: "it is text", mayBeVideo: false };
+  if (size === 0) return { reason: "it is empty", mayBeVideo: false, isFinished: false };
+  if (await isText(file)) return { reason: "it is text", mayBeVideo: false, isFinished: false };
   // A box without a size goes on to the end of the file, wherever that is.
   const end = isLengthKnown ? size : Number.POSITIVE_INFINITY;
   const seen = new Set<string>();
   for (let at = 0; at < size; ) {
     const box = await readBox(file, at, end);
-    if (at === 0 && !firstTypes.includes(box?.type ?? "")) return { reason: "it is not an .mp4", mayBeVideo: true };
-    if (!box || at + box.size > size) return { reason: "it is incomplete or damaged", mayBeVideo: true };
+    if (at === 0 && !firstTypes.includes(box?.type ?? ""))
+      return { reason: "it is not an .mp4", mayBeVideo: true, isFinished: true };
+    if (!box || at + box.size > size)
+      return { reason: "it is incomplete or damaged", mayBeVideo: true, isFinished: seen.has("moov") };
     if (singleTypes.includes(box.type) && seen.has(box.type))
-      return { reason: "it contains more than one file", mayBeVideo: false };
+      return { reason: "it contains more than one file", mayBeVideo: false, isFinished: true };
     seen.add(box.type);
     at += box.size;
   }
-  return seen.has("moov") && seen.has("mdat") ? undefined : { reason: "it contains no video", mayBeVideo: true };
+  if (seen.has("moov") && seen.has("mdat")) return undefined;
+  return { reason: "it contains no video", mayBeVideo: true, isFinished: seen.has("moov") };
 }
 
 /** Whether the file is HTML, JSON or the like: the first bytes of any video have some that are no text. */

@@ -55,6 +55,8 @@ export type RenderOptions = {
   confirm(): void;
   /** Tells how much of the video is made, in percent. */
   progress(percent: number): void;
+  /** Tells that the engine hardly works on the task any more, although it has not ended: another one may have its slot. May be called again. */
+  releaseSlot?(): void;
   signal: AbortSignal;
 };
 

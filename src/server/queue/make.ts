@@ -82,9 +82,10 @@ export async function makeVideo(
     store,
     videos,
     progress,
+    releaseSlot,
     onSubmitted,
     ...options
-  }: MakeOptions & Pick<RenderOptions, "progress"> & { onSubmitted(): void },
+  }: MakeOptions & Pick<RenderOptions, "progress" | "releaseSlot"> & { onSubmitted(): void },
 ): Promise<Made> {
   const { clock, signal, confirm } = options;
   const keep = async (state: Checkpoint | null) => {
@@ -106,6 +107,7 @@ export async function makeVideo(
       checkpoint: keep,
       confirm,
       progress,
+      ...(releaseSlot && { releaseSlot }),
       signal,
     });
     if (outcome.kind === "unclear") return { ...outcome, error: unclearText(engine, outcome) };

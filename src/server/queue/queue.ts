@@ -204,6 +204,10 @@ export function createQueue(options: QueueOptions): Queue {
         slot.onTaken();
         wake();
       },
+      releaseSlot() {
+        slot.free();
+        wake();
+      },
     });
     const isDeniedAlone = slot.onMade(made);
     const isDenied = allSlots.every(({ engine, denied }) => denied.has(id) || !canMake(engine, claimed));

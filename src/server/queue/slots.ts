@@ -79,6 +79,7 @@ export type Slot = {
   onTaken(): void;
   /** Returns whether it denies this generation alone: it did so before, and has taken others since. */
   onMade(made: Made): boolean;
+  /** May be called again. */
   free(): void;
 };
 
@@ -98,7 +99,7 @@ export function listAvoided(group: Group): string[][] {
 
 export function occupy(slots: EngineSlots, { id, engine }: Pick<Claim, "id" | "engine">): Slot {
   const { breaker, denied } = slots;
-  let isOpen = engine === null;
+  let [isOpen, isFree] = [engine === null, false];
   if (isOpen) slots.open++;
   else slots.hasJobs = true;
   slots.jobs++;
@@ -134,7 +135,8 @@ export function occupy(slots: EngineSlots, { id, engine }: Pick<Claim, "id" | "e
     },
     free() {
       close();
-      slots.jobs--;
+      if (!isFree) slots.jobs--;
+      isFree = true;
     },
   };
 }

@@ -20,7 +20,7 @@ type Options = ComfyUiOptions & { workflow: Workflow } & Pick<Engine, "models" |
 export function createComfyUiEngine(options: Options, io: ServerIo): Engine {
   const { url, workflow, models, concurrency, upstreamModel, timeoutMs } = options;
   const server = createComfyUi(options, io);
-  return {
+  const engine: Engine = {
     name: url,
     upstreamModel,
     isSimulation: false,
@@ -30,7 +30,8 @@ export function createComfyUiEngine(options: Options, io: ServerIo): Engine {
     timeoutMs,
     async render(task, { resume, ...rest }) {
       const outcome = await begin(task, { server, workflow, resume, ...rest });
-      return outcome.kind === "submitted" ? finish(outcome.submitted, task, { upstream: server, ...rest }) : outcome;
+      const how = { upstream: server, cancel: engine.cancel, ...rest };
+      return outcome.kind === "submitted" ? finish(outcome.submitted, task, how) : outcome;
     },
     async cancel(job, signal) {
       const reply = await server.cancel(job, signal);
@@ -45,6 +46,7 @@ export function createComfyUiEngine(options: Options, io: ServerIo): Engine {
       return `ComfyUI ${version}`;
     },
   };
+  return engine;
 }
 
 /** It is false for a job that has ended. */

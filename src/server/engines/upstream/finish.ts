@@ -1,5 +1,5 @@
 import type { RenderOptions, RenderOutcome } from "../engine.ts";
-import { follow } from "./follow.ts";
+import { type FollowOptions, follow } from "./follow.ts";
 import { save } from "./save.ts";
 import type { Submitted } from "./submit.ts";
 import type { Upstream } from "./upstream.ts";
@@ -8,7 +8,7 @@ import type { Upstream } from "./upstream.ts";
 export async function finish(
   submitted: Submitted,
   { file }: { file: string },
-  { upstream, ...options }: { upstream: Upstream } & Pick<RenderOptions, "progress" | "signal" | "confirm">,
+  { upstream, ...options }: { upstream: Upstream } & FollowOptions & Pick<RenderOptions, "confirm">,
 ): Promise<RenderOutcome> {
   if ("finished" in submitted) {
     await save(submitted, file, { upstream, ...options });

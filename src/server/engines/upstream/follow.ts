@@ -1,6 +1,8 @@
-import type { RenderOptions } from "../engine.ts";
+import { unlessAborted } from "../../../client/http/http.ts";
+import type { Engine, RenderOptions } from "../engine.ts";
 import { clean, type Job } from "./reply.ts";
-import { backOffMs, createAbsence, describe, minutes, type Trouble, type Upstream } from "./upstream.ts";
+import { createPatience, minuteMs, type Standing } from "./patience.ts";
+import { backOffMs, describe, minutes, type Trouble, type Upstream } from "./upstream.ts";
 
 const pollMs = 2_000;
 /** A job without news for so long is asked for less often. */
@@ -8,7 +10,7 @@ const longMs = 10 * 60_000;
 const longPollMs = 20_000;
 const pollLimitMs = 30_000;
 /** A server of several replicas may answer 404 for a job of another one: only a 404 that repeats for this long counts. */
-export const missingMs = 30_000;
+export const missingMs = minuteMs;
 /** Until then it is asked this often, so that one of many replicas is found. */
 export const missingPollMs = 500;
 /** A job has no more statuses that count as going on. */
@@ -19,7 +21,7 @@ const worryingFailures = 3;
 /** What servers call a job that has ended, or that waits for its turn, in any case of letters. With another status it runs. */
 const statuses = {
   completed: ["completed", "complete", "done", "finished", "succeeded", "success"],
-  failed: ["failed", "failure", "error", "expired", "unclear"],
+  failed: ["failed", "failure", "error", "expired", "aborted", "unclear"],
   cancelled: ["deleted", "cancelled", "canceled"],
   waiting: ["queued", "pending"],
 };
@@ -27,30 +29,36 @@ const statuses = {
 /** A completed job, or the server's words about one that failed. */
 export type Ended = Job & { failure?: string };
 
+export type FollowOptions = Pick<RenderOptions, "progress" | "signal" | "releaseSlot"> & {
+  /** Stops the job there, where that can be done. */
+  cancel?: Engine["cancel"];
+};
+
 /**
- * Polls a job until it has ended. Rejects when it was cancelled there; when the server says for 30 s that it does not know the job, as it does after a restart; and when, for as long as its time limit, it answered nothing of use or the job did not go on. A job that
- * waits in the server's queue goes on as long as any job of that server does. A paid job whose replies cannot be read is asked for without end.
+ * Polls a job until it has ended. Rejects when it was cancelled there, and when the rules of `patience.ts` give it up: one that may still wait or
+ * run is then told to stop.
  */
 export async function follow(
   id: string,
   upstream: Upstream,
-  { progress, signal }: Pick<RenderOptions, "progress" | "signal">,
+  { progress, signal, releaseSlot, cancel }: FollowOptions,
 ): Promise<Ended> {
-  const { io, name, patienceMs } = upstream;
-  let [answeredAt, newsAt, failures] = [io.now(), io.now(), 0];
-  const absence = createAbsence(io);
+  const { io, name } = upstream;
+  const patience = createPatience(upstream);
   const seen = new Set<string>();
-  let best = -1;
+  let [best, failures] = [-1, 0];
   for (;;) {
     const look = await lookOnce(id, upstream, signal);
     if ("trouble" in look) {
-      if (absence(look.isMissing) >= missingMs)
+      const { isOver, isSlotFree, limitMs } = patience(standingOf(look));
+      if (isSlotFree) releaseSlot?.();
+      if (isOver && look.isMissing)
         throw new Error(`${name} no longer knows this video's job (${look.trouble}); it may have been restarted`);
-      if (look.isUnreadable) answeredAt = io.now();
-      if (io.now() - answeredAt > patienceMs)
-        throw new Error(
-          `${name}, which was generating this video, has not responded for ${minutes(patienceMs)}: ${look.trouble}`,
-        );
+      if (isOver) {
+        await stop(id, upstream, { cancel, signal });
+        const what = look.isUnreadable ? "has not given a reply that can be read" : "has not responded";
+        throw new Error(`${name}, which was generating this video, ${what} for ${minutes(limitMs)}: ${look.trouble}`);
+      }
       if (!look.isMissing && ++failures === worryingFailures) upstream.report(describeTrouble(look, name));
       await io.sleep(look.isMissing ? missingPollMs : backOffMs(failures, look.retryAfterMs), signal);
       continue;
@@ -58,24 +66,45 @@ export async function follow(
     upstream.report(undefined);
     const { error, progress: percent } = look;
     const status = look.status.toLowerCase();
-    absence(false);
-    [failures, answeredAt] = [0, io.now()];
+    failures = 0;
     // A job that goes back and forth does not go on.
-    if ((!seen.has(status) && seen.size < maxStatuses) || (percent ?? -1) > best) {
-      seen.add(status);
-      best = Math.max(best, percent ?? -1);
-      upstream.newsAt = newsAt = io.now();
-    }
+    const hasProgress = (!seen.has(status) && seen.size < maxStatuses) || (percent ?? -1) > best;
+    if (hasProgress) seen.add(status);
+    best = Math.max(best, percent ?? -1);
+    const { isOver, limitMs, quietMs } = patience(standingOf(look), hasProgress);
     if (isCompleted(look)) return look;
     const failure = error ?? `the model run did not succeed (${status})`;
     if (statuses.failed.includes(status)) return { ...look, failure };
     // That is no fault of the request: what was paid is given back, also when whoever cancelled it here has ended meanwhile.
     if (statuses.cancelled.includes(status)) throw new Error(failure);
     if (percent !== undefined) progress(percent);
-    if (io.now() - (statuses.waiting.includes(status) ? Math.max(newsAt, upstream.newsAt) : newsAt) > patienceMs)
-      throw new Error(`${name} made no progress with this video for ${minutes(patienceMs)} (${clean(status)})`);
-    await io.sleep(io.now() - newsAt > longMs ? longPollMs : pollMs, signal);
+    if (isOver) {
+      await stop(id, upstream, { cancel, signal });
+      throw new Error(`${name} made no progress with this video for ${minutes(limitMs)} (${clean(status)})`);
+    }
+    await io.sleep(quietMs > longMs ? longPollMs : pollMs, signal);
   }
+}
+
+function standingOf(look: Job | Trouble): Standing {
+  if (!("trouble" in look)) return statuses.waiting.includes(look.status.toLowerCase()) ? "waiting" : "running";
+  if (look.isMissing) return "missing";
+  return look.isUnreadable ? "unreadable" : "unanswered";
+}
+
+const stopLimitMs = 10_000;
+
+/** Tells a server once that a job which is given up may stop: it would keep the next one waiting, or cost more. Nothing depends on the reply. */
+async function stop(
+  id: string,
+  { io }: Upstream,
+  { cancel, signal }: Pick<FollowOptions, "cancel" | "signal">,
+): Promise<void> {
+  const limit = io.limit(stopLimitMs, signal, new Error(`no response within ${stopLimitMs / 1_000} s`));
+  await unlessAborted(Promise.resolve(cancel?.(id, limit.signal)), limit.signal)
+    .catch(() => {})
+    .finally(limit.clear);
+  signal.throwIfAborted();
 }
 
 function describeTrouble({ trouble, isUnreadable }: Trouble, name: string): string {

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { isData } from "../../../client/http/url.ts";
@@ -5,16 +6,15 @@ import { faultOfMp4 } from "../../../client/save/mp4.ts";
 import { VidgenError } from "../../../errors.ts";
 import type { HttpResponse } from "../../../io.ts";
 import type { RenderOptions } from "../engine.ts";
-import { isCompleted, lookOnce, missingMs, missingPollMs } from "./follow.ts";
+import { isCompleted, lookOnce, missingPollMs } from "./follow.ts";
 import { clean, findAddressIn, type Job, type Reply, wordsOf } from "./reply.ts";
+import { minuteMs } from "./patience.ts";
 import { backOffMs, createAbsence, describe, minutes, type Trouble, type Upstream } from "./upstream.ts";
 
 const maxBytes = 2_000_000_000;
 /** A download has failed when this much of it takes longer than `slowMs`. */
 const partBytes = 1_000_000;
 const slowMs = 60_000;
-/** So often a reply that has come as a whole may be no whole .mp4. */
-const maxFaults = 3;
 const maxRedirects = 3;
 
 /** Where a video is: in a job, at the address that the job tells or else at its `/content`; or at an address. */
@@ -22,66 +22,106 @@ export type Source = ({ job: string } & Pick<Job, "url" | "completedAt" | "expir
 
 /**
  * Why there is no video. "trouble" is that of the network, of a server or of this machine, which passes. "not ready" and "missing": its file may
- * come after the job's status, and a replica may not have it. "denied": the server does not show it, which a new address may change. "final": no
- * other try helps.
+ * come after the job's status, and a replica may not have it. "unfinished": an .mp4 that still lacks its end. "fault": another file, which stays
+ * one when it is the same, by its `digest`, a minute later. "denied": the server does not show it, which a new address may change. "final":
+ * another try at this address does not help.
  */
-type Failure = {
-  kind: "trouble" | "not ready" | "missing" | "denied" | "fault" | "final";
-  reason: string;
-  retryAfterMs?: number | undefined;
-};
+type Failure =
+  | {
+      kind: "trouble" | "not ready" | "unfinished" | "missing" | "denied" | "final";
+      reason: string;
+      retryAfterMs?: number | undefined;
+    }
+  | { kind: "fault"; reason: string; digest: string };
 
 /** `confirm` throws when another process may be writing the file, because this one was suspended. */
-export type SaveOptions = Pick<RenderOptions, "signal" | "confirm"> & { upstream: Upstream };
+export type SaveOptions = Pick<RenderOptions, "signal" | "confirm" | "releaseSlot"> & { upstream: Upstream };
 
 /** The video of a job that ended longer ago was there, and is not about to come. */
 const maxLagMs = 3_600_000;
 
 /** After so many failures in a row, the owner is told. */
 const worryingFailures = 3;
+const absentPollMs = 20_000;
 
 /**
  * Saves a finished video as `file`. It was made, and may have been paid for, so it is fetched again as long as that can help: trouble is survived
- * without end, and a server that has no video, or does not show it, is asked for as long as the upstream's time limit. Rejects, and leaves no
- * file, when that is over; with `output` when no other try helps: the server has removed it after its time, or no longer knows its job; it is no
- * whole .mp4 three times; it is larger than 2 GB; or the rules for addresses that others chose refuse its address.
+ * without end, and a server that has no video, or does not show it, is asked for as long as the upstream's time limit, from the address that the
+ * job tells and from its `/content` in turn. Rejects, and leaves no file, when that is over; with `output` when no other try helps: the server
+ * has removed it after its time, or no longer knows its job; it is the same file, and no .mp4, a minute later; it is larger than 2 GB; or the
+ * rules for addresses that others chose refuse its address. What is no trouble for the engine keeps its slot for a minute at most.
  */
 export async function save(source: Source, file: string, options: SaveOptions): Promise<void> {
-  const { upstream, signal } = options;
+  const { upstream, signal, releaseSlot } = options;
   const { io, name, patienceMs } = upstream;
-  let absentAt: number | undefined;
+  const startedAt = io.now();
   const [absence, forgetting] = [createAbsence(io), createAbsence(io)];
+  let absentAt: number | undefined;
   let [isForgotten, forgottenMs] = [false, 0];
-  let address = addressOf(source, upstream);
-  for (let failures = 1, faults = 0; ; failures++) {
-    const failure = await fetchVideo(address, file, options);
+  let fault: { digest: string; at: number } | undefined;
+  /** Addresses that no other try helps at. */
+  const refused = new Map<string, Failure>();
+  let told = addressesOf(source, upstream);
+  for (let tries = 1; ; tries++) {
+    const addresses = told.filter((address) => !refused.has(address));
+    const address = addresses[tries % addresses.length] ?? told[0];
+    const failure = await tryAddress(address, file, options);
     if (!failure) return upstream.report(undefined);
-    const { kind, reason, retryAfterMs } = failure;
-    const place = isData(address) ? "" : ` from ${clean(address)}`;
-    if (kind === "fault") faults++;
-    const isAbsent = ["not ready", "missing", "denied"].includes(kind);
+    const { kind } = failure;
+    if (kind === "final" && address !== undefined) refused.set(address, failure);
+    if (failure.kind === "fault" && failure.digest !== fault?.digest)
+      fault = { digest: failure.digest, at: io.now() };
+    const isAbsent = kind !== "trouble" && kind !== "final";
     absentAt = isAbsent ? (absentAt ?? io.now()) : undefined;
     const absentMs = io.now() - (absentAt ?? io.now());
     const removed = kind === "missing" && "job" in source ? findRemoval(source, io.date()) : undefined;
-    // Looks that come rarely, as they do after other trouble, may meet the same wrong replica twice.
-    if (!isAbsent) [isForgotten, forgottenMs] = [false, forgetting(false)];
-    const isGone = absence(isAbsent) >= missingMs && removed !== undefined;
-    const isOver = isAbsent && (forgottenMs >= missingMs || isGone || absentMs >= patienceMs);
-    if (kind === "final" || faults === maxFaults || isOver || removed?.isSure)
+    // A replica that has the job may say that its video is not ready, while the others do not know it.
+    if (!isAbsent || kind === "not ready") [isForgotten, forgottenMs] = [false, forgetting(false)];
+    const goneMs = absence(isAbsent);
+    const isFixed = told.every((each) => refused.has(each)) && told.length > 0;
+    const isSame = kind === "fault" && fault !== undefined && io.now() - fault.at >= minuteMs;
+    const isGone = goneMs >= minuteMs && (removed !== undefined || refused.size > 0);
+    const isOver = isAbsent && (forgottenMs >= minuteMs || isGone || absentMs >= patienceMs);
+    // What a told address is refused for says more than a /content that is not there.
+    const { reason } = refused.get(told[0] ?? "") ?? failure;
+    const where = refused.has(told[0] ?? "") ? told[0] : address;
+    const place = where === undefined || isData(where) ? "" : ` from ${clean(where)}`;
+    if (isFixed || isSame || isOver || removed?.isSure)
       throw new VidgenError(
         "output",
         `${name} generated this video, but it could not be downloaded${place}: ${removed ? `${removed.words} (${reason})` : reason}`,
       );
-    const isSoon = isAbsent && (isForgotten || (kind !== "denied" && absentMs < missingMs));
-    if (!isSoon && failures >= worryingFailures)
+    if (io.now() - startedAt >= minuteMs) releaseSlot?.();
+    const isSoon =
+      isForgotten || kind === "final" || (["not ready", "missing"].includes(kind) && absentMs < minuteMs && address !== undefined);
+    if (!isSoon && tries >= worryingFailures)
       upstream.report(`${name} generated a video that cannot be downloaded yet${place}: ${reason}. Retrying.`);
-    await io.sleep(isSoon ? missingPollMs : backOffMs(failures - 1, retryAfterMs), signal);
-    if (!("job" in source)) continue;
+    const retryAfterMs = "retryAfterMs" in failure ? failure.retryAfterMs : undefined;
+    const waitMs = isAbsent ? Math.min(backOffMs(tries - 1), absentPollMs) : backOffMs(tries - 1, retryAfterMs);
+    await io.sleep(isSoon ? missingPollMs : waitMs, signal);
+    if (!("job" in source) || isRepeated(tries)) continue;
     const look = await lookOnce(source.job, upstream, signal);
     isForgotten = "trouble" in look && look.isMissing;
     forgottenMs = forgetting(isForgotten);
-    address = readdress(source, look, upstream);
+    // The address that a job told may have expired: another look may tell a new one.
+    if (!("trouble" in look) && isCompleted(look)) told = addressesOf({ ...source, url: look.url }, upstream);
   }
+}
+
+const goldenRatio = (Math.sqrt(5) - 1) / 2;
+
+/**
+ * Whether the video is asked for again without a look before. A balancer that goes round its replicas would meet looks and downloads in turn with
+ * the same ones for ever: their order, by an irrational number, has no period that it could fall into step with.
+ */
+function isRepeated(tries: number): boolean {
+  return (tries * goldenRatio) % 1 < 0.5;
+}
+
+const noAddress: Failure = { kind: "not ready", reason: "it says that this video is ready, but not where it is" };
+
+async function tryAddress(address: string | undefined, file: string, options: SaveOptions): Promise<Failure | undefined> {
+  return address === undefined ? noAddress : fetchVideo(address, file, options);
 }
 
 /** Why a completed job may have no video any more. It is sure only with the server's own word: another replica may have the job. */
@@ -93,19 +133,14 @@ function findRemoval({ completedAt, expiresAt }: Pick<Job, "completedAt" | "expi
     : undefined;
 }
 
-function addressOf(source: Source, { name, contentOf }: Upstream): string {
-  if ("finished" in source) return source.finished;
-  const address = source.url ?? contentOf(source.job);
-  if (address === undefined) throw new Error(`${name} says that this video is ready, but not where it is`);
-  return address;
+/** Where a video may be: what a job tells may be wrong, such as a path on the server's disk, and its `/content` right. */
+function addressesOf(source: Source, { contentOf }: Upstream): string[] {
+  if ("finished" in source) return [source.finished];
+  const addresses = [source.url, contentOf(source.job)].filter((address) => address !== undefined);
+  return [...new Set(addresses)];
 }
 
-/** The address that a job told may have expired: another look may tell a new one. */
-function readdress(source: Source & { job: string }, look: Job | Trouble, upstream: Upstream): string {
-  return addressOf("trouble" in look || !isCompleted(look) ? source : { ...source, url: look.url }, upstream);
-}
-
-type FetchOptions = Omit<SaveOptions, "confirm">;
+type FetchOptions = Pick<SaveOptions, "upstream" | "signal">;
 
 /** Fetches a video once, and leaves no file without it. Rejects only when the signal aborts: then the next process replaces the file. */
 async function fetchVideo(
@@ -148,14 +183,20 @@ async function write(reply: HttpResponse, path: string, onPart: () => void): Pro
   const file = await open(path, "w+");
   try {
     let size = 0;
+    const hash = createHash("sha256");
     for await (const chunk of reply.body ?? []) {
       if (Math.floor((size + chunk.byteLength) / partBytes) > Math.floor(size / partBytes)) onPart();
       size += chunk.byteLength;
       if (size > maxBytes) return { kind: "final", reason: `it is larger than ${maxBytes / 1e9} GB` };
+      hash.update(chunk);
       for (let at = 0; at < chunk.byteLength; ) at += writeSync(file.fd, chunk, at);
     }
     const fault = await faultOfMp4(file, { isLengthKnown: reply.headers.get("Content-Length") !== null });
-    return fault && { kind: "fault", reason: fault.reason };
+    if (!fault) return undefined;
+    const { reason, isFinished, mayBeVideo } = fault;
+    // A page in place of the video, or an empty file, passes.
+    if (!isFinished) return { kind: mayBeVideo ? "unfinished" : "not ready", reason };
+    return { kind: "fault", reason, digest: hash.digest("hex") };
   } finally {
     await file.close();
   }
@@ -172,7 +213,7 @@ async function openVideo(
 ): Promise<HttpResponse | Failure> {
   if (isData(address)) return dataResponse(address);
   const reply = await upstream.open(address, signal);
-  if (reply.status === 200) return reply;
+  if (reply.status === 200 || isWhole(reply)) return reply;
   const told = await upstream.read(reply);
   const next = nextAddress(reply, told);
   if (next && redirects < maxRedirects)
@@ -183,6 +224,12 @@ async function openVideo(
   if (notReadyStatuses.includes(reply.status)) return { kind: "not ready", reason };
   const isPassing = passingStatuses.includes(reply.status) || reply.status >= 500;
   return { kind: isPassing ? "trouble" : "denied", reason, retryAfterMs };
+}
+
+/** Some servers answer a request for the whole file as one for a part that covers it. */
+function isWhole({ status, headers }: HttpResponse): boolean {
+  const [, last, size] = /^bytes 0-(\d+)\/(\d+)$/.exec(headers.get("Content-Range") ?? "") ?? [];
+  return status === 206 && last !== undefined && Number(last) + 1 === Number(size);
 }
 
 function nextAddress({ status, headers }: HttpResponse, told: Reply): string | null {

@@ -10,6 +10,8 @@ export type Upstream = {
   timeoutMs: number;
   /** How long it may show no progress with a job that it has taken, or answer nothing of use about it; in milliseconds. */
   patienceMs: number;
+  /** How long a job that it shows as running may show no progress, where that is no sign that it is stuck; by default `patienceMs`. */
+  runningPatienceMs?: number | undefined;
   io: Pick<Clock, "now" | "date" | "sleep" | "limit">;
   /** When one of its jobs changed last, in milliseconds of the clock. */
   newsAt: number;

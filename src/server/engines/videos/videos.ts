@@ -23,6 +23,7 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     () => fetchOffers({ url, kind, headers: {} }, io, new AbortController().signal),
     io,
   );
+  const cancelJob = (job: string, signal: AbortSignal) => cancel(job, server, signal);
   return {
     name: url,
     upstreamModel: options.upstreamModel,
@@ -33,12 +34,12 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     concurrency,
     timeoutMs: options.timeoutMs,
     async render(task, { resume, ...rest }) {
-      const how = { upstream: server, ...rest };
+      const how = { upstream: server, cancel: cancelJob, ...rest };
       if (resume && "job" in resume) return finish({ job: resume.job }, task, how);
       const outcome = await submit(task, server, rest);
       return outcome.kind === "submitted" ? finish(outcome.submitted, task, how) : outcome;
     },
-    cancel: (job, signal) => cancel(job, server, signal),
+    cancel: cancelJob,
     ...(kind?.provider && {
       async findFault(request) {
         const id = upstreamModel ?? kind.provider?.models[request.model];
