@@ -9,6 +9,7 @@ import type { Get } from "../../../src/server/outbound/outbound.ts";
 import type { Checkpoint } from "../../../src/server/store/generations.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
+import { tinyMp4 } from "../../mp4.ts";
 import { apiKey, baseUrl, createTestService, fakeEngine, filesIn, renderMs, type TestService } from "../service.ts";
 import { findUnfinished } from "../store/records.ts";
 import { aPng } from "./pictures.ts";
@@ -447,4 +448,29 @@ test("what no engine of this process can make is left to other processes of a sh
   expect(service.troubles).toEqual([
     "Generations are left to other processes: Error: no engine of the local service serves ray-3",
   ]);
+});
+
+test("an engine that has nothing left to do for a job frees its slot, once, while the job goes on", async () => {
+  const begun: string[] = [];
+  const service = await createTestService({
+    concurrency: 1,
+    async render({ request, file }, { releaseSlot, signal }) {
+      begun.push(request.prompt);
+      await service.clock.sleep(60_000, signal);
+      for (let count = 0; count < 3; count++) releaseSlot?.();
+      await service.clock.sleep(request.prompt === "slow" ? 600_000 : 1, signal);
+      writeFileSync(file, tinyMp4(request.prompt));
+      return { kind: "made", hasThumbnail: false };
+    },
+  });
+  const slow = await service.startId({ prompt: "slow" });
+  for (const prompt of ["second", "third"]) await service.startId({ prompt });
+  await service.clock.sleep(30_000);
+  expect(begun).toEqual(["slow"]);
+  await service.clock.sleep(60_000);
+  expect(begun).toEqual(["slow", "second"]);
+  await service.clock.sleep(60_000);
+  expect(begun).toEqual(["slow", "second", "third"]);
+  await service.clock.sleep(900_000);
+  expect(await (await service.status(slow)).json()).toMatchObject({ status: "completed" });
 });

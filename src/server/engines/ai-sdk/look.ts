@@ -40,7 +40,7 @@ type Problem = { problem: string; isTold: boolean };
 
 /**
  * Returns what asks a package about an operation. A package may tell any trouble as the end of the video, even an HTTP 502: it counts only when
- * it repeats for 30 s in replies that are about the video. A 2xx that the package cannot read never does: the provider may have changed its
+ * it repeats for 60 s in replies that are about the video. A 2xx that the package cannot read never does: the provider may have changed its
  * format, and has been paid for the video.
  */
 export function createLook({

@@ -1,7 +1,7 @@
 import { unlessAborted } from "../../../client/http/http.ts";
 import type { Engine, RenderOptions } from "../engine.ts";
-import { clean, type Job } from "./reply.ts";
 import { createPatience, minuteMs, type Standing } from "./patience.ts";
+import { clean, type Job } from "./reply.ts";
 import { backOffMs, describe, minutes, type Trouble, type Upstream } from "./upstream.ts";
 
 const pollMs = 2_000;

@@ -35,33 +35,39 @@ export type Verdict = {
   quietMs: number;
 };
 
+/** Longer gaps between two looks are those of a process that was suspended: they say nothing about the job. */
+const maxGapMs = 2 * minuteMs;
+
 /** Returns what judges the looks at one job, each by what it shows and whether the job went on since the last one. */
 export function createPatience(upstream: Upstream): (standing: Standing, hasProgress?: boolean) => Verdict {
   const { io, patienceMs, runningPatienceMs = patienceMs } = upstream;
   const limits = { usual: patienceMs, running: runningPatienceMs, minute: minuteMs };
   const absence = createAbsence(io);
-  let [progressAt, answeredAt, standingAt] = [io.now(), io.now(), io.now()];
+  let [lookedAt, watchedMs] = [io.now(), 0];
+  let [progressMs, answeredMs, standingMs] = [0, 0, 0];
   let last: Standing | undefined;
   return (standing, hasProgress = false) => {
     const now = io.now();
-    if (hasProgress) upstream.newsAt = progressAt = now;
-    if (standing !== "unanswered" && standing !== "missing") answeredAt = now;
-    if (standing !== last) standingAt = now;
+    watchedMs += Math.min(now - lookedAt, maxGapMs);
+    lookedAt = now;
+    if (hasProgress) [progressMs, upstream.newsAt] = [watchedMs, now];
+    if (standing !== "unanswered" && standing !== "missing") answeredMs = watchedMs;
+    if (standing !== last) standingMs = watchedMs;
     last = standing;
-    const { since, limit, freesSlot } = rules[standing];
-    const absentMs = absence(standing === "missing");
+    const quietMs = watchedMs - progressMs;
     const lasted: Record<Rule["since"], number> = {
-      progress: now - progressAt,
-      "any progress": now - Math.max(progressAt, upstream.newsAt),
-      answer: now - answeredAt,
-      absence: absentMs,
+      progress: quietMs,
+      "any progress": Math.min(quietMs, now - upstream.newsAt),
+      answer: watchedMs - answeredMs,
+      absence: absence(standing === "missing"),
     };
+    const { since, limit, freesSlot } = rules[standing];
     const limitMs = limits[limit];
     return {
       isOver: limit === "minute" ? lasted[since] >= limitMs : lasted[since] > limitMs,
-      isSlotFree: freesSlot && now - standingAt >= minuteMs,
+      isSlotFree: freesSlot && watchedMs - standingMs >= minuteMs,
       limitMs,
-      quietMs: now - progressAt,
+      quietMs,
     };
   };
 }

@@ -7,9 +7,9 @@ import { VidgenError } from "../../../errors.ts";
 import type { HttpResponse } from "../../../io.ts";
 import type { RenderOptions } from "../engine.ts";
 import { isCompleted, lookOnce, missingPollMs } from "./follow.ts";
-import { clean, findAddressIn, type Job, type Reply, wordsOf } from "./reply.ts";
 import { minuteMs } from "./patience.ts";
-import { backOffMs, createAbsence, describe, minutes, type Trouble, type Upstream } from "./upstream.ts";
+import { clean, findAddressIn, type Job, type Reply, wordsOf } from "./reply.ts";
+import { backOffMs, createAbsence, describe, minutes, type Upstream } from "./upstream.ts";
 
 const maxBytes = 2_000_000_000;
 /** A download has failed when this much of it takes longer than `slowMs`. */
@@ -43,6 +43,7 @@ const maxLagMs = 3_600_000;
 /** After so many failures in a row, the owner is told. */
 const worryingFailures = 3;
 const absentPollMs = 20_000;
+const maxRefused = 3;
 
 /**
  * Saves a finished video as `file`. It was made, and may have been paid for, so it is fetched again as long as that can help: trouble is survived
@@ -64,13 +65,12 @@ export async function save(source: Source, file: string, options: SaveOptions): 
   let told = addressesOf(source, upstream);
   for (let tries = 1; ; tries++) {
     const addresses = told.filter((address) => !refused.has(address));
-    const address = addresses[tries % addresses.length] ?? told[0];
+    const address = addresses[(tries - 1) % addresses.length] ?? told[0];
     const failure = await tryAddress(address, file, options);
     if (!failure) return upstream.report(undefined);
     const { kind } = failure;
     if (kind === "final" && address !== undefined) refused.set(address, failure);
-    if (failure.kind === "fault" && failure.digest !== fault?.digest)
-      fault = { digest: failure.digest, at: io.now() };
+    if (failure.kind === "fault" && failure.digest !== fault?.digest) fault = { digest: failure.digest, at: io.now() };
     const isAbsent = kind !== "trouble" && kind !== "final";
     absentAt = isAbsent ? (absentAt ?? io.now()) : undefined;
     const absentMs = io.now() - (absentAt ?? io.now());
@@ -78,7 +78,8 @@ export async function save(source: Source, file: string, options: SaveOptions): 
     // A replica that has the job may say that its video is not ready, while the others do not know it.
     if (!isAbsent || kind === "not ready") [isForgotten, forgottenMs] = [false, forgetting(false)];
     const goneMs = absence(isAbsent);
-    const isFixed = told.every((each) => refused.has(each)) && told.length > 0;
+    // An address may be signed anew for each look.
+    const isFixed = refused.size >= maxRefused || (told.length > 0 && told.every((each) => refused.has(each)));
     const isSame = kind === "fault" && fault !== undefined && io.now() - fault.at >= minuteMs;
     const isGone = goneMs >= minuteMs && (removed !== undefined || refused.size > 0);
     const isOver = isAbsent && (forgottenMs >= minuteMs || isGone || absentMs >= patienceMs);
@@ -93,7 +94,9 @@ export async function save(source: Source, file: string, options: SaveOptions): 
       );
     if (io.now() - startedAt >= minuteMs) releaseSlot?.();
     const isSoon =
-      isForgotten || kind === "final" || (["not ready", "missing"].includes(kind) && absentMs < minuteMs && address !== undefined);
+      isForgotten ||
+      kind === "final" ||
+      (["not ready", "missing"].includes(kind) && absentMs < minuteMs && address !== undefined);
     if (!isSoon && tries >= worryingFailures)
       upstream.report(`${name} generated a video that cannot be downloaded yet${place}: ${reason}. Retrying.`);
     const retryAfterMs = "retryAfterMs" in failure ? failure.retryAfterMs : undefined;
@@ -120,7 +123,11 @@ function isRepeated(tries: number): boolean {
 
 const noAddress: Failure = { kind: "not ready", reason: "it says that this video is ready, but not where it is" };
 
-async function tryAddress(address: string | undefined, file: string, options: SaveOptions): Promise<Failure | undefined> {
+async function tryAddress(
+  address: string | undefined,
+  file: string,
+  options: SaveOptions,
+): Promise<Failure | undefined> {
   return address === undefined ? noAddress : fetchVideo(address, file, options);
 }
 

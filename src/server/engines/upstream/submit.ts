@@ -59,7 +59,7 @@ export async function submitOnce<Judged extends Verdict>(
 type Confirmed = { kind: "submitted"; submitted: { job: string } } | Unanswered;
 
 /**
- * Asks a server whether it took the create of an "unconfirmed" job; `reason` is why that is unclear. "not taken" when it says for 30 s that it
+ * Asks a server whether it took the create of an "unconfirmed" job; `reason` is why that is unclear. "not taken" when it says for 60 s that it
  * does not know the job; "unclear" when it answered nothing of use for its time limit.
  */
 export async function confirm(

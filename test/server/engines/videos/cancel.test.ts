@@ -149,7 +149,7 @@ test("killed after the server has stopped the job, the next process gives the cr
   expect((await store.generation(id))?.status).toBe("processing");
   const next = await open({ store });
   await next.status(id);
-  await next.clock.sleep(minuteMs);
+  await next.clock.sleep(2 * minuteMs);
   expect(await (await next.status(id)).json()).toMatchObject({ status: "failed" });
   expect((await store.ledger({ generation: id, limit: 9 })).map(({ reason }) => reason)).toEqual(["refund", "start"]);
   expect(fake.creates).toHaveLength(1);

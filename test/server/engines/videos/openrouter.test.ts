@@ -65,19 +65,30 @@ test("a paid job is not given up while it waits for hours, or while there is no 
   expect(polls).toBeLessThan(4 * 60 * 4);
 });
 
-test("a paid job whose reply cannot be read, as after a change of its format, is not given up", async () => {
+test("a paid job whose reply cannot be read, as after a change of its format, is asked for a day, and gives its slot free after a minute", async () => {
   let polls = 0;
-  const { make, skip, notes } = await start({
+  const freedAt: number[] = [];
+  const unreadable = () => Response.json({ data: { state: "completed" } });
+  const { make, skip, notes, clock } = await start({
     fault({ route }) {
       if (route !== "poll" || polls++ > 20) return undefined;
+      // This process was suspended, which is not the job's time.
       if (polls === 10) skip(25 * 3_600_000);
-      return Response.json({ data: { state: "completed" } });
+      return unreadable();
     },
   });
-  expect((await make()).outcome).toBe("made");
+  expect((await make({ releaseSlot: () => void freedAt.push(clock.now()) })).outcome).toBe("made");
+  const [first = 0] = freedAt;
+  expect([first >= 60_000, first < 100_000]).toEqual([true, true]);
   expect(notes).toEqual([
     "http://gpu.test:8091 answers about this video, but its reply could not be read: HTTP 200. Retrying.",
   ]);
+  const never = await start({ fault: ({ route }) => (route === "poll" ? unreadable() : undefined) });
+  const { outcome, seconds } = await never.make();
+  expect(outcome).toBe(
+    "http://gpu.test:8091, which was generating this video, has not given a reply that can be read for 1440 min: HTTP 200",
+  );
+  expect(Math.floor(seconds / 3_600)).toBe(24);
 });
 
 test("a list of models that does not answer holds up no start for more than a second, and the old one serves meanwhile", async () => {

@@ -53,6 +53,7 @@ export type MakeOptions = {
   resume?: RenderOptions["resume"];
   signal?: AbortSignal;
   confirm?: RenderOptions["confirm"];
+  releaseSlot?: () => void;
 };
 
 /** What came of one generation. */
@@ -91,7 +92,13 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
 
   async function make(made: MakeOptions = {}): Promise<Made> {
     const { prompt = "a fox", extras = {}, unset = [], images = [], resume, traceparent } = made;
-    const { signal = new AbortController().signal, confirm = () => {}, lastImage, references } = made;
+    const {
+      signal = new AbortController().signal,
+      confirm = () => {},
+      releaseSlot = () => {},
+      lastImage,
+      references,
+    } = made;
     const request = {
       prompt,
       model: "wan-2.5",
@@ -114,6 +121,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
           resume,
           signal,
           confirm,
+          releaseSlot,
           progress: (percent) => void percents.push(percent),
           checkpoint: async (kept) =>
             void checkpoints.push(kept?.state === "submitted" ? kept.job : (kept?.state ?? null)),
