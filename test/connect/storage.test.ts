@@ -127,3 +127,29 @@ test("without a home no config is read from the folder one happens to be in, and
     process.chdir(before);
   }
 });
+
+test.each(["~/vidgen", "~", "vidgen-home", "./vidgen-home", ".", "../x"])(
+  "VIDGEN_HOME=%s is a usage error, and nothing is sent",
+  async (home) => {
+    const world = await createMachine();
+    world.env.VIDGEN_HOME = home;
+    const before = await readdir(".");
+    const lines = [
+      ["generate", "a fox"],
+      ["generate", "a fox", "--reuse"],
+      ["generate", "a fox", "--local"],
+      ["generate", "a fox", "--dry-run"],
+      ["list"],
+      ["wait", "last"],
+      ["again", "last"],
+      ["config", "set", "model", "ray-3"],
+    ];
+    for (const line of lines)
+      expect(await world.vidgen(...line)).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining("VIDGEN_HOME must be an absolute path"),
+      });
+    expect(await world.vidgen("help")).toMatchObject({ code: 0 });
+    expect([world.requests, await readdir(".")]).toEqual([[], before]);
+  },
+);

@@ -54,26 +54,37 @@ function warmUp(): Promise<void> {
   return warm;
 }
 
-type Sqlite = { Database: new (...args: unknown[]) => { close(): void } };
+type Opened = { close(): void; prepare(sql: string): { finalize(): void } };
+type Sqlite = { Database: new (...args: unknown[]) => Opened };
 
-/** Returns what closes all databases that were opened since. */
+/**
+ * Returns what closes all databases that were opened since. A process that was killed has finalized none of its statements, and SQLite keeps a
+ * connection, with its file descriptor, until the last of them is.
+ */
 function keepDatabases(): () => void {
   const sqlite = createRequire(import.meta.url)("node-sqlite3-wasm") as Sqlite;
   const { Database } = sqlite;
   const opened: { close(): void }[] = [];
+  const prepared: { finalize(): void }[] = [];
   sqlite.Database = class extends Database {
     constructor(...args: unknown[]) {
       super(...args);
       opened.push(this);
     }
+    override prepare(sql: string) {
+      const statement = super.prepare(sql);
+      prepared.push(statement);
+      return statement;
+    }
   };
   return () => {
     sqlite.Database = Database;
-    for (const database of opened) {
+    const ends = [...prepared.map((each) => () => each.finalize()), ...opened.map((each) => () => each.close())];
+    for (const end of ends) {
       try {
-        database.close();
+        end();
       } catch {
-        // It is closed already, or its files are gone.
+        // It has ended already, or its files are gone.
       }
     }
   };
