@@ -1,6 +1,7 @@
 import { usage } from "../../errors.ts";
 import { parseJson } from "../http/json.ts";
 import type { StartRequest } from "../http/schema.ts";
+import { checkedExtras, findExtraFault } from "./extras.ts";
 import {
   type Field,
   type FieldName,
@@ -37,7 +38,13 @@ export type FieldFault = {
 };
 
 /** How messages about the command line call the fields that `--set` must not, or not so, give. */
-const setSubjects = { "set.prompt": "--set prompt=...", "set.model": "--set model" };
+const setSubjects = {
+  "set.prompt": "--set prompt=...",
+  "set.model": "--set model",
+  "set.fps": "--set fps",
+  "set.num_inference_steps": "--set num_inference_steps",
+  "set.guidance_scale": "--set guidance_scale",
+};
 
 /** Where a request goes: `isLocal` for the local service, which takes more fields than the interface shows. */
 export type Destination = { isLocal: boolean };
@@ -83,6 +90,10 @@ export function toRequest({ texts, images, extra }: FieldInput): StartRequest {
 export function* findFaults({ texts, images, extra }: FieldInput, { isLocal }: Destination): Generator<FieldFault> {
   if (extra.prompt !== undefined)
     yield { field: "set.prompt", text: "is a second prompt", hint: "Pass the prompt only as the argument." };
+  for (const name of checkedExtras) {
+    const fault = findExtraFault(name, extra[name]);
+    if (fault !== undefined) yield { field: `set.${name}`, text: `${fault}, not ${JSON.stringify(extra[name])}` };
+  }
   const { model = texts.model } = extra;
   for (const field of fields) {
     const { name, hint } = field;

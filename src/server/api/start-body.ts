@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { findExtraFault } from "../../client/request/extras.ts";
 import { findModel, maxLocalSeconds, models } from "../../client/request/models.ts";
 import { type Engine, optionalExtras, otherExtras } from "../engines/engine.ts";
 import { type FieldNames, parse } from "../http/input.ts";
@@ -75,9 +76,17 @@ const otherExtra = z
   .refine((value) => isShortText(JSON.stringify(value)), shortText)
   .meta({ description: "Passed on to a real model." })
   .register(schemas, { id: "OtherExtra" });
+/** A value that no server takes would be refused after the start, and one that is left out makes another video. */
+function checked(name: string) {
+  if (findExtraFault(name, "") === undefined) return optionalExtra;
+  return optionalExtra.superRefine((value, context) => {
+    const fault = findExtraFault(name, value);
+    if (fault !== undefined) context.addIssue({ code: "custom", message: fault });
+  });
+}
 const extrasSchema = z.object(
   Object.fromEntries([
-    ...optionalExtras.map((name) => [name, optionalExtra.optional()] as const),
+    ...optionalExtras.map((name) => [name, checked(name).optional()] as const),
     ...otherExtras.map((name) => [name, otherExtra.optional()] as const),
   ]),
 );

@@ -248,3 +248,21 @@ test("the local service gets a last image and references by names of their own, 
   const wrong = { ...input, images: { referenceUrls: ["fox"] } };
   expect(() => buildRequest(wrong, { isLocal: true })).toThrow("--reference must be an http(s) URL");
 });
+
+test.each([
+  ["fps=abc", '--set fps must be a number of frames per second above 0, not "abc".'],
+  ["fps=0", "--set fps must be a number of frames per second above 0, not 0."],
+  ["fps=true", "--set fps must be a number of frames per second above 0, not true."],
+  ["num_inference_steps=0", "--set num_inference_steps must be a whole number above 0, not 0."],
+  ["num_inference_steps=2.5", "--set num_inference_steps must be a whole number above 0, not 2.5."],
+  ["guidance_scale=high", '--set guidance_scale must be a number, not "high".'],
+])("%s, which no server takes, is refused", (setting, message) => {
+  refuses({ set: [setting] }, message);
+});
+
+test.each(["fps=23.976", 'fps="24"', "num_inference_steps=1", "guidance_scale=0", "guidance_scale=-1.5"])(
+  "%s, which a server may take, is sent",
+  (setting) => {
+    expect(() => build({ set: [setting] })).not.toThrow();
+  },
+);

@@ -120,6 +120,18 @@ describe("a last image and references", () => {
 });
 
 test.each([
+  [{ fps: "abc" }, "fps must be a number of frames per second above 0"],
+  [{ fps: 0 }, "fps must be a number of frames per second above 0"],
+  [{ num_inference_steps: "0" }, "num_inference_steps must be a whole number above 0"],
+  [{ guidance_scale: "high" }, "guidance_scale must be a number"],
+])("%j, which no server of real models takes, is refused, and costs nothing", async (fields, message) => {
+  const service = await createTestService();
+  const refused = await service.start(fields);
+  expect([refused.status, (await readError(refused)).message]).toEqual([400, message]);
+  expect(await service.store.balance("local")).toBe(1_000);
+});
+
+test.each([
   [{ prompt: "é".repeat(16_001) }, "prompt must have at most 32 kB"],
   [{ negative_prompt: "x".repeat(32_001) }, "negative_prompt must have at most 32 kB"],
   [{ imageUrl: `https://a.example/${"x".repeat(8_000)}` }, "imageUrl must be an http(s) or data: address"],

@@ -108,12 +108,27 @@ const detailSchema = z.object({
 });
 
 const maxComplaints = 50;
+/** Between the complaints of one text: those of vLLM-Omni are a list in a text, those of Pydantic have lines of their own. */
+const betweenComplaints = /; |\}, ?\{|\n(?=\S)/;
+/** What follows repeats what was sent, such as the prompt. */
+const beforeInput = /^(.*?)(?:input_value=|'input':|$)/s;
 
-/** Returns what a refusal complains of: a text for each field in the list that FastAPI makes, else one text. */
-export function readComplaints(reply: Reply): string[] {
-  const list = detailSchema.safeParse(reply.json).data?.detail;
-  const complaints = list?.slice(0, maxComplaints).map(({ loc, msg, type }) => `${loc.join(" ")}: ${msg} (${type})`);
-  return complaints?.map((text) => text.slice(0, maxCleaned)) ?? [wordsOf(reply)];
+/** Returns what a refusal complains of, whole: a text for each complaint. */
+export function readComplaints({ json, text }: Reply): string[] {
+  const list = detailSchema.safeParse(json).data?.detail;
+  const complaints =
+    list?.map(({ loc, msg, type }) => `${loc.join(" ")}: ${msg} (${type})`) ??
+    (json === undefined ? [text] : textsIn(json)).flatMap((each) => each.split(betweenComplaints));
+  return complaints.slice(0, maxComplaints).map((each) => (beforeInput.exec(each)?.[1] ?? "").slice(0, maxComplaint));
+}
+
+const maxComplaint = 64_000;
+
+/** All texts of an error, where `findWords` looks for the first one. */
+function textsIn(value: unknown, depth = 0): string[] {
+  if (typeof value === "string") return [value];
+  if (typeof value !== "object" || value === null || depth > 4) return [];
+  return Object.values(value).flatMap((each) => textsIn(each, depth + 1));
 }
 
 /** Whether a reply refuses the key. A proxy may answer 403 by itself, also where the key is right: its page is no word of the server. */
@@ -176,7 +191,10 @@ function findWords(error: unknown, depth = 0): string | undefined {
   }
   if (Array.isArray(error)) return error.map((part) => findWords(part, depth + 1)).find((words) => words !== undefined);
   if (!isRecord(error)) return undefined;
-  const { message, msg, error: inner, detail, metadata } = error;
+  const { message, msg, error: inner, detail, metadata, loc } = error;
+  // FastAPI names the field beside what is wrong with it.
+  if (Array.isArray(loc) && typeof msg === "string")
+    return clean(`${loc.filter((each) => each !== "body").join(".")}: ${msg}`);
   const { raw, provider_name: provider } = isRecord(metadata) ? metadata : {};
   const isPage = typeof raw === "string" && /^\s*</.test(raw);
   const deepest = isPage ? undefined : findWords(raw, depth + 1);

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { openAsBlob } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { listImages, replaceImages } from "../../store/generations.ts";
@@ -20,17 +21,24 @@ export async function encodeBody({
     values[imageField.name] = imageField.value(replaceImages(images, addresses));
   }
   if (encoding === "json") return { headers: { "Content-Type": "application/json" }, body: JSON.stringify(values) };
-  const form = new FormData();
-  for (const [name, value] of Object.entries(values))
-    form.append(name, typeof value === "object" ? JSON.stringify(value) : String(value));
+  const boundary = `vidgen-${randomUUID()}`;
+  const part = (disposition: string, value: string | Blob) => [
+    `--${boundary}\r\nContent-Disposition: form-data; ${disposition}\r\n`,
+    ...(typeof value === "string" ? [] : [`Content-Type: ${value.type}\r\n`]),
+    "\r\n",
+    value,
+    "\r\n",
+  ];
+  // Not by FormData: it makes CR LF of each line break in a text, and the prompt would be another one.
+  const parts = Object.entries(values).flatMap(([name, value]) =>
+    part(`name="${name}"`, typeof value === "object" ? JSON.stringify(value) : String(value)),
+  );
   for (const image of imageField && !imageField.value ? images.images : []) {
     const blob = await openAsBlob(image.path, { type: `image/${image.format}` });
-    form.append(imageField?.name ?? "", blob, `image.${image.format}`);
+    parts.push(...part(`name="${imageField?.name}"; filename="image.${image.format}"`, blob));
   }
-  // A Response encodes the form and chooses the boundary that its Content-Type names.
-  const encoded = new Response(form);
-  const contentType = encoded.headers.get("Content-Type") ?? "multipart/form-data";
-  return { headers: { "Content-Type": contentType }, body: new Uint8Array(await encoded.arrayBuffer()) };
+  const body = await new Blob([...parts, `--${boundary}--\r\n`], { endings: "transparent" }).bytes();
+  return { headers: { "Content-Type": `multipart/form-data; boundary=${boundary}` }, body };
 }
 
 async function dataAddress({ path, format }: ImageFile): Promise<string> {

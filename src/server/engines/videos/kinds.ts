@@ -46,6 +46,8 @@ type Dialect = {
   stopsDeleted?: boolean;
   /** Whether a job is for the key alone that created it. */
   isJobOfKey?: boolean;
+  /** What older versions call a field; it goes under that name where the newer one is not known. */
+  olderNames?: Readonly<Record<string, string>>;
   /** The fields whose name or type is the kind's own. */
   fields(request: RenderRequest): CreateBody["fields"];
 };
@@ -125,6 +127,7 @@ const dialects: readonly Dialect[] = [
     imageFields: [{ name: "image_reference", max: 1, value: ({ images: [address = ""] }) => address }, inputReference],
     hasDelete: true,
     stopsDeleted: true,
+    olderNames: { format: "output_format" },
     // Without a format, a server that has no ffmpeg makes an .avi.
     fields: (request) => ({
       ...frameSize(request),
@@ -232,7 +235,12 @@ export const kinds: readonly Kind[] = dialects.map((dialect) => ({
     const imageField = isEmpty ? undefined : fitting[0];
     return {
       encoding: imageField && !imageField.value ? "multipart" : dialect.encoding,
-      fields: Object.fromEntries(Object.entries(fields).filter(([name]) => !dropped.includes(name))),
+      fields: Object.fromEntries(
+        Object.entries(fields).flatMap(([name, value]) => {
+          const sentAs = dropped.includes(name) ? dialect.olderNames?.[name] : name;
+          return sentAs === undefined ? [] : [[sentAs, value]];
+        }),
+      ),
       images: all,
       imageField,
       hasOtherImageField: fitting.length > 1,

@@ -76,7 +76,10 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
     newsAt: io.now(),
     findKind,
     create(encoded, signals) {
-      const init = { method: "POST", headers: { ...headers, ...encoded.headers }, body: encoded.body, ...signals };
+      // LiteLLM sends a create to its upstream three times by itself, and each may be paid for; others ignore this, and it may stand before any.
+      const once = { "x-litellm-num-retries": "0" };
+      const all = { ...headers, ...once, ...encoded.headers };
+      const init = { method: "POST", headers: all, body: encoded.body, ...signals };
       return io.fetch(`${url}/v1/videos`, init);
     },
     async look(job, signal) {

@@ -22,8 +22,11 @@ export async function submit(task: RenderTask, server: Server, options: SubmitOp
   const outcome = await tryOnce(task, server, { ...options, dropped: [] });
   if (outcome.kind !== "refused" || outcome.fields.length === 0) return outcome;
   const { fields, reason } = outcome;
+  const { olderNames = {} } = await server.findKind(options.signal);
+  const older = fields.flatMap((name) => olderNames[name] ?? []).join(", ");
+  const how = older === "" ? "without" : `with ${older} in its place`;
   const moved = fields.includes("image_reference") ? ", and with the image in another field" : "";
-  onNote(`${url} refuses ${fields.join(", ")} (${reason}). Submitting without${moved}.`);
+  onNote(`${url} refuses ${fields.join(", ")} (${reason}). Submitting ${how}${moved}.`);
   return tryOnce(task, server, { ...options, dropped: fields });
 }
 
@@ -71,26 +74,26 @@ function judge(reply: Reply, { url }: Server, sent: string[]): Judged | NoCredit
   const judged = judgeReply(reply);
   if (judged.kind !== "refused") return judged;
   const { kind, reason } = judged;
-  return { kind, error: `${url} refused the request: ${reason}`, reason, fields: findRefused(reply, sent) };
+  return { kind, error: `${url} refused the request: ${reason}`, reason, fields: findUnknown(reply, sent) };
 }
 
 /**
- * Without these the video is of the server's own length, size or format: they are left out only for a server that does not have the field. An
- * image goes to another one then.
+ * What a create can be sent without, where its server says that it does not have the field: the video is of the server's own length, size or
+ * format then, and an image goes to another field. A value that it refuses is never left out: the video would be another one, and paid for.
  */
-const shaping = ["seconds", "size", "width", "height", "format", "image_reference"];
+const droppable = [...optionalExtras, ...["seconds", "size", "width", "height", "format", "image_reference"]];
 const unknownField =
   /extra_forbidden|UnsupportedParams|(extra|unknown|unexpected|unrecogni[sz]ed) (\w+ )?(field|input|param|arg|key)/i;
 
-/** Finds the fields of a create that its refusal complains of, and that can be left out. */
-function findRefused(reply: Reply, sent: string[]): string[] {
-  const refused = readComplaints(reply).flatMap((words) => {
-    const optional = unknownField.test(words) ? [...optionalExtras, ...shaping] : optionalExtras;
-    return (words.match(/\w+/g) ?? []).filter((word) => optional.includes(word));
-  });
+/** Finds the fields of a create that its refusal says are not known, and that can be left out. */
+function findUnknown(reply: Reply, sent: string[]): string[] {
+  const unknown = readComplaints(reply)
+    .filter((words) => unknownField.test(words))
+    .flatMap((words) => words.match(/\w+/g) ?? [])
+    .filter((word) => droppable.includes(word));
   // A server takes both or none.
-  if (refused.some((name) => name === "width" || name === "height")) refused.push("width", "height");
-  return sent.filter((name) => refused.includes(name));
+  if (unknown.some((name) => name === "width" || name === "height")) unknown.push("width", "height");
+  return sent.filter((name) => unknown.includes(name));
 }
 
 /** A video in the reply itself, which may be large, is not read as an address. */

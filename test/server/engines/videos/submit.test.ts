@@ -48,28 +48,64 @@ describe.each(kindIds)("a server of %s", (kind) => {
     ]);
   });
 
-  test("that refuses an extra field gets the create once more without it", async () => {
-    const { make, fake, notes } = await start({ kind, fake: { refuses: ["seed"] } });
-    const { outcome, checkpoints } = await make({ extras: { seed: 7, guidance_scale: 3 } });
-    expect(outcome).toBe("made");
-    expect(fake.creates.map(({ fields }) => ["seed" in fields, "guidance_scale" in fields])).toEqual([
-      [true, true],
-      [false, true],
+  test("that does not know an extra field gets the create once more without it", async () => {
+    const onCreate = (_call: Call, count: number) => (count === 1 ? lacks("seed", "fps") : undefined);
+    const { make, fake, notes, posts } = await start({ kind, onCreate });
+    const { outcome, checkpoints } = await make({ extras: { seed: 7, fps: 24, guidance_scale: 3 } });
+    expect([outcome, posts()]).toEqual(["made", 2]);
+    expect(fake.creates.map(({ fields }) => ["seed" in fields, "fps" in fields, "guidance_scale" in fields])).toEqual([
+      [false, false, true],
     ]);
     expect(checkpoints.slice(0, 3)).toEqual(["submitting", null, "submitting"]);
     expect(notes).toEqual([
-      expect.stringMatching(/^http:\/\/gpu\.test:8091 refuses seed \(HTTP 4.*\)\. Submitting without\.$/s),
+      expect.stringMatching(/^http:\/\/gpu\.test:8091 refuses seed, fps \(HTTP 4.*\)\. Submitting without\.$/s),
     ]);
   });
 
-  test("that refuses another field then fails the generation", async () => {
-    const { make, fake } = await start({ kind, fake: { refuses: ["seed", "fps"] } });
+  test("that refuses a value fails the generation, which is not sent again", async () => {
+    const { make, fake } = await start({ kind, fake: { refuses: ["seed"] } });
+    const { outcome, checkpoints, end } = await make({ extras: { seed: 7 } });
+    expect(outcome).toMatch(/^http:\/\/gpu\.test:8091 refused the request: HTTP 4.*seed/s);
+    expect([end?.kind, fake.creates.length, fake.jobs.size]).toEqual(["refused", 1, 0]);
+    expect(checkpoints).toEqual(["submitting", null]);
+  });
+
+  test("that does not know another field then fails the generation", async () => {
+    const onCreate = (_call: Call, count: number) => lacks(count === 1 ? "seed" : "fps");
+    const { make, posts } = await start({ kind, onCreate });
     const { outcome, checkpoints } = await make({ extras: { seed: 7, fps: 24 } });
     expect(outcome).toMatch(/^http:\/\/gpu\.test:8091 refused the request: HTTP 4/);
-    expect(fake.creates).toHaveLength(2);
+    expect(posts()).toBe(2);
     expect(checkpoints.at(-1)).toBeNull();
   });
+
+  test("is told not to repeat a create by itself, as LiteLLM does", async () => {
+    const headers: (string | null)[] = [];
+    const onCreate = ({ request }: Call) => void headers.push(request.headers.get("x-litellm-num-retries"));
+    const { make } = await start({ kind, onCreate });
+    expect((await make()).outcome).toBe("made");
+    expect(headers).toEqual(["0"]);
+  });
+
+  test("gets the line breaks of a prompt as they were typed, also in a form", async () => {
+    const { make, fake, folder } = await start({ kind });
+    const image: ImageFile = { path: join(folder, "0.png"), format: "png", megapixels: 1, name: "the image" };
+    await writeFile(image.path, "pixels");
+    const prompt = 'a fox\nin snow\r\nat dusk\r--=_"é 狐';
+    for (const images of [[], [image]]) expect((await make({ prompt, images })).outcome).toBe("made");
+    expect(fake.creates.map(({ fields }) => fields.prompt)).toEqual([prompt, prompt]);
+  });
 });
+
+const lacks = (...names: string[]) =>
+  json(422, {
+    detail: names.map((name) => ({
+      type: "extra_forbidden",
+      loc: ["body", name],
+      msg: "Extra inputs are not permitted",
+      input: 7,
+    })),
+  });
 
 /** What a server says when it did not take a create. */
 const notTaken: [string, () => Response | never][] = [
@@ -190,7 +226,26 @@ test("silence is unclear when the time is over", async () => {
   expect(posts()).toBe(1);
 });
 
+const vllmRefusal = json(400, {
+  error: {
+    message:
+      "[{'type': 'int_parsing', 'loc': ('body', 'fps'), 'msg': 'Input should be a valid integer, unable to parse string as an integer', 'input': 'abc'}]",
+    type: "Bad Request",
+    param: null,
+    code: 400,
+  },
+});
 const fastApi = (loc: string[], msg: string, type: string) => json(422, { detail: [{ loc, msg, type, input: 5 }] });
+
+test.each([
+  ["a list of FastAPI", fastApi(["body", "fps"], "at most 60", "less_than_equal"), "HTTP 422: fps: at most 60"],
+  ["vLLM-Omni's text", vllmRefusal, /^HTTP 400: .*'fps'.*unable to parse/],
+])("a refused value is told with its field: %s", async (_name, refusal, words) => {
+  const { make, posts } = await start({ kind: "vllm-omni", onCreate: () => refusal.clone() });
+  const { outcome } = await make({ extras: { fps: 99 } });
+  const [, told] = /refused the request: (.*)$/s.exec(outcome) ?? [];
+  expect([posts(), told]).toEqual([1, typeof words === "string" ? words : expect.stringMatching(words)]);
+});
 
 /** Refusals, the fields that are left out for them, and whether it was sent twice. */
 test.each([
@@ -201,7 +256,24 @@ test.each([
   ],
   ["an unknown field, as a text", json(422, { message: "Unknown request field 'size'." }), "size"],
   ["an unknown argument", json(400, { detail: "got an unexpected keyword argument 'seconds'" }), "seconds"],
-  ["an extra's value, by its type in a union", fastApi(["body", "seed", "int"], "not an integer", "int_type"), "seed"],
+  [
+    "a field that is unknown, after a long text",
+    json(400, { error: { message: `${"x".repeat(3_000)}: Unknown request field 'seed'.` } }),
+    "seed",
+  ],
+  [
+    "an extra's value, by its type in a union",
+    fastApi(["body", "seed", "int"], "not an integer", "int_type"),
+    undefined,
+  ],
+  [
+    "an extra's value, with words of the prompt",
+    json(400, {
+      detail:
+        "Invalid request body: 1 validation error for VideoGenerationsRequest\nseed\n  Input should be a valid integer [type=int_parsing, input_value='unknown field', input_type=str]",
+    }),
+    undefined,
+  ],
   ["a length that it cannot make", fastApi(["body", "seconds"], "at most 4", "less_than_equal"), undefined],
   ["a size that it cannot make", json(400, { detail: "Unsupported size '1280x720'." }), undefined],
   ["a model that it does not have", json(400, { detail: "Unsupported model 'wan'" }), undefined],
@@ -303,10 +375,18 @@ test("an older TensorRT-LLM gets the image as a file, and the size as it reads i
   expect((await make({ images: [image] })).outcome).toBe("made");
   expect(fake.creates.map(({ isAccepted }) => isAccepted)).toEqual([false, true, false, true]);
   expect(notes).toEqual([
-    expect.stringMatching(/refuses format \(HTTP 422: .+\)\. Submitting without\.$/),
-    expect.stringMatching(/refuses format, image_reference .+ without, and with the image in another field\.$/),
+    expect.stringMatching(/refuses format \(HTTP 422: .+\)\. Submitting with output_format in its place\.$/),
+    expect.stringMatching(
+      /refuses format, image_reference .+ with output_format in its place, and with the image in another field\.$/,
+    ),
   ]);
-  expect(fake.creates[3]?.fields).toEqual({ prompt: "a fox", size: "1280x720", seconds: "5" });
+  expect(fake.creates[1]?.fields).toMatchObject({ output_format: "mp4" });
+  expect(fake.creates[3]?.fields).toEqual({
+    prompt: "a fox",
+    size: "1280x720",
+    seconds: "5",
+    output_format: "mp4",
+  });
   expect(fake.creates[3]?.files).toMatchObject([
     { field: "input_reference", bytes: new Uint8Array(Buffer.from("pixels")) },
   ]);

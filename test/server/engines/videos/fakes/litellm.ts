@@ -11,10 +11,7 @@ export function createLiteLlm(options: LiteLlmOptions = {}): Fake {
   const error = (status: number, message: string) =>
     json(status, { error: { message, type: null, param: null, code: String(status) } });
   const refuseField = (field: string) =>
-    error(
-      400,
-      `litellm.UnsupportedParamsError: openai does not support parameters: ['${field}']. To drop these, set \`litellm.drop_params=True\``,
-    );
+    error(400, `litellm.BadRequestError: OpenAIException - ${field}: Input should be valid`);
 
   function check({ fields }: Create): Response | undefined {
     const { prompt, model, seconds } = fields;

@@ -26,6 +26,7 @@ const rules = {
   seed: isInteger,
   guidance_scale: isNumber,
   format: (value: unknown) => ["mp4", "avi", "auto"].includes(String(value)),
+  output_format: (value: unknown) => ["mp4", "avi", "auto"].includes(String(value)),
   image_reference: (value: unknown) => dataFile("image_reference", value).length > 0,
   extra_params: (value: unknown) => typeof value === "object",
 };
@@ -57,7 +58,8 @@ export function createTensorRtLlm(options: TensorRtLlmOptions = {}): Fake {
     if (!("prompt" in fields)) return error(422, "prompt: Field required");
     if (isOlder && encoding === "multipart")
       for (const field of [...newFields, "width", "height"]) delete fields[field];
-    const isUnknown = (field: string) => !(field in rules) || (isOlder && newFields.includes(field));
+    const isUnknown = (field: string) =>
+      !(field in rules) || (isOlder ? newFields.includes(field) : field === "output_format");
     const unknownFile = files.find(
       ({ field }) => !fileFields.includes(field) || (isOlder && newFields.includes(field)),
     );
@@ -71,6 +73,9 @@ export function createTensorRtLlm(options: TensorRtLlmOptions = {}): Fake {
     return error(422, `Value error, width and height must be sent together; got width=${width}, height=${height}`);
   }
 
+  // An older one without a format makes an .avi, where it has no ffmpeg.
+  const makesMp4 = ({ fields }: Create) => hasFfmpeg || [fields.format, fields.output_format].includes("mp4");
+
   return createFake(
     {
       pages: {
@@ -82,7 +87,7 @@ export function createTensorRtLlm(options: TensorRtLlmOptions = {}): Fake {
         },
       },
       check,
-      refuseField: (field) => refuseUnknown(field),
+      refuseField: (field) => error(422, `${field}: Input should be valid`),
       filesIn: ({ image_reference }) => dataFile("image_reference", image_reference),
       running: ["queued", "generating", "postprocessing"],
       createdStatus: 202,
@@ -109,6 +114,6 @@ export function createTensorRtLlm(options: TensorRtLlmOptions = {}): Fake {
       error,
       notFound: (id) => `Video ${id} not found`,
     },
-    { ...options, video: (job) => (hasFfmpeg || job.create.fields.format === "mp4" ? video(job) : avi) },
+    { ...options, video: (job) => (makesMp4(job.create) ? video(job) : avi) },
   );
 }
