@@ -93,7 +93,9 @@ export function findJournal(io: Io & Pick<JournalIo, "onNote">): Journal {
   try {
     return openJournal(journalIn(storageFolder("state", io)), io);
   } catch (error) {
-    return unwritableJournal(asVidgenError(error));
+    const reason = asVidgenError(error);
+    if (reason.code === "usage") throw reason;
+    return unwritableJournal(reason);
   }
 }
 

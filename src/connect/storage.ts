@@ -1,15 +1,22 @@
 import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
-import { systemCode, systemReason, VidgenError } from "../errors.ts";
+import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 
 type StorageIo = Pick<Io, "env" | "home" | "platform">;
 
-/** The folders for settings, data and state: `VIDGEN_HOME` for all three, else the platform's own folders. */
+/**
+ * The folders for settings, data and state: `VIDGEN_HOME` for all three, else the platform's own folders. Throws `usage` for a `VIDGEN_HOME` that
+ * depends on the current folder: each folder would have a journal of its own, and what is in the other ones would be paid for again.
+ */
 export function folders(io: StorageIo): { config: string; data: string; state: string } {
   const { env, home, platform } = io;
-  if (env.VIDGEN_HOME) return { config: env.VIDGEN_HOME, data: env.VIDGEN_HOME, state: env.VIDGEN_HOME };
+  const own = env.VIDGEN_HOME;
+  if (own) {
+    if (!isAbsolute(own)) throw relativeError(own);
+    return { config: own, data: own, state: own };
+  }
   if (platform === "darwin") {
     const data = join(home, "Library/Application Support/vidgen");
     return { config: join(home, "Library/Preferences/vidgen"), data, state: data };
@@ -29,7 +36,14 @@ export function folders(io: StorageIo): { config: string; data: string; state: s
 
 /** Whether there is such a folder: without a home folder its path is relative, and anybody may have put a file in the current folder. */
 export function hasFolder(kind: "config" | "data" | "state", io: StorageIo): boolean {
-  return Boolean(io.env.VIDGEN_HOME) || isAbsolute(folders(io)[kind]);
+  return isAbsolute(folders(io)[kind]);
+}
+
+function relativeError(own: string): VidgenError {
+  const hint = own.startsWith("~")
+    ? 'The shell replaces a ~ only where it is not quoted: VIDGEN_HOME="$HOME/..."'
+    : "Such as VIDGEN_HOME=/home/me/vidgen";
+  return usage(`VIDGEN_HOME must be an absolute path, not ${own}. Nothing was sent.`, hint);
 }
 
 /** The folder for the journal ("state") or for the local service ("data"). Throws `output` without a home folder. */
