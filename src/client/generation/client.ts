@@ -356,6 +356,7 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
     // The journal may have its end from an earlier look.
     if (nextState(entry.state, line.kind) === entry.state) return generation;
     await journal.append(line).catch(() => {});
+    if (line.kind === "failed") await clear(entry, { journal, targets });
     fresh.delete(id);
     return generation;
   }
@@ -464,6 +465,7 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
       const wasOver = entry?.status === "failed";
       const cancelled = await cancel(api, id, { signal, look: () => look(id, { signal }) }, io);
       if (!wasOver) await record({ kind: "failed", id, reason: cancelledReason });
+      if (entry) await clear(entry, { journal, targets });
       fresh.delete(id);
       return { ...cancelled, wasOver };
     },

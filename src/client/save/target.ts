@@ -198,8 +198,10 @@ export function createTargets(
     },
     async clear({ parts = [] }) {
       for (const part of parts) {
-        const found = await disk.lstat(part).catch(() => undefined);
-        const acquired = found && (await tryLease(leaseOfPart(part), io, watch).catch(() => undefined));
+        const lease = leaseOfPart(part);
+        // A process may have died before it made the partial file.
+        const left = await disk.lstat(part).catch(() => disk.lstat(lease).catch(() => undefined));
+        const acquired = left && (await tryLease(lease, io, watch).catch(() => undefined));
         if (acquired?.kind !== "acquired") continue;
         await removeLeft(part);
         await acquired.lease.release();

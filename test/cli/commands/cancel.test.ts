@@ -1,7 +1,7 @@
-import { writeFile } from "node:fs/promises";
+import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { apiKey, baseUrl, createWorld, type Fault, isStart, type World } from "../../vidgen.ts";
+import { apiKey, baseUrl, createWorld, type Fault, isStart, kill, type World } from "../../vidgen.ts";
 
 const unknownId = "123e4567-e89b-12d3-a456-426614174000";
 
@@ -44,6 +44,33 @@ test("--json is the service's reply, with what came back", async () => {
   const { code, stdout } = await world.vidgen("cancel", "last", "--json");
   expect(code).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({ id, status: "failed", error: "cancelled", credits_returned: 10 });
+});
+
+test.each([
+  ["cancel", (id: string) => ["cancel", id]],
+  ["status, which sees that it has failed", (id: string) => ["status", id]],
+])("what a killed process has left, its lock, partial file and lease, is removed by %s", async (name, line) => {
+  const world = await createWorld();
+  await kill(
+    world,
+    (request) => request.url.includes("generation-status"),
+    "generate",
+    "a fox",
+    "-o",
+    join(world.folder, "fox.mp4"),
+  );
+  expect((await readdir(world.folder)).sort()).toEqual([
+    ".fox.mp4.lock",
+    expect.stringMatching(/^fox\.mp4\..*\.part$/),
+  ]);
+  expect(await readdir(world.home)).toContain("journal.jsonl.leases");
+  const [{ id }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+  if (name !== "cancel") await cancelAtService(world, id);
+  await world.vidgen(...line(id));
+  expect([await readdir(world.folder), (await readdir(world.home)).filter((each) => /lock|lease/.test(each))]).toEqual([
+    [],
+    [],
+  ]);
 });
 
 test("the same run again starts a new one", async () => {
