@@ -100,6 +100,8 @@ export type RunOptions = {
   stdin?: string | undefined;
   /** Takes each part of its stdout, of which nothing is then collected. */
   onStdout?: ((text: string) => void) | undefined;
+  /** Takes each part of its stderr too. */
+  onStderr?: ((text: string) => void) | undefined;
 };
 
 /** What came of a program that has ended. `code` is `null` if a signal ended it; `stderr` is the last part of what it wrote there. */
@@ -252,7 +254,7 @@ function isRunning(pid: number): boolean {
 const maxStderr = 65_536;
 
 async function run(command: string, args: readonly string[], options: RunOptions): Promise<RunResult> {
-  const { signal, env, stdin, onStdout } = options;
+  const { signal, env, stdin, onStdout, onStderr } = options;
   const { spawn } = await import("node:child_process");
   signal.throwIfAborted();
   const child = spawn(command, args, { env, stdio: [stdin === undefined ? "ignore" : "pipe", "pipe", "pipe"] });
@@ -260,10 +262,15 @@ async function run(command: string, args: readonly string[], options: RunOptions
   child.stdout?.setEncoding("utf8").on("data", onStdout ?? ((text) => (result.stdout += text)));
   child.stderr?.setEncoding("utf8").on("data", (text) => {
     result.stderr = (result.stderr + text).slice(-maxStderr);
+    onStderr?.(text);
   });
   // A program that ends before it has read all of its stdin tells by its exit code.
   child.stdin?.on("error", () => {}).end(stdin);
-  const onAbort = () => child.kill("SIGKILL");
+  const onAbort = () => {
+    child.kill("SIGKILL");
+    // A child of it may keep them open for as long as it runs.
+    for (const stream of child.stdio) stream?.destroy();
+  };
   signal.addEventListener("abort", onAbort, { once: true });
   try {
     const code = await new Promise<number | null>((resolve, reject) =>

@@ -14,7 +14,7 @@ export type FrameSource =
   | { file: string; id: string | undefined }
   | { id: string; entry: Entry | undefined; open(): Promise<Pick<Session, "client">> };
 
-type FrameIo = Pick<Io, "env" | "home" | "platform" | "run" | "disk" | "uuid" | "date">;
+type FrameIo = Pick<Io, "env" | "home" | "platform" | "run" | "limit" | "disk" | "uuid" | "date">;
 type Keep = (video: string, signal: AbortSignal) => Promise<KeptFrame>;
 
 type FrameOptions = Pick<CollectOptions, "timeoutMs" | "intervalMs"> & {

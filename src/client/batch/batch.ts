@@ -178,7 +178,6 @@ export async function openBatch(
           row.state.kind === "running" ? [{ row, id: row.state.attempt.id, attempt: row.state.attempt.attempt }] : [],
         );
         const faultOf = () => listenerError;
-        const failures = how.infoJson ? await addInfos(planned, writing, signal) : [];
         const sourceKeys = new Set(toStart.map(({ source }) => source));
         const sources = new Map(
           planned.flatMap(({ key, state }) => {
@@ -187,6 +186,8 @@ export async function openBatch(
           }),
         );
         const end = await runRows({ running, toStart, sources }, { ...how, signal }, { work, costs, io, faultOf });
+        // Last, since nobody waits for them: what is new is started first, and what runs is saved.
+        const failures = how.infoJson ? await addInfos(planned, writing, signal) : [];
         return { ...end, failures: [...failures, ...end.failures] };
       },
       async findFilm(path) {
@@ -296,20 +297,31 @@ function checkMaking(attempts: readonly Entry[], path: string, { isPreview }: Pi
   );
 }
 
-/** Writes the info files that videos of earlier runs lack. */
+/** How many info files are written side by side. */
+const maxInfos = 4;
+
+/** Writes the info files that videos of earlier runs lack. A service that does not answer for one of them is asked for no other. */
 async function addInfos(
   rows: readonly PlannedRow[],
   client: Pick<ServiceClient, "addInfo">,
   signal: AbortSignal,
 ): Promise<RunEnd["failures"]> {
   const failures: RunEnd["failures"] = [];
-  for (const row of rows) {
-    const { state } = row;
-    if (state.kind !== "done" || state.file === undefined || signal.aborted) continue;
-    await client.addInfo(state.id, state.file, { signal }).catch((error) => {
-      failures.push({ row, ended: { status: "completed", error: asVidgenError(error) } });
-    });
-  }
+  const left = rows.values();
+  let asks = true;
+  const add = async () => {
+    for (const row of left) {
+      const { state } = row;
+      if (state.kind !== "done" || state.file === undefined || signal.aborted) continue;
+      try {
+        const answers = await client.addInfo(state.id, state.file, { signal, asks });
+        asks &&= answers;
+      } catch (error) {
+        failures.push({ row, ended: { status: "completed", error: asVidgenError(error) } });
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: maxInfos }, add));
   return failures;
 }
 

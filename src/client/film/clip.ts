@@ -1,7 +1,6 @@
 import { usage } from "../../errors.ts";
-import type { Io } from "../../io.ts";
 import { isRecord, parseJson } from "../http/json.ts";
-import { type Ffmpeg, inputArgs, lastLine, runProgram } from "./ffmpeg.ts";
+import { type Ffmpeg, inputArgs, lastLine, type RunIo, runProgram } from "./ffmpeg.ts";
 import { endsEarly, notWholeError } from "./whole.ts";
 
 /** What ffprobe tells of a video. */
@@ -33,7 +32,7 @@ export type ClipFacts = {
 };
 
 type ProbeOptions = { ffmpeg: Ffmpeg; signal: AbortSignal };
-type ProbeIo = Pick<Io, "env" | "run">;
+type ProbeIo = RunIo;
 
 /** Reads what a video is, and each of its frames' times. Throws `usage` for what is no video, `output`, or the signal's reason. */
 export async function readClip(file: string, options: ProbeOptions, io: ProbeIo): Promise<ClipFacts> {

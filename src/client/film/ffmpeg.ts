@@ -14,7 +14,10 @@ export type Ffmpeg = {
   hasX264: boolean;
 };
 
-export type FfmpegIo = Pick<Io, "env" | "run"> & { disk: Pick<Io["disk"], "stat" | "lstat"> };
+/** What it takes to run them. */
+export type RunIo = Pick<Io, "env" | "run" | "limit"> & { disk: Pick<Io["disk"], "stat"> };
+
+export type FfmpegIo = RunIo & { disk: Pick<Io["disk"], "stat" | "lstat"> };
 
 /** How to install it. */
 export const ffmpegInstallHint = "apt install ffmpeg, brew install ffmpeg, winget install ffmpeg";
@@ -30,7 +33,7 @@ export async function findFfmpeg(
   const beside = dirname(ffmpeg) === "." ? name : join(dirname(ffmpeg), name);
   try {
     // Its banner on stderr has the version.
-    const { code, stdout, stderr } = await io.run(ffmpeg, ["-encoders"], { signal, env: programEnv(io.env) });
+    const { code, stdout, stderr } = await runWatched(ffmpeg, ["-encoders"], { signal }, io);
     const version = /^ffmpeg version (\S+)/m.exec(stderr)?.[1];
     if (code !== 0 || version === undefined) return { kind: "missing", reason: `${ffmpeg} is not a usable ffmpeg` };
     for (const ffprobe of new Set([beside, "ffprobe"])) {
@@ -40,6 +43,7 @@ export async function findFfmpeg(
     return { kind: "missing", reason: "ffprobe, a part of ffmpeg, was not found" };
   } catch (error) {
     if (signal.aborted) throw signal.reason;
+    if (error instanceof VidgenError) return { kind: "missing", reason: error.message.replace(/\.$/, "") };
     const reason = systemReason(error, { ENOENT: "it was not found" });
     return { kind: "missing", reason: ffmpeg === "ffmpeg" ? reason : `${ffmpeg}: ${reason}` };
   }
@@ -54,7 +58,7 @@ async function findProgram({ env, disk }: FfmpegIo): Promise<string> {
 
 async function runs(program: string, io: FfmpegIo, signal: AbortSignal): Promise<boolean> {
   try {
-    return (await io.run(program, ["-version"], { signal, env: programEnv(io.env) })).code === 0;
+    return (await runWatched(program, ["-version"], { signal }, io)).code === 0;
   } catch (error) {
     if (signal.aborted || systemCode(error) === undefined) throw error;
     return false;
@@ -104,19 +108,114 @@ export const listArgs = [
 
 export const commonArgs = ["-nostdin", "-hide_banner", "-v", "error", "-y"];
 
-/** Runs ffmpeg or ffprobe. Rejects with `output` when it cannot be started, or with the signal's reason. */
+type ProgramOptions = Omit<RunOptions, "env" | "onStderr"> & {
+  /** The file that it writes. */
+  output?: string;
+};
+
+/**
+ * Runs ffmpeg or ffprobe. Rejects with `output` when it cannot be started, or makes no progress for a minute and is ended, or with the signal's
+ * reason.
+ */
 export async function runProgram(
   program: string,
   args: readonly string[],
-  options: Omit<RunOptions, "env">,
-  io: Pick<Io, "env" | "run">,
+  options: ProgramOptions,
+  io: RunIo,
 ): Promise<RunResult> {
   try {
-    return await io.run(program, args, { ...options, env: programEnv(io.env) });
+    return await runWatched(program, args, options, io);
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
+    if (error instanceof VidgenError) throw error;
     throw new VidgenError("output", `Cannot run ${program}: ${systemReason(error)}.`, { cause: error });
   }
+}
+
+/** A minute without progress is more than a slow disk and the largest picture need. */
+const stalledMs = 60_000;
+const lookMs = 15_000;
+
+async function runWatched(
+  program: string,
+  args: readonly string[],
+  { signal, stdin, output, onStdout }: ProgramOptions,
+  io: RunIo,
+): Promise<RunResult> {
+  const [over, stalled] = [new AbortController(), new AbortController()];
+  const progress = createProgressReader();
+  const result = { stdout: "", stderr: "" };
+  let messages = 0;
+  const look = async () => `${progress.seen()} ${messages} ${await versionOf(output, io)}`;
+  const watch = async () => {
+    let last = await look();
+    for (let quietMs = 0; quietMs < stalledMs; ) {
+      await passed(lookMs, over.signal, io);
+      if (over.signal.aborted) return;
+      const now = await look();
+      quietMs = now === last ? quietMs + lookMs : 0;
+      last = now;
+    }
+    const line = lastLine({ code: 1, ...result }, "it wrote nothing");
+    const seconds = stalledMs / 1000;
+    stalled.abort(new VidgenError("output", `${program} made no progress for ${seconds} s, and was ended: ${line}.`));
+  };
+  void watch();
+  try {
+    const { code, stderr } = await io.run(program, args, {
+      signal: AbortSignal.any([signal, stalled.signal]),
+      env: programEnv(io.env),
+      stdin,
+      onStdout(text) {
+        progress.add(text);
+        if (onStdout) onStdout(text);
+        else result.stdout += text;
+      },
+      onStderr(text) {
+        messages++;
+        result.stderr = (result.stderr + text).slice(-maxStderr);
+      },
+    });
+    return { code, stdout: result.stdout, stderr };
+  } finally {
+    over.abort();
+  }
+}
+
+const maxStderr = 65_536;
+
+/** Resolves after this time, or when `over` aborts. */
+function passed(ms: number, over: AbortSignal, { limit }: Pick<Io, "limit">): Promise<void> {
+  const { signal, clear } = limit(ms, over, new Error("it has passed"));
+  return new Promise<void>((resolve) => {
+    if (signal.aborted) return resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  }).finally(clear);
+}
+
+/** Changes while a file is written, also where that makes it no longer, as when its index is moved to the front. */
+async function versionOf(path: string | undefined, { disk }: RunIo): Promise<string> {
+  if (path === undefined) return "";
+  const { size, mtimeMs } = await disk.stat(path).catch(() => ({ size: 0, mtimeMs: 0 }));
+  return `${size} ${mtimeMs}`;
+}
+
+/** Reads how far a program is. One that hangs may repeat the lines of `-progress`, in which only the rates change. */
+function createProgressReader() {
+  const values = new Map<string, string>();
+  let [rest, others] = ["", 0];
+  return {
+    add(text: string): void {
+      const lines = (rest + text).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) {
+        const [, name, value = ""] = /^(\w+)=(.*)$/.exec(line) ?? [];
+        if (name === undefined) others++;
+        else if (/^(frame|total_size|out_time_us)$/.test(name)) values.set(name, value);
+      }
+    },
+    seen: () => `${[...values.values()].join(" ")} ${others}`,
+  };
 }
 
 /** ffmpeg needs no keys, also none in URLs, and would write a report into the current folder for FFREPORT. */
@@ -126,10 +225,13 @@ function programEnv(env: Io["env"]): Io["env"] {
 }
 
 /** The last line that a program wrote about its failure. */
-export function lastLine({ code, stderr }: RunResult): string {
+export function lastLine(
+  { code, stderr }: RunResult,
+  byDefault = code === null ? "it was killed" : `exit code ${code}`,
+): string {
   const lines = plain(stderr)
     .split(/[\n\t]+/)
     .map((line) => line.trim());
   const line = lines.filter((each) => each !== "" && each !== "Conversion failed!").at(-1);
-  return shorten(line ?? (code === null ? "it was killed" : `exit code ${code}`), 300);
+  return shorten(line ?? byDefault, 300);
 }

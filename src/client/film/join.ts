@@ -43,7 +43,7 @@ export type JoinOptions = {
 /** Which file a film may replace: any one, or an earlier film that is unchanged. */
 export type Replacing = { overwrite?: boolean | undefined; earlier?: FilmLine | undefined };
 
-type JoinIo = LeaseIo & Pick<Io, "env" | "run">;
+type JoinIo = LeaseIo & Pick<Io, "env" | "run" | "limit">;
 
 /** All clips are open at the same time, and the command line describes each. */
 export const maxFilmClips = 200;
@@ -172,7 +172,7 @@ async function writeFilm(clips: readonly FilmClip[], part: string, options: Join
   const result = await runProgram(
     options.ffmpeg.ffmpeg,
     args,
-    { signal: options.signal, stdin: plan.stdin, onStdout },
+    { signal: options.signal, stdin: plan.stdin, onStdout, output: part },
     io,
   );
   if (result.code !== 0) throw new VidgenError("output", `ffmpeg could not join the clips: ${lastLine(result)}.`);

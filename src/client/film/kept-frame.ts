@@ -24,7 +24,7 @@ export async function keepLastFrame(
   video: string,
   folder: string,
   options: KeepOptions,
-  io: Pick<Io, "env" | "run" | "disk" | "uuid" | "date">,
+  io: Pick<Io, "env" | "run" | "limit" | "disk" | "uuid" | "date">,
 ): Promise<KeptFrame> {
   const { disk } = io;
   const hash = await hashOf(video, disk, options.signal);

@@ -18,7 +18,7 @@ export type LastFrame = {
 };
 
 type FrameOptions = { ffmpeg: Ffmpeg; signal: AbortSignal };
-type FrameIo = Pick<Io, "env" | "run" | "disk" | "uuid">;
+type FrameIo = Pick<Io, "env" | "run" | "limit" | "disk" | "uuid">;
 
 /** In pixels, of the longer side: as a data: URL, a PNG of noise in 4K is larger than services take. */
 const maxSide = 1_920;
@@ -76,7 +76,7 @@ async function writeBitmap(file: string, bitmap: string, { ffmpeg, signal }: Fra
   for (const seek of seeks) {
     const output = ["-r", "25", "-c:v", "bmp", "-f", "image2", "-update", "1", `file:${bitmap}`];
     const args = [...commonArgs, ...seek, ...inputArgs(file), "-map", "0:V:0", "-vf", filter, ...output];
-    const result = await runProgram(ffmpeg.ffmpeg, args, { signal }, io);
+    const result = await runProgram(ffmpeg.ffmpeg, args, { signal, output: bitmap }, io);
     if (endsEarly(result)) throw notWholeError(file, lastLine(result));
     const isLast = seek.length === 0;
     if (result.code !== 0 && isLast) throw frameError(file, lastLine(result));

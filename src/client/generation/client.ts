@@ -163,8 +163,11 @@ export type ServiceClient = {
   ): ServiceClient;
   /** The credits that the account has now, where the journal knows them well enough to compare them with those after a start. Never rejects. */
   balance(): Promise<number | undefined>;
-  /** Writes the info file beside a video that is saved already, unless it is there. Rejects with `output` or the signal's reason. */
-  addInfo(id: string, file: string, options: { signal: AbortSignal }): Promise<void>;
+  /**
+   * Writes the info file beside a video that is saved already, unless it is there; without `asks` of what the journal knows alone. Returns whether
+   * the service answered, if it was asked. Rejects with `output` or the signal's reason.
+   */
+  addInfo(id: string, file: string, options: { signal: AbortSignal; asks?: boolean }): Promise<boolean>;
 };
 
 /** For this long after a generation has completed its video may be downloaded, however little of the time to wait is left. */
@@ -488,12 +491,18 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
       const entry = await find(id);
       return entry && targets.findSaved({ ...entry, id }, outputPath);
     },
-    async addInfo(id, file, { signal }) {
-      if (await hasInfo(file, id, io.disk)) return;
+    async addInfo(id, file, { signal, asks = true }) {
+      if (await hasInfo(file, id, io.disk)) return true;
+      let answers = true;
       // The journal knows enough when the service cannot be asked.
-      const generation = await pollUntilAnswered(api, id, io, signal, onNote).catch(() => undefined);
+      const asked = asks ? pollUntilAnswered(api, id, io, signal, onNote) : Promise.resolve(undefined);
+      const generation = await asked.catch((error) => {
+        answers = asVidgenError(error).code !== "network";
+        return undefined;
+      });
       signal.throwIfAborted();
       await writeInfo(file, { id, ...(await forInfo(id)), generation }, { redact }, io);
+      return answers;
     },
   };
 }

@@ -124,6 +124,38 @@ test("a video that is saved already gets its info when that is missing, also whi
   expect(polls(world)).toBe(before);
 });
 
+test("batch starts what is new first, and asks for infos side by side until the service does not answer", async () => {
+  const { world } = await createArchive();
+  const table = join(world.folder, "shots.txt");
+  const prompts = Array.from({ length: 12 }, (_, n) => `a fox ${n}`);
+  writeFileSync(table, prompts.join("\n"));
+  const batch = ["batch", table, "-o", join(world.folder, "{n}.mp4"), "--jobs", "12"];
+  expect(await world.vidgen(...batch)).toMatchObject({ code: 0 });
+  writeFileSync(table, [...prompts, "an owl"].join("\n"));
+  const earlier = world.requests.length;
+  let asked = 0;
+  let most = 0;
+  const done = new Set(
+    JSON.parse((await world.vidgen("list", "-L", "99", "--json")).stdout).map(({ id }: { id: string }) => id),
+  );
+  world.faults.push(async (request) => {
+    if (!done.has(new URL(request.url).searchParams.get("id"))) return undefined;
+    most = Math.max(most, ++asked);
+    await world.io.sleep(10);
+    asked--;
+    return new Response("", { status: 503 });
+  });
+  const before = world.io.now();
+  const second = await world.vidgen(...batch, "--write-info-json");
+  expect(second).toMatchObject({ code: 0 });
+  expect(isStart(world.requests[earlier] as World["requests"][number])).toBe(true);
+  expect(most).toBeGreaterThan(1);
+  expect(most).toBeLessThanOrEqual(4);
+  expect(world.io.now() - before).toBeLessThan(3 * 60_000);
+  for (const [n, prompt] of prompts.entries())
+    expect(read(join(world.folder, `${n + 1}.mp4.json`))).toMatchObject({ prompt, credits: 10 });
+});
+
 test("a file that is not about this generation is left alone, and the video is safe; --overwrite replaces both", async () => {
   const { world, file, info, generate } = await createArchive();
   writeFileSync(info, '{"id":"another"}');

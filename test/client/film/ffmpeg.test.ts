@@ -1,8 +1,9 @@
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { expect, test } from "vitest";
-import { requireFfmpeg } from "../../../src/client/film/ffmpeg.ts";
-import { systemMachine } from "../../../src/io.ts";
+import { requireFfmpeg, runProgram } from "../../../src/client/film/ffmpeg.ts";
+import { type Io, type RunOptions, systemMachine } from "../../../src/io.ts";
 import { makeFolder } from "../../folder.ts";
 
 const { signal } = new AbortController();
@@ -36,4 +37,73 @@ test("something else under its name is not taken for it", async () => {
   await expect(requireFfmpeg({ feature: "--from", encodes: false }, io, signal)).rejects.toMatchObject({
     hint: expect.stringContaining(`${process.execPath} is not a usable ffmpeg`),
   });
+});
+
+/** A machine on which a minute passes in 60 ms of nothing, and a program that does `each` whenever it is looked at. */
+function createHanging(each: (options: RunOptions, look: number) => boolean) {
+  let look = 0;
+  let told: RunOptions | undefined;
+  let end = () => {};
+  const run: Io["run"] = (_, __, options) =>
+    new Promise((resolve, reject) => {
+      told = options;
+      options.signal.addEventListener("abort", () => reject(options.signal.reason), { once: true });
+      end = () => resolve({ code: 0, stdout: "", stderr: "" });
+      options.onStderr?.("[mp4] a warning\nframe 7 is strange\n");
+    });
+  const limit: Io["limit"] = (ms, parent, reason) => {
+    setImmediate(() => told && (each(told, ++look) ? end() : undefined));
+    return systemMachine.limit(ms / 1000, parent, reason);
+  };
+  return { ...systemMachine, env: {}, run, limit, looks: () => look };
+}
+
+test.each<[string, (options: RunOptions, look: number) => void]>([
+  ["says nothing", () => {}],
+  [
+    "repeats the same progress",
+    ({ onStdout }, look) =>
+      onStdout?.(`frame=7\nfps=${look}\nout_time_us=280000\nspeed=0.${look}x\nprogress=continue\n`),
+  ],
+])("an ffmpeg that hangs and %s is ended, with its last line", async (_, each) => {
+  const io = createHanging((options, look) => {
+    each(options, look);
+    return false;
+  });
+  await expect(runProgram("ffmpeg", [], { signal }, io)).rejects.toMatchObject({
+    code: "output",
+    message: "ffmpeg made no progress for 60 s, and was ended: frame 7 is strange.",
+  });
+  await expect(requireFfmpeg({ feature: "--from", encodes: false }, io, signal)).rejects.toMatchObject({
+    hint: expect.stringContaining("made no progress for 60 s"),
+  });
+});
+
+test("an ffmpeg that makes progress is left alone, by what it says or by the file that it writes", async () => {
+  const says = createHanging(({ onStdout }, look) => {
+    onStdout?.(`frame=${look}\nspeed=`);
+    onStdout?.("1x\n");
+    return look === 20;
+  });
+  expect(await runProgram("ffmpeg", [], { signal }, says)).toMatchObject({ code: 0 });
+  const output = join(makeFolder(), "film.part");
+  const writes = createHanging((_, look) => {
+    writeFileSync(output, "x".repeat(look));
+    return look === 20;
+  });
+  expect(await runProgram("ffmpeg", [], { signal, output }, writes)).toMatchObject({ code: 0 });
+});
+
+test("a program that is ended is gone at once, also where a child of it keeps its pipes", async () => {
+  const controller = new AbortController();
+  const late = join(makeFolder(), "late");
+  const script = `echo up; (sleep 3; echo late > "${late}"); :`;
+  const onStdout = () => controller.abort(new Error("stop"));
+  const running = systemMachine.run("/bin/sh", ["-c", script], {
+    signal: controller.signal,
+    env: process.env,
+    onStdout,
+  });
+  await expect(running).rejects.toThrow("stop");
+  expect(existsSync(late)).toBe(false);
 });
