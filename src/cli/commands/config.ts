@@ -108,8 +108,8 @@ const checkers: Readonly<Record<SettingName, (value: string) => string | Promise
 };
 
 function noteVariable(name: SettingName, { io, output }: Pick<Context, "io" | "output">): void {
-  const variable = settingVariables[name];
-  if (io.env[variable]) output.note(`${variable} is set and overrides it.`);
+  const overriding = [settingVariables[name], ...(name === "engine" ? ["VIDGEN_BASE_URL"] : [])];
+  for (const variable of overriding) if (io.env[variable]) output.note(`${variable} is set and overrides it.`);
 }
 
 type Setting = { setting: string; value: string | null; source: string | null };
@@ -124,7 +124,13 @@ async function findSettings(io: Io): Promise<Setting[]> {
     return { setting, value: byDefault ?? null, source: byDefault === undefined ? null : "default" };
   };
   const baseUrl = find("base_url");
-  return [baseUrl, findKey(baseUrl.value, saved.keys, io), find("model", defaultModel), find("output"), find("engine")];
+  const engine = find("engine");
+  // A saved engine is not used where a variable names a service: see `findEngineSetting`.
+  const overriding = engine.source === configPath(io) && io.env.VIDGEN_BASE_URL;
+  const used = overriding
+    ? { ...engine, value: null, source: `${engine.source}, overridden by VIDGEN_BASE_URL` }
+    : engine;
+  return [baseUrl, findKey(baseUrl.value, saved.keys, io), find("model", defaultModel), find("output"), used];
 }
 
 function findKey(baseUrl: string | null, keys: Record<string, string> = {}, io: Io): Setting {

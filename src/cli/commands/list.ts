@@ -102,11 +102,16 @@ async function list(words: string[], options: Options, { io, output }: Context):
 }
 
 /** Which entries the words and flags ask for; an id counts as a word of its generation. Throws `usage` for a time that is none. */
-function createFilter(words: readonly string[], { model, since }: Options, now: Date): (entry: Entry) => boolean {
+function createFilter(
+  words: readonly string[],
+  { local, model, since }: Options,
+  now: Date,
+): (entry: Entry) => boolean {
   const first = since === undefined ? undefined : now.getTime() - readTime(since, "--since");
   const isIn = (word: string, entry: Entry) =>
     entry.request.prompt.toLowerCase().includes(word.toLowerCase()) || isNamedBy(word, entry);
   return (entry) =>
+    (!local || isLocal(entry)) &&
     (model === undefined || entry.request.model === model) &&
     (first === undefined || Date.parse(entry.at) >= first) &&
     words.every((word) => isIn(word, entry));

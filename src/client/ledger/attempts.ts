@@ -1,5 +1,4 @@
 import type { Io } from "../../io.ts";
-import { isLoopback } from "../http/url.ts";
 import { type Dated, datedEntries, type Entry } from "./history.ts";
 import type { Journal } from "./journal.ts";
 
@@ -16,22 +15,18 @@ async function isUnclear({ entry, ageMs }: Dated, leaseOf: Journal["leaseOf"]): 
 type ListAttemptsOptions = {
   status?: Entry["status"] | undefined;
   limit: number;
-  /** Whether only those of services on this machine are wanted. */
-  local?: boolean | undefined;
   /** Whether an attempt is wanted otherwise. */
   isMeant?(entry: Entry): boolean;
 };
 
 /** The newest attempts in the journal. One that was killed while its request was out is `unknown`. */
 export async function listAttempts(
-  { status, limit, local, isMeant = () => true }: ListAttemptsOptions,
+  { status, limit, isMeant = () => true }: ListAttemptsOptions,
   journal: Pick<Journal, "entries" | "leaseOf">,
   { date }: Pick<Io, "date">,
 ): Promise<Entry[]> {
   const isWanted = (entry: Entry) =>
-    (status === undefined || status === entry.status || entry.status === "starting") &&
-    (!local || isLoopback(new URL(entry.base_url).hostname)) &&
-    isMeant(entry);
+    (status === undefined || status === entry.status || entry.status === "starting") && isMeant(entry);
   let missing = limit;
   const entries = await journal.entries((part) => {
     missing -= part.filter((entry) => isWanted(entry) && entry.status !== "starting").length;

@@ -117,6 +117,18 @@ test.each([
   expect(existsSync(configOf(world))).toBe(false);
 });
 
+test("a saved engine that VIDGEN_BASE_URL overrides is not shown as the one that is used", async () => {
+  const world = await createWorld();
+  save(world, { engine: "openrouter" });
+  const engine = async () => JSON.parse((await world.vidgen("config", "--json")).stdout).at(-1);
+  const overridden = `${configOf(world)}, overridden by VIDGEN_BASE_URL`;
+  expect(await engine()).toEqual({ setting: "engine", value: null, source: overridden });
+  const { stderr } = await world.vidgen("config", "set", "engine", "openrouter");
+  expect(stderr).toContain("VIDGEN_BASE_URL is set and overrides it.");
+  world.env.VIDGEN_BASE_URL = undefined;
+  expect(await engine()).toEqual({ setting: "engine", value: "openrouter", source: configOf(world) });
+});
+
 test("an engine and a service are not both saved, since a start could not choose", async () => {
   const world = await createWorld();
   save(world, { base_url: baseUrl });

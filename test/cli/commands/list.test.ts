@@ -395,3 +395,11 @@ test("a prompt that begins with an address or with Data: is listed, and named af
     expect.stringMatching(/\/data-a-fox-in-numbers-wan-2\.5-/),
   ]);
 });
+
+test("--local lists what the local service made, and not what another service on this machine did", async () => {
+  const world = await createWorld();
+  world.faults.push(() => Response.json({ error: "no" }, { status: 400 }));
+  await world.vidgen("generate", "a fox", "--base-url", "http://127.0.0.1:8787");
+  expect(JSON.parse((await world.vidgen("list", "--json")).stdout)).toMatchObject([{ status: "refused" }]);
+  expect(JSON.parse((await world.vidgen("list", "--local", "--json")).stdout)).toEqual([]);
+});
