@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { existsSync, readdirSync, readlinkSync } from "node:fs";
 import process from "node:process";
 import { expect, test } from "vitest";
 import { explain, search } from "../search.ts";
@@ -13,6 +14,21 @@ test("two runs of one seed are the same, byte for byte", async () => {
     expect(other).toEqual(one);
   }
 });
+
+test.skipIf(!existsSync("/proc/self/fd"))(
+  "a story leaves no database open, also that of a process which was killed",
+  async () => {
+    for (const seed of ["same/1", "same/2", "same/3", "same/4"]) await playEngine(planOf(seed));
+    const open = readdirSync("/proc/self/fd").flatMap((fd) => {
+      try {
+        return [readlinkSync(`/proc/self/fd/${fd}`)];
+      } catch {
+        return [];
+      }
+    });
+    expect(open.filter((path) => path.includes("vidgen-story-"))).toEqual([]);
+  },
+);
 
 test("6 seconds of stories of a service and its provider, from a new seed each time, break no rule", async () => {
   const seed = randomBytes(4).toString("hex");
