@@ -19,6 +19,20 @@ export function roundedSize({ aspectRatio, resolution }: Shape, blockPx: number)
   return ratio >= 1 ? { width: longer, height: shorter } : { width: shorter, height: longer };
 }
 
+/** Sizes that the models of a family have in place of the computed ones, by what the family's names have in common. */
+const familySizes: readonly { name: RegExp; sizes: Readonly<Record<string, FrameSize>> }[] = [
+  {
+    // SGLang warns that it does not support the others.
+    name: /\bwan(?![a-z])/i,
+    sizes: { "848x480": { width: 832, height: 480 }, "480x848": { width: 480, height: 832 } },
+  },
+];
+
+/** Returns the size that a model has for a computed one. */
+export function familySize(model: string, size: FrameSize): FrameSize {
+  return familySizes.find(({ name }) => name.test(model))?.sizes[sizeText(size)] ?? size;
+}
+
 /** Such as "1280x720". */
 export function sizeText({ width, height }: FrameSize): string {
   return `${width}x${height}`;

@@ -133,7 +133,12 @@ function textsIn(value: unknown, depth = 0): string[] {
 
 /** Whether a reply refuses the key. A proxy may answer 403 by itself, also where the key is right: its page is no word of the server. */
 export function refusesKey({ status, json }: Reply): boolean {
-  return status === 401 || (status === 403 && json !== undefined);
+  return status === 401 || (status === 403 && json !== undefined) || (status === 400 && hasNoDatabase(json));
+}
+
+/** LiteLLM looks for a key that it does not know in its database, and says only that it has none. */
+function hasNoDatabase(json: unknown): boolean {
+  return isRecord(json) && isRecord(json.error) && json.error.type === "no_db_connection";
 }
 
 /** Where OpenRouter and others say why they refuse a prompt, beside the message or in it. */

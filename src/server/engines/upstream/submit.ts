@@ -169,7 +169,7 @@ export function judgeReply(
   if (status >= 400 && status < 500 && lacksCredits(reply)) return { kind: "no credits", reason };
   if (isRefusingPage(reply)) return notTakenByPage(reply, reason);
   if (status === 403 && isAboutRequest(reply)) return { kind: "refused", reason };
-  if (isNotNow(reply))
+  if (isNotNow(reply) || refusesKey(reply))
     return { kind: "not taken", reason, cause: refusesKey(reply) ? "auth" : undefined, retryAfterMs };
   return { kind: isRefusal(status) ? "refused" : "unclear", reason };
 }

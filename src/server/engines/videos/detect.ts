@@ -32,6 +32,8 @@ export async function detectKind(
     }
   }
   if (trouble === undefined) return undefined;
-  if (refusesKey(trouble)) throw new VidgenError("auth", `refuses the key (HTTP ${trouble.status})`);
+  const isWithoutKey = engine.headers.Authorization === undefined;
+  const what = isWithoutKey ? "asks for a key" : "refuses the key";
+  if (refusesKey(trouble)) throw new VidgenError("auth", `${what} (HTTP ${trouble.status})`);
   throw answered(trouble, `HTTP ${trouble.status}`);
 }

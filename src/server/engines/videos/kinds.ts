@@ -1,6 +1,6 @@
 import { type ExtraValue, type Images, listImages, type RenderRequest } from "../../store/generations.ts";
 import type { ImageFile, RenderTask } from "../engine.ts";
-import { type FrameSize, roundedSize, sizeText } from "../frame-size.ts";
+import { type FrameSize, familySize, roundedSize, sizeText } from "../frame-size.ts";
 
 /** The body of a create, as data: what the engine refuses can be left out, and the rest encoded again. */
 export type CreateBody = {
@@ -100,7 +100,12 @@ const dialects: readonly Dialect[] = [
         name: "image_reference",
         max: 12,
         maxReferences: 12,
-        value: (addresses) => listImages(addresses).map((image_url) => ({ image_url })),
+        value(addresses) {
+          const list = listImages(addresses).map((image_url) => ({ image_url }));
+          // Before 24 July 2026 it takes no list.
+          const [only] = list;
+          return list.length === 1 && only ? only : list;
+        },
       },
     ],
     hasDelete: true,
@@ -227,7 +232,7 @@ export const kinds: readonly Kind[] = dialects.map((dialect) => ({
       throw new Error(`${dialect.title} would ignore the last image or the references of this generation`);
     const fields: CreateBody["fields"] = {
       prompt: request.prompt,
-      ...dialect.fields(request),
+      ...dialect.fields({ ...request, model: upstreamModel ?? request.model }),
       ...request.extras,
       ...(upstreamModel === undefined ? {} : { model: upstreamModel }),
     };
@@ -257,9 +262,9 @@ export function sizeOf(request: RenderRequest): string {
   return sizeText(frameSize(request));
 }
 
-/** Diffusion models work on blocks of 16 pixels. */
+/** Diffusion models work on blocks of 16 pixels; some were trained for sizes of their own. */
 export function frameSize(request: RenderRequest): FrameSize {
-  return roundedSize(request, 16);
+  return familySize(request.model, roundedSize(request, 16));
 }
 
 /** No kind but TensorRT-LLM takes fractions, and a video that is a little too long can be cut. */

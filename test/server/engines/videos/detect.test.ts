@@ -69,6 +69,14 @@ test.each([401, 503])("an HTTP %i leaves the kind open, and is passed on", async
   await expect(detect(ioFetch(server))).rejects.toThrow(`HTTP ${status}`);
 });
 
+test.each([
+  [{}, "asks for a key (HTTP 401)"],
+  [{ Authorization: "Bearer wrong" }, "refuses the key (HTTP 401)"],
+])("with the headers %j a server with keys %s", async (headers, message) => {
+  const wrong = expect.objectContaining({ code: "auth", message });
+  await expect(detect(ioFetch(createVllmOmni({ key: "secret" })), { headers })).rejects.toEqual(wrong);
+});
+
 test("a reply without end is read up to 1 MB", async () => {
   let sent = 0;
   const endless = () =>

@@ -178,6 +178,22 @@ test("vLLM-Omni gets several images as a list in image_reference, since most of 
   expect(JSON.parse(String(fields?.image_reference))).toEqual(Array(3).fill({ image_url: address }));
 });
 
+test("vLLM-Omni gets one reference as one object: before 24 July 2026 it refuses a list", async () => {
+  const body = (kinds[0] as Kind).createBody({ request: fox, images: [], references: [await imageFile()] }, undefined);
+  const { body: bytes, headers } = await encodeBody(body);
+  const form = await new Response(Buffer.from(bytes), { headers }).formData();
+  expect(JSON.parse(String(form.get("image_reference")))).toEqual({ image_url: "data:image/png;base64,iVBORwD/" });
+});
+
+test.each([
+  ["sora-2", undefined, "848x480"],
+  ["mine", "Wan-AI/Wan2.2-T2V-A14B-Diffusers", "832x480"],
+  ["mine", "wanderer-1", "848x480"],
+])("%s with the upstream model %s is asked for %s", (model, upstreamModel, size) => {
+  const request = { ...fox, model, resolution: "480p" as const };
+  expect(kinds[1]?.createBody({ request, images: [] }, upstreamModel).fields.size).toBe(size);
+});
+
 test("what a kind would ignore beside the images to start from is never sent", async () => {
   const [image, address] = [await imageFile(), "data:image/png;base64,iVBORwD/"];
   const part = { type: "image_url", image_url: { url: address } };
@@ -215,7 +231,8 @@ test("what a kind would ignore beside the images to start from is never sent", a
 });
 
 test.each([
-  ["16:9", "480p", "848x480"],
+  ["16:9", "480p", "832x480"],
+  ["9:16", "480p", "480x832"],
   ["9:16", "1080p", "1080x1920"],
   ["1:1", "720p", "720x720"],
   ["2.39:1", "720p", "1728x720"],

@@ -163,6 +163,14 @@ test.each<[string, unknown, object]>([
   expect(judgeReply({ status: 403, text, json })).toMatchObject(judged);
 });
 
+test("a wrong key at a LiteLLM without a database, which answers 400, is not taken because of the key", () => {
+  const json = { error: { message: "No connected db.", type: "no_db_connection", param: null, code: "400" } };
+  expect(judgeReply({ status: 400, text: JSON.stringify(json), json })).toMatchObject({
+    kind: "not taken",
+    cause: "auth",
+  });
+});
+
 /** What providers say where an account cannot pay, and what is like it and is none of that. */
 test.each<[number, unknown, string]>([
   [403, { error: { code: 403, message: "Insufficient credits" } }, "no credits"],
