@@ -80,12 +80,11 @@ test("a workflow that cannot be used is a usage error, and nothing is started", 
 });
 
 test("an old ComfyUI is told before anything is started", async () => {
-  const { world, generate, fake } = await createScene({ version: "0.3.40" });
+  const { world, generate, fake } = await createScene({ version: "0.3.40", hasJobs: false });
   expect(await generate()).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining(
-      "http://gpu.test:8188 is ComfyUI 0.3.40, which is too old: 0.25 or newer is needed",
-    ),
+    stderr: expect.stringContaining("http://gpu.test:8188 is ComfyUI 0.3.40, which is too old: it has no /api/jobs"),
   });
+  expect((await generate()).stderr).not.toContain("variables");
   expect([(await world.vidgen("list")).stdout, fake.runs]).toEqual(["", []]);
 });

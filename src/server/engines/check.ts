@@ -32,7 +32,9 @@ export async function checkEngineKeys(
       (thrown) => thrown,
     );
     if (error instanceof VidgenError)
-      throw new VidgenError(error.code, `${name} ${error.message}.`, { hint: error.hint ?? keyHint });
+      throw new VidgenError(error.code, `${name} ${error.message}.`, {
+        hint: error.hint ?? (error.code === "auth" ? keyHint : undefined),
+      });
   };
   await Promise.all(engines.map(checkOne)).finally(timeout.clear);
   signal.throwIfAborted();

@@ -37,6 +37,8 @@ export type ImageFile = { path: string; format: "png" | "jpeg" | "webp"; megapix
 
 /** What is to be rendered, and the files to write: an .mp4 and a PNG of its middle frame. Files that a killed process left there are replaced. */
 export type RenderTask = Images<ImageFile> & {
+  /** The generation's. */
+  id: string;
   /** Without images when an upstream job exists: it has them already. */
   request: RenderRequest;
   file: string;

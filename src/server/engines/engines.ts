@@ -101,8 +101,9 @@ export async function listOffers(
 ): Promise<ListedOffer[]> {
   const specs = readEngines(engines);
   const findKey = createKeyFinder(specs, readKey);
-  const lists = specs.map(async ({ name, server, models }) => {
-    if (!server) throw usage(`${name} does not list its models.`, "OpenRouter and your own servers do.");
+  const lists = specs.map(async ({ name, server, workflowFile, models }) => {
+    if (!server || workflowFile !== undefined)
+      throw usage(`${name} does not list its models.`, "OpenRouter and your own servers do.");
     const { url, kind, upstreamModel } = server;
     const key = kind?.provider ? undefined : findKey(server);
     const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };

@@ -15,6 +15,10 @@ const hints: readonly [RegExp, string][] = [
     /missing.node|unknown node|node .{0,80}(does not exist|not found|is not installed)/i,
     "The prompt is not the cause: install the node in ComfyUI, or choose a workflow without it.",
   ],
+  [
+    /refused the workflow: it ends in an error there each time/i,
+    "The prompt is not the cause: run the workflow in ComfyUI itself, and read ComfyUI's log.",
+  ],
   [/cancell?ed|interrupted|deleted/i, "It was stopped at the engine: the same command starts a new generation."],
   [
     /made no progress|has not responded/i,

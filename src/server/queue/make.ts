@@ -41,7 +41,7 @@ export type Made =
   | Extract<RenderOutcome, { kind: "not taken" }>;
 
 /** A generation with its images in files: those of a request may have 28 MB in memory, and a job may take hours. */
-export type Task = RenderTask & { id: string; checkpoint: StoredGeneration["checkpoint"] };
+export type Task = RenderTask & { checkpoint: StoredGeneration["checkpoint"] };
 
 /** Reads a generation and saves its images, unless an engine has them already. Resolves with what came of it when it cannot be made. */
 export async function loadTask(
@@ -76,7 +76,7 @@ export async function loadTask(
 
 /** Has an engine make a task's video, and resolves when that is kept. Rejects only when the signal aborts. */
 export async function makeVideo(
-  { id, checkpoint, ...task }: Task,
+  { checkpoint, ...task }: Task,
   engine: Engine,
   {
     store,
@@ -87,6 +87,7 @@ export async function makeVideo(
     ...options
   }: MakeOptions & Pick<RenderOptions, "progress" | "releaseSlot"> & { onSubmitted(): void },
 ): Promise<Made> {
+  const { id } = task;
   const { clock, signal, confirm } = options;
   const keep = async (state: Checkpoint | null) => {
     const kept = state && {

@@ -1,26 +1,32 @@
-import * as z from "zod";
 import { VidgenError } from "../../../errors.ts";
 import type { Engine, RenderOptions, RenderTask } from "../engine.ts";
 import { finish } from "../upstream/finish.ts";
-import { wordsOf } from "../upstream/reply.ts";
+import { isCompleted } from "../upstream/follow.ts";
+import { clean } from "../upstream/reply.ts";
 import { confirm } from "../upstream/submit.ts";
 import { describe } from "../upstream/upstream.ts";
 import type { ServerIo } from "../videos/server.ts";
+import type { Made } from "./job.ts";
 import { type ComfyUi, type ComfyUiOptions, createComfyUi } from "./server.ts";
 import { submit } from "./submit.ts";
-import type { Workflow } from "./workflow.ts";
+import { watch } from "./watch.ts";
+import { shortId, type Workflow } from "./workflow.ts";
 
 /** `upstreamModel` is the workflow's file, as the owner names it. */
-type Options = ComfyUiOptions & { workflow: Workflow } & Pick<Engine, "models" | "concurrency" | "upstreamModel">;
+type Options = Omit<ComfyUiOptions, "titled"> & { workflow: Workflow } & Pick<
+    Engine,
+    "models" | "concurrency" | "upstreamModel"
+  >;
 
 /**
  * Returns the engine for a ComfyUI server that runs a workflow of the owner's. Its checkpoint is the name of the job there, chosen here and kept
  * before it is submitted.
  */
 export function createComfyUiEngine(options: Options, io: ServerIo): Engine {
-  const { url, workflow, models, concurrency, upstreamModel, timeoutMs } = options;
-  const server = createComfyUi(options, io);
-  const engine: Engine = {
+  const { url, workflow, models, concurrency, upstreamModel, timeoutMs, onNote } = options;
+  const server = createComfyUi({ ...options, titled: workflow.titled }, io);
+  const cancelJob = (job: string, signal: AbortSignal) => cancel(job, server, signal);
+  return {
     name: url,
     upstreamModel,
     isSimulation: false,
@@ -30,15 +36,13 @@ export function createComfyUiEngine(options: Options, io: ServerIo): Engine {
     timeoutMs,
     async render(task, { resume, ...rest }) {
       const outcome = await begin(task, { server, workflow, resume, ...rest });
-      const how = { upstream: server, cancel: engine.cancel, ...rest };
-      return outcome.kind === "submitted" ? finish(outcome.submitted, task, how) : outcome;
+      if (outcome.kind !== "submitted") return outcome;
+      const { upstream, made } = watch(server);
+      const end = await finish(outcome.submitted, task, { upstream, cancel: cancelJob, ...rest });
+      for (const note of end.kind === "made" ? notesOf(made(), task.id) : []) onNote(`${url}: ${note}`);
+      return end;
     },
-    async cancel(job, signal) {
-      const reply = await server.cancel(job, signal);
-      // Versions before 0.26 do not have it.
-      if (reply.status !== 200 && reply.status !== 404) throw new Error(wordsOf(reply));
-      return cancelledSchema.safeParse(reply.json).success;
-    },
+    cancel: cancelJob,
     async check(signal) {
       const version = await server.findVersion(signal).catch((error) => {
         throw error instanceof VidgenError ? error : new Error(`does not answer (${describe(error)})`);
@@ -46,11 +50,34 @@ export function createComfyUiEngine(options: Options, io: ServerIo): Engine {
       return `ComfyUI ${version}`;
     },
   };
-  return engine;
 }
 
-/** It is false for a job that has ended. */
-const cancelledSchema = z.object({ cancelled: z.literal(true) });
+const stopPollMs = 1_000;
+
+/**
+ * Stops a job, and resolves once it neither waits nor runs: with false when it has completed all the same. A node that runs is stopped at its next
+ * step, which may take a while. Rejects when the signal aborts before.
+ */
+async function cancel(job: string, server: ComfyUi, signal: AbortSignal): Promise<boolean> {
+  await server.stop(job, signal);
+  for (;;) {
+    const { running, waiting } = await server.findQueue(signal);
+    if (!running.includes(job) && !waiting.includes(job)) break;
+    await server.io.sleep(stopPollMs, signal);
+  }
+  const look = await server.look(job, signal);
+  if ("trouble" in look && !look.isMissing) throw new Error(look.trouble);
+  return "trouble" in look || !isCompleted(look);
+}
+
+/** What the owner may want to know about a video that was made. */
+function notesOf(made: Made | undefined, id: string): string[] {
+  if (!made) return [];
+  const { filename, subfolder, node } = made.video;
+  const isNamed = `${subfolder}/${filename}`.includes(shortId(id));
+  const shared = `node ${node} named ${clean(filename)} itself: two jobs may share this name, and get each other's video. Put {{id}} into its name in the workflow.`;
+  return isNamed ? made.notes : [...made.notes, shared];
+}
 
 async function begin(
   task: RenderTask,

@@ -9,36 +9,72 @@ const jobSchema = z.object({
   execution_error: optional(z.object({ node_type: optional(z.string()), exception_message: optional(z.string()) })),
 });
 
-/** Reads the reply of `GET /api/jobs/{id}` (get_job in comfy_execution/jobs.py); `viewOf` gives a file's address. A job without an .mp4 has failed. */
-export function readJob(reply: Reply, viewOf: (file: OutputFile) => string): Job | Trouble {
+/** What a job has made: its video, and what the owner may want to know about how that was chosen. */
+export type Made = { video: OutputFile; notes: string[] };
+
+/**
+ * Reads the reply of `GET /api/jobs/{id}` (get_job in comfy_execution/jobs.py). A job without a video has failed. `titled` are the nodes whose
+ * title says that they make the video.
+ */
+export function readJob(reply: Reply, titled: readonly string[]): (Job & { made?: Made }) | Trouble {
   const { data: job } = jobSchema.safeParse(reply.json);
   // A proxy's 404 says nothing about the job.
   const isMissing = reply.status === 404 && reply.json !== undefined && /job not found/i.test(reply.text);
-  if (!job) return { trouble: wordsOf(reply), isMissing, retryAfterMs: reply.retryAfterMs };
+  if (!job) return { trouble: wordsOf(reply), isMissing };
   const { id, status, execution_error: error } = job;
   const words = [error?.node_type, error?.exception_message].filter((part) => part !== undefined).join(": ");
   const read = { id, status, progress: undefined, url: undefined, error: clean(words) || undefined };
   if (status !== "completed") return read;
   const files = filesIn(job.outputs ?? {});
-  const video = files.find(({ filename }) => /\.mp4$/i.test(filename));
-  if (video) return { ...read, url: viewOf(video) };
-  const made = files.length === 0 ? "no file" : `${files.map(({ filename }) => filename).join(", ")}, and no .mp4`;
-  return { ...read, status: "failed", error: clean(`the workflow made ${made}`) };
+  const made = chooseVideo(files, titled);
+  if (made) return { ...read, made };
+  const names = files.length === 0 ? "no file" : `${files.map(({ filename }) => filename).join(", ")}, and no .mp4`;
+  return { ...read, status: "failed", error: clean(`the workflow made ${names}`) };
 }
 
 const fileSchema = z.object({ filename: z.string().min(1), subfolder: z.string().catch(""), type: z.string() });
 
-/** A file that ComfyUI has, as `/view` asks for it. */
-export type OutputFile = z.infer<typeof fileSchema>;
+/** A file that ComfyUI has, as `/view` asks for it, and the node that made it. */
+export type OutputFile = z.infer<typeof fileSchema> & { node: string };
+
+/** A video may stand under `images`, `gifs` or `videos`, as its node likes. What a node read, of the type "input", was not made. */
+function filesIn(outputs: Record<string, unknown>): OutputFile[] {
+  return Object.entries(outputs).flatMap(([node, lists]) =>
+    Object.values(lists ?? {})
+      .flatMap((list) => (Array.isArray(list) ? list : []))
+      .flatMap((file) => fileSchema.safeParse(file).data ?? [])
+      .filter(({ type }) => type === "output" || type === "temp")
+      .map((file) => ({ ...file, node })),
+  );
+}
+
+const isMp4 = ({ filename }: OutputFile) => /\.mp4$/i.test(filename);
 
 /**
- * The files that a job's nodes saved, then those that they only show. A video may stand under `images`, `gifs` or `videos`, as its node likes.
- * What a node read, of the type "input", was not made.
+ * The rule that the page of real models states: the node with the title; else what is saved before what is only shown, and the highest node id. The order of the outputs says nothing: it is that in which they ran.
  */
-function filesIn(outputs: Record<string, unknown>): OutputFile[] {
-  const files = Object.values(outputs)
-    .flatMap((node) => Object.values(node ?? {}))
-    .flatMap((list) => (Array.isArray(list) ? list : []))
-    .flatMap((file) => fileSchema.safeParse(file).data ?? []);
-  return ["output", "temp"].flatMap((wanted) => files.filter(({ type }) => type === wanted));
+function chooseVideo(files: OutputFile[], titled: readonly string[]): Made | undefined {
+  const marks = [({ node }: OutputFile) => titled.includes(node), ({ type }: OutputFile) => type === "output"];
+  let [best, isTitled] = [files.filter(isMp4), false];
+  for (const [index, mark] of marks.entries()) {
+    const marked = best.filter(mark);
+    if (marked.length > 0) best = marked;
+    isTitled ||= index === 0 && marked.length > 0;
+  }
+  const nodes = [...new Set(best.map(({ node }) => node))].sort(compareNodes);
+  const node = nodes.at(-1);
+  const video = best.find((file) => file.node === node);
+  if (!video || nodes.length === 1 || isTitled) return video && { video, notes: [] };
+  const others = nodes.slice(0, -1).join(" and ");
+  return {
+    video,
+    notes: [
+      `the video is that of node ${node}; node ${others} made one too. Give the node whose video you want the title "vidgen" in ComfyUI.`,
+    ],
+  };
+}
+
+/** A node inside a subgraph has an id such as "12:3". */
+function compareNodes(one: string, other: string): number {
+  return one.localeCompare(other, "en", { numeric: true });
 }

@@ -4,35 +4,49 @@ import * as z from "zod";
 import { usage, VidgenError } from "../../../errors.ts";
 import { type Traced, traceHeaders } from "../../observe/trace.ts";
 import type { ImageFile } from "../engine.ts";
-import { type Reply, readReply, refusesKey, wordsOf } from "../upstream/reply.ts";
+import { type Job, type Reply, readReply, refusesKey, wordsOf } from "../upstream/reply.ts";
 import { answered, type SubmitSignals } from "../upstream/submit.ts";
-import { createReport, type Upstream } from "../upstream/upstream.ts";
+import { createReport, type Trouble, type Upstream } from "../upstream/upstream.ts";
 import type { ServerIo, ServerOptions } from "../videos/server.ts";
-import { readJob } from "./job.ts";
+import { type Made, readJob } from "./job.ts";
 
-export type ComfyUiOptions = Pick<ServerOptions, "url" | "key" | "timeoutMs" | "onNote">;
+export type ComfyUiOptions = Pick<ServerOptions, "url" | "key" | "timeoutMs" | "onNote"> & {
+  /** The nodes whose title says that they make the video. */
+  titled: readonly string[];
+};
 
 /** A ComfyUI server (server.py), as the parts of its engine use it. The replies are for their readers to judge. */
 export type ComfyUi = Upstream & {
+  look(job: string, signal: AbortSignal): Promise<(Job & { made?: Made }) | Trouble>;
+  /** Returns the jobs of everybody that run and that wait. Rejects when it does not tell them. */
+  findQueue(signal: AbortSignal): Promise<Queue>;
   /** Returns its version. Rejects when it is no ComfyUI that can be used: `usage` for an old one, `auth` when it refuses the key. */
   findVersion(signal: AbortSignal): Promise<string>;
   /** Uploads an image, which costs nothing and may be repeated: it keeps one file of the same name and content. */
   upload(image: ImageFile, signal: AbortSignal): Promise<Reply>;
   /** Has it run a graph under this name. Rejects as `fetch` does. */
   create(graph: unknown, job: string, signals: SubmitSignals & Traced): Promise<Reply>;
-  /** Stops a job, or takes it out of the queue; one that has ended stays as it is. Since 0.26. */
-  cancel(job: string, signal: AbortSignal): Promise<Reply>;
+  /** Takes a job out of the queue, and stops it when it runs; one that has ended stays as it is. Rejects when it does not say that it will. */
+  stop(job: string, signal: AbortSignal): Promise<void>;
 };
 
-/** Since then the name of a job may be chosen by whoever submits it, so that it can be looked for. */
-const leastVersion = [0, 25] as const;
+/** The names of jobs, in the order in which they run. */
+export type Queue = { running: string[]; waiting: string[] };
+
+const entrySchema = z.tuple([z.number(), z.string()], z.unknown());
+const queueSchema = z.object({ queue_running: z.array(entrySchema), queue_pending: z.array(entrySchema) });
+
+/** The name of no job. */
+const noJob = "00000000-0000-4000-8000-000000000000";
 
 const statsSchema = z.object({ system: z.object({ comfyui_version: z.string() }) });
 
 /** A reply about a job repeats its graph. */
 const maxJobBytes = 16_000_000;
+/** That of the queue repeats the graphs of everybody's jobs. */
+const maxQueueBytes = 64_000_000;
 
-export function createComfyUi({ url, key, timeoutMs, onNote }: ComfyUiOptions, io: ServerIo): ComfyUi {
+export function createComfyUi({ url, key, timeoutMs, titled, onNote }: ComfyUiOptions, io: ServerIo): ComfyUi {
   const { origin } = new URL(url);
   const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
   const read: ComfyUi["read"] = (reply, maxBytes) => readReply(reply, { maxBytes, secret: key, date: io.date() });
@@ -50,6 +64,8 @@ export function createComfyUi({ url, key, timeoutMs, onNote }: ComfyUiOptions, i
     name: url,
     timeoutMs,
     patienceMs: timeoutMs,
+    lostWords: "it was restarted, or the job was removed from its queue",
+    goneWords: "ComfyUI no longer has the file",
     io,
     newsAt: io.now(),
     async findVersion(signal) {
@@ -57,9 +73,16 @@ export function createComfyUi({ url, key, timeoutMs, onNote }: ComfyUiOptions, i
       const version = statsSchema.safeParse(reply.json).data?.system.comfyui_version;
       if (refusesKey(reply)) throw new VidgenError("auth", `refuses the key (HTTP ${reply.status})`);
       if (version === undefined) throw answered(reply, `does not respond like ComfyUI (${wordsOf(reply)})`);
-      if (!isNewEnough(version))
-        throw usage(`is ComfyUI ${version}, which is too old: ${leastVersion.join(".")} or newer is needed`);
-      return version;
+      // What keeps the name of a job that is chosen here, so that it can be looked for, is older than the endpoint that is asked for it.
+      const job = await read(await get(jobPath(noJob), signal));
+      const found = readJob(job, titled);
+      if (!("trouble" in found) || found.isMissing) return version;
+      if (job.status !== 404 || job.json !== undefined)
+        throw answered(job, `does not tell about jobs (${wordsOf(job)})`);
+      throw usage(
+        `is ComfyUI ${version}, which is too old: it has no /api/jobs, by which vidgen asks for a video`,
+        "Update ComfyUI to 0.24 or newer.",
+      );
     },
     async upload(image, signal) {
       const bytes = await readFile(image.path);
@@ -74,13 +97,33 @@ export function createComfyUi({ url, key, timeoutMs, onNote }: ComfyUiOptions, i
     },
     create(graph, job, { traceparent, ...signals }) {
       const body = JSON.stringify({ prompt: graph, prompt_id: job });
-      const own = { "Content-Type": "application/json" };
-      return post("/prompt", { headers: { ...own, ...traceHeaders({ traceparent }) }, body }, signals);
+      return post("/prompt", { headers: { ...jsonHeaders, ...traceHeaders({ traceparent }) }, body }, signals);
     },
-    cancel: (job, signal) => post(`/api/jobs/${encodeURIComponent(job)}/cancel`, { headers: {}, body: "" }, { signal }),
+    async findQueue(signal) {
+      const reply = await read(await get(`${url}/queue`, signal), maxQueueBytes);
+      const { data } = queueSchema.safeParse(reply.status === 200 ? reply.json : undefined);
+      if (!data) throw answered(reply, `does not tell its queue (${wordsOf(reply)})`);
+      const namesOf = (entries: z.infer<typeof entrySchema>[]) =>
+        entries.toSorted(([one], [other]) => one - other).map(([, job]) => job);
+      return { running: namesOf(data.queue_running), waiting: namesOf(data.queue_pending) };
+    },
+    async stop(job, signal) {
+      // Its own endpoint for this exists since 0.26 alone. A job that starts in between is stopped by the second request.
+      const asked: [string, unknown][] = [
+        ["/queue", { delete: [job] }],
+        ["/interrupt", { prompt_id: job }],
+      ];
+      for (const [path, body] of asked) {
+        const reply = await post(path, { headers: jsonHeaders, body: JSON.stringify(body) }, { signal });
+        if (reply.status !== 200) throw answered(reply, wordsOf(reply));
+      }
+    },
     async look(job, signal) {
       const reply = await read(await get(jobPath(job), signal), maxJobBytes);
-      return readJob(reply, (file) => `${url}/view?${new URLSearchParams(file)}`);
+      const look = readJob(reply, titled);
+      if (!("made" in look) || !look.made) return look;
+      const { filename, subfolder, type } = look.made.video;
+      return { ...look, url: `${url}/view?${new URLSearchParams({ filename, subfolder, type })}` };
     },
     contentOf: () => undefined,
     open: (address, signal) =>
@@ -90,9 +133,6 @@ export function createComfyUi({ url, key, timeoutMs, onNote }: ComfyUiOptions, i
   };
 }
 
-type Sent = { headers: Record<string, string>; body: string | Uint8Array };
+const jsonHeaders = { "Content-Type": "application/json" };
 
-function isNewEnough(version: string): boolean {
-  const [major = 0, minor = 0] = /^v?(\d+)\.(\d+)/.exec(version)?.slice(1).map(Number) ?? [];
-  return major > leastVersion[0] || (major === leastVersion[0] && minor >= leastVersion[1]);
-}
+type Sent = { headers: Record<string, string>; body: string | Uint8Array };

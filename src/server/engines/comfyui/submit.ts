@@ -56,11 +56,28 @@ export async function submit(
     limit.clear();
   }
   const graph = fillWorkflow(workflow, values);
-  const job = randomUUID();
   const { traceparent } = task.request;
-  const send = async (signals: SubmitSignals) =>
-    judge(await server.create(graph, job, { ...signals, traceparent }), server, signals.signal);
-  return submitOnce<Submitted | NoCredits>(send, server, { ...options, job });
+  for (let count = 1; ; count++) {
+    const job = randomUUID();
+    let hasFallen = false;
+    const send = async (signals: SubmitSignals) => {
+      const reply = await server.create(graph, job, { ...signals, traceparent });
+      hasFallen = isOwnError(reply);
+      return judge(reply, server, signals.signal);
+    };
+    const outcome = await submitOnce<Submitted | NoCredits>(send, server, { ...options, job });
+    if (!hasFallen || outcome.kind !== "not taken") return outcome;
+    if (count === maxOwnErrors)
+      return { kind: "refused", error: `${name} refused the workflow: it ends in an error there each time (HTTP 500)` };
+  }
+}
+
+/** So often a graph may meet an error of ComfyUI's own, and not be known there afterwards. */
+const maxOwnErrors = 3;
+
+/** Whether ComfyUI itself fell over a request, as it does over some graphs each time: a proxy's page has other words. */
+function isOwnError({ status, text }: Reply): boolean {
+  return status === 500 && /^500 Internal Server Error\s+Server got itself in trouble/.test(text);
 }
 
 const uploadedSchema = z.object({ name: z.string().min(1), subfolder: z.string().catch("") });
@@ -80,7 +97,7 @@ async function judge(reply: Reply, server: ComfyUi, signal: AbortSignal): Promis
   const judged = judgeReply(reply);
   if (job === undefined && judged.kind !== "refused") return judged;
   // With faults in some nodes it runs the others, which would make something else.
-  if (job !== undefined) await server.cancel(job, signal).catch(() => {});
+  if (job !== undefined) await server.stop(job, signal).catch(() => {});
   return { kind: "refused", error: `${server.name} refused the workflow: ${faults ?? judged.reason}` };
 }
 
@@ -94,8 +111,19 @@ const faultsSchema = z.object({
   ),
 });
 
+const missingSchema = z.object({
+  error: z.object({
+    type: z.literal("missing_node_type"),
+    message: z.string(),
+    extra_info: z.object({ node_id: z.string(), class_type: z.string() }),
+  }),
+});
+
 /** Returns what a server complains of in the nodes of a graph; `undefined` when it does not. */
 function findFaults({ json }: Reply): string | undefined {
+  const missing = missingSchema.safeParse(json).data?.error;
+  // Its message has the node's title alone, which may be any text.
+  if (missing) return clean(`${missing.extra_info.class_type}, node ${missing.extra_info.node_id}: ${missing.message}`);
   const nodes = Object.entries(faultsSchema.safeParse(json).data?.node_errors ?? {});
   const words = nodes.map(([id, { class_type: type, errors }]) => {
     const told = errors.map(({ message, details }) => [message, details].filter(Boolean).join(": "));

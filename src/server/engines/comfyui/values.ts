@@ -1,7 +1,7 @@
 import { randomInt } from "node:crypto";
 import type { RenderTask } from "../engine.ts";
 import { frameSize } from "../videos/kinds.ts";
-import { imagePlace, type Workflow } from "./workflow.ts";
+import { imagePlace, shortId, shortIdPlace, type Workflow } from "./workflow.ts";
 
 /** ComfyUI answers a graph that it has run with what it made then: another seed makes another video. */
 const maxSeed = 2 ** 48 - 1;
@@ -13,7 +13,7 @@ const maxSeed = 2 ** 48 - 1;
  */
 export function valuesOf(
   { places }: Workflow,
-  { request, images }: Pick<RenderTask, "request" | "images">,
+  { id, request, images }: Pick<RenderTask, "id" | "request" | "images">,
 ): Map<string, unknown> {
   const { prompt, duration, unset = [], extras } = request;
   const { num_frames: frames, ...others } = extras;
@@ -35,7 +35,11 @@ export function valuesOf(
     ["height", size.height],
     ["duration", duration],
   ]);
-  const find = (name: string) => asked.get(name) ?? places.get(name) ?? usual.get(name);
+  const ids = new Map([
+    ["id", id],
+    [shortIdPlace, shortId(id)],
+  ]);
+  const find = (name: string) => ids.get(name) ?? asked.get(name) ?? places.get(name) ?? usual.get(name);
   // A video has one frame more than its length has steps from frame to frame.
   const counted = Math.round(Number(find("duration")) * Number(find("fps"))) + 1;
   if (Number.isInteger(counted)) {

@@ -1,14 +1,21 @@
 import { readFileSync } from "node:fs";
+import { toUtf8 } from "../../../client/http/text.ts";
 import { findModel } from "../../../client/request/models.ts";
 import { systemReason, usage } from "../../../errors.ts";
 
+type Node = { class_type: string; inputs: Record<string, unknown>; _meta?: unknown };
+
+type Graph = Record<string, Node>;
+
 /** A workflow of the owner's, in ComfyUI's API format: data, in whose texts places such as {{prompt}} are marked. */
 export type Workflow = {
-  graph: unknown;
+  graph: Graph;
   /** The places by name, with their defaults: `{{fps=24}}`. */
   places: ReadonlyMap<string, string | number | undefined>;
   /** How many images it has places for: {{image}}, {{image_2}} and so on. */
   maxImages: number;
+  /** The nodes whose title says that they make the video. */
+  titled: readonly string[];
 };
 
 const place = /\{\{\s*(\w+)\s*(?:=([^{}]*))?\}\}/g;
@@ -19,12 +26,20 @@ const placeAlone = new RegExp(`^${place.source}$`);
  * model needs.
  */
 export function readWorkflow(file: string, models: readonly string[]): Workflow {
-  const graph = parse(file);
-  const nodes = isObject(graph) ? Object.values(graph) : [];
-  if (isObject(graph) && Array.isArray(graph.nodes))
+  const written = unwrap(parse(file));
+  if (isObject(written) && Array.isArray(written.nodes))
     throw usage(`${file} is a workflow in ComfyUI's UI format, which its API does not accept.`, saveHint);
-  if (nodes.length === 0 || !nodes.every((node) => isObject(node) && typeof node.class_type === "string"))
-    throw usage(`${file} is not a ComfyUI workflow in API format.`, saveHint);
+  if (!isGraph(written)) throw usage(`${file} is not a ComfyUI workflow in API format.`, saveHint);
+  // ComfyUI accepts such a node, and then makes nothing for anybody until it is restarted.
+  for (const [id, { class_type: type, inputs }] of Object.entries(written))
+    if (!isObject(inputs))
+      throw usage(`${file} has a node without "inputs", which ComfyUI cannot run: ${type}, node ${id}.`, saveHint);
+  const graph = hasPlace(written, "id") ? written : withIds(written);
+  if (!graph)
+    throw usage(
+      `${file} has no {{id}}, and no "filename_prefix" to put it in: two videos could get the same file name, and one of them the other's content.`,
+      'Put {{id}} into the file name of the node that saves the video, such as "out-{{id}}.mp4".',
+    );
   const places = new Map<string, string | number | undefined>();
   mapTexts(graph, (text) => {
     for (const [, name = "", usual] of text.matchAll(place)) places.set(name, readUsual(usual) ?? places.get(name));
@@ -45,7 +60,26 @@ export function readWorkflow(file: string, models: readonly string[]): Workflow 
       `${needy.id} needs ${needy.images?.min} to ${needy.images?.max} images, but ${file} has places for ${maxImages}.`,
       "Put {{image}}, {{image_2}} and so on in place of the images of its LoadImage nodes.",
     );
-  return { graph, places, maxImages };
+  const titled = Object.keys(graph).filter((id) => titleOf(graph[id]) === "vidgen");
+  return { graph, places, maxImages, titled };
+}
+
+/** The first characters of a generation's id, which its files have in their names. */
+export function shortId(id: string): string {
+  return id.slice(0, 8);
+}
+
+/** The place of these characters. */
+export const shortIdPlace = "short_id";
+
+/** Returns the graph with the place of a generation's short id in each prefix of a file name; `undefined` when it has none. */
+function withIds(graph: Graph): Graph | undefined {
+  const nodes = Object.entries(graph).map(([id, node]): [string, Node] => {
+    const { filename_prefix: prefix } = node.inputs;
+    if (typeof prefix !== "string") return [id, node];
+    return [id, { ...node, inputs: { ...node.inputs, filename_prefix: `${prefix}_{{${shortIdPlace}}}` } }];
+  });
+  return hasPlace(nodes, shortIdPlace) ? Object.fromEntries(nodes) : undefined;
 }
 
 /** Names the place of an image, counted from 0. */
@@ -65,9 +99,9 @@ export function fillWorkflow({ graph }: Workflow, values: ReadonlyMap<string, un
 const saveHint = 'Save it with "Save (API Format)", which newer versions of ComfyUI call "Export (API)".';
 
 function parse(file: string): unknown {
-  let text: string;
+  let bytes: Buffer;
   try {
-    text = readFileSync(file, "utf8");
+    bytes = readFileSync(file);
   } catch (error) {
     throw usage(
       `The ComfyUI workflow ${file} cannot be read: ${systemReason(error)}.`,
@@ -75,10 +109,33 @@ function parse(file: string): unknown {
     );
   }
   try {
-    return JSON.parse(text);
+    return JSON.parse(String(toUtf8(bytes)));
   } catch {
     return undefined;
   }
+}
+
+/** A graph may be in what is sent to ComfyUI: `{"client_id": ..., "prompt": graph}`. */
+function unwrap(json: unknown): unknown {
+  return isObject(json) && isGraph(json.prompt) ? json.prompt : json;
+}
+
+function isGraph(value: unknown): value is Graph {
+  const nodes = isObject(value) ? Object.values(value) : [];
+  return nodes.length > 0 && nodes.every((node) => isObject(node) && typeof node.class_type === "string");
+}
+
+function titleOf(node: Node | undefined): unknown {
+  return isObject(node?._meta) ? node._meta.title : undefined;
+}
+
+function hasPlace(value: unknown, wanted: string): boolean {
+  let isFound = false;
+  mapTexts(value, (text) => {
+    isFound ||= [...text.matchAll(place)].some(([, name]) => name === wanted);
+    return text;
+  });
+  return isFound;
 }
 
 function readUsual(text: string | undefined): string | number | undefined {

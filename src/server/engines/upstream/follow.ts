@@ -53,7 +53,9 @@ export async function follow(
       const { isOver, isSlotFree, limitMs } = patience(standingOf(look));
       if (isSlotFree) releaseSlot?.();
       if (isOver && look.isMissing)
-        throw new Error(`${name} no longer knows this video's job (${look.trouble}); it may have been restarted`);
+        throw new Error(
+          `${name} no longer knows this video's job (${look.trouble}); ${upstream.lostWords ?? "it may have been restarted"}`,
+        );
       if (isOver) {
         await stop(id, upstream, { cancel, signal });
         const what = look.isUnreadable ? "has not given a reply that can be read" : "has not responded";

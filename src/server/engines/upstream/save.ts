@@ -31,6 +31,8 @@ type Failure =
       kind: "trouble" | "not ready" | "unfinished" | "missing" | "denied" | "final";
       reason: string;
       retryAfterMs?: number | undefined;
+      /** Whether the reply had no body: a proxy's has one. */
+      isEmpty?: boolean;
     }
   | { kind: "fault"; reason: string; digest: string };
 
@@ -74,7 +76,8 @@ export async function save(source: Source, file: string, options: SaveOptions): 
     const isAbsent = kind !== "trouble" && kind !== "final";
     absentAt = isAbsent ? (absentAt ?? io.now()) : undefined;
     const absentMs = io.now() - (absentAt ?? io.now());
-    const removed = kind === "missing" && "job" in source ? findRemoval(source, io.date()) : undefined;
+    const goneWords = "isEmpty" in failure && failure.isEmpty ? upstream.goneWords : undefined;
+    const removed = kind === "missing" && "job" in source ? findRemoval(source, io.date(), goneWords) : undefined;
     // A replica that has the job may say that its video is not ready, while the others do not know it.
     if (!isAbsent || kind === "not ready") [isForgotten, forgottenMs] = [false, forgetting(false)];
     const goneMs = absence(isAbsent);
@@ -132,9 +135,10 @@ async function tryAddress(
 }
 
 /** Why a completed job may have no video any more. It is sure only with the server's own word: another replica may have the job. */
-function findRemoval({ completedAt, expiresAt }: Pick<Job, "completedAt" | "expiresAt">, date: Date) {
+function findRemoval({ completedAt, expiresAt }: Pick<Job, "completedAt" | "expiresAt">, date: Date, words?: string) {
   const since = (seconds: number | undefined) => date.getTime() - (seconds ?? Number.POSITIVE_INFINITY) * 1_000;
   if (since(expiresAt) >= 0) return { words: "it has expired there and was removed", isSure: true };
+  if (words !== undefined) return { words, isSure: false };
   return since(completedAt) > maxLagMs
     ? { words: `it was completed ${minutes(since(completedAt))} ago, and is no longer there`, isSure: false }
     : undefined;
@@ -227,7 +231,7 @@ async function openVideo(
     return openVideo(new URL(next, address).href, { upstream, signal, redirects: redirects + 1 });
   const reason = wordsOf(told);
   const { retryAfterMs } = told;
-  if (missingStatuses.includes(reply.status)) return { kind: "missing", reason };
+  if (missingStatuses.includes(reply.status)) return { kind: "missing", reason, isEmpty: told.text === "" };
   if (notReadyStatuses.includes(reply.status)) return { kind: "not ready", reason };
   const isPassing = passingStatuses.includes(reply.status) || reply.status >= 500;
   return { kind: isPassing ? "trouble" : "denied", reason, retryAfterMs };

@@ -12,6 +12,10 @@ export type Upstream = {
   patienceMs: number;
   /** How long a job that it shows as running may show no progress, where that is no sign that it is stuck; by default `patienceMs`. */
   runningPatienceMs?: number | undefined;
+  /** Why it may no longer know a job, where there are more reasons than a restart. */
+  lostWords?: string;
+  /** What an empty 404 in place of a completed job's video means, where it means something for sure. */
+  goneWords?: string;
   io: Pick<Clock, "now" | "date" | "sleep" | "limit">;
   /** When one of its jobs changed last, in milliseconds of the clock. */
   newsAt: number;

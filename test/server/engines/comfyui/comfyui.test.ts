@@ -61,10 +61,12 @@ describe("an unclear submit", () => {
     ["a proxy's 404", Response.json({ error: "no such route" }, { status: 404 })],
     ["a server's without the endpoint", new Response("404: Not Found", { status: 404 })],
   ])("stays unclear when the server answers %s for its time limit", async (_, answer) => {
+    let isSubmitted = false;
     const { make, fake } = await start({
       fault({ route, serve }) {
+        if (route === "POST /prompt") isSubmitted = true;
         if (route === "POST /prompt") return serve().then(() => "drop");
-        if (route !== "GET /api/jobs/{id}") return undefined;
+        if (route !== "GET /api/jobs/{id}" || !isSubmitted) return undefined;
         return answer === "drop" ? answer : answer.clone();
       },
     });
@@ -100,7 +102,7 @@ describe("after a restart of the service", () => {
     fake.forget();
     const { outcome, checkpoints } = await make({ resume: { state: "submitted", job: fake.runs[0]?.id ?? "" } });
     expect(outcome).toBe(
-      "http://gpu.test:8091 no longer knows this video's job (HTTP 404: Job not found); it may have been restarted",
+      "http://gpu.test:8091 no longer knows this video's job (HTTP 404: Job not found); it was restarted, or the job was removed from its queue",
     );
     expect([checkpoints, fake.runs.length]).toEqual([[], 1]);
   });
@@ -127,6 +129,37 @@ describe("a graph that the server finds fault with", () => {
     const { outcome, checkpoints } = await make();
     expect(outcome).toBe(`http://gpu.test:8091 refused the workflow: ${words}`);
     expect([checkpoints, fake.runs]).toEqual([["unconfirmed", null], [expect.objectContaining({ isCancelled: true })]]);
+  });
+
+  test("of a missing type is named with its class and its node, and not by its title alone", async () => {
+    const nodes = { "12": { class_type: "Wan", inputs: {}, _meta: { title: "My title" } } };
+    const { make, fake } = await start({ graph: workflow({}, nodes), missing: ["Wan"] });
+    expect((await make()).outcome).toBe(
+      "http://gpu.test:8091 refused the workflow: Wan, node 12: Node 'My title' not found. The custom node may not be installed.",
+    );
+    expect(fake.runs).toEqual([]);
+  });
+
+  const own = () => new Response("500 Internal Server Error\n\nServer got itself in trouble", { status: 500 });
+
+  test("that makes it fall over is refused after three times, each of which it does not know afterwards", async () => {
+    let submits = 0;
+    const { make, fake } = await start({
+      fault: ({ route }) => (route === "POST /prompt" && ++submits ? own() : undefined),
+    });
+    const { outcome, checkpoints, seconds } = await make();
+    expect(outcome).toBe("http://gpu.test:8091 refused the workflow: it ends in an error there each time (HTTP 500)");
+    expect([submits, checkpoints.at(-1), fake.runs]).toEqual([3, null, []]);
+    expect(seconds).toBeGreaterThanOrEqual(90);
+  });
+
+  test("is not what a proxy's 500 says, after which the queue decides", async () => {
+    let submits = 0;
+    const page = () => new Response("<html>500", { status: 500 });
+    const { make } = await start({
+      fault: ({ route }) => (route === "POST /prompt" && ++submits ? page() : undefined),
+    });
+    expect([(await make()).outcome, submits]).toEqual(["not taken: HTTP 500", 1]);
   });
 
   test("in all is refused with 400", async () => {
@@ -180,6 +213,104 @@ describe("what a workflow has made", () => {
   });
 });
 
+describe("of several videos", () => {
+  const file = (filename: string, type = "output") => ({ filename, subfolder: "", type });
+  const note = (node: string, others: string) =>
+    `http://gpu.test:8091: the video is that of node ${node}; node ${others} made one too. Give the node whose video you want the title "vidgen" in ComfyUI.`;
+  test.each<[string, string, string, object, string[]]>([
+    ["the highest node id", "9", "60", {}, [note("60", "9")]],
+    ["the highest node id in a subgraph", "7:9", "7:60", {}, [note("7:60", "7:9")]],
+    ["the node with the title", "60", "9", { _meta: { title: "vidgen" } }, []],
+  ])("%s counts, in whatever order they are", async (_, other, wanted, more, notes) => {
+    const saver = { class_type: "SaveVideo", inputs: { filename_prefix: "x" }, ...more };
+    const asked: string[] = [];
+    const scene = await start({
+      graph: workflow({}, { [wanted]: saver }),
+      outputs: ({ id }) => ({
+        [other]: { images: [file(`other-${id}.mp4`)] },
+        [wanted]: { images: [file("preview.mp4", "temp"), file(`${scene.id}.mp4`)] },
+      }),
+      fault({ route, request }) {
+        if (route === "GET /view") asked.push(new URL(request.url).searchParams.get("filename") ?? "");
+        return undefined;
+      },
+    });
+    expect((await scene.make({ id: scene.id })).outcome).toBe("made");
+    expect([asked, scene.notes]).toEqual([[`${scene.id}.mp4`], notes]);
+  });
+});
+
+describe("the name of a generation's file", () => {
+  const ids = ["0a1b2c3d-0000-4000-8000-000000000000", "1a1b2c3d-0000-4000-8000-000000000000"] as const;
+
+  test("has the generation's id, so that no other one gets its video though the folder is emptied", async () => {
+    const { make, fake, notes } = await start();
+    for (const id of ids)
+      expect((await make({ id, prompt: id, extras: { seed: 7 } })).video).toEqual(video(`${id}, cinematic`));
+    const prefixes = fake.runs.map(({ graph }) => graph["9"]?.inputs.filename_prefix);
+    expect([prefixes, notes]).toEqual([["video/fox_0a1b2c3d", "video/fox_1a1b2c3d"], []]);
+  });
+
+  test("is the workflow's own with {{id}}, and stays the same when the graph is submitted again", async () => {
+    const nodes = { "10": { class_type: "SaveAs", inputs: { path: "out-{{id=x}}.mp4" } } };
+    const { make, fake } = await start({ graph: workflow({}, nodes) });
+    for (const id of [ids[0], ids[0], ids[1]]) await make({ id });
+    const paths = fake.runs.map(({ graph }) => [graph["10"]?.inputs.path, graph["9"]?.inputs.filename_prefix]);
+    expect(paths).toEqual([ids[0], ids[0], ids[1]].map((id) => [`out-${id}.mp4`, "video/fox"]));
+  });
+
+  test("gets a note where the node did not use it: two jobs may share it", async () => {
+    const outputs = () => ({ "12": { gifs: [{ filename: "out.mp4", subfolder: "", type: "output" }] } });
+    const { make, notes } = await start({ outputs });
+    expect((await make()).outcome).toBe("made");
+    expect(notes).toEqual([
+      "http://gpu.test:8091: node 12 named out.mp4 itself: two jobs may share this name, and get each other's video. Put {{id}} into its name in the workflow.",
+    ]);
+  });
+});
+
+test("a file that was deleted there is asked for for a minute", async () => {
+  const { make } = await start({
+    fault: ({ route }) => (route === "GET /view" ? new Response(null, { status: 404 }) : undefined),
+  });
+  const { outcome, seconds } = await make();
+  expect(outcome).toMatch(/could not be downloaded from http.*: ComfyUI no longer has the file \(HTTP 404\)$/);
+  expect([seconds >= 120, seconds < 140]).toEqual([true, true]);
+});
+
+test("a proxy's 404 in place of the file says nothing about it", async () => {
+  let asked = 0;
+  const { make } = await start({
+    fault: ({ route }) =>
+      route === "GET /view" && asked++ < 200 ? new Response("<html>Not found", { status: 404 }) : undefined,
+  });
+  expect(await make()).toMatchObject({ outcome: "made" });
+});
+
+describe("a job behind other people's jobs", () => {
+  test("waits as long as the queue moves, or a job runs there", async () => {
+    let at = () => 0;
+    // Each of them takes 50 minutes, which is longer than the engine's time limit.
+    const count = () => Math.max(0, 4 - Math.floor(at() / (50 * 60_000)));
+    const others = () => {
+      const names = Array.from({ length: count() }, (_, index) => `other-${4 - count() + index}`);
+      return { running: names.slice(0, 1), waiting: names.slice(1) };
+    };
+    const { make, clock, fake } = await start({ others });
+    const startedAt = clock.now();
+    at = () => clock.now() - startedAt;
+    expect((await make()).outcome).toBe("made");
+    expect([at() > 200 * 60_000, fake.runs.length]).toEqual([true, 1]);
+  });
+
+  test("fails where nothing runs and nothing moves, as with a worker that has ended", async () => {
+    const { make } = await start({ others: () => ({ running: [], waiting: ["other"] }) });
+    const { outcome, seconds } = await make();
+    expect(outcome).toContain("made no progress with this video for 30 min (pending)");
+    expect(seconds).toBeLessThan(32 * 60);
+  });
+});
+
 describe("images", () => {
   test("are uploaded, and the graph has their name there; an upload that is repeated makes no second file", async () => {
     const { make, fake, engine, folder } = await start({ graph: withImage });
@@ -212,9 +343,15 @@ describe("images", () => {
   });
 });
 
-test("an older version is told, and nothing is submitted: it would not keep the job's name", async () => {
+test("a version that is old and has what is needed is used", async () => {
   const { make, fake, engine } = await start({ version: "0.24.1" });
-  const words = "is ComfyUI 0.24.1, which is too old: 0.25 or newer is needed";
+  expect(await engine.check(new AbortController().signal)).toBe("ComfyUI 0.24.1");
+  expect([(await make()).outcome, fake.runs.length]).toEqual(["made", 1]);
+});
+
+test("a version without /api/jobs is told, and nothing is submitted: it could not be asked for the job", async () => {
+  const { make, fake, engine } = await start({ version: "0.3.64", hasJobs: false });
+  const words = "is ComfyUI 0.3.64, which is too old: it has no /api/jobs, by which vidgen asks for a video";
   await expect(engine.check(new AbortController().signal)).rejects.toMatchObject({ code: "usage", message: words });
   expect(await make()).toMatchObject({ outcome: `not taken: ${words}`, checkpoints: [] });
   expect(fake.runs).toEqual([]);
@@ -242,18 +379,38 @@ test("another server at the address is told", async () => {
 describe("to cancel a job", () => {
   const signal = new AbortController().signal;
 
-  test("stops it", async () => {
-    const { engine, make, fake, clock } = await start({ completeAfterMs: Number.POSITIVE_INFINITY });
+  test.each(["0.24.1", "0.36.0"])("stops it once its node looks, in version %s", async (version) => {
+    const stopAfterMs = 7_000;
+    const { engine, make, fake, clock } = await start({ version, completeAfterMs: 3_600_000, stopAfterMs });
     const making = make();
     await clock.sleep(60_000);
+    const askedAt = clock.now();
     expect(await engine.cancel?.(fake.runs[0]?.id ?? "", signal)).toBe(true);
+    expect(clock.now() - askedAt).toBeGreaterThanOrEqual(stopAfterMs);
     expect((await making).outcome).toMatch(/cancelled/);
   });
 
-  test("is what an older version cannot", async () => {
-    const { engine } = await start({
-      fault: ({ route }) => (route.includes("cancel") ? new Response("404: Not Found", { status: 404 }) : undefined),
-    });
-    expect(await engine.cancel?.("6f1b0a52-0000-4000-8000-000000000000", signal)).toBe(false);
+  test.each(["0.24.1", "0.36.0"])("takes it out of the queue, in version %s", async (version) => {
+    const others = () => ({ running: ["another"], waiting: [] });
+    const { engine, make, fake, clock } = await start({ version, others });
+    const making = make();
+    await clock.sleep(60_000);
+    expect(await engine.cancel?.(fake.runs[0]?.id ?? "", signal)).toBe(true);
+    expect((await making).outcome).toContain("no longer knows this video's job");
+  });
+
+  test("comes too late for one that has completed", async () => {
+    const { engine, make, fake } = await start();
+    await make();
+    expect(await engine.cancel?.(fake.runs[0]?.id ?? "", signal)).toBe(false);
+  });
+
+  test("is unclear while it runs on", async () => {
+    const { engine, make, fake, clock } = await start({ completeAfterMs: 600_000, stopAfterMs: 500_000 });
+    const making = make();
+    await clock.sleep(60_000);
+    const limit = clock.limit(90_000, signal, new Error("no response in time"));
+    await expect(engine.cancel?.(fake.runs[0]?.id ?? "", limit.signal)).rejects.toThrow("no response in time");
+    await making;
   });
 });

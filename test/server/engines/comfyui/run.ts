@@ -53,5 +53,5 @@ export async function start({ graph = workflow(), engineKey, ...options }: Start
   });
   /** A request that leaves open what it can. */
   const make = (made: MakeOptions = {}) => engine.make({ unset: ["aspectRatio", "duration", "resolution"], ...made });
-  return { ...engine, make, fake };
+  return { ...engine, make, fake, id: "2a1b2c3d-0000-4000-8000-000000000000" };
 }

@@ -1,5 +1,7 @@
+import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { createEngines } from "../../../../src/server/engines/engines.ts";
+import { readWorkflow } from "../../../../src/server/engines/comfyui/workflow.ts";
+import { createEngines, listOffers } from "../../../../src/server/engines/engines.ts";
 import { createVirtualClock } from "../../../clock.ts";
 import type { MakeOptions } from "../videos/run.ts";
 import { start, withImage, workflow, writeWorkflow } from "./run.ts";
@@ -103,7 +105,22 @@ describe("a file that is no workflow is a usage error", () => {
     ["of a list", [workflow()], /is not a ComfyUI workflow in API format/],
     ["of nothing", {}, /is not a ComfyUI workflow in API format/],
     ["of no JSON", "#!/bin/sh", /is not a ComfyUI workflow in API format/],
-    ["without a prompt", { "1": { class_type: "A", inputs: { text: "{{promt}}" } } }, /has no \{\{prompt\}\}/],
+    [
+      "without a prompt",
+      { "1": { class_type: "A", inputs: { text: "{{promt}}", filename_prefix: "x" } } },
+      /has no \{\{prompt\}\}/,
+    ],
+    [
+      "with a node that has no inputs",
+      workflow({}, { "10": { class_type: "Wan" } }),
+      /without "inputs".*: Wan, node 10\./,
+    ],
+    ["with inputs that are a list", workflow({}, { "10": { class_type: "Wan", inputs: [] } }), /: Wan, node 10\./],
+    [
+      "without a name to put the id in",
+      { "1": { class_type: "A", inputs: { text: "{{prompt}}", path: "out.mp4" } } },
+      /has no \{\{id\}\}/,
+    ],
     ["with frames and no frame rate", workflow({ a: "{{frames}}" }), /\{\{frames\}\} but no \{\{fps\}\}/],
   ])("%s", (_, content, message) => {
     const file = writeWorkflow(content);
@@ -123,6 +140,28 @@ describe("a file that is no workflow is a usage error", () => {
       "The ComfyUI workflow none.json cannot be read: it does not exist.",
     );
   });
+});
+
+test.each<[string, (text: string) => Buffer]>([
+  ["with a byte order mark", (text) => Buffer.from(`\ufeff${text}`)],
+  ["in UTF-16", (text) => Buffer.from(`\ufeff${text}`, "utf16le")],
+  ["in UTF-16 of the other order", (text) => Buffer.from(`\ufeff${text}`, "utf16le").swap16()],
+  ["in what is sent to ComfyUI", (text) => Buffer.from(`{"client_id":"a","prompt":${text}}`)],
+])("a workflow %s is read", (_, write) => {
+  const plain = readWorkflow(writeWorkflow(withImage), ["wan-2.5"]);
+  const file = writeWorkflow("");
+  writeFileSync(file, write(JSON.stringify(withImage)));
+  expect(readWorkflow(file, ["wan-2.5"])).toEqual(plain);
+});
+
+test("a list of models is what it does not have", async () => {
+  const settings = {
+    engines: [`wan-2.5=comfyui:http://gpu-1:8188#${writeWorkflow(withImage)}`],
+    readKey: () => undefined,
+  };
+  const io = { ...createVirtualClock(), fetch: () => Promise.reject(new Error("unused")) };
+  const listed = listOffers(settings, io, new AbortController().signal);
+  await expect(listed).rejects.toMatchObject({ code: "usage" });
 });
 
 test("--engine names the model, the address and the file", () => {

@@ -43,6 +43,7 @@ export type EngineOptions = {
 };
 
 export type MakeOptions = {
+  id?: string;
   prompt?: string;
   extras?: RenderRequest["extras"];
   unset?: RenderRequest["unset"];
@@ -93,6 +94,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
   async function make(made: MakeOptions = {}): Promise<Made> {
     const { prompt = "a fox", extras = {}, unset = [], images = [], resume, traceparent } = made;
     const {
+      id = crypto.randomUUID(),
       signal = new AbortController().signal,
       confirm = () => {},
       releaseSlot = () => {},
@@ -116,7 +118,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
     let end: RenderOutcome | undefined;
     const outcome = await engine
       .render(
-        { request, images, lastImage, references, file, thumbnail: `${file}.png` },
+        { id, request, images, lastImage, references, file, thumbnail: `${file}.png` },
         {
           resume,
           signal,
