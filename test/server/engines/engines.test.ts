@@ -162,6 +162,6 @@ test.each([
     progress: () => {},
     signal: stop.signal,
   };
-  await engine?.render({ request, images: [], file: "none", thumbnail: "none" }, options).catch(() => {});
+  await engine?.render({ id: "1", request, images: [], file: "none", thumbnail: "none" }, options).catch(() => {});
   expect(creates).toMatchObject([{ encoding, fields: { model: "Wan-AI/Wan2.2" } }]);
 });

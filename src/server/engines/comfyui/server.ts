@@ -16,7 +16,7 @@ export type ComfyUiOptions = Pick<ServerOptions, "url" | "key" | "timeoutMs" | "
 };
 
 /** A ComfyUI server (server.py), as the parts of its engine use it. The replies are for their readers to judge. */
-export type ComfyUi = Upstream & {
+export type ComfyUi = Omit<Upstream, "look"> & {
   look(job: string, signal: AbortSignal): Promise<(Job & { made?: Made }) | Trouble>;
   /** Returns the jobs of everybody that run and that wait. Rejects when it does not tell them. */
   findQueue(signal: AbortSignal): Promise<Queue>;

@@ -26,7 +26,12 @@ export function aTask(
 ): RenderTask {
   const files = { file: join(folder, "clip.mp4"), thumbnail: join(folder, "clip.png") };
   const imageFolder = images.length > 0 ? makeFolder() : "";
-  return { request: aRequest(changes), images: images.map((bytes, i) => anImage(bytes, i + 1, imageFolder)), ...files };
+  return {
+    id: "1",
+    request: aRequest(changes),
+    images: images.map((bytes, i) => anImage(bytes, i + 1, imageFolder)),
+    ...files,
+  };
 }
 
 /** Writes an image, as if it came from an address that ends in `number`. */

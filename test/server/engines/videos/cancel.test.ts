@@ -47,7 +47,7 @@ test.each(["cancelled", "deleted"])(
     const fake = fakes.sglang({ now: clock.now, fault });
     const { engine } = await createTestEngine(ioFetch(fake), { kind: "sglang", clock });
     const options = { checkpoint: async () => {}, confirm() {}, progress: () => {}, signal: never };
-    const task = { images: [], file: "/none/0.mp4", thumbnail: "/none/0.png" };
+    const task = { id: "1", images: [], file: "/none/0.mp4", thumbnail: "/none/0.png" };
     const resume = { state: "submitted", job: "1" } as const;
     await expect(engine.render({ ...task, request: {} as never }, { ...options, resume })).rejects.toThrow(status);
   },

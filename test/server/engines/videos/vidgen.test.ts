@@ -48,7 +48,7 @@ test("once the video is safe before it, its files behind it are removed", async 
     resolution: "480p" as const,
   };
   const outcome = await before.engine.render(
-    { request: { ...request, extras: {} }, images: [], file, thumbnail: `${file}.png` },
+    { id: "1", request: { ...request, extras: {} }, images: [], file, thumbnail: `${file}.png` },
     { resume: undefined, signal: never, confirm() {}, progress() {}, checkpoint: async () => {} },
   );
   expect(behind.rendered[0]?.request).toMatchObject({ aspectRatio: "30:53", duration: 2.5, resolution: "480p" });
@@ -100,7 +100,7 @@ test("what is cancelled behind it fails for no fault of the request: the engine 
   const checkpoint = async () => {};
   const id = await behind.startId({ model: "wan-2.5" });
   await behind.cancel(id);
-  const task = { images: [], file: "/none/0.mp4", thumbnail: "/none/0.png", request: {} as never };
+  const task = { id: "1", images: [], file: "/none/0.mp4", thumbnail: "/none/0.png", request: {} as never };
   const resume = { state: "submitted", job: id } as const;
   await expect(
     before.engine.render(task, { resume, checkpoint, confirm() {}, progress() {}, signal: never }),
