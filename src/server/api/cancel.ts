@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
 import { newDelivery } from "../callbacks/delivery.ts";
 import type { Engine } from "../engines/engine.ts";
@@ -26,7 +27,7 @@ export type CancelOptions = {
 export const cancelledError = "cancelled";
 
 /** How long an engine may take to stop a job. */
-const engineLimitMs = 45_000;
+const engineLimitMs = 90_000;
 
 /** Between two looks a generation can be submitted, or end. */
 const maxLooks = 3;
@@ -118,6 +119,7 @@ async function stopJob({ name, cancel }: Engine, job: string, signal: AbortSigna
   try {
     return (await cancel(job, signal)) ? undefined : cannot;
   } catch (error) {
+    if (error instanceof VidgenError && error.code === "pending") return `${name}: ${error.message}`;
     return `${name} could not be asked to stop it (${describe(error)})`;
   }
 }

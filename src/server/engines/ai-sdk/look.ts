@@ -7,22 +7,27 @@ import { describe, type Upstream } from "../upstream/upstream.ts";
 import { type Answer, createCall, describeError, isSuccess } from "./call.ts";
 import type { Sdk, SdkModel } from "./package.ts";
 
+const maybe = <Schema extends z.ZodType>(schema: Schema) => schema.nullish().catch(undefined);
+
 const videoSchema = z.discriminatedUnion("type", [
-  z.object({ type: z.literal("url"), url: z.string() }),
-  z.object({ type: z.literal("base64"), data: z.string() }),
-  z.object({ type: z.literal("binary"), data: z.instanceof(Uint8Array) }),
+  z.object({ type: z.literal("url"), url: z.string(), mediaType: maybe(z.string()) }),
+  z.object({ type: z.literal("base64"), data: z.string(), mediaType: maybe(z.string()) }),
+  z.object({ type: z.literal("binary"), data: z.instanceof(Uint8Array), mediaType: maybe(z.string()) }),
 ]);
 
 const toldSchema = z.discriminatedUnion("status", [
   z.object({ status: z.literal("pending") }),
-  z.object({ status: z.literal("completed"), videos: z.tuple([videoSchema], z.unknown()) }),
+  // "Completed" without a video happens: its address may come later.
+  z.object({ status: z.literal("completed"), videos: z.array(videoSchema).catch([]) }),
   z.object({ status: z.literal("error"), error: z.string() }),
 ]);
 
-/** Some models at Replicate answer with a list, which its package cannot read. */
-const listSchema = z.object({ status: z.literal("succeeded"), output: z.tuple([z.url()], z.unknown()) });
+/** Some models at Replicate answer with a list, which its package cannot read: of a thumbnail and the video, or of none. */
+const listSchema = z.object({ status: z.literal("succeeded"), output: z.array(z.unknown()).nullable() });
 
-const maybe = <Schema extends z.ZodType>(schema: Schema) => schema.nullish().catch(undefined);
+/** By the ending of an address's path, which may be followed by a signature. */
+const isVideoAddress = (address: string) => /\.(mp4|m4v|mov|webm)$/i.test(new URL(address).pathname);
+
 /** What Google tells of a video that its filter has blocked: Gemini's API in `generateVideoResponse`, Vertex's in `response` itself. */
 const filteredSchema = z.object({
   generatedSamples: maybe(z.array(z.unknown())),
@@ -75,7 +80,7 @@ async function ask(model: SdkModel, operation: string, signal: AbortSignal): Pro
     const told = toldSchema.parse(await unlessAborted(asking, signal));
     if (told.status === "error") return { problem: clean(told.error), isTold: true };
     return told.status === "completed"
-      ? jobWith({ status: "completed", url: addressOf(told.videos[0]) })
+      ? jobWith({ status: "completed", url: findAddress(told.videos) })
       : jobWith({ status: "pending" });
   } catch (error) {
     return { problem: describeError(error), isTold: false };
@@ -86,6 +91,15 @@ function jobWith(job: Pick<Job, "status"> & Partial<Job>): Job {
   return { id: undefined, progress: undefined, url: undefined, error: undefined, ...job };
 }
 
+/** The first that is a video by its type or ending, else the first. */
+function findAddress(videos: z.infer<typeof videoSchema>[]): string | undefined {
+  const isVideo = (video: z.infer<typeof videoSchema>) =>
+    video.mediaType?.startsWith("video/") ||
+    (video.type === "url" && URL.canParse(video.url) && isVideoAddress(video.url));
+  const video = videos.find(isVideo) ?? videos[0];
+  return video && addressOf(video);
+}
+
 function addressOf(video: z.infer<typeof videoSchema>): string {
   if (video.type === "url") return video.url;
   const base64 = video.type === "base64" ? video.data : Buffer.from(video.data).toString("base64");
@@ -94,7 +108,8 @@ function addressOf(video: z.infer<typeof videoSchema>): string {
 
 function findListed(answer: Answer | undefined): Job | undefined {
   const listed = answer && "json" in answer ? listSchema.safeParse(answer.json).data : undefined;
-  return listed && jobWith({ status: "completed", url: listed.output[0] });
+  const addresses = (listed?.output ?? []).flatMap((part) => z.url().safeParse(part).data ?? []);
+  return listed && jobWith({ status: "completed", url: addresses.find(isVideoAddress) ?? addresses[0] });
 }
 
 /** Google's package takes a video that was blocked for a reply that it cannot read. */

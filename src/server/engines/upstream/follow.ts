@@ -78,7 +78,7 @@ export async function follow(
     const failure = error ?? `the model run did not succeed (${status})`;
     if (statuses.failed.includes(status)) return { ...look, failure };
     // That is no fault of the request: what was paid is given back, also when whoever cancelled it here has ended meanwhile.
-    if (statuses.cancelled.includes(status)) throw new Error(failure);
+    if (isCancelled(look)) throw new Error(failure);
     if (percent !== undefined) progress(percent);
     if (isOver) {
       await stop(id, upstream, { cancel, signal });
@@ -117,6 +117,11 @@ function describeTrouble({ trouble, isUnreadable }: Trouble, name: string): stri
 /** Whether a job's video is made. */
 export function isCompleted({ status }: Pick<Job, "status">): boolean {
   return statuses.completed.includes(status.toLowerCase());
+}
+
+/** Whether its server has stopped a job. */
+export function isCancelled({ status }: Pick<Job, "status">): boolean {
+  return statuses.cancelled.includes(status.toLowerCase());
 }
 
 /** Looks at a job once. Whatever does not tell about the job is trouble. Rejects only when the signal aborts. */

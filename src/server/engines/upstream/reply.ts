@@ -50,7 +50,10 @@ export async function readReply(
     if (length > maxBytes) throw new Error(`its reply is longer than ${maxBytes / 1_000_000} MB`);
     chunks.push(chunk);
   }
-  const all = Buffer.concat(chunks).toString();
+  // A byte order mark, which JSON does not have, may come before it.
+  const all = Buffer.concat(chunks)
+    .toString()
+    .replace(/^\uFEFF/, "");
   // A shorter text is no real key, and may be part of many words.
   const text = secret === undefined || secret.length < 8 ? all : all.replaceAll(secret, "[key]");
   return { status, text, json: parseJson(text), ...(waitMs !== undefined && { retryAfterMs: waitMs }) };
@@ -176,8 +179,40 @@ export function findAddressIn({ json }: Reply): string | undefined {
 
 /** Returns what a reply says, for people; at least its HTTP status. */
 export function wordsOf({ status, text, json }: Reply): string {
-  const words = findWords(json) ?? (json === undefined && !/^\s*</.test(text) ? clean(text) : "");
+  const words = findWords(json) ?? (json === undefined && !/^\s*</.test(text) && !isBinary(text) ? clean(text) : "");
   return words === "" ? `HTTP ${status}` : `HTTP ${status}: ${words}`;
+}
+
+/** Bytes that are no text, such as those of a video, are never printed. */
+function isBinary(text: string): boolean {
+  return /[\0\uFFFD]/.test(text.slice(0, maxCleaned));
+}
+
+const idFields = /^(\w+_)?(id|uuid)$/i;
+const maxBeginning = 200;
+
+/**
+ * The readable beginning of a reply that names no job, a field like an id first: somebody may look it up at the server. The words that it has
+ * for people come before.
+ */
+export function beginningOf(reply: Reply): string {
+  const { json, text } = reply;
+  const words = wordsOf(reply);
+  if (!isRecord(json)) return words;
+  const id = findId(json);
+  const beginning = clean(text).slice(0, maxBeginning);
+  return [words, id, beginning].filter((part) => part !== undefined && part !== "").join("; ");
+}
+
+function findId(value: unknown, depth = 0): string | undefined {
+  if (!isRecord(value) || depth > 3) return undefined;
+  const own = Object.entries(value).find(
+    ([name, id]) => idFields.test(name) && ["string", "number"].includes(typeof id),
+  );
+  if (own) return clean(`${own[0]} ${own[1]}`).slice(0, maxBeginning);
+  return Object.values(value)
+    .map((part) => findId(part, depth + 1))
+    .find((id) => id !== undefined);
 }
 
 const maxDepth = 8;

@@ -4,7 +4,7 @@ import { VidgenError } from "../../../errors.ts";
 import { RequestError } from "../../../io.ts";
 import type { RenderOptions, RenderOutcome } from "../engine.ts";
 import { lookOnce, missingMs, missingPollMs } from "./follow.ts";
-import { isAboutRequest, type Reply, refusesKey, wordsOf } from "./reply.ts";
+import { beginningOf, isAboutRequest, type Reply, refusesKey, wordsOf } from "./reply.ts";
 import { backOffMs, createAbsence, describe, minutes, type Upstream } from "./upstream.ts";
 
 /** What a create gave: a job, or the address of a video that is finished already. */
@@ -165,7 +165,8 @@ export function judgeReply(
 ): NotTaken | NoCredits | { kind: "unclear"; reason: string } | { kind: "refused"; reason: string } {
   const { status, retryAfterMs } = reply;
   const reason = wordsOf(reply);
-  if (status >= 200 && status < 300) return { kind: "unclear", reason: `its reply names no job, ${reason}` };
+  if (status >= 200 && status < 300)
+    return { kind: "unclear", reason: `its reply names no job, ${beginningOf(reply)}` };
   if (status >= 400 && status < 500 && lacksCredits(reply)) return { kind: "no credits", reason };
   if (isRefusingPage(reply)) return notTakenByPage(reply, reason);
   if (status === 403 && isAboutRequest(reply)) return { kind: "refused", reason };

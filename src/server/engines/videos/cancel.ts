@@ -1,28 +1,60 @@
-import { isCompleted } from "../upstream/follow.ts";
+import { VidgenError } from "../../../errors.ts";
+import { isCancelled, isCompleted, missingPollMs } from "../upstream/follow.ts";
+import { minuteMs } from "../upstream/patience.ts";
 import { wordsOf } from "../upstream/reply.ts";
+import { createAbsence } from "../upstream/upstream.ts";
 import type { Server } from "./server.ts";
 
 const retryMs = 1_000;
 
 /**
  * Stops a job by deleting it, where its server then stops the work; resolves with whether it is stopped. A video that is made already is never
- * deleted. Rejects when the server does not answer, or not in time.
+ * deleted. A server proves that it stopped a job by its JSON reply to the DELETE, by the job's own status, or by knowing no such job for a minute:
+ * one 404 may be that of another replica. Rejects when the server does not answer, or not in time; with `pending` when it was told to stop by then.
  */
 export async function cancel(job: string, server: Server, signal: AbortSignal): Promise<boolean> {
   if (!(await server.findKind(signal)).stopsDeleted) return false;
-  for (let isStopping = false; ; isStopping = true) {
+  let isTold = false;
+  try {
+    return await stop(job, server, {
+      signal,
+      onTold() {
+        isTold = true;
+      },
+    });
+  } catch (error) {
+    if (!isTold || !signal.aborted) throw error;
+    throw new VidgenError("pending", "it was told to stop; not confirmed yet");
+  }
+}
+
+async function stop(job: string, server: Server, { signal, onTold }: { signal: AbortSignal; onTold(): void }) {
+  const absence = createAbsence(server.io);
+  let isTold = false;
+  for (;;) {
     const look = await server.look(job, signal);
-    // What has been told to stop is forgotten once it has stopped.
-    if ("trouble" in look && look.isMissing) return isStopping;
+    const isMissing = "trouble" in look && look.isMissing;
+    const absentMs = absence(isMissing);
+    // What was never told to stop has not been stopped here, whoever forgot it.
+    if (isMissing && !isTold) return false;
+    if (isMissing && absentMs >= minuteMs) return true;
     // It may be completed: a DELETE would remove a video that was paid for.
-    if ("trouble" in look) throw new Error(look.trouble);
-    if (isCompleted(look)) return false;
-    const reply = await server.remove(job, signal);
-    // A page of a proxy with HTTP 200 is no answer of the server: the job may go on, and be paid for.
-    const isPage = reply.json === undefined && reply.text.trim() !== "";
-    if (reply.status < 300 && !isPage) return true;
-    if (reply.status === 404) return isStopping;
-    if (reply.status !== 409) throw new Error(wordsOf(reply));
-    await server.io.sleep(retryMs, signal);
+    if ("trouble" in look && !isMissing && !isTold) throw new Error(look.trouble);
+    if (!("trouble" in look)) {
+      if (isCompleted(look)) return false;
+      if (isCancelled(look)) return true;
+      const reply = await server.remove(job, signal);
+      // A page of a proxy with HTTP 200 is no answer of the server: the job may go on, and be paid for.
+      const isPage = reply.json === undefined && reply.text.trim() !== "";
+      if (reply.status < 300 && !isPage) return true;
+      const isStopping = reply.status === 409;
+      if (!isStopping && reply.status !== 404) throw new Error(wordsOf(reply));
+      if (isStopping) {
+        isTold = true;
+        onTold();
+      }
+      if (!isTold) return false;
+    }
+    await server.io.sleep(isMissing ? missingPollMs : retryMs, signal);
   }
 }

@@ -261,3 +261,31 @@ describe("a look at Google", () => {
     expect(requests()).toBeLessThan(24 * 60 * 2 + 50);
   });
 });
+
+/** As @ai-sdk/replicate reads a prediction: a list is an error that it throws. */
+function replicate(output: () => unknown) {
+  const made = createPackage(
+    (send) => send(),
+    async (fetch) => {
+      await (await fetch("https://api.test/predictions/1")).json();
+      throw new Error("Expected string");
+    },
+  );
+  return startMadeUp(made, () => json(200, { status: "succeeded", output: output() }), { open: openVideo });
+}
+
+test("of several files of one job, the first that is a video by its ending is taken", async () => {
+  const { make, notes } = await replicate(() => ["https://cdn.test/thumb.png", "https://cdn.test/1.mp4"]);
+  expect(await make()).toMatchObject({ outcome: "made", video: Buffer.from(video) });
+  expect(notes).toEqual([]);
+});
+
+test.each([[null], [[]]])("a job that succeeded with %j is asked for a day, and then says so", async (output) => {
+  const { make } = await replicate(() => output);
+  const freed: number[] = [];
+  const { outcome, seconds } = await make({ releaseSlot: () => void freed.push(1) });
+  expect(outcome).toBe(
+    "made-up generated this video, but it could not be downloaded: it says that this video is ready, but not where it is",
+  );
+  expect([Math.floor(seconds / 3_600), freed.length > 0]).toEqual([24, true]);
+});

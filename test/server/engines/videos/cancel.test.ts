@@ -79,6 +79,52 @@ test("a server that does not know the job has not stopped it", async () => {
   expect(await cancel("another")).toBe(false);
 });
 
+/** A job of vLLM-Omni whose DELETE is answered with 409, and whose looks since then are answered by `onLook`, by their count from 1. */
+async function startStopping(onLook: (count: number) => Response | undefined) {
+  const clock = createVirtualClock();
+  let [isTold, looks] = [false, 0];
+  const fault = ({ route, request }: Call) => {
+    if (request.method === "DELETE") {
+      isTold = true;
+      return json(409, { detail: "it is being stopped" });
+    }
+    return isTold && route === "poll" ? onLook(++looks) : undefined;
+  };
+  const fake = fakes["vllm-omni"]({ now: clock.now, completeAfterMs: 60 * minuteMs, fault });
+  const { engine } = await createTestEngine(ioFetch(fake), { kind: "vllm-omni", clock });
+  const body = new FormData();
+  body.append("prompt", "a fox");
+  await fake.fetch(new Request(`${engineUrl}/v1/videos`, { method: "POST", body }));
+  const [id = ""] = fake.jobs.keys();
+  const limit = clock.limit(90_000, never, new Error("no response in time"));
+  const cancel = () => engine.cancel?.(id, limit.signal).finally(limit.clear);
+  return { clock, cancel };
+}
+
+describe("a job that was told to stop", () => {
+  const missing = () => json(404, { detail: "Video not found" });
+
+  test("is not stopped by one 404, as of another replica", async () => {
+    const { cancel } = await startStopping((count) => (count === 1 ? missing() : undefined));
+    await expect(cancel()).rejects.toMatchObject({
+      code: "pending",
+      message: "it was told to stop; not confirmed yet",
+    });
+  });
+
+  test("is stopped once it is not known for a minute", async () => {
+    const { cancel, clock } = await startStopping(missing);
+    const start = clock.now();
+    expect(await cancel()).toBe(true);
+    expect(clock.now() - start).toBeGreaterThanOrEqual(minuteMs);
+  });
+
+  test("is stopped when it says so itself", async () => {
+    const { cancel } = await startStopping(() => json(200, { id: "1", object: "video", status: "cancelled" }));
+    expect(await cancel()).toBe(true);
+  });
+});
+
 test.each([
   {
     how: "is behind a proxy that answers with a page",

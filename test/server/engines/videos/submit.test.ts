@@ -433,3 +433,35 @@ test("a job that another kind of server was asked for at this address is not cre
   expect(outcome).toMatch(/no longer knows this video's job/);
   expect(fake.creates).toEqual([]);
 });
+
+test.each([
+  [
+    { task_id: "abc-1", state: "queued" },
+    'unclear: its reply names no job, HTTP 200; task_id abc-1; {"task_id":"abc-1","state":"queued"}',
+  ],
+  [
+    { code: "success", data: { id: 7 } },
+    'unclear: its reply names no job, HTTP 200; id 7; {"code":"success","data":{"id":7}}',
+  ],
+])(
+  "a create that is taken in another shape is unclear, and its reply's beginning is told: %j",
+  async (reply, outcome) => {
+    const fake = fakes.sglang({ fault: ({ route }) => (route === "create" ? json(200, reply) : undefined) });
+    const { make } = await createTestEngine(ioFetch(fake), { kind: "sglang" });
+    expect((await make()).outcome).toBe(outcome);
+  },
+);
+
+test("bytes are never printed, and a byte order mark before JSON is left out", async () => {
+  const binary = () => new Response(Uint8Array.of(0, 0, 0, 24, 102, 116, 121, 112, 255));
+  const answers = [binary, () => new Response(`\uFEFF${JSON.stringify({ id: "1", status: "queued" })}`)];
+  const outcomes: string[][] = [];
+  for (const answer of answers) {
+    const fake = fakes.sglang({ fault: ({ route }) => (route === "create" ? answer() : undefined) });
+    const { make } = await createTestEngine(ioFetch(fake), { kind: "sglang" });
+    const { outcome, checkpoints } = await make();
+    outcomes.push([outcome, String(checkpoints.at(-1))]);
+  }
+  expect(outcomes[0]).toEqual(["unclear: its reply names no job, HTTP 200", "submitting"]);
+  expect(outcomes[1]?.[1]).toBe("1");
+});
