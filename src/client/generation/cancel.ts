@@ -19,6 +19,9 @@ export type CancelOptions = {
   look(): Promise<WireGeneration>;
 };
 
+/** The service waits 90 s for an engine to stop. */
+const replyLimitMs = 120_000;
+
 /**
  * Asks the service to cancel a generation. Throws `rejected` when it does not: it says so, has no way to, or the generation has completed;
  * `failed` when it has failed otherwise; what `look` throws for an unknown id, a wrong key and a service that does not answer; or the
@@ -31,7 +34,7 @@ export async function cancel(
   clock: RetryIo,
 ): Promise<Cancelled> {
   const send = (signal: AbortSignal) => api.cancel(id, signal);
-  const { reply } = await askPatiently(send, { baseUrl: api.baseUrl, signal }, clock);
+  const { reply } = await askPatiently(send, { baseUrl: api.baseUrl, signal, limitMs: replyLimitMs }, clock);
   const cancelled = reply && readCancelled(reply, id);
   if (cancelled) return cancelled;
   const hint = `\`vidgen wait ${id}\` waits for it.`;

@@ -19,7 +19,6 @@ type Send = (signal: AbortSignal) => Promise<Reply>;
 
 /** For how long to try again by default, in milliseconds. */
 const usualPatienceMs = 30_000;
-/** An engine behind the service may take its time to stop. */
 const replyLimitMs = 60_000;
 
 /** What a reply is that says nothing about the matter, such as that of a gateway. */
@@ -69,9 +68,13 @@ export async function askAgain<Answer extends { kind: "reply" | "generation" | "
  * Sends a request until there is a whole reply: one that does no harm when it is sent twice, or with a patience of 0. Rejects with the signal's
  * reason alone.
  */
-export function askPatiently(send: Send, options: Patience & { baseUrl: string }, clock: RetryIo): Promise<Asked> {
+export function askPatiently(
+  send: Send,
+  options: Patience & { baseUrl: string; limitMs?: number },
+  clock: RetryIo,
+): Promise<Asked> {
   const ask = async (): Promise<Asked> => {
-    const asked = await askOnce(send, { ...options, limitMs: replyLimitMs }, clock);
+    const asked = await askOnce(send, { limitMs: replyLimitMs, ...options }, clock);
     if (asked.kind === "trouble" || asked.reply.cut === undefined) return asked;
     return { kind: "trouble", reason: describeFailure(asked.reply.cut), reply: asked.reply };
   };

@@ -106,7 +106,7 @@ export type Engine = Capabilities & {
   render(task: RenderTask, options: RenderOptions): Promise<RenderOutcome>;
   /**
    * Stops a job that runs, by the name in its checkpoint, and resolves with whether it is stopped: what has ended, and what cannot be stopped,
-   * stays as it is. Rejects when it is unclear. An engine without jobs elsewhere stops by `render`'s signal alone.
+   * stays as it is. Rejects when it is unclear, with `pending` when it was told to stop. An engine without jobs elsewhere stops by `render`'s signal alone.
    */
   cancel?: ((job: string, signal: AbortSignal) => Promise<boolean>) | undefined;
   /**

@@ -1,5 +1,6 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { VidgenError } from "../../../src/errors.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { tinyMp4 } from "../../mp4.ts";
 import {
@@ -179,4 +180,29 @@ test("what is completed while its engine is asked stays completed, and paid", as
   expect((await readError(response)).message).toBe("not cancelled: it has completed");
   expect((await readStatus(service, id)).status).toBe("completed");
   expect(await creditsOf(service)).toBe(990);
+});
+
+test("an engine may take 80 s to prove that it has stopped a job", async () => {
+  const clocks: TestService["clock"][] = [];
+  const { service } = await createUpstream(async (_job, signal) => {
+    await clocks[0]?.sleep(80_000, signal);
+    return true;
+  });
+  clocks.push(service.clock);
+  const id = await service.startId();
+  await service.clock.sleep(10_000);
+  expect(await (await service.cancel(id)).json()).toMatchObject({ error: "cancelled", credits_returned: 10 });
+});
+
+test("a job that was told to stop, and is not proved to have, goes on, and nothing is returned", async () => {
+  const { service } = await createUpstream(async () => {
+    throw new VidgenError("pending", "it was told to stop; not confirmed yet");
+  });
+  const id = await service.startId();
+  await service.clock.sleep(10_000);
+  const before = await creditsOf(service);
+  const response = await service.cancel(id);
+  const says = "not cancelled: http://gpu.test: it was told to stop; not confirmed yet; the generation continues";
+  expect([response.status, await readError(response)]).toEqual([409, expect.stringContaining(says)]);
+  expect([await creditsOf(service), (await readStatus(service, id)).status]).toEqual([before, "processing"]);
 });
