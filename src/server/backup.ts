@@ -72,6 +72,18 @@ export async function beginRun(
   return runs;
 }
 
+/**
+ * Counts the end of a service's run. Resolves with the number for `service.json`; never rejects. A copy that was made while it ran has a lower number
+ * from then on.
+ */
+export function endRun({ count }: Provenance, runs: number): Promise<number> {
+  const next = runs + 1;
+  return count(next).then(
+    () => next,
+    () => runs,
+  );
+}
+
 /** The partial file of a copy, and the name that it gets once it is complete. */
 type Target = { saved: FileHandle; file: string };
 

@@ -13,7 +13,7 @@ import {
 } from "./announcement.ts";
 import { createKey, hashKey, prepareLocalAccount, usualCredits } from "./api/accounts.ts";
 import { type Listening, type ListenOptions, listen } from "./api/listen.ts";
-import { beginRun } from "./backup.ts";
+import { beginRun, endRun } from "./backup.ts";
 import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import { createSecret } from "./callbacks/signature.ts";
 import type { Engine } from "./engines/engine.ts";
@@ -164,15 +164,8 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
     steps.push(async () => {
       // Another process that has taken over the folder has announced itself there.
       if (lost.aborted) return;
-      // First in the database: a copy that was made while this process ran has a lower number than service.json from now on.
-      const ended = runs === undefined ? undefined : runs + 1;
-      const isCounted =
-        ended === undefined ||
-        (await provenance?.count(ended).then(
-          () => true,
-          () => false,
-        ));
-      await writeAnnouncement(folder, { ...credentials, runs: isCounted ? ended : runs });
+      const ended = provenance && runs !== undefined ? await endRun(provenance, runs) : undefined;
+      await writeAnnouncement(folder, { ...credentials, runs: ended });
     });
     await service.start(options.resume);
     const { pageUrl, metricsUrl } = opened;

@@ -58,6 +58,8 @@ export type EnginePlan = {
   diskTroubles: DiskTrouble[];
   /** How often the receiver of callbacks fails first. */
   callbackFailures: number;
+  /** The database is copied, and the copy takes its place later: made by `serve --backup`, or by a program that knows nothing of vidgen. */
+  restore: { copyAt: number; at: number; by: "serve --backup" | "cp" } | undefined;
 };
 
 const minute = 60_000;
@@ -125,7 +127,14 @@ export function planOf(seed: string): EnginePlan {
         }))
       : [],
     callbackFailures: has(0.3) ? random.between(1, 3) : 0,
+    restore: store === "folder" && has(0.2) ? restoreOf(random, spanMs) : undefined,
   };
+}
+
+function restoreOf(random: Random, spanMs: number): EnginePlan["restore"] {
+  const copyAt = random.between(100, spanMs);
+  const at = copyAt + random.pick([1_000, 20_000, 2 * minute, 10 * minute]);
+  return { copyAt, at, by: random.pick(["serve --backup", "cp"] as const) };
 }
 
 type Drawing = { random: Random; replies: CreateReply[]; faulty: number; kind: EnginePlan["kind"] };
@@ -211,6 +220,7 @@ export function* simplerEngine(plan: EnginePlan): Generator<EnginePlan> {
       for (const index of mishaps.keys())
         yield { ...plan, mishaps: plan.mishaps.with(process, lives.with(life, mishaps.toSpliced(index, 1))) };
   if (plan.processes > 1) yield { ...plan, processes: plan.processes - 1 };
+  if (plan.restore) yield { ...plan, restore: undefined };
   if (plan.callbackFailures > 0) yield { ...plan, callbackFailures: 0 };
   if (plan.callMs > 0) yield { ...plan, callMs: 0 };
   if (plan.isCommand) yield { ...plan, isCommand: false };

@@ -28,6 +28,9 @@ export const engineProbeNames = [
   "a database cannot be written",
   "the answer to the end of a generation is lost",
   "the clock jumps",
+  "a restored copy is refused",
+  "a restored copy ends what it may have submitted",
+  "a restored copy follows a job",
 ] as const;
 
 export type EngineProbe = (typeof engineProbeNames)[number];

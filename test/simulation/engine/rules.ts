@@ -19,6 +19,8 @@ type Tracked = {
   ended: { end: GenerationEnd; isCancelled: boolean; isRefunded: boolean } | undefined;
   /** The processes that have written that they submit it. */
   submitting: Process[];
+  /** It had not ended in a copy that was restored: its provider may have made and deleted it since, and it may fail. */
+  isRestored: boolean;
   callbacks: { id: string; body: string; isTaken: boolean }[];
 };
 
@@ -46,6 +48,8 @@ export type EngineRules = ReturnType<typeof createEngineRules>;
  * 6. The credits add up.
  * 7. Every generation ends.
  * 8. An end is final.
+ * 9. A restored copy of the database is not served until its owner says that it is one; by rule 1, what it may have submitted since the copy is
+ *    not submitted again then. What was started after the copy is gone.
  */
 export function createEngineRules(options: RulesOptions) {
   const { plan, provider, isHolder, reach } = options;
@@ -93,6 +97,7 @@ export function createEngineRules(options: RulesOptions) {
       if (!job || !provider().hasEnded(job) || job.end !== "completes") fail(4, `${said}, and its video was not made`);
       return false;
     }
+    if (tracked.isRestored) return false;
     if (isCancelled) {
       if (job && job.cancelledAt === undefined) fail(3, `${said}, and the provider makes it`);
       return plan.hasRefunds;
@@ -124,12 +129,30 @@ export function createEngineRules(options: RulesOptions) {
     }
   };
 
+  let isAnyRestored = false;
+  const checkBalances = (spentBy: ReadonlyMap<string, number>) => {
+    for (const [account, spent] of spentBy) {
+      const own = [...byName.values()].filter((each) => each.account === account && !each.ended?.isRefunded);
+      const due = own.reduce((sum, { cost }) => sum + cost, 0);
+      if (spent !== due) fail(6, `the account ${account} has ${spent} credits fewer, not ${due}`);
+    }
+  };
+
   return {
     all: () => [...byName.values()],
     onStarted({ id, account, request }: StoredGeneration, cost: number): void {
       const generation = options.generationOf(request.prompt);
       if (byName.has(generation.name)) fail(6, `${generation.name} is started and charged twice with one key`);
-      const tracked = { id, account, cost, generation, ended: undefined, submitting: [], callbacks: [] };
+      const tracked = {
+        id,
+        account,
+        cost,
+        generation,
+        ended: undefined,
+        submitting: [],
+        isRestored: false,
+        callbacks: [],
+      };
       byName.set(generation.name, tracked);
       byId.set(id, tracked);
     },
@@ -163,6 +186,17 @@ export function createEngineRules(options: RulesOptions) {
       if (isRefunded) reach("credits are given back");
       if (createsOf(name).some(({ reply }) => reply === "400" || reply === "409")) reach("a create is refused");
       if (tracked.generation.end === "never ends" && end.status === "failed") reach("a job goes on for too long");
+    },
+    /** A copy takes the place of the database: the generations that it has, and whether each had ended. */
+    onRestored(copied: ReadonlyMap<string, { hasEnded: boolean }>): void {
+      isAnyRestored = true;
+      for (const tracked of [...byId.values()]) {
+        const found = copied.get(tracked.id);
+        if (!found) {
+          byId.delete(tracked.id);
+          byName.delete(tracked.generation.name);
+        } else if (!found.hasEnded) Object.assign(tracked, { ended: undefined, callbacks: [], isRestored: true });
+      }
     },
     onCallback(name: string, { id, body, isTaken }: { id: string; body: string; isTaken: boolean }): void {
       const tracked = byName.get(name);
@@ -215,16 +249,14 @@ export function createEngineRules(options: RulesOptions) {
     },
     /** `spentBy` is how many credits each account has fewer than in the beginning. */
     onTheEnd(entries: readonly LedgerEntry[], spentBy: ReadonlyMap<string, number>): void {
-      for (const [account, spent] of spentBy) {
-        const own = [...byName.values()].filter((each) => each.account === account && !each.ended?.isRefunded);
-        const due = own.reduce((sum, { cost }) => sum + cost, 0);
-        if (spent !== due) fail(6, `the account ${account} has ${spent} credits fewer, not ${due}`);
-      }
-      for (const { id, generation, cost, account, ended, callbacks } of byName.values()) {
+      // A copy has neither the debits nor the refunds since.
+      if (!isAnyRestored) checkBalances(spentBy);
+      for (const { id, generation, cost, account, ended, isRestored, callbacks } of byName.values()) {
         const { name, hasCallback } = generation;
         if (!ended) fail(7, `${name} never ends`);
         else if (hasCallback && !callbacks.some(({ isTaken }) => isTaken))
           fail(7, `the callback of ${name} never comes`);
+        if (isRestored) continue;
         const own = entries.filter((entry) => entry.generation === id);
         const sum = own.reduce((total, { amount }) => total + amount, 0);
         const due = ended?.isRefunded ? 0 : -cost;

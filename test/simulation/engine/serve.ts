@@ -5,6 +5,7 @@ import type { Disk } from "../../../src/io.ts";
 import type { LeaseIo } from "../../../src/lease.ts";
 import { acquireFolder } from "../../../src/server/announcement.ts";
 import { hashKey } from "../../../src/server/api/accounts.ts";
+import { beginRun, endRun } from "../../../src/server/backup.ts";
 import { kinds } from "../../../src/server/engines/videos/kinds.ts";
 import { createVideosEngine } from "../../../src/server/engines/videos/videos.ts";
 import { openFolder } from "../../../src/server/media/folder.ts";
@@ -42,6 +43,10 @@ export type OpenOptions = {
   rules: EngineRules;
   post: Outbound["post"];
   reach: ReachEngine;
+  /** The number in `service.json`. */
+  announced: { runs: number };
+  /** Whether it is started with `--restored`. */
+  isRestored: boolean;
   /** Called when this process has lost its folder to another one. */
   onLost(): void;
   tell(text: () => string): void;
@@ -82,9 +87,14 @@ export async function openServe(options: OpenOptions): Promise<Serve | undefined
       { once: true },
     );
     const state = await openState({ folder, onNote }, acquired.lease);
-    store = gate(watch(state, rules).of(process), process);
+    const watched = watch(state, rules).of(process);
+    store = gate(watched, process);
+    steps.push(store.close);
+    const { announced, isRestored } = options;
+    if (watched.provenance)
+      announced.runs = await beginRun(watched.provenance, { announced: announced.runs, isRestored, onNote }, clock);
   }
-  steps.push(store.close);
+  if (database) steps.push(store.close);
   for (const [name, key] of Object.entries(accounts))
     await store.addAccount({ name, keyHash: hashKey(key), creditsOf: (had) => had ?? credits });
   const mark = database ? process.name : undefined;
@@ -124,6 +134,11 @@ export async function openServe(options: OpenOptions): Promise<Serve | undefined
     onTrouble,
   });
   steps.push(service.close, async () => service.endStreams());
+  const { provenance } = store;
+  if (provenance)
+    steps.push(async () => {
+      options.announced.runs = await endRun(provenance, options.announced.runs);
+    });
   await service.start(plan.isCommand ? "polled" : "all");
   return { process, service, store, close };
 }

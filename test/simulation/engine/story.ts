@@ -1,8 +1,18 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import {
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Outbound } from "../../../src/server/outbound/outbound.ts";
+import { openDatabase } from "../../../src/server/store/sqlite/database.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { createRandom } from "../../faults/random.ts";
 import { Broken } from "../rules.ts";
@@ -223,7 +233,13 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
   const alive: (Process | undefined)[] = Array.from({ length: plan.processes });
   const counts = Array.from({ length: plan.processes }, () => 0);
   let nextPid = 100;
+  const announced = { runs: 0 };
+  /** Whether a copy is in the database's place, and its owner says so. */
+  let copy: "none" | "unsaid" | "said" = "none";
+  /** Nothing is started while the file is replaced. */
+  let isDown = false;
   const live = (index: number): void => {
+    if (isDown) return;
     const life = counts[index] ?? 0;
     counts[index] = life + 1;
     const name = `P${index + 1}-${life + 1}`;
@@ -267,15 +283,22 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
           rules,
           post: postFor(() => process),
           reach,
+          announced,
+          isRestored: copy === "said",
           onLost: () => over(index, process),
           tell,
         });
         if (serve) {
+          if (copy === "unsaid") fail(new Broken(9, "a restored copy is served, and nobody has said that it is one"));
           serves[index] = serve;
           tell(() => `${process.name} is open`);
           return;
         }
       } catch (error) {
+        if (copy === "unsaid" && /--restored/.test(String(Object(error).hint))) {
+          reach("a restored copy is refused");
+          copy = "said";
+        }
         tell(() => `${process.name} cannot open: ${error instanceof Error ? error.message : error}`);
         return over(index, process, 5_000);
       }
@@ -332,14 +355,18 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
   };
   const ids = new Map<string, string>();
   const ends = new Map<string, Told>();
+  /** Those that somebody has started, or tries to. */
+  const begun = new Set<string>();
   const start = async (generation: Generation) => {
     const { name, account, hasCallback } = generation;
+    begun.add(name);
     const body = JSON.stringify({
       prompt: name,
       model,
       ...(hasCallback && { callback_url: `https://hooks.test/${name}` }),
     });
-    for (let tries = 0; !isDone; tries++) {
+    // A client asks how long keys are kept, and sends nothing again to a service that was restored since.
+    for (let tries = 0; !isDone && !gone.has(name); tries++) {
       if (tries === 1) reach("a start is sent again with its key");
       const answer = await ask("/api/generate", account, {
         method: "POST",
@@ -404,15 +431,85 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
     }
   };
 
+  /** The generations that went with the database that a copy has replaced. */
+  const gone = new Set<string>();
+  const restore = async ({ copyAt, at, by }: NonNullable<EnginePlan["restore"]>) => {
+    await wait(copyAt);
+    const made = await copyDatabase(by);
+    await wait(Math.max(0, at - schedule.now()));
+    if (!made || isHealed) return;
+    isDown = true;
+    for (const [index, process] of alive.entries()) {
+      if (by === "cp") await stop(index);
+      process?.end();
+      alive[index] = undefined;
+      serves[index] = undefined;
+    }
+    // As src/docs/local-service.md says: such a copy is known once a service has started or stopped since.
+    if (by === "serve --backup" || announced.runs > made.runs) {
+      tell(() => `the database is replaced by the copy of ${copyAt / 1000} s, made by ${by}`);
+      copy = "unsaid";
+      writeFileSync(join(state, "service.db"), made.bytes);
+      for (const name of ["service.db-wal", "service.db.lock"])
+        rmSync(join(state, name), { recursive: true, force: true });
+      rules.onRestored(made.generations);
+      for (const { name } of generations) {
+        const found = made.generations.get(ids.get(name) ?? "");
+        if (found && !found.hasEnded) ends.delete(name);
+        if (found?.isSubmitted) reach("a restored copy follows a job");
+        if (found && !found.hasEnded && !found.isSubmitted) reach("a restored copy ends what it may have submitted");
+        if (!found && begun.has(name)) {
+          gone.add(name);
+          ends.set(name, { status: "gone" });
+        }
+      }
+    }
+    isDown = false;
+    for (const index of alive.keys()) live(index);
+  };
+  /** `undefined` when no process could copy it. */
+  const copyDatabase = async (by: "serve --backup" | "cp") => {
+    const made = await Promise.race([
+      anyServe()
+        ?.store.backup?.()
+        .catch(() => undefined),
+      wait(20_000),
+    ]);
+    if (!made) return undefined;
+    const file = join(root, "copy.db");
+    writeFileSync(file, readFileSync(made.fd));
+    closeSync(made.fd);
+    if (by === "cp") {
+      const database = await openDatabase(file);
+      database.run("UPDATE provenance SET copied_at = NULL");
+      database.close();
+    }
+    const bytes = readFileSync(file);
+    const store = await openStore(file);
+    const listed = await store.list({ limit: 100 });
+    const found = await Promise.all(listed.map(({ id }) => store.generation(id)));
+    const generations = new Map(
+      found.flatMap((each) => {
+        const isSubmitted = each?.status === "processing" && each.checkpoint?.state === "submitted";
+        return each ? [[each.id, { hasEnded: each.status !== "processing", isSubmitted }] as const] : [];
+      }),
+    );
+    const { runs = 0 } = (await store.provenance?.read()) ?? {};
+    await store.close();
+    return { bytes, generations, runs };
+  };
+
   let isDone = false;
   const direct = async () => {
     for (let index = 0; index < plan.processes; index++) live(index);
+    const restored = plan.restore && restore(plan.restore);
     for (const act of plan.acts) {
       await wait(Math.max(0, act.at - schedule.now()));
       happen(act);
     }
     const last = Math.max(0, ...[...plan.troubles, ...plan.diskTroubles].map(({ to }) => to));
     await wait(Math.max(0, last - schedule.now()));
+    await restored;
     // The faults are over: all has to end.
     isHealed = true;
     provider.heal();
@@ -439,6 +536,7 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
     if (!serve) return fail(new Broken(7, "no process opens"));
     for (const generation of generations) {
       const { name, account } = generation;
+      if (gone.has(name)) continue;
       const told = await look(generation);
       const video = await ask(`/v1/videos/${ids.get(name)}`, account);
       if (video?.status === 200) rules.onVideo(name, video.json);

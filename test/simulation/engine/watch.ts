@@ -1,4 +1,5 @@
-import type { Store } from "../../../src/server/store/store.ts";
+import type { GenerationEnd } from "../../../src/server/store/generations.ts";
+import type { Provenance, Store } from "../../../src/server/store/store.ts";
 import type { CallKind, Process } from "./process.ts";
 import type { EngineRules } from "./rules.ts";
 
@@ -13,6 +14,20 @@ export type Watched = {
 export function watch(store: Store, rules: EngineRules): Watched {
   const unfinished = new Set<string>();
   const deliveries = new Set<string>();
+  const watchRestore = (provenance: Provenance, process: Process): Provenance => ({
+    ...provenance,
+    async restore(restoration) {
+      const ends: { id: string; end: GenerationEnd }[] = [];
+      const endOf: typeof restoration.endOf = (generation) => {
+        const ended = restoration.endOf(generation);
+        ends.push({ id: generation.id, end: ended.end });
+        return ended;
+      };
+      const count = await provenance.restore({ ...restoration, endOf });
+      for (const { id, end } of ends) rules.onEnd(id, end, { process, isCancelled: false });
+      return count;
+    },
+  });
   return {
     unfinished,
     hasDeliveries: () => deliveries.size > 0,
@@ -44,6 +59,7 @@ export function watch(store: Store, rules: EngineRules): Watched {
         if (isEnded) rules.onEnd(id, cancellation.end, { process, isCancelled: true });
         return isEnded;
       },
+      ...(store.provenance && { provenance: watchRestore(store.provenance, process) }),
       async recordAttempt(id, attempt, next_at) {
         await store.recordAttempt(id, attempt, next_at);
         if (next_at === null) deliveries.delete(id);
