@@ -94,6 +94,7 @@ export function patchNode({ random, root, processOf, onRefused }: World): Patche
   const readdirBefore = fsPromises.readdir as unknown as (...args: unknown[]) => unknown;
   replace(fsPromises, {
     access: plain("access"),
+    copyFile: plain("copyFile", "full"),
     link: plain("link"),
     lstat: plain("lstat"),
     mkdir: plain("mkdir", "full"),

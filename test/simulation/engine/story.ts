@@ -12,7 +12,6 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Outbound } from "../../../src/server/outbound/outbound.ts";
-import { openDatabase } from "../../../src/server/store/sqlite/database.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { createRandom } from "../../faults/random.ts";
 import { Broken } from "../rules.ts";
@@ -64,17 +63,31 @@ function warmUp(): Promise<void> {
   return warm;
 }
 
-type Opened = { close(): void; prepare(sql: string): { finalize(): void } };
-type Sqlite = { Database: new (...args: unknown[]) => Opened };
+type Connection = {
+  exec(sql: string): void;
+  all(sql: string): Record<string, unknown>[];
+  get(sql: string): Record<string, unknown> | null;
+  prepare(sql: string): { finalize(): void };
+  close(): void;
+};
+type Sqlite = { Database: new (...args: unknown[]) => Connection };
+
+const sqlite = createRequire(import.meta.url)("node-sqlite3-wasm") as Sqlite;
+
+/** Opens a database file that nobody else uses. */
+function openNow(file: string): Connection {
+  const database = new sqlite.Database(file);
+  database.exec("PRAGMA locking_mode = EXCLUSIVE");
+  return database;
+}
 
 /**
  * Returns what closes all databases that were opened since. A process that was killed has finalized none of its statements, and SQLite keeps a
  * connection, with its file descriptor, until the last of them is.
  */
 function keepDatabases(): () => void {
-  const sqlite = createRequire(import.meta.url)("node-sqlite3-wasm") as Sqlite;
   const { Database } = sqlite;
-  const opened: { close(): void }[] = [];
+  const opened: Connection[] = [];
   const prepared: { finalize(): void }[] = [];
   sqlite.Database = class extends Database {
     constructor(...args: unknown[]) {
@@ -299,7 +312,9 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
           reach("a restored copy is refused");
           copy = "said";
         }
-        tell(() => `${process.name} cannot open: ${error instanceof Error ? error.message : error}`);
+        // The time at which SQLite has marked a copy is not that of the story.
+        const reason = error instanceof Error ? error.message.replace(/, made at \S+/, "") : error;
+        tell(() => `${process.name} cannot open: ${reason}`);
         return over(index, process, 5_000);
       }
       await process.clock.sleep(5_000);
@@ -479,24 +494,21 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
     const file = join(root, "copy.db");
     writeFileSync(file, readFileSync(made.fd));
     closeSync(made.fd);
-    if (by === "cp") {
-      const database = await openDatabase(file);
-      database.run("UPDATE provenance SET copied_at = NULL");
-      database.close();
-    }
-    const bytes = readFileSync(file);
-    const store = await openStore(file);
-    const listed = await store.list({ limit: 100 });
-    const found = await Promise.all(listed.map(({ id }) => store.generation(id)));
+    // Synchronous, so that the story does not wait for the real disk.
+    const database = openNow(file);
+    if (by === "cp") database.exec("UPDATE provenance SET copied_at = NULL");
+    const rows = database.all(
+      "SELECT id, status <> 'processing' AS ended, engine IS NOT NULL AS submitted FROM generations",
+    );
+    const runs = Number(database.get("SELECT runs FROM provenance")?.runs);
+    database.close();
     const generations = new Map(
-      found.flatMap((each) => {
-        const isSubmitted = each?.status === "processing" && each.checkpoint?.state === "submitted";
-        return each ? [[each.id, { hasEnded: each.status !== "processing", isSubmitted }] as const] : [];
+      rows.map(({ id, ended, submitted }) => {
+        const hasEnded = ended === 1;
+        return [String(id), { hasEnded, isSubmitted: !hasEnded && submitted === 1 }] as const;
       }),
     );
-    const { runs = 0 } = (await store.provenance?.read()) ?? {};
-    await store.close();
-    return { bytes, generations, runs };
+    return { bytes: readFileSync(file), generations, runs };
   };
 
   let isDone = false;
