@@ -331,17 +331,25 @@ export async function claimOrFind(
   io: BeginIo,
 ): Promise<Claimed> {
   const { targets, journal } = options;
+  const { entry } = claiming;
   const message = `Another process is still saving to ${outputPath}.`;
+  const find = async () => {
+    if (entry?.id === undefined) return undefined;
+    // In the journal as it is by now: another process may save it at any time.
+    const entries = await journal.entriesOf(entry.id).catch(() => []);
+    const known = entries.find(({ attempt }) => attempt === entry.attempt);
+    const file = known && (await targets.findSaved({ ...known, id: entry.id }, outputPath));
+    if (file !== undefined) await clear(known ?? entry, options);
+    return file;
+  };
+  // Asked first: with `{n}` a claim passes over the name that the video has.
+  const saved = outputPath.includes("{n}") ? await find() : undefined;
+  if (saved !== undefined) return { file: saved };
   try {
     return { target: await lookUntil(() => targets.claim(outputPath, claiming), { ...options, message }, io) };
   } catch (error) {
-    const { entry } = claiming;
-    if (!isExistsError(error) || entry?.id === undefined) throw error;
-    // In the journal as it is by now: another process may save it at any time.
-    const known = (await journal.entriesOf(entry.id)).find(({ attempt }) => attempt === entry.attempt);
-    const file = known && (await targets.findSaved({ ...known, id: entry.id }, outputPath));
+    const file = isExistsError(error) ? await find() : undefined;
     if (file === undefined) throw error;
-    await clear(known ?? entry, options);
     return { file };
   }
 }

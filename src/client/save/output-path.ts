@@ -76,6 +76,12 @@ export function partOf({ folder, file }: Pick<Place, "folder" | "file">, owner: 
 
 const ofFile = /^(.+)\.[0-9a-f]{8}\.part$/;
 
+/** The file that a partial file is for, or its folder where the file's name depends on the id. */
+export function placeOfPart(part: string): string {
+  const [, file] = ofFile.exec(basename(part)) ?? [];
+  return file === undefined ? dirname(part) : join(dirname(part), file);
+}
+
 /** The lease that decides who writes a partial file: one for all those of a file, where its name does not depend on the id. */
 export function leaseOfPart(part: string): string {
   const [, file] = ofFile.exec(basename(part)) ?? [];

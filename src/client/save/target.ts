@@ -12,8 +12,8 @@ import type { StartedEntry } from "../ledger/policy.ts";
 import { type Version, validatorOf } from "../ledger/version.ts";
 import { checkFree, isExistsError, linkNew, outputError } from "./files.ts";
 import { createKept } from "./kept.ts";
-import { fillWords, type Naming, type Words } from "./naming.ts";
-import { findOutputPath, findPlace, isPartOf, leaseOfPart, type Place, partOf } from "./output-path.ts";
+import { fillIn, fillWords, type Naming, type Words } from "./naming.ts";
+import { findOutputPath, findPlace, isPartOf, leaseOfPart, type Place, partOf, placeOfPart } from "./output-path.ts";
 
 /** A place for a video that no other process writes to until it is released. */
 export type Target = {
@@ -73,7 +73,10 @@ export type Targets = {
   claim(outputPath: string, claiming: Claiming): Promise<Target | undefined>;
   /** Whether another process has a file, or may have it: cheaper to ask than a claim. Throws as `claim` does. */
   isHeld(outputPath: string, words: Words): Promise<boolean>;
-  /** The video of a generation where `outputPath` would save it; `undefined` unless the file there has the content that the journal knows. */
+  /**
+   * The video of a generation where `outputPath` would save it; `undefined` unless the file there has the content that the journal knows. With
+   * `{n}` only one that was saved and not written down: each further download gets a new file.
+   */
   findSaved(entry: StartedEntry, outputPath: string): Promise<string | undefined>;
   /** Removes the partial files of an attempt that nobody writes any more. Never rejects. */
   clear(attempt: Pick<Entry, "parts">): Promise<void>;
@@ -151,6 +154,21 @@ export function createTargets(
     return createTarget(place, { partPath, lease, from, overwrite, check, findLine: findOwnLine, record }, disk);
   }
 
+  /** A place with the number that an earlier process of the attempt claimed for the video; `undefined` where there is none, or it is delivered. */
+  async function fillClaimed(place: string, { parts = [], file }: Omit<Entry, "id">): Promise<string | undefined> {
+    if (!place.includes("{n}")) return place;
+    if (file !== undefined) return undefined;
+    const pattern = await findRealPath(place, disk);
+    const [before = ""] = pattern.split("{n}");
+    for (const part of parts) {
+      const claimed = placeOfPart(part);
+      const [n = ""] = /^\d+/.exec(claimed.slice(before.length)) ?? [];
+      const number = new Map([["n", n]]);
+      if (fillIn(pattern, number) === claimed) return fillIn(place, number);
+    }
+    return undefined;
+  }
+
   return {
     async claim(outputPath, claiming) {
       const { entry, first = 1 } = claiming;
@@ -181,10 +199,10 @@ export function createTargets(
     },
     async findSaved({ id, ...entry }, outputPath) {
       const { content } = entry;
-      // With `{n}` each download gets a new file.
-      if (content === undefined || outputPath === "-" || outputPath.includes("{n}")) return undefined;
+      if (content === undefined || outputPath === "-") return undefined;
       const words = wordsOf(entry);
-      const filled = fillWords(outputPath, words, dayOf(entry, io));
+      const filled = await fillClaimed(fillWords(outputPath, words, dayOf(entry, io)), entry);
+      if (filled === undefined) return undefined;
       const file = await findOutputPath(filled, { id, ...words }, disk).catch((error) => {
         throw outputError(error, filled);
       });

@@ -172,6 +172,25 @@ describe("the same run again", () => {
     expect([before <= 2, paid(world), readdirSync(folder).sort()]).toEqual([true, 2, ["a-fox-1.mp4", "a-fox-2.mp4"]]);
   });
 
+  test.each([
+    ["of -n in a folder", ["-n", "2"], "clips/", ["a-fox-1.mp4", "a-fox-2.mp4"]],
+    ["of -n behind a link", ["-n", "2"], "link/{slug}-{n}.mp4", ["a-fox-1.mp4", "a-fox-2.mp4"]],
+    ["with {n}", [], "clips/fox-{n}.mp4", ["fox-1.mp4"]],
+  ])("%s keeps the name of a video that was saved and not written down", async (_, flags, place, names) => {
+    const world = await createWorld();
+    mkdirSync(join(world.folder, "clips"));
+    symlinkSync("clips", join(world.folder, "link"));
+    const line = ["generate", "a fox", ...flags, "-o", join(world.folder, place)];
+    await world.vidgen(...line);
+    const journal = join(world.home, "journal.jsonl");
+    writeFileSync(journal, readFileSync(journal, "utf8").replace(/.*"kind":"delivered".*\n/g, ""));
+    world.reboot();
+    const started = paid(world);
+    expect(await world.vidgen(...line)).toMatchObject({ code: 0 });
+    expect([paid(world), readdirSync(join(world.folder, "clips")).sort()]).toEqual([started, names]);
+    expect(journalLines(world).filter(({ kind }) => kind === "delivered")).toHaveLength(names.length);
+  });
+
   test("resumes with any place what could not be saved", async () => {
     const world = await createWorld();
     world.faults.push((request) => (isDownload(request) ? new Response("", { status: 403 }) : undefined));
