@@ -1,7 +1,7 @@
 import { createApi } from "../client/http/api.ts";
 import { askOnce } from "../client/http/ask.ts";
 import { isRecord } from "../client/http/json.ts";
-import { describeReply, type Reply } from "../client/http/reply.ts";
+import { describeReply, isByGateway, type Reply } from "../client/http/reply.ts";
 import { isTransient } from "../client/http/retry.ts";
 import type { Io } from "../io.ts";
 
@@ -32,7 +32,9 @@ export async function tryKey({ baseUrl, apiKey, limitMs }: TryOptions, io: Io): 
   return { verdict: judge(reply), said: describeReply(reply), httpStatus: reply.status, ...credits };
 }
 
-function judge({ status, json }: Reply): KeyCheck["verdict"] {
+function judge(reply: Reply): KeyCheck["verdict"] {
+  const { status, json } = reply;
+  if (isByGateway(reply)) return "unusual";
   if (status === 401 || status === 403) return "denied";
   if (isTransient(status)) return "unavailable";
   if (isRecord(json) && (status < 300 || status === 404)) return "accepted";

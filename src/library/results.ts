@@ -1,6 +1,6 @@
 import {
-  errorText,
   type CompletedGeneration as FoundCompleted,
+  failureReason,
   readCost,
   type WireGeneration,
 } from "../client/http/schema.ts";
@@ -144,7 +144,7 @@ export function toGeneration(raw: WireGeneration): Generation {
     thumbnailUrl: raw.thumbnail_url ?? undefined,
     createdAt: raw.created_at ?? undefined,
     completedAt: raw.completed_at ?? undefined,
-    error: errorText(raw.error),
+    error: failureReason(raw),
     cost: readCost(raw),
     raw,
   };

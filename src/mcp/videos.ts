@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import * as z from "zod";
 import { failedError, readVideoUrl } from "../client/generation/follow.ts";
 import { collect } from "../client/generation/run.ts";
-import { errorText, type WireGeneration } from "../client/http/schema.ts";
+import { failureReason, type WireGeneration } from "../client/http/schema.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
@@ -63,7 +63,7 @@ function getTool(options: ToolOptions, io: Io): Tool {
       const status = failure?.ended ?? generation.status;
       const video_url = readVideoUrl(generation) ?? null;
       if (video_url !== null) await session.client.delivered(id);
-      const error = failure ? (errorText(generation.error) ?? "the service gave no reason") : null;
+      const error = failure ? (failureReason(generation) ?? "the service gave no reason") : null;
       const hint = failure && hintOf(failure);
       return { id, status, video_url, thumbnail_url, error, note: noteOf(status, { hint, session }) };
     },

@@ -41,7 +41,7 @@ async function status(typed: string | undefined, given: Options, { io, output, d
   const { openServices } = await import("../../connect/services.ts");
   const { locateGenerations } = await import("../generations.ts");
   const { failedError, readNotSubmitted, readVideoUrl } = await import("../../client/generation/follow.ts");
-  const { errorText } = await import("../../client/http/schema.ts");
+  const { failureReason } = await import("../../client/http/schema.ts");
   const services = await openServices({ ...options, output }, io);
   defer(services.close);
   const generations = await locateGenerations(options, services, io);
@@ -70,7 +70,7 @@ async function status(typed: string | undefined, given: Options, { io, output, d
   }
   if (!isShown && generation.status === "completed" && !(io.stdout.isTTY && file !== undefined))
     output.note(file === undefined ? `Save it with: vidgen wait ${id} -o <file>` : `Already saved: ${file}`);
-  if (failure) output.note(errorText(generation.error) ?? "The service gave no reason.");
+  if (failure) output.note(failureReason(generation) ?? "The service gave no reason.");
   if (!options.exitStatus || generation.status === "completed") return;
   const waiting = readNotSubmitted(generation)?.replace(/^n/, "N") ?? "Still generating";
   throw failure ?? new VidgenError("pending", `${waiting}.`, { id: generation.id });

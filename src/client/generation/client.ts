@@ -7,7 +7,7 @@ import { checkApiKey, createRedaction, redactValue } from "../http/redaction.ts"
 import { backoffMs } from "../http/retry.ts";
 import {
   type CompletedGeneration,
-  errorText,
+  failureReason,
   readCost,
   type StartRequest,
   type WireGeneration,
@@ -265,7 +265,7 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
     let reason = `it was refused, and the service did not say whether generation ${id} exists`;
     if ("generation" in answer && answer.generation.status === "failed") {
       if (failedError(id, answer.generation).ended !== "unknown") return refused;
-      reason = `it was refused, and the service cannot say whether generation ${id} was charged (${errorText(answer.generation.error) ?? "it gave no reason"})`;
+      reason = `it was refused, and the service cannot say whether generation ${id} was charged (${failureReason(answer.generation) ?? "it gave no reason"})`;
     } else if ("generation" in answer) {
       const { generation } = answer;
       await record({ kind: generation.status === "completed" ? "completed" : "found", id });

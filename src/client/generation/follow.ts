@@ -1,7 +1,16 @@
 import { doctorHint, usage, VidgenError } from "../../errors.ts";
 import type { Api } from "../http/api.ts";
+import { lacksCredits } from "../http/credits.ts";
 import { freeRetryMs, type RetryIo } from "../http/retry.ts";
-import { type CompletedGeneration, errorText, type FailureCode, states, type WireGeneration } from "../http/schema.ts";
+import {
+  type CompletedGeneration,
+  errorText,
+  type FailureCode,
+  failureReason,
+  meaningOf,
+  states,
+  type WireGeneration,
+} from "../http/schema.ts";
 import { isLoopback } from "../http/url.ts";
 import { type PollResult, poll } from "./poll.ts";
 
@@ -25,7 +34,7 @@ export type PollOptions = {
 
 /** For this long a 404 for a known id, or `completed` without a video, counts as a delay inside the service. */
 const toleranceMs = 60_000;
-/** Other refusals are believed when they come this often in a row, this far apart at most. */
+/** Other refusals, and other words for an end, are believed when they come this often in a row; refusals this far apart at most. */
 const maxRefusals = 3;
 const refusedIntervalMs = 5_000;
 
@@ -90,15 +99,41 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
   const statuses = new Set<string>(states);
   let failures = 0;
   let trouble = "no response";
-  const wasReached = () => options.isNew || isSeen || refusals > 0;
+  /** Whether the service answered about the account's money instead of about the generation, which may be running. */
+  let isShortOfCredits = false;
+  const wasReached = () => options.isNew || isSeen || refusals > 0 || isShortOfCredits;
   let isSeen = false;
   let refusals = 0;
   let missingSince: number | undefined;
   let completedSince: number | undefined;
   let notSubmitted: string | undefined;
+  let said = "";
+  let repeats = 0;
+  /** Reads another service's word for the end as the interface's, once it was said three times in a row: success only with an address. */
+  const interpret = (generation: WireGeneration): WireGeneration => {
+    const now = `${generation.status} ${generation.video_url ?? ""}`;
+    repeats = now === said ? repeats + 1 : 1;
+    said = now;
+    const meaning = meaningOf(generation);
+    if (meaning === undefined || repeats < maxRefusals) return generation;
+    if (meaning === "completed" && readVideoUrl(generation) === undefined) return generation;
+    if (meaning === "completed") return { ...generation, status: meaning };
+    return {
+      ...generation,
+      status: meaning,
+      error: failureReason(generation) ?? `its state is "${generation.status}"`,
+    };
+  };
   const isBelieved = ({ code }: VidgenError, forMs: number) => {
     if (code === "not_found" && options.isKnown) return forMs >= toleranceMs;
     return refusals >= (code === "not_found" || isSeen ? maxRefusals : 1);
+  };
+  let otherState: string | undefined;
+  const stillGenerating = () => {
+    if (failures > 0) return `still generating, and the last poll failed: ${trouble}`;
+    return otherState === undefined
+      ? "still generating"
+      : `still generating; the service's last state was ${otherState}`;
   };
   const unreachedError = () =>
     new VidgenError("network", `No usable response from the service: ${trouble}.`, { id, hint: doctorHint });
@@ -106,13 +141,14 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
     /** The error for the end of the time to wait: `pending` only for a generation that may be running as far as the service has said. */
     timeoutError(over: (how: string) => VidgenError): VidgenError {
       if (completedSince !== undefined) return missingVideoUrlError(id);
-      return wasReached() ? over(notSubmitted ?? "still generating") : unreachedError();
+      return wasReached() ? over(notSubmitted ?? stillGenerating()) : unreachedError();
     },
     /** `askedAt` is when the request was sent: the pause of a process that was suspended before it read the reply is not the service's. */
     completed(result: PollResult, askedAt: number): CompletedGeneration | undefined {
       failures = result.kind === "trouble" ? failures + 1 : 0;
       if (result.kind === "trouble") {
         trouble = result.reason;
+        isShortOfCredits ||= result.reply !== undefined && lacksCredits(result.reply);
         // A service that was reached a moment ago may be about to come back.
         if (result.isFinal && !wasReached()) throw unreachedError();
         if (failures >= 3) options.onTrouble?.(trouble);
@@ -128,7 +164,7 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
       isSeen = true;
       refusals = 0;
       missingSince = undefined;
-      const { generation } = result;
+      const generation = interpret(result.generation);
       if (generation.status === "failed") throw failedError(id, generation);
       if (generation.status === "completed") {
         const videoUrl = readVideoUrl(generation);
@@ -141,6 +177,9 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
       notSubmitted = readNotSubmitted(generation);
       const status = errorText(generation.status) ?? "";
       options.onState?.(status, readPercent(generation));
+      const url = readVideoUrl(generation);
+      const isOther = !(states as readonly string[]).includes(status);
+      otherState = isOther ? `"${status}"${url === undefined ? "" : `, with the address ${url}`}` : undefined;
       if (!statuses.has(status)) options.onNote(`The service reports the state "${status}"; treated as still running.`);
       statuses.add(status);
       return undefined;
@@ -181,8 +220,9 @@ export const cancelledReason = "cancelled";
  * Returns the error of a generation that has failed: `failed`; where `vidgen serve` says so, `credits` when its engine's provider wants those,
  * `unknown` when its request to an engine may have been charged, and nobody can say, and `network` or `auth` when no engine took it.
  */
-export function failedError(id: string, { error, error_code, hint: told }: WireGeneration): VidgenError {
-  const reason = errorText(error) ?? "the service gave no reason";
+export function failedError(id: string, generation: WireGeneration): VidgenError {
+  const { error_code, hint: told } = generation;
+  const reason = failureReason(generation) ?? "the service gave no reason";
   const failure = Object.hasOwn(failures, String(error_code)) ? failures[error_code as FailureCode] : undefined;
   if (failure) {
     const { code, message, hint } = failure;

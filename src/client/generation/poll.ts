@@ -2,8 +2,9 @@ import { doctorHint, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
 import type { Api } from "../http/api.ts";
 import { askAgain, askOnce, type Trouble, troubleOf } from "../http/ask.ts";
+import { lacksCredits } from "../http/credits.ts";
 import { isRecord } from "../http/json.ts";
-import { errorCode, type Reply, refusal } from "../http/reply.ts";
+import { errorCode, isByGateway, type Reply, refusal } from "../http/reply.ts";
 import type { RetryIo } from "../http/retry.ts";
 import { errorText, normalizeGeneration, readGeneration, saysNo, type WireGeneration } from "../http/schema.ts";
 
@@ -56,10 +57,12 @@ function readPoll(reply: Reply, { id, baseUrl }: { id: string; baseUrl: string }
     };
   }
   // A 404 that is not the service's own JSON is that of a gateway, as during a deploy: it says nothing about the generation.
-  if (status === 404) return troubleOf(reply, clock);
+  if (status === 404 || isByGateway(reply)) return troubleOf(reply, clock);
   const generation = status < 300 && reply.cut === undefined ? readGeneration(reply.json, id) : undefined;
   if (generation) return { kind: "generation", generation: normalizeGeneration(generation, baseUrl) };
   const saysWhy = saysNo(reply.json) && errorText(reply.json) !== undefined;
+  // A poll is free, and what is paid for is made whatever the account has left: an answer about money is that of an outage.
+  if ((status >= 300 || saysWhy) && lacksCredits(reply)) return troubleOf(reply, clock);
   if (status >= 300 || saysWhy) return { kind: "refused", error: refusal(reply).with({ id }) };
   return { kind: "trouble", reason: `an unusable response (HTTP ${status})`, reply };
 }

@@ -1,7 +1,8 @@
 import { asVidgenError, doctorHint, systemCode, VidgenError } from "../../errors.ts";
 import { type Clock, type Io, RequestError } from "../../io.ts";
 import type { Api, Label } from "../http/api.ts";
-import { describeFailure, describeReply, describeValues, lacksCredits, type Reply, refusal } from "../http/reply.ts";
+import { lacksCredits } from "../http/credits.ts";
+import { describeFailure, describeReply, describeValues, type Reply, refusal } from "../http/reply.ts";
 import { backoffMs, isFinalConnectFailure, isNotNow, isRefusal, type RetryIo, retryAfterMs } from "../http/retry.ts";
 import { readStartReply } from "../http/salvage.ts";
 import { type AcceptedStart, errorText, type StartRequest } from "../http/schema.ts";

@@ -1,5 +1,6 @@
 import { systemCode, VidgenError } from "../../errors.ts";
 import type { HttpResponse } from "../../io.ts";
+import { lacksCredits } from "./credits.ts";
 import { isRecord, parseJson } from "./json.ts";
 import { maxReplyBytes } from "./raw-reply.ts";
 import { errorText } from "./schema.ts";
@@ -64,8 +65,17 @@ export function refusal(reply: Reply): VidgenError {
     const hint = "Add credits to your account, then try again; `vidgen list` shows the credits left after each start.";
     return new VidgenError("credits", `Not enough credits: ${said}`, { httpStatus, headers, hint });
   }
-  const isAboutHost = errorCode(reply.json) === "forbidden_host";
-  if ((httpStatus === 401 || httpStatus === 403) && !isAboutHost) {
+  if (isByGateway(reply)) {
+    const hint = "This says nothing about the API key. Check the base URL, and what this network lets through.";
+    const message = `Refused by the service or a proxy in front of it: ${said}`;
+    return new VidgenError("rejected", message, { httpStatus, headers, hint });
+  }
+  if (httpStatus === 413) {
+    const hint = "Use a smaller image, or an address of one that is on the web.";
+    const message = `The image is larger than the service or its proxy takes: ${said}`;
+    return new VidgenError("rejected", message, { httpStatus, headers, hint });
+  }
+  if (httpStatus === 401 || httpStatus === 403) {
     const hint = "Use a key that is valid for this service.";
     return new VidgenError("auth", `The service rejected the API key: ${said}`, { httpStatus, headers, hint });
   }
@@ -76,22 +86,15 @@ export function refusal(reply: Reply): VidgenError {
   return new VidgenError("rejected", `The service refused the request: ${said}`, { httpStatus, headers });
 }
 
-/** Whether a reply says that the account is out of credits. */
-export function lacksCredits(reply: Pick<Reply, "status" | "json">): boolean {
-  if (reply.status === 402) return true;
-  // Codes such as "insufficient_credits" are read as words.
-  const text = [errorText(reply.json), errorCode(reply.json)].join("\n").replaceAll("_", " ");
-  return shortages.some((shortage) => shortage.test(text.replace(filmCredits, "")));
+/**
+ * Whether a 400, 401 or 403 comes from what stands in front of a service, and tells nothing of the key or the generation: a page, or what a
+ * server says of a request whose host or origin it does not serve.
+ */
+export function isByGateway(reply: Pick<Reply, "status" | "json" | "text">): boolean {
+  if (![400, 401, 403].includes(reply.status)) return false;
+  if (reply.json === undefined) return reply.text.trimStart().startsWith("<");
+  return ["forbidden_host", "forbidden_origin"].includes(errorCode(reply.json) ?? "");
 }
-
-/** A refusal may repeat a prompt about the credits of a film; a bare "no credits" counts only before "left" or at the end. */
-const filmCredits = /\b(end|closing|opening|title) credits\b/gi;
-const shortages = [
-  /\b(insufficient|not enough|out of|lack\w*)\b.{0,20}\bcredits?\b/i,
-  /\bcredits?\b.{0,30}\b(insufficient|exhausted|used up|run out|too low|lack\w*)\b/i,
-  /\bno (\w+ )?credits?( left| remaining| available|\W*$)/im,
-  /\binsufficient quota\b/i,
-];
 
 export function errorCode(json: unknown): string | undefined {
   if (!isRecord(json)) return undefined;
@@ -100,8 +103,12 @@ export function errorCode(json: unknown): string | undefined {
 
 /** A reply in a few words: its message, if it has a readable one, and its HTTP status. */
 export function describeReply(reply: Reply): string {
-  const said = errorText(reply.json) ?? (looksReadable(reply.text) ? errorText(reply.text) : undefined);
+  const said = errorText(reply.json) ?? (looksReadable(reply.text) ? errorText(reply.text) : pageTitle(reply.text));
   return said === undefined ? `HTTP ${reply.status}` : `${shorten(said)} (HTTP ${reply.status})`;
+}
+
+function pageTitle(text: string): string | undefined {
+  return errorText(/<title[^>]*>([^<]*)/i.exec(text)?.[1]);
 }
 
 /** As `describeReply`, but with all values of a JSON reply by their names, such as `task_id 12345, state queued`. */

@@ -102,6 +102,28 @@ export function normalizeGeneration(generation: WireGeneration, baseUrl: string)
   return { ...generation, video_url, status: state ?? generation.status };
 }
 
+/**
+ * Words of other services for the end of a generation, in small letters. None is in the interface, and one may be said too early, so they count
+ * once they were said three times.
+ */
+const otherWords: ReadonlyMap<string, "completed" | "failed"> = new Map([
+  ...["done", "complete", "finished", "ready", "succeed"].map((word) => [word, "completed"] as const),
+  ...["fail", "failure", "error", "expired", "cancelled", "canceled", "nsfw"].map((word) => [word, "failed"] as const),
+]);
+
+/** What another service's word for a state means; `undefined` for every word that may mean that it is running. */
+export function meaningOf({ status }: WireGeneration): "completed" | "failed" | undefined {
+  return otherWords.get(status.trim().toLowerCase());
+}
+
+const reasonFields = ["error", "fail_reason", "failure_reason", "error_message", "reasons", "errors", "message"];
+
+/** Why a generation has failed, in the first field that says so; `undefined` where none does. */
+export function failureReason(generation: WireGeneration): string | undefined {
+  const fields: Readonly<Record<string, unknown>> = generation;
+  return reasonFields.map((field) => errorText(fields[field])).find((text) => text !== undefined);
+}
+
 function resolveUrl(url: WireGeneration["video_url"], base: string): WireGeneration["video_url"] {
   if (!url?.trim() || URL.canParse(url) || !URL.canParse(url, base)) return url;
   return new URL(url, base).href;
@@ -123,6 +145,11 @@ export function errorText(json: unknown): string | undefined {
   }
   if (Array.isArray(json)) return errorText(json[0]);
   if (!isRecord(json)) return undefined;
+  // FastAPI's 422: `loc` is where the field stands, such as ["body", "duration"].
+  if (Array.isArray(json.loc) && typeof json.msg === "string") {
+    const field = json.loc.filter((part) => part !== "body").join(".");
+    return errorText(field === "" ? json.msg : `${field}: ${json.msg}`);
+  }
   for (const field of ["error", "message", "detail", "msg", "title", "code", "errors"]) {
     const found = errorText(json[field]);
     if (found !== undefined) return found;

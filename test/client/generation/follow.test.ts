@@ -6,7 +6,12 @@ import { createVirtualClock } from "../../clock.ts";
 
 const minutes = Array.from({ length: 1_200 }, (_, i) => i * 100);
 
-const json = (status: number, value: object) => ({ status, text: JSON.stringify(value), json: value });
+const json = (status: number, value: object) => ({
+  status,
+  retryAfter: null,
+  text: JSON.stringify(value),
+  json: value,
+});
 
 function generation(fields: Record<string, unknown>): WireGeneration {
   return { id: "1b4e28ba", status: "completed", ...fields } as WireGeneration;
@@ -87,6 +92,37 @@ test("a generation is lost once the service has not known it for a minute: anoth
   expect(clock.now() - (missingSince ?? 0)).toBeGreaterThanOrEqual(60_000);
 });
 
+const page = { status: 403, retryAfter: null, text: "<html><title>Just a moment...</title></html>", json: undefined };
+test.each([
+  ["a page with 403", page],
+  ["a page with 401", { ...page, status: 401 }],
+  ["402", json(402, {})],
+  ["a 403 about money", json(403, { error: "Exhausted balance" })],
+  ["a host that is not served", json(403, { error: { code: "forbidden_host", message: "no" } })],
+])("a poll that is answered with %s is repeated: that says nothing about the generation", async (_, outage) => {
+  const clock = createVirtualClock();
+  const completed = { id: "1b4e28ba", status: "completed", video_url: "https://media.video.example/a.mp4" };
+  const replies = [outage, outage, outage, outage, outage, json(200, completed)];
+  const api = { baseUrl: "https://api.video.example", status: async () => replies.shift() } as unknown as Api;
+  const { signal } = new AbortController();
+  const how = { timeoutMs: 900_000, intervalMs: () => 5_000, isNew: true, isKnown: true, signal, onNote() {} };
+  const followed = await follow(api, "1b4e28ba", how, { ...clock, random: () => 0.5 });
+  expect(followed.videoUrl).toBe(completed.video_url);
+});
+
+test("where every poll says that the account is out of money, the time to wait runs out", async () => {
+  const clock = createVirtualClock();
+  const status = async () => json(402, { error: "Exhausted balance" });
+  const api = { baseUrl: "https://api.video.example", status } as unknown as Api;
+  const { signal } = new AbortController();
+  const how = { timeoutMs: 60_000, intervalMs: () => 5_000, isNew: false, isKnown: true, signal, onNote() {} };
+  const following = follow(api, "1b4e28ba", how, { ...clock, random: () => 0.5 });
+  await expect(following).rejects.toMatchObject({
+    code: "pending",
+    message: expect.stringContaining("Exhausted balance"),
+  });
+});
+
 test.each([
   ["credits", "credits", "failed", /^The generation failed: HTTP 402$/, undefined],
   ["unclear", "unknown", "unknown", /^The generation may have been charged: HTTP 402\.$/, /--again starts/],
@@ -105,6 +141,62 @@ test("the hint that the service gives for a failure is that of its error", () =>
   const hint = "Choose a lower resolution.";
   const failed = failedError("1b4e28ba", generation({ status: "failed", error: "out of memory", hint }));
   expect(failed).toMatchObject({ code: "failed", hint });
+});
+
+const started = { id: "1b4e28ba", video_url: null };
+const address = "https://media.video.example/a.mp4";
+
+/** Follows a service whose answers are these, the last one again and again. */
+function followAnswers(answers: object[], timeoutMs = 900_000) {
+  const clock = createVirtualClock();
+  let polls = 0;
+  const status = async () => json(200, answers[Math.min(polls++, answers.length - 1)] ?? {});
+  const api = { baseUrl: "https://api.video.example", status } as unknown as Api;
+  const { signal } = new AbortController();
+  const how = { timeoutMs, intervalMs: () => 5_000, isNew: true, isKnown: true, signal, onNote() {} };
+  return { followed: follow(api, "1b4e28ba", how, { ...clock, random: () => 0.5 }), polls: () => polls };
+}
+
+test.each(["done", "complete", "finished", "ready", "Succeed", "DONE"])(
+  "%s, three times with an address, is completed",
+  async (word) => {
+    const { followed, polls } = followAnswers([{ ...started, status: word, video_url: address }]);
+    expect(await followed).toMatchObject({ videoUrl: address, generation: { status: "completed" } });
+    expect(polls()).toBe(3);
+  },
+);
+
+test.each(["fail", "FAILURE", "expired", "cancelled", "nsfw"])("%s, three times, is failed", async (word) => {
+  const { followed, polls } = followAnswers([{ ...started, status: word, fail_reason: "no room" }]);
+  await expect(followed).rejects.toMatchObject({ code: "failed", message: "The generation failed: no room" });
+  expect(polls()).toBe(3);
+});
+
+test("a word that is taken back is no end, and any other word is running", async () => {
+  const failing = { ...started, status: "fail" };
+  const words = [failing, failing, { ...started, status: "expiring" }, failing, failing];
+  const { followed } = followAnswers([...words, { ...started, status: "completed", video_url: address }]);
+  expect((await followed).videoUrl).toBe(address);
+});
+
+test("a wait that ends names the last word of the service, and the address that came", async () => {
+  const { followed } = followAnswers([{ ...started, status: "polishing", video_url: address }], 60_000);
+  await expect(followed).rejects.toMatchObject({
+    code: "pending",
+    message: expect.stringContaining(`"polishing", with the address ${address}`),
+  });
+});
+
+test.each([
+  [{ fail_reason: "a" }, "a"],
+  [{ error: null, failure_reason: "b" }, "b"],
+  [{ error_message: "c" }, "c"],
+  [{ reasons: ["d", "e"] }, "d"],
+  [{ message: "f" }, "f"],
+  [{ error: "g", message: "h" }, "g"],
+])("a failed generation with %j says: %s", (fields, reason) => {
+  const failed = failedError("1b4e28ba", generation({ status: "failed", ...fields }));
+  expect(failed.message).toBe(`The generation failed: ${reason}`);
 });
 
 test.each([

@@ -134,6 +134,11 @@ test.each([
   [400, { error: "Your credit balance is too low" }, "credits"],
   [429, { error: { code: "insufficient_quota", message: "You exceeded your current quota" } }, "credits"],
   [429, { error: "You have run out of credits" }, "credits"],
+  [200, { success: false, message: "余额不足" }, "credits"],
+  [403, { error: { code: "insufficient_user_quota" } }, "credits"],
+  [400, { error: "Prompt refused: she keeps her balance" }, "rejected"],
+  [403, { error: { code: "forbidden_host", message: "Host not allowed" } }, "rejected"],
+  [403, { error: "forbidden" }, "auth"],
   [400, { error: "Each second costs 5 credits; duration must be 4 or 8" }, "rejected"],
   [400, { error: "The prompt asks for no end credits" }, "rejected"],
   [422, { error: "The image lacks closing credits" }, "rejected"],
@@ -161,10 +166,30 @@ test.each([
   [
     403,
     { error: { code: "forbidden_host", message: "this host name is not allowed" } },
-    "The service refused the request: this host name is not allowed (HTTP 403)",
+    "Refused by the service or a proxy in front of it: this host name is not allowed (HTTP 403)",
   ],
   [402, "Pay first", "Not enough credits: Pay first (HTTP 402)"],
   [404, "<html>nginx</html>", "The service refused the request: HTTP 404"],
+  [
+    403,
+    "<!DOCTYPE html><title>Just a moment...</title>",
+    "Refused by the service or a proxy in front of it: Just a moment... (HTTP 403)",
+  ],
+  [
+    400,
+    "<html><title>400 Bad Request</title>",
+    "Refused by the service or a proxy in front of it: 400 Bad Request (HTTP 400)",
+  ],
+  [
+    413,
+    "<html><title>413 Request Entity Too Large</title>",
+    "The image is larger than the service or its proxy takes: 413 Request Entity Too Large (HTTP 413)",
+  ],
+  [
+    422,
+    { detail: [{ loc: ["body", "duration"], msg: "Input should be 4 or 8" }] },
+    "The service refused the request: duration: Input should be 4 or 8 (HTTP 422)",
+  ],
 ])("%i %j reads as: %s", (status, body, message) => {
   expect(outcomeOf(status, body)).toMatchObject({ error: { message } });
 });

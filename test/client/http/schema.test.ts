@@ -194,7 +194,7 @@ test.each([
   [{ message: "no" }, "no"],
   [{ success: false, message: "no" }, "no"],
   [{ detail: "no" }, "no"],
-  [{ detail: [{ loc: ["body", "prompt"], msg: "field required", type: "missing" }] }, "field required"],
+  [{ detail: [{ loc: ["body", "prompt"], msg: "field required", type: "missing" }] }, "prompt: field required"],
   [{ title: "Bad Request", detail: "no", status: 400 }, "no"],
   [{ title: "Bad Request", status: 400 }, "Bad Request"],
   [{ errors: [{ message: "no" }, { message: "never" }] }, "no"],

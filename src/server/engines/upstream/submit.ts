@@ -1,4 +1,4 @@
-import { lacksCredits } from "../../../client/http/reply.ts";
+import { lacksCredits } from "../../../client/http/credits.ts";
 import { isRefusal } from "../../../client/http/retry.ts";
 import { VidgenError } from "../../../errors.ts";
 import { RequestError } from "../../../io.ts";
@@ -167,7 +167,8 @@ export function judgeReply(
   const reason = wordsOf(reply);
   if (status >= 200 && status < 300)
     return { kind: "unclear", reason: `its reply names no job, ${beginningOf(reply)}` };
-  if (status >= 400 && status < 500 && lacksCredits(reply)) return { kind: "no credits", reason };
+  if (status >= 400 && status < 500 && lacksCredits({ ...reply, retryAfter: retryAfterMs }))
+    return { kind: "no credits", reason };
   if (isRefusingPage(reply)) return notTakenByPage(reply, reason);
   if (status === 403 && isAboutRequest(reply)) return { kind: "refused", reason };
   if (isNotNow(reply) || refusesKey(reply))

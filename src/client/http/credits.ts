@@ -1,0 +1,59 @@
+import { isRecord } from "./json.ts";
+import { errorText } from "./schema.ts";
+
+/** What is judged of a reply. `retryAfter` is its Retry-After, as it came or in milliseconds. */
+type Refusal = { status: number; json: unknown; retryAfter?: string | number | null | undefined };
+
+/** Codes that say it alone, in small letters. 1101 and 1102 are Kling's. */
+const codes =
+  /^(insufficient[ _-]?(user[ _-]?)?(quota|balance|credits?|funds)|arrearage|exhausted[ _-]balance|1101|1102)$/;
+
+/** Words about credits, balance and arrears. A bare "no credits" counts only before "left" or at the end. */
+const shortages = [
+  /\b(insufficient|not enough|out of|lack\w*|do(es)?(n't| not) have (enough|sufficient))\b.{0,20}\bcredits?\b/i,
+  /\bcredits?\b.{0,30}\b(insufficient|not enough|not sufficient|exhausted|used up|run out|too low|lack\w*)\b/i,
+  /\bno (\w+ )?credits?( left| remaining| available|\W*$)/im,
+  /\b(insufficient|exhausted|not enough) ((account|user|wallet|credit|available|token) )?(balance|funds)\b(?! (of|between|in) (?!your|the account))/i,
+  /\b(account|user|wallet|credit|your|available) (credit )?(balance|funds)( (is|are|has been|was))? (insufficient|not enough|not sufficient|exhausted|too low|used up|depleted)\b/i,
+  /\binsufficient (user )?quota\b/i,
+  /\barrears\b|\barrearage\b|\btop up your (account|balance|credits)\b/i,
+  /(积分|點數|点数|余额|餘額|额度|資金|资金)(已)?(不足|不够|用尽|耗尽)|欠费|欠費/,
+];
+
+/** Words about billing: a provider says them also about the limit of a minute, so with 429 they do not count. */
+const billing = [
+  /\bbilling (hard )?limit (has been )?(reached|exceeded)\b/i,
+  /\b(requires?|enable|without) (an? )?(active )?billing\b/i,
+  /\bbilling (is |has been |account is )?(not enabled|not active|inactive|disabled)\b/i,
+  /\bpayment (is )?(required|overdue)\b/i,
+];
+
+/** The credits of a film, and what stands in quotation marks: a refusal may repeat a prompt. */
+const repeated = /\b(end|closing|opening|title) credits\b|"[^"]*\s[^"]*"|“[^”]*”|(?<!\w)'[^']*\s[^']*'(?!\w)/gi;
+
+/**
+ * Whether a refusal says that the account is out of money, in the words of any service or provider. The client and the engines of the server
+ * both ask this. The status decides only for 402; whether the reply is a refusal at all, the caller knows.
+ */
+export function lacksCredits({ status, json, retryAfter }: Refusal): boolean {
+  if (status === 402) return true;
+  // A rate limit ends by itself, and says when.
+  if (status === 429 && (retryAfter || JSON.stringify(json ?? null).includes("google.rpc.RetryInfo"))) return false;
+  const said = listTexts(json);
+  if (said.some((text) => codes.test(text.toLowerCase()))) return true;
+  const counted = status === 429 ? shortages : [...shortages, ...billing];
+  // Codes such as "insufficient_credits" are read as words.
+  const texts = said.map((text) => text.replaceAll("_", " ").replace(repeated, ""));
+  return texts.some((text) => counted.some((words) => words.test(text)));
+}
+
+const textFields = ["error", "message", "detail", "msg", "title", "type", "reason", "errors"];
+
+/** All that an error reply says, where services say it: the words that count may stand beside "Forbidden". */
+function listTexts(json: unknown): string[] {
+  if (typeof json === "string") return [errorText(json) ?? ""];
+  if (Array.isArray(json)) return json.flatMap(listTexts);
+  if (!isRecord(json)) return [];
+  const code = typeof json.code === "object" ? "" : String(json.code ?? "");
+  return [code, ...textFields.flatMap((field) => listTexts(json[field]))];
+}
