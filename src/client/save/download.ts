@@ -6,7 +6,7 @@ import { backoffMs, freeRetryMs, isTransient, type RetryIo, retryAfterMs } from 
 import { hashFile } from "../ledger/content.ts";
 import { isSameVersion, rangeHeaders, readVersion, type Version } from "../ledger/version.ts";
 import { outputError } from "./files.ts";
-import { faultOfMp4 } from "./mp4.ts";
+import { type Fault, faultOfMp4 } from "./mp4.ts";
 
 export type MediaOptions = {
   signal: AbortSignal;
@@ -25,6 +25,7 @@ export type DownloadIo = RetryIo & Pick<Io, "fetch"> & { disk: Pick<Disk, "write
 
 type DownloadOutcome =
   | { kind: "whole" }
+  | { kind: "not ready"; reason: string }
   | { kind: "trouble"; reason: string; waitMs?: number | undefined }
   | { kind: "expired"; status: number };
 
@@ -36,8 +37,8 @@ type Part = {
   version: Version;
   /** The most bytes that it ever held: starting again is not progress. */
   furthest: number;
-  /** Whether a complete response was already discarded because it was not a known .mp4. */
-  wasUnknownFormat: boolean;
+  /** The sha256 of a complete response that was discarded because it was not a known .mp4. */
+  unknownFormat: string | undefined;
 };
 
 const maxTries = 10;
@@ -51,23 +52,33 @@ const progressBytes = 1_000_000;
 
 /**
  * Fetches a video into an open file until it is a whole .mp4. A download that broke off is resumed if a validator tells that it is the
- * same video (RFC 9110, section 13.1.5), else it starts again. What was received complete twice and is not a known .mp4 is kept, with a
- * note. The address gets no Authorization header. Returns the file's sha256 in hexadecimal. Throws `output` when the video cannot be fetched
+ * same video (RFC 9110, section 13.1.5), else it starts again. What was received twice, identical, and is not a known .mp4 is kept, with a
+ * note; a file without its index is not finished, and never kept. The address gets no Authorization header. Returns the file's sha256 in hexadecimal. Throws `output` when the video cannot be fetched
  * or written, with `httpStatus` when its address is of no use; or the signal's reason.
  */
 export async function download(url: string, file: DiskFile, options: MediaOptions, io: DownloadIo): Promise<string> {
   const { size } = await onDisk(file.stat());
   const hash = await onDisk(hashFile(file, options.signal));
-  const have: Part = { size, hash, version: { ...options.version }, furthest: 0, wasUnknownFormat: false };
+  const have: Part = { size, hash, version: { ...options.version }, furthest: 0, unknownFormat: undefined };
   let from = url;
   let tries = 0;
   let triedFrom = 0;
+  let notReadySince: number | undefined;
+  let unfinished = 0;
   let expirations = 0;
   /** How many bytes the file held when its address expired, and since when it has not grown. */
   let stuck = { at: -1, since: 0 };
   for (;;) {
     const outcome = await fetchOnce(from, file, have, { options, io });
     if (outcome.kind === "whole") return have.hash.digest("hex");
+    if (outcome.kind === "not ready") {
+      notReadySince ??= io.now();
+      if (io.now() - notReadySince >= patienceMs)
+        throw new VidgenError("output", `The video at its address is not finished: ${outcome.reason}.`);
+      if (++unfinished === 1) options.onNote(`The video is not finished yet (${outcome.reason}); retrying.`);
+      await io.sleep(freeRetryMs(unfinished, io.random()), options.signal);
+      continue;
+    }
     if (outcome.kind === "expired") {
       const { status } = outcome;
       if (have.furthest > stuck.at) {
@@ -120,15 +131,23 @@ async function fetchOnce(
     const fault = await onDisk(faultOfMp4(file, { isLengthKnown }));
     if (fault === undefined) return { kind: "whole" };
     const { reason } = fault;
-    // All that was announced has come in one response: it is neither cut nor mixed.
-    if (fault.mayBeVideo && isLengthKnown && response.status === 200) {
-      if (have.wasUnknownFormat) {
-        options.onNote(
-          `The downloaded file looks damaged (${reason}), and so did a second download. It was saved anyway: check whether it plays.`,
-        );
+    if (fault.mayBeVideo && !fault.isFinished) {
+      await restart(file, have);
+      return { kind: "not ready", reason };
+    }
+    // All of it has come in one response, as far as anybody can tell: it is neither cut nor mixed.
+    if (fault.mayBeVideo && (isLengthKnown || fault.hasNoLength) && response.status === 200) {
+      const digest = have.hash.copy().digest("hex");
+      if (have.unknownFormat === digest) {
+        options.onNote(noteFor(fault));
         return { kind: "whole" };
       }
-      have.wasUnknownFormat = true;
+      const isChanging = have.unknownFormat !== undefined;
+      have.unknownFormat = digest;
+      if (isChanging) {
+        await restart(file, have);
+        return { kind: "not ready", reason: "two downloads of it differ" };
+      }
     }
     await restart(file, have);
     return { kind: "trouble", reason: `not a complete video: ${reason}` };
@@ -141,6 +160,12 @@ async function fetchOnce(
     // Closes a connection whose reply has not been read.
     done.abort();
   }
+}
+
+function noteFor({ reason, hasNoLength }: Fault): string {
+  if (hasNoLength && reason.startsWith("it is a"))
+    return `The downloaded file is no .mp4: ${reason}. It was saved, because a second download was identical.`;
+  return `The downloaded file looks damaged (${reason}), and a second download was identical. It was saved anyway: check whether it plays.`;
 }
 
 /**

@@ -4,7 +4,13 @@ import type { DiskFile } from "../../io.ts";
  * What keeps a file from being a whole .mp4, in a few words. It may still be a video, of a kind or a make that we do not know. It is finished when
  * its server hardly makes more of it: text or an empty file stands in place of a video, and an .mp4 without `moov` is still being written.
  */
-export type Fault = { reason: string; mayBeVideo: boolean; isFinished: boolean };
+export type Fault = {
+  reason: string;
+  mayBeVideo: boolean;
+  isFinished: boolean;
+  /** Set where the file does not say how long it is, so that nobody can see whether it was cut. */
+  hasNoLength?: true;
+};
 
 type Reader = Pick<DiskFile, "read" | "stat">;
 
@@ -27,9 +33,11 @@ export async function faultOfMp4(file: Reader, { isLengthKnown = true } = {}): P
   for (let at = 0; at < size; ) {
     const box = await readBox(file, at, end);
     if (at === 0 && !firstTypes.includes(box?.type ?? ""))
-      return { reason: "it is not an .mp4", mayBeVideo: true, isFinished: true };
-    if (!box || at + box.size > size)
-      return { reason: "it is incomplete or damaged", mayBeVideo: true, isFinished: seen.has("moov") };
+      return { reason: await describeKind(file), mayBeVideo: true, isFinished: true, hasNoLength: true };
+    if (!box || at + box.size > size) {
+      const cut: Fault = { reason: "it is incomplete or damaged", mayBeVideo: true, isFinished: seen.has("moov") };
+      return box?.size === Number.POSITIVE_INFINITY ? { ...cut, hasNoLength: true } : cut;
+    }
     if (singleTypes.includes(box.type) && seen.has(box.type))
       return { reason: "it contains more than one file", mayBeVideo: false, isFinished: true };
     seen.add(box.type);
@@ -37,6 +45,21 @@ export async function faultOfMp4(file: Reader, { isLengthKnown = true } = {}): P
   }
   if (seen.has("moov") && seen.has("mdat")) return undefined;
   return { reason: "it contains no video", mayBeVideo: true, isFinished: seen.has("moov") };
+}
+
+/** The first bytes of other kinds of video, one character a byte; WebM is a kind of Matroska and says so a few bytes later. */
+const kinds: readonly [RegExp, string][] = [
+  [/^.E\xdf\xa3.*webm/s, "it is a WebM"],
+  [/^.E\xdf\xa3/s, "it is a Matroska file"],
+  [/^GIF8/, "it is a GIF"],
+  [/^RIFF....AVI /s, "it is an AVI"],
+  [/^G.{187}G/s, "it is an MPEG transport stream"],
+];
+
+async function describeKind(file: Reader): Promise<string> {
+  const { buffer, bytesRead } = await file.read(new Uint8Array(256), 0, 256, 0);
+  const start = String.fromCharCode(...buffer.subarray(0, bytesRead));
+  return kinds.find(([pattern]) => pattern.test(start))?.[1] ?? "it is not an .mp4";
 }
 
 /** Whether the file is HTML, JSON or the like: the first bytes of any video have some that are no text. */
