@@ -12,6 +12,7 @@ const codes =
 const shortages = [
   /\b(insufficient|not enough|out of|lack\w*|do(es)?(n't| not) have (enough|sufficient))\b.{0,20}\bcredits?\b/i,
   /\bcredits?\b.{0,30}\b(insufficient|not enough|not sufficient|exhausted|used up|run out|too low|lack\w*)\b/i,
+  /\bused (up )?all (of )?(your |its |the )?(available )?credits\b/i,
   /\bno (\w+ )?credits?( left| remaining| available|\W*$)/im,
   /\b(insufficient|exhausted|not enough) ((account|user|wallet|credit|available|token) )?(balance|funds)\b(?! (of|between|in) (?!your|the account))/i,
   /\b(account|user|wallet|credit|your|available) (credit )?(balance|funds)( (is|are|has been|was))? (insufficient|not enough|not sufficient|exhausted|too low|used up|depleted)\b/i,
@@ -26,6 +27,9 @@ const billing = [
   /\b(requires?|enable|without) (an? )?(active )?billing\b/i,
   /\bbilling (is |has been |account is )?(not enabled|not active|inactive|disabled)\b/i,
   /\bpayment (is )?(required|overdue)\b/i,
+  /\b(reached|exceeded) (your|its|the) (monthly )?spending limit\b/i,
+  // Alibaba's code for a quota that was bought, or given for a trial. With 429 it is about the moment.
+  /^AllocationQuota\b/,
 ];
 
 /** The credits of a film, and what stands in quotation marks: a refusal may repeat a prompt. */

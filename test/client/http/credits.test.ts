@@ -24,6 +24,9 @@ test.each([
   [403, { error: { message: "This API requires billing to be enabled on the project." } }],
   [400, { error: { code: "billing_hard_limit_reached", message: "Billing hard limit has been reached" } }],
   [403, { message: "The account is in arrears" }],
+  [403, { error: "Your team has used all available credits or reached its monthly spending limit." }],
+  [403, { error: "Your team has reached its monthly spending limit." }],
+  [403, { code: "AllocationQuota.FreeTierOnly", message: "The free tier of the model has been exhausted." }],
 ])("out of money: %i %j", (status, json) => {
   expect(said(status, json)).toBe(true);
 });
@@ -32,6 +35,7 @@ test.each([
   [429, { error: { status: "RESOURCE_EXHAUSTED", message: "Resource has been exhausted (e.g. check quota)." } }],
   [429, { error: { code: "RESOURCE_EXHAUSTED", message: "Check your plan and billing details." } }],
   [429, { error: "Quota exceeded" }],
+  [429, { code: "AllocationQuota", message: "Too many requests at this moment." }],
   [429, { error: "Too many requests; credits: 5 left" }],
   [429, { error: "Billing is disabled for a moment" }],
   [400, { error: "Prompt refused: she keeps her balance" }],

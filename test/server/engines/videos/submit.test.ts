@@ -175,6 +175,23 @@ test("a wrong key at a LiteLLM without a database, which answers 400, is not tak
 test.each<[number, unknown, string]>([
   [403, { error: { code: 403, message: "Insufficient credits" } }, "no credits"],
   [402, {}, "no credits"],
+  [
+    403,
+    { detail: "User is locked. Reason: Exhausted balance. Top up your balance at fal.ai/dashboard." },
+    "no credits",
+  ],
+  [403, { error: "Your team has used all available credits or reached its monthly spending limit." }, "no credits"],
+  [
+    400,
+    { code: "Arrearage", message: "Access denied, please make sure your account is in good standing." },
+    "no credits",
+  ],
+  [
+    403,
+    { code: "AllocationQuota.FreeTierOnly", message: "The free tier of the model has been exhausted." },
+    "no credits",
+  ],
+  [403, { error: { code: "insufficient_user_quota", message: "预扣费额度失败" } }, "no credits"],
   [400, { error: { message: "the prompt 'she keeps her balance' is too short" } }, "refused"],
   [429, { error: { message: "quota exceeded", code: "RESOURCE_EXHAUSTED" } }, "not taken"],
   [500, { error: "Exhausted balance" }, "unclear"],
