@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { unlessAborted } from "../client/http/http.ts";
 import { systemReason, usage, VidgenError } from "../errors.ts";
-import type { FetchInit, Io } from "../io.ts";
+import { type FetchInit, type Io, RequestError } from "../io.ts";
 import type { Announcement } from "../server/announcement.ts";
 import type { PlannedEngine } from "../server/engines/engines.ts";
 import { hasFolder, storageFolder } from "./storage.ts";
@@ -285,6 +285,11 @@ async function runHere({ engine, isStarting, onNote }: LocalOptions, io: Io): Pr
       const handler = url.startsWith(media_url) ? service.media : service.api;
       const signal = init?.signal ?? new AbortController().signal;
       signal.throwIfAborted();
+      try {
+        init?.beforeSend?.();
+      } catch (cause) {
+        throw new RequestError(cause, { sent: false });
+      }
       // The handler does not see every abort: Node may collect a request's own signal as garbage.
       return unlessAborted(handler(new Request(url, init)), signal);
     },

@@ -167,6 +167,11 @@ export function createService({ schedule, random, troubles, statesPrices, events
           }
           process.after(2 + process.random.next() * 20, () => {
             if (isDone) return;
+            try {
+              init.beforeSend?.();
+            } catch (cause) {
+              return fail(cause, false);
+            }
             isSent = true;
             onServer(1 + process.random.next() * 5, () => {
               const { prompt, model, duration } = JSON.parse(String(init.body));

@@ -1,7 +1,7 @@
 import { asVidgenError, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { StartRequest } from "../http/schema.ts";
-import type { Entry, JournalLine, Take } from "../ledger/history.ts";
+import type { DatedLine, Entry, JournalLine, Take } from "../ledger/history.ts";
 import type { FileIdentity, FullPath } from "../ledger/identity.ts";
 import type { Hold, Journal } from "../ledger/journal.ts";
 import { type Choice, choose, chooseRun, type Earlier, refusalError, type StartedEntry } from "../ledger/policy.ts";
@@ -62,6 +62,10 @@ type Begun = {
 /** A new attempt, which is written down and is to be sent. */
 export type NewAttempt = Begun & {
   kind: "new";
+  /** Rejects where another process has taken the attempt, or may have, or where it was dismissed: then nothing may be sent. */
+  confirm(): Promise<void>;
+  /** Throws where this process has stood still since `confirm`, so that another one may have taken the attempt. Does not look. */
+  assertFresh(): void;
   /** Whether the key is the caller's: then it stands for one start for ever. */
   isNamed: boolean;
   /** Whether an earlier request with its key may have been charged, and the service knows its keys. */
@@ -272,7 +276,27 @@ async function startAnew(
     throw error;
   }
   const [key, isNamed] = [idempotencyKey ?? attempt, idempotencyKey !== undefined];
-  return { kind: "new", attempt, key, isNamed, mayBeCharged, at, target, release: releaseBoth(target, hold) };
+  const own = ownershipOf(attempt, hold, journal);
+  return { kind: "new", attempt, key, isNamed, mayBeCharged, at, target, ...own, release: releaseBoth(target, hold) };
+}
+
+/** Whether a process may still send its attempt: it may have been suspended for so long that another one has taken its place. */
+function ownershipOf(
+  attempt: string,
+  hold: Hold | undefined,
+  { findLast }: Pick<Journal, "findLast">,
+): Pick<NewAttempt, "confirm" | "assertFresh"> {
+  const isAboutIt = (line: DatedLine): line is DatedLine & { kind: "intent" | "dismissed" } =>
+    (line.kind === "intent" || line.kind === "dismissed") && line.attempt === attempt;
+  return {
+    async confirm() {
+      await hold?.confirm();
+      // Whoever dismisses an attempt also takes its lease, but that may have failed.
+      if ((await findLast(isAboutIt))?.kind !== "dismissed") return;
+      throw new VidgenError("output", `Attempt ${attempt} was dismissed by another process meanwhile.`);
+    },
+    assertFresh: () => hold?.assertFresh(),
+  };
 }
 
 type Left = { journal: Pick<Journal, "append" | "hold">; targets: Pick<Targets, "clear"> };

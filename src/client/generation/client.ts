@@ -231,7 +231,7 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
   }
 
   async function sendOnce(request: StartRequest, begun: NewAttempt, how: SendOptions): Promise<End> {
-    const { attempt, key, at, mayBeCharged } = begun;
+    const { attempt, key, at, mayBeCharged, confirm, assertFresh } = begun;
     for (const doubt of how.tellsDoubts === false ? [] : findDoubts(request, { isLocal: isFree })) {
       if (!doubted.has(doubt)) onNote(`${doubt} Sent as typed.`);
       remember(doubted, doubt, true);
@@ -242,7 +242,7 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
     const sent = await start(
       api,
       request,
-      { ...how, leave, attempt, key, mayBeCharged, isForeign, journal, onNote },
+      { ...how, leave, attempt, key, mayBeCharged, confirm, assertFresh, isForeign, journal, onNote },
       io,
     );
     const end = sent.kind === "refused" ? await settleRefused(sent, { attempt, leave }) : sent;

@@ -19,6 +19,10 @@ export type PaidStartOptions = {
   signal: AbortSignal;
   /** Aborts at the second Ctrl-C, which ends those 10 s. */
   leave: AbortSignal;
+  /** Rejects where this process may no longer send the attempt: before each request it is asked. */
+  confirm(): Promise<void>;
+  /** Throws where this process has stood still since then; called right before the first byte of a request. */
+  assertFresh(): void;
   /** Whether the id belongs to another request, or to another account: a gateway may replay a reply. */
   isForeign(id: string): Promise<boolean>;
   /**
@@ -49,7 +53,10 @@ export type End = Accepted | Refused | { kind: "unknown" | "unsent"; error: Vidg
 type Unsent = { kind: "unsent"; reason: string; isFinal: boolean };
 type NotNow = { kind: "not now"; reason: string; httpStatus: number; waitMs: number | undefined };
 
-type SendOutcome = Accepted | Final | Unsent | NotNow;
+/** Another process has taken the attempt, or may have: nothing more is sent. */
+type Stopped = { kind: "stopped"; error: VidgenError };
+
+type SendOutcome = Accepted | Final | Unsent | NotNow | Stopped;
 
 /** How long the service may take to answer the start request. */
 const answerLimitMs = 120_000;
@@ -114,13 +121,12 @@ async function startUntilKnown(api: Api, request: StartRequest, options: PaidSta
   /** Set once a request was answered with "not now": then no message may say that nothing was sent. */
   let notNow: NotNow | undefined;
   for (let failures = 0; ; failures++) {
-    if (options.signal.aborted) return interruptedBetweenRequests(options.signal, notNow);
-    io.unsettled.add(options.attempt);
+    if (options.signal.aborted) return stoppedBetweenRequests(asVidgenError(options.signal.reason), notNow);
     const outcome = await attemptOnce(api, request, options, io);
+    if (outcome.kind === "stopped") return stoppedBetweenRequests(outcome.error, notNow);
     if (outcome.kind !== "unsent" && outcome.kind !== "not now") return outcome;
-    io.unsettled.delete(options.attempt);
     if (outcome.kind === "not now") notNow = outcome;
-    if (options.signal.aborted) return interruptedBetweenRequests(options.signal, notNow);
+    if (options.signal.aborted) return stoppedBetweenRequests(asVidgenError(options.signal.reason), notNow);
     const minimumMs = outcome.kind === "not now" ? Math.max(outcome.waitMs ?? 0, minWaitMs) : 0;
     const waitMs = Math.max(minimumMs, backoffMs(failures, io.random()));
     const isOver = io.now() + waitMs - begin > (notNow ? notNowLimitMs : unsentLimitMs);
@@ -133,17 +139,44 @@ async function startUntilKnown(api: Api, request: StartRequest, options: PaidSta
   }
 }
 
+/** Sends the request once, unless another process may have taken the attempt. */
 async function attemptOnce(
+  api: Api,
+  request: StartRequest,
+  options: PaidStartOptions,
+  io: StartIo,
+): Promise<SendOutcome> {
+  const { attempt } = options;
+  try {
+    await options.confirm();
+  } catch (error) {
+    return stopped(error);
+  }
+  io.unsettled.add(attempt);
+  const outcome = await sendOnce(api, request, options, io);
+  if (outcome.kind === "unsent" || outcome.kind === "not now" || outcome.kind === "stopped")
+    io.unsettled.delete(attempt);
+  return outcome;
+}
+
+async function sendOnce(
   api: Api,
   request: StartRequest,
   options: PaidStartOptions,
   clock: Clock,
 ): Promise<SendOutcome> {
   const limit = createAnswerLimit(options, clock);
+  let isStale = false;
+  const beforeSend = () => {
+    isStale = true;
+    options.assertFresh();
+    isStale = false;
+  };
   try {
-    const how = { signal: limit.signal, unsentSignal: options.signal, label: options.label };
+    const how = { signal: limit.signal, unsentSignal: options.signal, beforeSend, label: options.label };
     return classify(await api.start(request, options.key, how), options.attempt, clock.date());
   } catch (error) {
+    if (isStale) return stopped(error instanceof RequestError ? error.cause : error);
     if (wasSent(error)) {
       const wasInterrupted = limit.signal.aborted && options.signal.aborted;
       const reason = wasInterrupted ? "interrupted before the service responded" : describeFailure(error);
@@ -236,14 +269,22 @@ export function unknownOutcome(reason: string, attempt: string, details: Unknown
   return { kind: "unknown", error: new VidgenError("unknown", message, { httpStatus, headers, id, hint, attempt }) };
 }
 
-/** The end of a start that is interrupted between two requests. A request that was sent before was answered with "not now". */
-function interruptedBetweenRequests(signal: AbortSignal, notNow: NotNow | undefined): End {
-  const { code, message } = asVidgenError(signal.reason);
+function stopped(error: unknown): Stopped {
+  const hint = "Run the same command again: what another process has started meanwhile is not paid for again.";
+  return { kind: "stopped", error: asVidgenError(error).with({ hint }) };
+}
+
+/** The end of a start that stops between two requests. A request that was sent before was answered with "not now". */
+function stoppedBetweenRequests({ code, message, hint }: VidgenError, notNow: NotNow | undefined): End {
   if (notNow) {
     const { httpStatus } = notNow;
-    return { kind: "refused", error: new VidgenError(code, `${message} No generation was started.`, { httpStatus }) };
+    const error = new VidgenError(code, `${message} No generation was started.`, { httpStatus, hint });
+    return { kind: "refused", error };
   }
-  return { kind: "unsent", error: new VidgenError(code, `${message} Nothing was sent, nothing was charged.`) };
+  return {
+    kind: "unsent",
+    error: new VidgenError(code, `${message} Nothing was sent, nothing was charged.`, { hint }),
+  };
 }
 
 function unreachable({ reason }: Pick<Unsent, "reason">): End {

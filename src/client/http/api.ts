@@ -20,7 +20,9 @@ export type Api = {
   accounts(path: string, request: AccountsRequest): Promise<Reply>;
 };
 
-export type SendStartOptions = Pick<FetchInit, "signal" | "unsentSignal"> & { label?: Label | undefined };
+export type SendStartOptions = Pick<FetchInit, "signal" | "unsentSignal" | "beforeSend"> & {
+  label?: Label | undefined;
+};
 
 /** A batch that a start belongs to, and how many rows that has in all. */
 export type Label = { name: string; size: number };

@@ -60,7 +60,7 @@ export type Journal = {
   forget(entry: Pick<Entry, "attempt" | "id">): Promise<void>;
 };
 
-export type Hold = { name: string } & Omit<Lease, "assertFresh">;
+export type Hold = { name: string } & Lease;
 
 /** Whether a live process has a lease, as far as this one has seen. */
 export type LeaseState = "alive" | "unsure" | "dead";
@@ -170,7 +170,8 @@ export function openJournal(path: string, io: JournalIo): Journal {
         // Fails as long as other processes hold leases.
         await disk.rmdir(dirname(leaseOf(name))).catch(() => {});
       };
-      return { ...acquired.lease, name, release };
+      const confirm = () => acquired.lease.confirm().catch(asOutputError);
+      return { ...acquired.lease, confirm, name, release };
     },
     async leaseOf(name) {
       const holder = await readHolder(leaseOf(name), io, watch).catch(asOutputError);
@@ -352,6 +353,7 @@ export const noJournal: Omit<Journal, "path"> = {
     name: "",
     lost: new AbortController().signal,
     confirm: async () => {},
+    assertFresh: () => {},
     release: async () => {},
   }),
   leaseOf: async () => "dead",

@@ -7,7 +7,7 @@ import { createServiceClient } from "../../../src/client/generation/client.ts";
 import { accountOf } from "../../../src/client/ledger/history.ts";
 import { type Journal, openJournal } from "../../../src/client/ledger/journal.ts";
 import { VidgenError } from "../../../src/errors.ts";
-import { type FetchInit, type Machine, systemMachine } from "../../../src/io.ts";
+import { type FetchInit, type Machine, RequestError, systemMachine } from "../../../src/io.ts";
 import { createVirtualClock } from "../../clock.ts";
 import { findPart, makeFolder } from "../../folder.ts";
 import { tinyMp4 } from "../../mp4.ts";
@@ -326,6 +326,98 @@ test("a process that finds its lock taken over, once its intent is written, send
   await expect(start()).rejects.toMatchObject({ code: "output" });
   expect([seen, requests]).toEqual([["intent"], 0]);
   expect(lines().map(({ kind }) => kind)).toEqual(["intent", "unsent"]);
+});
+
+describe("a process that stood still while another one took its place", () => {
+  /** Another process, to which the first one is dead, passes its attempt over and starts the same. */
+  const startElsewhere = async (open: ReturnType<typeof createWorld>["open"]) => {
+    const begun = await open(honest, { pid: 2, running: [2] }).begin(request, { earlier: "again", signal });
+    if (begun.kind !== "new") throw new Error("the other process starts a new one");
+    const end = await begun.sendUntilKnown({ signal }).finally(begun.release);
+    expect(end.kind).toBe("accepted");
+  };
+
+  test.each([
+    ["no byte of the first request was written", new RequestError(new Error("refused"), { sent: false }), "unsent"],
+    ["the first request was answered with 429", new Response("busy", { status: 429 }), "refused"],
+  ] as const)("sends nothing more where %s", async (_, first, kind) => {
+    const { open, lines } = createWorld();
+    let requests = 0;
+    const client = open(async () => {
+      requests++;
+      await startElsewhere(open);
+      if (first instanceof Error) throw first;
+      return first;
+    });
+    const begun = await client.beginNew(request, { signal });
+    const end = await begun.sendUntilKnown({ signal }).finally(begun.release);
+    expect(end).toMatchObject({ kind, error: { code: "output", message: /another (process|one) may have taken/ } });
+    if (end.kind === "unsent") expect(end.error.message).toMatch(/Nothing was sent, nothing was charged/);
+    else expect(end).toMatchObject({ error: { message: /No generation was started/ } });
+    expect(requests).toBe(1);
+    expect(lines().map(({ kind }) => kind)).toEqual(["intent", "intent", "dismissed", "accepted", kind]);
+  });
+
+  test("sends nothing where the attempt was dismissed, though its lease could not be taken", async () => {
+    const { open } = createWorld();
+    let requests = 0;
+    const client = open(async () => {
+      requests++;
+      throw new RequestError(new Error("refused"), { sent: false });
+    });
+    const begun = await client.beginNew(request, { signal });
+    await client.journal.append({ kind: "dismissed", attempt: begun.attempt });
+    const end = await begun.sendUntilKnown({ signal }).finally(begun.release);
+    expect(end).toMatchObject({
+      kind: "unsent",
+      error: { message: /dismissed.*Nothing was sent, nothing was charged/ },
+    });
+    expect(requests).toBe(0);
+  });
+
+  test("sends nothing where it stood still while the connection was made", async () => {
+    const { open, lines } = createWorld();
+    const clock = createVirtualClock();
+    let pausedMs = 0;
+    let posts = 0;
+    const connectSlowly: Answer = (url, init) => {
+      pausedMs = 60_000;
+      try {
+        init.beforeSend?.();
+      } catch (cause) {
+        throw new RequestError(cause, { sent: false });
+      }
+      posts++;
+      return accepted(url, init);
+    };
+    const machine = { ...clock, now: () => clock.now() + pausedMs };
+    await expect(open(connectSlowly, { machine }).start()).rejects.toMatchObject({
+      code: "output",
+      message: /Nothing was sent, nothing was charged/,
+    });
+    expect([posts, ...lines().map(({ kind }) => kind)]).toEqual([0, "intent", "unsent"]);
+  });
+
+  test("sends nothing where its lease cannot be refreshed", async () => {
+    const { open } = createWorld();
+    const denied = Object.assign(new Error("denied"), { code: "EACCES" });
+    let isDenied = false;
+    const disk: Machine["disk"] = {
+      ...systemMachine.disk,
+      utimes: async (...args) => {
+        if (isDenied) throw denied;
+        return systemMachine.disk.utimes(...args);
+      },
+    };
+    const client = open(() => expect.fail("something was sent"), { machine: { disk } });
+    const begun = await client.beginNew(request, { signal });
+    isDenied = true;
+    const end = await begun.sendUntilKnown({ signal }).finally(begun.release);
+    expect(end).toMatchObject({
+      kind: "unsent",
+      error: { code: "output", message: /permission denied.*Nothing was sent/ },
+    });
+  });
 });
 
 test("two hundred starts at once are started, each once, and none is refused for want of the lock", async () => {
