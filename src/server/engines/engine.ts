@@ -76,13 +76,14 @@ export type Discardable = {
 export type NotTakenCause = "unreachable" | "auth";
 
 /**
- * What came of a task. "refused": the model did not take the request, or its run failed; `error` is what the model's server says, and what was
- * paid stays paid. "not taken": nothing was begun, so another engine may make the video; `cause` is told where waiting hardly helps, and `retryAfterMs` where the server says when it may take
- * one. "unclear": it may be making the video, so no engine gets the task again.
+ * What came of a task. "refused": the model did not take the request, or its run failed; `error` is what the model's server says. What was paid
+ * is given back where the create itself was refused (`isUnbegun`), and stays paid where the run failed. "not taken": nothing was begun, so another
+ * engine may make the video; `cause` is told where waiting hardly helps, and `retryAfterMs` where the server says when it may take one. "unclear":
+ * it may be making the video, so no engine gets the task again.
  */
 export type RenderOutcome =
   | ({ kind: "made"; hasThumbnail: boolean } & Charged & Discardable)
-  | ({ kind: "refused"; error: string } & Charged)
+  | ({ kind: "refused"; error: string; isUnbegun?: boolean } & Charged)
   | { kind: "not taken"; reason: string; cause?: NotTakenCause | undefined; retryAfterMs?: number | undefined }
   | { kind: "unclear"; reason: string };
 

@@ -80,7 +80,8 @@ function endOf(
   if (made.kind === "made") return { status: "completed", error: null, media: made.media, cost };
   const error_code = errorCodeOf(made);
   // What no engine took cost nothing: that is what a client says then.
-  const isUnsubmitted = error_code === "not_submitted" || error_code === "auth";
+  const isUnsubmitted =
+    error_code === "not_submitted" || error_code === "auth" || (made.kind === "refused" && made.isUnbegun === true);
   const isRefunded = isUnsubmitted || (hasRefunds && made.kind === "failed");
   return { status: "failed", error: made.error, error_code, media: null, cost, isRefunded };
 }

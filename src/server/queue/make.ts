@@ -35,7 +35,7 @@ export type MakeOptions = {
  */
 export type Made =
   | ({ kind: "made"; media: Media } & Charged & Discardable)
-  | ({ kind: "refused"; error: string } & Charged)
+  | Extract<RenderOutcome, { kind: "refused" }>
   | { kind: "failed"; error: string; error_code?: Exclude<FailureCode, "unclear"> | undefined }
   | { kind: "unclear"; error: string; reason: string }
   | Extract<RenderOutcome, { kind: "not taken" }>;

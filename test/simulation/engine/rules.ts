@@ -124,7 +124,8 @@ export function createEngineRules(options: RulesOptions) {
         const misfortune = findMisfortune(job, last);
         if (unclear && !accepted) fail(4, `${said}, although its create was unclear (${unclear.reply})`);
         else if (misfortune === undefined) fail(job ? 3 : 4, `${said}, for no reason of the provider`);
-        return misfortune === "lost" && plan.hasRefunds;
+        // By src/docs/real-models.md, what no provider accepted is given back always.
+        return misfortune === "refused" || (misfortune === "lost" && plan.hasRefunds);
       }
     }
   };

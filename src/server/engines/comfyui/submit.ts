@@ -18,7 +18,7 @@ import { fillWorkflow, imagePlace, type Workflow } from "./workflow.ts";
 /** What came of a submit. */
 type Submitted =
   | { kind: "submitted"; submitted: { job: string } }
-  | { kind: "refused"; error: string }
+  | { kind: "refused"; error: string; isUnbegun?: boolean }
   | Extract<Outcome, { kind: "not taken" | "unclear" }>;
 
 /** A step before the submit may take so long. */
@@ -45,7 +45,7 @@ export async function submit(
       const file = findUploaded(reply);
       const judged = judgeReply(reply);
       if (file === undefined && judged.kind === "refused")
-        return { kind: "refused", error: `${name} refused an image: ${judged.reason}` };
+        return { kind: "refused", error: `${name} refused an image: ${judged.reason}`, isUnbegun: true };
       if (file === undefined) return { ...judged, kind: "not taken" };
       values.set(imagePlace(index), file);
     }
@@ -68,7 +68,11 @@ export async function submit(
     const outcome = await submitOnce<Submitted | NoCredits>(send, server, { ...options, job });
     if (!hasFallen || outcome.kind !== "not taken") return outcome;
     if (count === maxOwnErrors)
-      return { kind: "refused", error: `${name} refused the workflow: it ends in an error there each time (HTTP 500)` };
+      return {
+        kind: "refused",
+        error: `${name} refused the workflow: it ends in an error there each time (HTTP 500)`,
+        isUnbegun: true,
+      };
   }
 }
 

@@ -29,7 +29,7 @@ export type SubmitOptions = Pick<RenderOptions, "checkpoint" | "confirm" | "sign
 /**
  * Sends a create once: `send` resolves with what its reply means, or rejects as `fetch` does. "submitting", or "unconfirmed" with the job's name,
  * is kept before the request goes out. It is taken back only when the server certainly did not take the create: it could not be reached, it says
- * that it cannot take it now, it refused, or it does not know the name. Rejects with `credits` when the owner's account there has none.
+ * that it cannot take it now, it refused (`isUnbegun`), or it does not know the name. Rejects with `credits` when the owner's account there has none.
  */
 export async function submitOnce<Judged extends Verdict>(
   send: (signals: SubmitSignals) => Promise<Judged>,
@@ -53,7 +53,7 @@ export async function submitOnce<Judged extends Verdict>(
   if (outcome.kind === "not taken" || outcome.kind === "refused") await checkpoint(null);
   if (outcome.kind === "submitted" && "job" in outcome.submitted)
     await checkpoint({ state: "submitted", job: outcome.submitted.job });
-  return outcome as Exclude<Judged, NoCredits>;
+  return (outcome.kind === "refused" ? { ...outcome, isUnbegun: true } : outcome) as Exclude<Judged, NoCredits>;
 }
 
 type Confirmed = { kind: "submitted"; submitted: { job: string } } | Unanswered;

@@ -144,10 +144,10 @@ test.each([
   await expect(cancel()).rejects.toThrow(says);
 });
 
-/** The service with a TensorRT-LLM server behind it; `onDelete` is called once that has deleted a job. */
-function createBehind(onDelete = () => {}) {
+/** The service with a TensorRT-LLM server behind it; `onDelete` is called once that has deleted a job, `answer` may answer in its place. */
+function createBehind(onDelete = () => {}, answer: (call: Call) => Response | undefined = () => undefined) {
   const fault = async (call: Call) => {
-    if (call.request.method !== "DELETE") return undefined;
+    if (call.request.method !== "DELETE") return answer(call);
     const reply = await call.serve();
     onDelete();
     return reply;
@@ -179,6 +179,30 @@ test("a cancelled generation is stopped upstream, and its credits are back", asy
   await service.clock.sleep(10 * minuteMs);
   expect([fake.creates.length, fake.deleted.length]).toEqual([1, 1]);
   expect(await (await service.status(id)).json()).toMatchObject({ status: "failed", error: "cancelled" });
+});
+
+const refusal = { route: "create", reply: [400, { error: "fps must be an integer" }], hasRefunds: true } as const;
+const failure = {
+  route: "poll",
+  reply: [200, { id: "1", status: "failed", error: "CUDA error" }],
+  hasRefunds: true,
+} as const;
+
+test.each([
+  { what: "a create that its server refuses", ...refusal, balance: 1_000 },
+  // It is no failure of the service, which --no-refunds is about.
+  { what: "a create that its server refuses, without refunds", ...refusal, hasRefunds: false, balance: 1_000 },
+  { what: "a run that fails after its create was accepted", ...failure, balance: 990 },
+])("$what leaves $balance of 1000 credits", async ({ route, reply: [status, body], balance, hasRefunds }) => {
+  const { open } = createBehind(undefined, (call) => (call.route === route ? json(status, body) : undefined));
+  const service = await open({ hasRefunds });
+  const id = await service.startId(isReal);
+  await service.clock.sleep(minuteMs);
+  expect(await (await service.status(id)).json()).toMatchObject({
+    status: "failed",
+    error: expect.stringMatching(/fps|CUDA/),
+  });
+  expect(await service.store.balance("local")).toBe(balance);
 });
 
 test("killed after the server has stopped the job, the next process gives the credits back, once, and starts no other", async () => {

@@ -51,7 +51,7 @@ test("once the video is safe before it, its files behind it are removed", async 
     { id: "1", request: { ...request, extras: {} }, images: [], file, thumbnail: `${file}.png` },
     { resume: undefined, signal: never, confirm() {}, progress() {}, checkpoint: async () => {} },
   );
-  expect(behind.rendered[0]?.request).toMatchObject({ aspectRatio: "30:53", duration: 2.5, resolution: "480p" });
+  expect(behind.rendered[0]?.request).toMatchObject({ aspectRatio: "15:26", duration: 2.5, resolution: "480p" });
   if (outcome.kind === "made") await outcome.discard?.(never);
   expect(filesIn(behind.folder)).toEqual([]);
 });
