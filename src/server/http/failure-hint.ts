@@ -8,7 +8,7 @@ const hints: readonly [RegExp, string][] = [
     "The prompt is not the cause: choose a lower resolution or a shorter video, or free memory of the GPU.",
   ],
   [
-    /no longer knows|restarted|removed from its queue/i,
+    /no longer knows|may have lost it|restarted|removed from its queue/i,
     "The prompt is not the cause: once the engine works, the same command starts a new generation.",
   ],
   [

@@ -58,11 +58,14 @@ export async function follow(
         );
       if (isOver) {
         await stop(id, upstream, { cancel, signal });
+        if (look.fault !== undefined) throw new Error(`${name}: ${look.fault} (${look.trouble})`);
         const what = look.isUnreadable ? "has not given a reply that can be read" : "has not responded";
         throw new Error(`${name}, which was generating this video, ${what} for ${minutes(limitMs)}: ${look.trouble}`);
       }
       if (!look.isMissing && ++failures === worryingFailures) upstream.report(describeTrouble(look, name));
-      await io.sleep(look.isMissing ? missingPollMs : backOffMs(failures, look.retryAfterMs), signal);
+      const waitMs = backOffMs(failures, look.retryAfterMs);
+      const waitsMs = look.fault === undefined ? waitMs : Math.min(waitMs, longPollMs);
+      await io.sleep(look.isMissing ? missingPollMs : waitsMs, signal);
       continue;
     }
     upstream.report(undefined);
@@ -91,6 +94,7 @@ export async function follow(
 function standingOf(look: Job | Trouble): Standing {
   if (!("trouble" in look)) return statuses.waiting.includes(look.status.toLowerCase()) ? "waiting" : "running";
   if (look.isMissing) return "missing";
+  if (look.fault !== undefined) return "faulty";
   return look.isUnreadable ? "unreadable" : "unanswered";
 }
 

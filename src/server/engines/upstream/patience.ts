@@ -2,9 +2,9 @@ import { createAbsence, type Upstream } from "./upstream.ts";
 
 /**
  * What a server shows of a job. "unreadable": it answers in a form, or with a reply of its package, that is not known here; "unanswered": nothing
- * of use comes; "missing": it says that it does not know the job.
+ * of use comes; "missing": it says that it does not know the job; "faulty": it answers, and has an error of the server behind it for the job.
  */
-export type Standing = "running" | "waiting" | "unreadable" | "unanswered" | "missing";
+export type Standing = "running" | "waiting" | "unreadable" | "unanswered" | "missing" | "faulty";
 
 /** What counts as a minute of nothing else: replicas may not have a job, and what is wrong for some seconds passes. */
 export const minuteMs = 60_000;
@@ -24,6 +24,7 @@ export const rules: Readonly<Record<Standing, Rule>> = {
   waiting: { since: "any progress", limit: "usual", freesSlot: false },
   unreadable: { since: "progress", limit: "usual", freesSlot: true },
   unanswered: { since: "answer", limit: "usual", freesSlot: false },
+  faulty: { since: "answer", limit: "usual", freesSlot: true },
   missing: { since: "absence", limit: "minute", freesSlot: false },
 };
 
@@ -51,7 +52,7 @@ export function createPatience(upstream: Upstream): (standing: Standing, hasProg
     watchedMs += Math.min(now - lookedAt, maxGapMs);
     lookedAt = now;
     if (hasProgress) [progressMs, upstream.newsAt] = [watchedMs, now];
-    if (standing !== "unanswered" && standing !== "missing") answeredMs = watchedMs;
+    if (!["unanswered", "missing", "faulty"].includes(standing)) answeredMs = watchedMs;
     if (standing !== last) standingMs = watchedMs;
     last = standing;
     const quietMs = watchedMs - progressMs;

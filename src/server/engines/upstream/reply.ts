@@ -17,6 +17,8 @@ export type Job = {
   /** When it was made, and until when its video is kept, in seconds since 1970. */
   completedAt?: number | undefined;
   expiresAt?: number | undefined;
+  /** Why a completed job has no video that could be fetched, where its server shows that. */
+  noFileWords?: string | undefined;
 };
 
 /** A reply as far as it could be read. */
@@ -167,6 +169,16 @@ export function isAboutRequest({ json }: Reply): boolean {
     codes.some((code) => moderationCodes.test(code)) ||
     (moderationWords.test(words) && !accountWords.test(words))
   );
+}
+
+/** Whether a job tells of a place for its video, and of none there: SGLang's does without an output path. */
+export function lacksFile({ json }: Reply): boolean {
+  return isRecord(json) && ["url", "file_path", "file_paths"].every((name) => json[name] === null);
+}
+
+/** Whether LiteLLM has an error of its upstream for a job, which it takes for the job: a lost one, but also a 401, 429 or 503 there. */
+export function isUpstreamFault({ status, text }: Reply): boolean {
+  return status === 500 && /\bvalidation errors? for VideoObject\b/.test(text);
 }
 
 /** Finds an address in the text of an error. */

@@ -18,7 +18,9 @@ const slowMs = 60_000;
 const maxRedirects = 3;
 
 /** Where a video is: in a job, at the address that the job tells or else at its `/content`; or at an address. */
-export type Source = ({ job: string } & Pick<Job, "url" | "completedAt" | "expiresAt">) | { finished: string };
+export type Source =
+  | ({ job: string } & Pick<Job, "url" | "completedAt" | "expiresAt" | "noFileWords">)
+  | { finished: string };
 
 /**
  * Why there is no video. "trouble" is that of the network, of a server or of this machine, which passes. "not ready" and "missing": its file may
@@ -33,6 +35,8 @@ type Failure =
       retryAfterMs?: number | undefined;
       /** Whether the reply had no body: a proxy's has one. */
       isEmpty?: boolean;
+      /** Whether it was JSON, as a server's own is. */
+      isJson?: boolean;
     }
   | { kind: "fault"; reason: string; digest: string };
 
@@ -58,7 +62,8 @@ export async function save(source: Source, file: string, options: SaveOptions): 
   const { upstream, signal, releaseSlot } = options;
   const { io, name, patienceMs } = upstream;
   const startedAt = io.now();
-  const [absence, forgetting] = [createAbsence(io), createAbsence(io)];
+  const [absence, forgetting, lack] = [createAbsence(io), createAbsence(io), createAbsence(io)];
+  let noFileWords = "job" in source ? source.noFileWords : undefined;
   let absentAt: number | undefined;
   let [isForgotten, forgottenMs] = [false, 0];
   let fault: { digest: string; at: number } | undefined;
@@ -84,16 +89,19 @@ export async function save(source: Source, file: string, options: SaveOptions): 
     // An address may be signed anew for each look.
     const isFixed = refused.size >= maxRefused || (told.length > 0 && told.every((each) => refused.has(each)));
     const isSame = kind === "fault" && fault !== undefined && io.now() - fault.at >= minuteMs;
+    const isFileless = noFileWords !== undefined && failure.kind === "missing" && failure.isJson === true;
+    const isNowhere = lack(isFileless) >= minuteMs;
     const isGone = goneMs >= minuteMs && (removed !== undefined || refused.size > 0);
     const isOver = isAbsent && (forgottenMs >= minuteMs || isGone || absentMs >= patienceMs);
     // What a told address is refused for says more than a /content that is not there.
     const { reason } = refused.get(told[0] ?? "") ?? failure;
     const where = refused.has(told[0] ?? "") ? told[0] : address;
     const place = where === undefined || isData(where) ? "" : ` from ${clean(where)}`;
-    if (isFixed || isSame || isOver || removed?.isSure)
+    const words = isNowhere ? noFileWords : removed?.words;
+    if (isFixed || isSame || isOver || isNowhere || removed?.isSure)
       throw new VidgenError(
         "output",
-        `${name} generated this video, but it could not be downloaded${place}: ${removed ? `${removed.words} (${reason})` : reason}`,
+        `${name} generated this video, but it could not be downloaded${place}: ${words === undefined ? reason : `${words} (${reason})`}`,
       );
     if (io.now() - startedAt >= minuteMs) releaseSlot?.();
     const isSoon =
@@ -110,6 +118,8 @@ export async function save(source: Source, file: string, options: SaveOptions): 
     isForgotten = "trouble" in look && look.isMissing;
     forgottenMs = forgetting(isForgotten);
     // The address that a job told may have expired: another look may tell a new one.
+    if (!("trouble" in look)) noFileWords = look.noFileWords;
+    if (noFileWords === undefined) lack(false);
     if (!("trouble" in look) && isCompleted(look)) told = addressesOf({ ...source, url: look.url }, upstream);
   }
 }
@@ -231,7 +241,8 @@ async function openVideo(
     return openVideo(new URL(next, address).href, { upstream, signal, redirects: redirects + 1 });
   const reason = wordsOf(told);
   const { retryAfterMs } = told;
-  if (missingStatuses.includes(reply.status)) return { kind: "missing", reason, isEmpty: told.text === "" };
+  if (missingStatuses.includes(reply.status))
+    return { kind: "missing", reason, isEmpty: told.text === "", isJson: told.json !== undefined };
   if (notReadyStatuses.includes(reply.status)) return { kind: "not ready", reason };
   const isPassing = passingStatuses.includes(reply.status) || reply.status >= 500;
   return { kind: isPassing ? "trouble" : "denied", reason, retryAfterMs };

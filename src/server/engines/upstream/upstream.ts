@@ -43,12 +43,14 @@ export function paidPatienceMs(timeoutMs: number): number {
 
 /**
  * An answer that does not tell how a job stands; `isMissing` when the server says that it does not know the job, and `isUnreadable` when a
- * provider, which was paid for the job, answers in a form that is not known here. `retryAfterMs` is how long the server asks to wait.
+ * provider, which was paid for the job, answers in a form that is not known here. `fault` says
+ * what a server may have done with the job that has nothing but an error of the one behind it. `retryAfterMs` is how long the server asks to wait.
  */
 export type Trouble = {
   trouble: string;
   isMissing: boolean;
   isUnreadable?: boolean;
+  fault?: string | undefined;
   retryAfterMs?: number | undefined;
 };
 

@@ -1,6 +1,7 @@
 import type { HttpResponse, Io } from "../../../io.ts";
 import type { Outbound } from "../../outbound/outbound.ts";
-import { findJob, type Reply, readReply, wordsOf } from "../upstream/reply.ts";
+import { isCompleted } from "../upstream/follow.ts";
+import { findJob, isUpstreamFault, lacksFile, type Reply, readReply, wordsOf } from "../upstream/reply.ts";
 import type { SubmitSignals } from "../upstream/submit.ts";
 import { createReport, paidPatienceMs, type Upstream } from "../upstream/upstream.ts";
 import { detectKind } from "./detect.ts";
@@ -42,6 +43,9 @@ export type Server = ServerOptions &
     /** Deletes a finished job and its video, where the kind can and the owner does not want to keep them. Never rejects: nothing depends on it. */
     discard(job: string, signal: AbortSignal): Promise<void>;
   };
+
+const noFileWords = "it keeps no files: start it with --output-path";
+const upstreamFault = "LiteLLM's upstream gives an error for this job; it may have lost it";
 
 const discardLimitMs = 10_000;
 
@@ -85,7 +89,10 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
     async look(job, signal) {
       const reply = await read(await get(addressOf(job), signal));
       const found = findJob(reply);
-      if (found) return { ...found, url: addressIn(found.url, url) };
+      if (found) {
+        const isFileless = isCompleted(found) && lacksFile(reply) && (await findKind(signal)).id === "sglang";
+        return { ...found, url: addressIn(found.url, url), ...(isFileless && { noFileWords }) };
+      }
       const trouble = wordsOf(reply);
       // A proxy in front of it may answer 403 for a while, but not in JSON.
       const isForbidden = reply.status === 403 && reply.json !== undefined && (await findKind(signal)).isJobOfKey;
@@ -95,6 +102,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
           : trouble,
         isMissing: reply.status === 404,
         isUnreadable: isPaid && reply.status >= 200 && reply.status < 300,
+        fault: isUpstreamFault(reply) ? upstreamFault : undefined,
         retryAfterMs: reply.retryAfterMs,
       };
     },

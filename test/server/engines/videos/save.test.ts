@@ -70,6 +70,45 @@ const gone = (reason: string) =>
     `^http://gpu\\.test:8091 generated this video, but it could not be downloaded from https?://[^\\s?]+: ${reason}`,
   );
 
+describe("a completed job whose url, file_path and file_paths are null", () => {
+  const nulls = { id: "1", status: "completed", url: null, file_path: null, file_paths: null };
+  const noFile = () => json(404, { detail: "Video variant None not found" });
+
+  test("of SGLang was started without an output path: that ends it after a minute", async () => {
+    const clock = createVirtualClock();
+    const fake = createSglang({ now: clock.now, completeAfterMs: 0, hasOutputPath: false });
+    const { make } = await createTestEngine(ioFetch(fake), { kind: "sglang", clock });
+    const { outcome, seconds } = await make();
+    expect(outcome).toMatch(
+      gone("it keeps no files: start it with --output-path \\(HTTP 404: Video variant None not found\\)$"),
+    );
+    expect([Math.floor(seconds / 60), fake.creates.length]).toEqual([1, 1]);
+  });
+
+  test.each<[string, Settings, Answer]>([
+    ["of another kind", { kind: "tensorrt-llm", poll: () => json(200, nulls) }, noFile],
+    ["of SGLang, one of which was left out,", { poll: () => json(200, { ...nulls, file_paths: undefined }) }, noFile],
+    [
+      "of SGLang behind a proxy that answers",
+      { poll: () => json(200, nulls) },
+      () => new Response("<h1>404</h1>", { status: 404 }),
+    ],
+  ])("%s may still get its video", async (_, settings, answer) => {
+    const { make, clock } = await start(
+      (address, count) => (clock.now() < 5 * 60_000 ? answer(address, count) : undefined),
+      settings,
+    );
+    expect((await make()).outcome).toBe("made");
+  });
+
+  test("of SGLang, and then not, may still get its video", async () => {
+    let polls = 0;
+    const poll = () => json(200, ++polls % 20 === 0 ? { ...nulls, file_path: "/outputs/1.mp4" } : nulls);
+    const { make, clock } = await start(() => (clock.now() < 5 * 60_000 ? noFile() : undefined), { poll });
+    expect((await make()).outcome).toBe("made");
+  });
+});
+
 describe.each([400, 404, 409, 422])("/content with HTTP %i", (status) => {
   const notReady = () => json(status, { detail: "Generation is still in-progress" });
 

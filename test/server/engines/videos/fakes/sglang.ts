@@ -17,6 +17,8 @@ export type SglangOptions = FakeOptions & {
   owner?: "sglang" | "fastvideo";
   /** The address of a bucket that the videos go to, such as "http://bucket.test/videos". The fake answers for it as well. */
   bucket?: string;
+  /** Whether it was started with an output path; without one it keeps no file. */
+  hasOutputPath?: boolean;
 };
 
 const rules = {
@@ -32,7 +34,7 @@ const rules = {
 
 /** SGLang diffusion: unknown fields are kept, there are no keys, and a video that went to a bucket is not under `/content`. */
 export function createSglang(options: SglangOptions = {}): Fake {
-  const { model = "Wan-AI/Wan2.2-T2V-A14B-Diffusers", owner = "sglang", bucket } = options;
+  const { model = "Wan-AI/Wan2.2-T2V-A14B-Diffusers", owner = "sglang", bucket, hasOutputPath = true } = options;
   const error = (status: number, detail: string) => json(status, { detail });
   const urlOf = ({ id }: Job) => (bucket === undefined ? null : `${bucket}/${id}.mp4`);
   const invalidBody = (field: string, reason: string) =>
@@ -71,7 +73,8 @@ export function createSglang(options: SglangOptions = {}): Fake {
     completed_at: status === "completed" ? unixSeconds(job.end?.atMs ?? 0) : null,
     expires_at: null,
     error: job.end?.failure ? { message: job.end.failure.message } : null,
-    file_path: bucket === undefined ? `/outputs/${job.id}.mp4` : null,
+    file_path: bucket === undefined && hasOutputPath ? `/outputs/${job.id}.mp4` : null,
+    file_paths: null,
     peak_memory_mb: null,
     inference_time_s: null,
   });
@@ -93,6 +96,7 @@ export function createSglang(options: SglangOptions = {}): Fake {
       toBody,
       noContent(job, status) {
         if (status !== "completed") return error(404, "Generation is still in-progress");
+        if (!hasOutputPath) return error(404, "Video variant None not found");
         const url = urlOf(job);
         if (url === null) return undefined;
         return error(400, `Video has been uploaded to cloud storage. Please use the cloud URL: ${url}`);
