@@ -1,5 +1,7 @@
 import * as z from "zod";
 import { failureCodes } from "../../client/http/schema.ts";
+import { defaultModel } from "../../client/request/models.ts";
+import type { Engine } from "../engines/engine.ts";
 import { readSize, roundedSize, sizeText } from "../engines/frame-size.ts";
 import { sizeOf } from "../engines/videos/kinds.ts";
 import { type FieldNames, parse } from "../http/input.ts";
@@ -13,8 +15,10 @@ import { costSchema } from "./status.ts";
 
 const formType = "multipart/form-data";
 
+const urlencodedType = "application/x-www-form-urlencoded";
+
 /** What the body of a create may be. */
-export const videoTypes = ["application/json", formType];
+export const videoTypes = ["application/json", formType, urlencodedType];
 
 /** What `/v1/videos` calls the fields of the interface. */
 export const videoNames: FieldNames = {
@@ -33,13 +37,23 @@ const images = z.preprocess(
   }),
 );
 
+const shorterSides = "shorter side of 480, 720 or 1080";
+const side = z
+  .union([z.number(), z.string()], { error: "must be a number of pixels" })
+  .transform(String)
+  .refine((text) => /^\d{1,5}$/.test(text), "must be a number of pixels")
+  .optional()
+  .meta({ description: "In pixels: width and height are another way to write the size." });
+
 /** The fields that the interface calls otherwise; the others are the same, and are checked as they are there. */
 const namedFields = z.looseObject({
   size: z
     .string()
     .transform(readSize)
-    .refine((read) => read !== undefined, 'must be such as "1280x720", with a shorter side of 480, 720 or 1080')
+    .refine((read) => read !== undefined, `must be such as "1280x720", with a ${shorterSides}`)
     .optional(),
+  width: side,
+  height: side,
   seconds: z.unknown().optional(),
   input_reference: images.optional(),
   // As vLLM-Omni and TensorRT-LLM call it.
@@ -49,7 +63,14 @@ const namedFields = z.looseObject({
 /** All that a create may have. */
 export const createSchema = startSchema
   .omit({ aspectRatio: true, duration: true, resolution: true, imageUrl: true, imageUrls: true })
-  .extend({ ...namedFields.shape, seconds: startSchema.shape.duration })
+  .extend({
+    ...namedFields.shape,
+    seconds: startSchema.shape.duration,
+    model: startSchema.shape.model.optional().meta({
+      description: "A model that this service serves; without one, it chooses.",
+      examples: startSchema.shape.model.meta()?.examples,
+    }),
+  })
   .register(schemas, { id: "Create" });
 export const createFormSchema = named("CreateForm", {
   ...createSchema.shape,
@@ -59,23 +80,68 @@ export const createFormSchema = named("CreateForm", {
     .meta({ format: "binary", description: "A PNG, JPEG or WebP file, or its URL." }),
 });
 
-/** Returns the fields of a create, JSON or multipart, by the interface's names. Throws a refusal when it cannot be read. */
-export async function readVideoStart(c: ApiContext, bytes: Uint8Array): Promise<JsonBody> {
-  const { json: body, text } = bodyType(c.req) === formType ? await readForm(c, bytes) : parseJson(c, bytes);
-  const { size, seconds: duration, input_reference, image_reference, ...same } = parse(namedFields, body);
+/** The model of a create that names none: clients of servers with one model do not. What is real is meant before previews. */
+export function findDefaultModel(engines: readonly Pick<Engine, "models" | "isSimulation">[]): string | undefined {
+  const real = engines.filter(({ isSimulation }) => !isSimulation);
+  const served = (real.length > 0 ? real : engines).flatMap(({ models }) => models);
+  return served.includes(defaultModel) ? defaultModel : served[0];
+}
+
+/** Returns the fields of a create by the interface's names; `model` is that of one without. Throws a refusal when it cannot be read. */
+export async function readVideoStart(
+  c: ApiContext,
+  bytes: Uint8Array,
+  { model }: { model: string | undefined },
+): Promise<JsonBody> {
+  const { json: body, text } = await readFields(c, bytes);
+  const {
+    seconds: duration,
+    input_reference,
+    image_reference,
+    size,
+    width,
+    height,
+    ...same
+  } = parse(namedFields, body);
   const imageUrls = [...(input_reference ?? []), ...(image_reference ?? [])];
   const json = {
+    ...(model !== undefined && { model }),
     ...same,
-    ...size,
+    ...readFrame({ size, width, height }),
     ...(duration !== undefined && { duration }),
     ...(imageUrls.length > 0 && { imageUrls }),
   };
   return { json, text };
 }
 
+function readFields(c: ApiContext, bytes: Uint8Array): JsonBody | Promise<JsonBody> {
+  const type = bodyType(c.req);
+  if (type === formType) return readForm(c, bytes);
+  return type === urlencodedType ? readUrlencoded(bytes) : parseJson(c, bytes);
+}
+
+/** A width and a height that were left out of what is made would make another video than was asked for. */
+function readFrame({
+  size,
+  width,
+  height,
+}: Pick<z.infer<typeof namedFields>, "size" | "width" | "height">): z.infer<typeof namedFields>["size"] {
+  if (width === undefined && height === undefined) return size;
+  if (width === undefined) throw refuse(400, "invalid_width", `width is missing: ${together}`);
+  if (height === undefined) throw refuse(400, "invalid_height", `height is missing: ${together}`);
+  const frame = readSize(`${width}x${height}`);
+  if (frame === undefined) throw refuse(400, "invalid_width", `width and height must have a ${shorterSides}`);
+  if (size && (size.aspectRatio !== frame.aspectRatio || size.resolution !== frame.resolution))
+    throw refuse(400, "invalid_size", "size is another one than width and height: send one of them");
+  return frame;
+}
+
+const together = "width and height go together";
+
 /** The parser takes seconds for a large form of many small parts, or of long headers, in which nothing else is answered. */
 const maxParts = 100;
 const maxHeaderBytes = 8_000;
+const tooManyParts = `the form has ${maxParts} parts or more`;
 
 async function readForm(c: ApiContext, bytes: Uint8Array): Promise<JsonBody> {
   const boundary = readBoundary(c.req.header("Content-Type") ?? "");
@@ -86,14 +152,32 @@ async function readForm(c: ApiContext, bytes: Uint8Array): Promise<JsonBody> {
   const form = await new Response(bytes, { headers }).formData().catch(() => {
     throw refuse(400, "invalid_form", `the body is not ${formType} as its Content-Type says`);
   });
-  const fields = new Map<string, unknown[]>();
+  const fields: [string, string][] = [];
   for (const [sent, value] of form) {
-    // Clients write `{"input_reference": {"image_url": ...}}` so.
-    const name = sent.replace(/\[(image_url)?\]$/, "");
-    const read = typeof value === "string" ? value : await readFile(name, value);
-    fields.set(name, [...(fields.get(name) ?? []), read]);
+    const name = fieldName(sent);
+    fields.push([name, typeof value === "string" ? value : await readFile(name, value)]);
   }
-  const json = Object.fromEntries(Array.from(fields, ([name, all]) => [name, all.length === 1 ? all[0] : all]));
+  return fromFields(fields);
+}
+
+function readUrlencoded(bytes: Uint8Array): JsonBody {
+  const text = new TextDecoder().decode(bytes);
+  if (text.split("&", maxParts).length === maxParts) throw refuse(400, "invalid_form", tooManyParts);
+  return fromFields(Array.from(new URLSearchParams(text), ([sent, value]) => [fieldName(sent), value]));
+}
+
+/** Clients write `{"input_reference": {"image_url": ...}}` so. */
+function fieldName(sent: string): string {
+  return sent.replace(/\[(image_url)?\]$/, "");
+}
+
+/** What a form has several times is a list. */
+function fromFields(fields: [string, string][]): JsonBody {
+  const all = new Map<string, string[]>();
+  for (const [name, value] of fields) all.set(name, [...(all.get(name) ?? []), value]);
+  const json = Object.fromEntries(
+    Array.from(all, ([name, values]) => [name, values.length === 1 ? values[0] : values]),
+  );
   // Each try has another boundary.
   return { json, text: JSON.stringify(json) };
 }
@@ -108,7 +192,7 @@ function findFormFault(bytes: Buffer, boundary: string): string | undefined {
   const next = Buffer.from(`\r\n--${boundary}\r\n`);
   let count = 0;
   for (let at = bytes.indexOf(start); at !== -1; at = bytes.indexOf(next, at)) {
-    if (++count === maxParts) return `the form has ${maxParts} parts or more`;
+    if (++count === maxParts) return tooManyParts;
     at += start.length;
     const headers = bytes.subarray(at, at + maxHeaderBytes);
     if (headers.indexOf("\r\n\r\n") === -1 && headers.length === maxHeaderBytes)
@@ -142,6 +226,7 @@ export const videoSchema = named("Video", {
   created_at: unixTime,
   completed_at: unixTime.nullable(),
   expires_at: z.null(),
+  remixed_from_video_id: z.null().meta({ description: "Remixes are not offered." }),
   error: z
     .object({
       code: z.string().meta({ description: `${[...failureCodes, "cancelled"].join(", ")}, or else failed.` }),
@@ -169,6 +254,7 @@ export function videoBody(generation: StoredGeneration, percent: number | undefi
     created_at: unixSeconds(created_at),
     completed_at: completed_at === null ? null : unixSeconds(completed_at),
     expires_at: null,
+    remixed_from_video_id: null,
     error:
       error === null ? null : { code: error_code ?? (error === cancelledError ? error : "failed"), message: error },
     ...(cost !== null && { usage: { cost } }),

@@ -24,6 +24,7 @@ import { type StartRoutes, startCommon } from "./start.ts";
 import {
   createFormSchema,
   createSchema,
+  findDefaultModel,
   readVideoStart,
   videoBody,
   videoNames,
@@ -43,11 +44,16 @@ const example = {
   created_at: 1767225600,
   completed_at: null,
   expires_at: null,
+  remixed_from_video_id: null,
   error: null,
 };
-const { prompt, model, seconds, size } = example;
 const completedExample = { ...example, status: "completed", progress: 100, completed_at: 1767225630 };
-const createBody = requestBody(createSchema, { prompt, model, seconds, size });
+const createBody = requestBody(createSchema, {
+  prompt: example.prompt,
+  model: example.model,
+  seconds: example.seconds,
+  size: example.size,
+});
 
 const notLimit = "must be a whole number from 1 to 100";
 const listQuery = z.object({
@@ -104,6 +110,7 @@ export type VideoOptions = CancelOptions &
 export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths {
   const { store, queue, videos, clock } = options;
   const media = createMedia(options);
+  const model = findDefaultModel(options.engines);
   const bodyOf = (generation: StoredGeneration) => videoBody(generation, queue.progressOf(generation.id));
   const download: Route = {
     operationId: "downloadVideo",
@@ -167,16 +174,20 @@ export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths
         parameters: startCommon.parameters,
         requestBody: {
           ...createBody,
-          content: { ...createBody.content, "multipart/form-data": { schema: schemaRef(createFormSchema) } },
+          content: {
+            ...createBody.content,
+            "multipart/form-data": { schema: schemaRef(createFormSchema) },
+            "application/x-www-form-urlencoded": { schema: schemaRef(createSchema) },
+          },
         },
         responses: {
           200: reply("It has started", videoSchema, example),
           ...startCommon.refusals,
-          ...refusal(415, "unsupported_media_type", "the body must be application/json or multipart/form-data"),
+          ...refusal(415, "unsupported_media_type", `the body must be ${videoTypes.join(" or ")}`),
         },
         handle: startBy({
           types: videoTypes,
-          read: readVideoStart,
+          read: (c, bytes) => readVideoStart(c, bytes, { model }),
           names: videoNames,
           reply: ({ generation }) => bodyOf(generation),
         }),

@@ -59,6 +59,7 @@ test("a job goes from queued over in_progress to completed, in the words and uni
     created_at: created,
     completed_at: null,
     expires_at: null,
+    remixed_from_video_id: null,
     error: null,
   });
   service.queue.onChange({ kind: "progress", id: job.id, percent: 41.7, account: "local" });
@@ -182,6 +183,47 @@ test.each<{ what: string; body: object; images: string[] }>([
   const service = await createTestService();
   const { id } = await create(service, body);
   expect(await service.store.images(id)).toEqual({ images });
+});
+
+test("a create may be urlencoded, as curl -d sends it, and charges its key once", async () => {
+  const service = await createTestService();
+  const headers = { "Content-Type": "application/x-www-form-urlencoded; charset=utf-8", "Idempotency-Key": "one" };
+  const body = new URLSearchParams({
+    prompt: "a fox & an owl: größer",
+    model: "sora-2",
+    seconds: "8",
+    seed: "7",
+    image_reference: '{"image_url":"https://a.example/1.png"}',
+  }).toString();
+  const jobs = [];
+  for (const _ of [1, 2]) jobs.push(await readJob(await ask(service, "/v1/videos", { method: "POST", headers, body })));
+  expect(jobs[1]?.id).toBe(jobs[0]?.id);
+  expect(jobs[0]).toMatchObject({ prompt: "a fox & an owl: größer", seconds: "8" });
+  expect(await service.store.images(jobs[0]?.id ?? "")).toEqual({ images: ["https://a.example/1.png"] });
+  expect(await service.store.balance("local")).toBe(990);
+});
+
+test.each<[string, string[], string[], string]>([
+  ["wan-2.5 where that is served", ["sora-2", "wan-2.5"], [], "wan-2.5"],
+  ["else the first one", ["sora-2", "veo-3.1"], [], "sora-2"],
+  ["one of a real engine, where there is one", ["sora-2", "wan-2.5"], ["wan-2.2"], "wan-2.2"],
+])("a create without a model gets %s", async (_, previewed, real, model) => {
+  const engines = [
+    fakeEngine({ models: previewed }),
+    ...(real.length === 0 ? [] : [fakeEngine({ name: "gpu", isSimulation: false, models: real })]),
+  ];
+  const service = await createTestService({ engines });
+  expect(await create(service, { model: undefined })).toMatchObject({ model });
+});
+
+test.each<[string, object]>([
+  ["numbers", { width: 480, height: 832 }],
+  ["texts", { width: "480", height: "832" }],
+  ["the same as the size", { width: 480, height: 832, size: "480x832" }],
+])("a width and a height are the size: %s", async (_, fields) => {
+  const engines = [fakeEngine({ name: "gpu", isSimulation: false })];
+  const service = await createTestService({ engines });
+  expect(await create(service, { model: "wan-2.5", ...fields })).toMatchObject({ size: "480x832" });
 });
 
 test("a form may write an object's field in brackets, as the openai package does", async () => {
@@ -402,7 +444,7 @@ describe("is refused with a clear 4xx, and nothing is paid:", () => {
   const json = (fields: object) => ({ headers: asJson, body: JSON.stringify({ ...fox, ...fields }) });
 
   test.each<{ what: string; status?: number; code: string; says: string | RegExp } & Asked>([
-    { what: "no model", ...json({ model: undefined }), code: "invalid_model", says: "model is missing" },
+    { what: "a model that is a number", ...json({ model: 5 }), code: "invalid_model", says: "model must be a string" },
     {
       what: "an unknown model",
       ...json({ model: "gpt" }),
@@ -433,6 +475,50 @@ describe("is refused with a clear 4xx, and nothing is paid:", () => {
       ...json({ size: "1024x1536" }),
       code: "invalid_size",
       says: /with a shorter side of 480, 720 or 1080$/,
+    },
+    {
+      what: "a width and a height that are not made",
+      ...json({ width: 640, height: 360 }),
+      code: "invalid_width",
+      says: "width and height must have a shorter side of 480, 720 or 1080",
+    },
+    {
+      what: "a width alone",
+      ...json({ width: 480 }),
+      code: "invalid_height",
+      says: "height is missing: width and height go together",
+    },
+    {
+      what: "a height alone",
+      ...json({ height: "480" }),
+      code: "invalid_width",
+      says: "width is missing: width and height go together",
+    },
+    {
+      what: "a width in words",
+      ...json({ width: "wide", height: 480 }),
+      code: "invalid_width",
+      says: "width must be a number of pixels",
+    },
+    {
+      what: "a size, and another width and height",
+      ...json({ size: "1280x720", width: 480, height: 832 }),
+      code: "invalid_size",
+      says: "size is another one than width and height: send one of them",
+    },
+    {
+      what: "very many urlencoded fields",
+      headers: { "Content-Type": "application/x-www-form-urlencoded" },
+      body: `prompt=a+fox${"&seed=1".repeat(100)}`,
+      code: "invalid_form",
+      says: "the form has 100 parts or more",
+    },
+    {
+      what: "a urlencoded field twice",
+      headers: { "Content-Type": "application/x-www-form-urlencoded" },
+      body: "prompt=a+fox&prompt=an+owl",
+      code: "invalid_prompt",
+      says: "prompt must be a string",
     },
     {
       what: "a size that is too wide",
@@ -494,7 +580,7 @@ describe("is refused with a clear 4xx, and nothing is paid:", () => {
       body: "a fox",
       status: 415,
       code: "unsupported_media_type",
-      says: "the body must be application/json or multipart/form-data",
+      says: "the body must be application/json or multipart/form-data or application/x-www-form-urlencoded",
     },
     {
       what: "a form without a boundary",
