@@ -414,7 +414,9 @@ describe("a video that the provider has made", () => {
     expect(stderr).toContain("The prompt is not the cause");
     expect(stderr).not.toContain("another prompt");
     const status = await world.vidgen("status", "last", "--engine", "openrouter", "--json");
-    expect(JSON.parse(status.stdout)).toMatchObject({ status: "failed", error_code: "not_fetched" });
+    expect(JSON.parse(status.stdout)).toMatchObject({ status: "failed", error_code: "not_fetched", cost: 0.4 });
+    // It was charged: that counts for --max-cost, and is shown.
+    expect((await world.vidgen("list")).stdout.split("\t")[4]).toBe("$0.40");
   });
 });
 

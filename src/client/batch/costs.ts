@@ -20,8 +20,8 @@ export type Costs = {
   unknown(request: StartRequest): void;
   /** Takes a completed generation, with what it cost in USD where that is known. */
   completed(request: StartRequest, usd: number | undefined): void;
-  /** Takes a generation that failed: it cost no USD, and tells no price. */
-  failed(request: StartRequest): void;
+  /** Takes a generation that failed, with what it cost in USD where the service states that; else it cost none, and tells no price. */
+  failed(request: StartRequest, usd: number | undefined): void;
   /** The most that the batch can have spent over all of its runs, in credits. */
   spent(): number;
   /** Whether that is what it has spent. */
@@ -143,7 +143,7 @@ export function createCosts(
       count(kind, {});
     },
     completed: (request, usd) => bill.completed(kindOfRequest(request), usd),
-    failed: (request) => bill.failed(kindOfRequest(request)),
+    failed: (request, usd) => bill.failed(kindOfRequest(request), usd),
     spent: () => [...unstated].reduce((sum, [kind, all]) => sum + sumOf(kind, all), stated),
     isExact: () => unstated.size === 0,
     price: (request) => prices.get(kindOfRequest(request)),
@@ -172,17 +172,23 @@ function createBill(earlier: readonly Entry[]) {
   const running = new Map<string, number>();
   let [spent, isStated] = [0, true];
   const add = (kind: string, more: number) => running.set(kind, (running.get(kind) ?? 0) + more);
+  const charge = (kind: string, usd: number) => {
+    spent += usd;
+    highest.set(kind, Math.max(highest.get(kind) ?? 0, usd));
+  };
   const bill = {
     started: (kind: string) => void add(kind, 1),
-    failed: (kind: string) => void add(kind, -1),
+    failed(kind: string, usd: number | undefined) {
+      add(kind, -1);
+      if (usd !== undefined) charge(kind, usd);
+    },
     completed(kind: string, usd: number | undefined) {
       add(kind, -1);
       if (usd === undefined) {
         isStated = false;
         return;
       }
-      spent += usd;
-      highest.set(kind, Math.max(highest.get(kind) ?? 0, usd));
+      charge(kind, usd);
     },
     usd: () =>
       isStated ? [...running].reduce((sum, [kind, count]) => sum + count * (highest.get(kind) ?? 0), spent) : undefined,
@@ -192,7 +198,7 @@ function createBill(earlier: readonly Entry[]) {
     const kind = kindOfRequest(entry.request);
     bill.started(kind);
     if (entry.state === "ready" || entry.state === "delivered") bill.completed(kind, costOf(entry));
-    if (entry.state === "failed") bill.failed(kind);
+    if (entry.state === "failed") bill.failed(kind, entry.cost);
   }
   return bill;
 }

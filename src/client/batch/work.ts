@@ -79,7 +79,7 @@ export function createWork(
     const { entry } = ledger.find(attempt);
     if (error) {
       const status = signal.aborted || !entry ? "processing" : endOf(entry.state);
-      if (status === "failed") costs.failed(row.record);
+      if (status === "failed") costs.failed(row.record, entry?.cost);
       return tellEnd(row, { attempt, status, error });
     }
     if (file !== null) onEvent({ event: "saved", ...nameOf(row), id, file });

@@ -355,7 +355,7 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
     const line: JournalLine & { kind: Event } =
       status === "completed"
         ? { kind: status, id, cost: readCost(generation) }
-        : failureLine(id, failedError(id, generation));
+        : failureLine(id, failedError(id, generation), generation);
     // The journal may have its end from an earlier look.
     if (nextState(entry.state, line.kind) === entry.state) return generation;
     await journal.append(line).catch(() => {});
@@ -376,11 +376,15 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
       how.onState?.(status, percent);
     };
     const onTrouble = (reason: string) => how.onTrouble?.(reason);
-    const options = { timeoutMs, intervalMs, isNew, isKnown, signal: how.signal, onState, onTrouble, onNote };
+    let failed: WireGeneration | undefined;
+    const onFailed = (generation: WireGeneration) => {
+      failed = generation;
+    };
+    const options = { timeoutMs, intervalMs, isNew, isKnown, signal: how.signal, onState, onTrouble, onFailed, onNote };
     const completed = await follow(api, id, options, io)
       .catch(async (thrown) => {
         const error = explainKey(asVidgenError(thrown));
-        if (error.ended) await record(failureLine(id, error));
+        if (error.ended) await record(failureLine(id, error, failed));
         if (error.ended && entry) await clear(entry, { journal, targets });
         throw await explainNotFound(explainUnclear(error, entry), id, entry);
       })
@@ -508,10 +512,15 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
 }
 
 /** The line about the end of a generation that has failed. */
-function failureLine(id: string, error: VidgenError): JournalLine & { kind: "failed" | "unclear" } {
-  const { ended, code, message: reason } = error;
+function failureLine(
+  id: string,
+  { ended, code, message: reason }: VidgenError,
+  generation: WireGeneration | undefined,
+): JournalLine & { kind: "failed" | "unclear" } {
   if (ended === "unknown") return { kind: "unclear", id, reason };
-  return { kind: "failed", id, reason, code: code === "failed" ? undefined : code };
+  // What a failed one has not cost is no price.
+  const cost = (generation && readCost(generation)) || undefined;
+  return { kind: "failed", id, reason, code: code === "failed" ? undefined : code, cost };
 }
 
 /** Adds the attempt to the error of a generation that may have been charged: by it, the user says that the matter is settled. */

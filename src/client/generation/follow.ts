@@ -28,6 +28,8 @@ export type PollOptions = {
   onState?(status: string, percent?: number): void;
   /** Called with the reason each time that the service could not be reached, from the third in a row on. */
   onTrouble?(reason: string): void;
+  /** Called when the generation has failed, before that is thrown. */
+  onFailed?(generation: WireGeneration): void;
   /** Called with news for the user, such as a state that the interface does not have. */
   onNote(text: string): void;
 };
@@ -165,7 +167,10 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
       refusals = 0;
       missingSince = undefined;
       const generation = interpret(result.generation);
-      if (generation.status === "failed") throw failedError(id, generation);
+      if (generation.status === "failed") {
+        options.onFailed?.(generation);
+        throw failedError(id, generation);
+      }
       if (generation.status === "completed") {
         const videoUrl = readVideoUrl(generation);
         if (videoUrl !== undefined) return { generation, videoUrl };

@@ -71,8 +71,14 @@ export type JournalLine =
   | { kind: "told"; attempt: string }
   /** `watched` is set when an earlier poll saw it running: then `at` is about the time of its end. */
   | { kind: "completed"; id: string; watched?: boolean | undefined; cost?: number | undefined }
-  /** `code` is set when nothing was charged. */
-  | { kind: "failed"; id: string; reason: string; code?: CommandErrorCode | undefined }
+  /** `code` is set when nothing was charged, `cost` where the service says that it was charged all the same. */
+  | {
+      kind: "failed";
+      id: string;
+      reason: string;
+      code?: CommandErrorCode | undefined;
+      cost?: number | undefined;
+    }
   /** The service itself cannot say whether it is made, and charged: its request to an engine got no usable response. */
   | { kind: "unclear"; id: string; reason: string }
   /** The service has accepted it, and no longer knows it. */
@@ -352,6 +358,7 @@ function fold(entry: Entry, line: DatedLine): void {
     case "unknown":
     case "unclear":
     case "failed":
+      if (line.kind === "failed") entry.cost ??= line.cost;
       entry.state = nextState(before, line.kind);
       if (entry.state === before) break;
       entry.reason = line.reason;

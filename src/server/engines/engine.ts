@@ -59,6 +59,8 @@ export type RenderOptions = {
   progress(percent: number): void;
   /** Tells that the engine hardly works on the task any more, although it has not ended: another one may have its slot. May be called again. */
   releaseSlot?(): void;
+  /** Tells what the provider has charged, in USD, before the video is fetched: it stays charged where the file cannot be used. */
+  charged?(cost: number): void;
   signal: AbortSignal;
 };
 

@@ -36,7 +36,7 @@ export type MakeOptions = {
 export type Made =
   | ({ kind: "made"; media: Media } & Charged & Discardable)
   | Extract<RenderOutcome, { kind: "refused" }>
-  | { kind: "failed"; error: string; error_code?: Exclude<FailureCode, "unclear"> | undefined }
+  | ({ kind: "failed"; error: string; error_code?: Exclude<FailureCode, "unclear"> | undefined } & Charged)
   | { kind: "unclear"; error: string; reason: string }
   | Extract<RenderOutcome, { kind: "not taken" }>;
 
@@ -101,6 +101,10 @@ export async function makeVideo(
     await (signal.aborted ? write() : insist(write, options));
     if (state?.state === "submitted") onSubmitted();
   };
+  let cost: number | undefined;
+  const charged = (usd: number) => {
+    cost = usd;
+  };
   const isOwn = checkpoint?.engine === engine.name && checkpoint.state !== "submitting";
   try {
     const outcome = await engine.render(task, {
@@ -109,19 +113,20 @@ export async function makeVideo(
       confirm,
       progress,
       ...(releaseSlot && { releaseSlot }),
+      charged,
       signal,
     });
     if (outcome.kind === "unclear") return { ...outcome, error: unclearText(engine, outcome) };
     if (outcome.kind !== "made") return outcome;
     const { file } = task;
     const described = await insist(() => describeVideo(file), { ...options, what: "The video cannot be read" });
-    if (!described) return { kind: "failed", error: `${engine.name} generated this video, but its file is gone` };
+    if (!described) return { kind: "failed", error: `${engine.name} generated this video, but its file is gone`, cost };
     const video = { ...described, file, thumbnail: outcome.hasThumbnail ? task.thumbnail : null };
     const media = await insist(() => videos.keep(video, signal), { ...options, what: "The video cannot be stored" });
     return { ...outcome, media };
   } catch (error) {
     signal.throwIfAborted();
-    return { kind: "failed", error: reasonOf(error), error_code: codeOf(error) };
+    return { kind: "failed", error: reasonOf(error), error_code: codeOf(error), cost };
   }
 }
 

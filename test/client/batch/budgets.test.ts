@@ -177,6 +177,16 @@ test("a row that may have been charged counts at the price of its kind", async (
   expect(service.generations).toHaveLength(3);
 });
 
+test("--max-cost counts what the service states of a video that failed, over all runs", async () => {
+  const { service, machine } = createStated([], { chargesFailed: true });
+  const rows = [1, 2, 3, 4].map((line) => machine.row(`[fail] ${line}`, { line, fields: long }));
+  for (let run = 0; run < 2; run++) {
+    const { end } = await machine.run(rows, { jobs: 4, maxCost: 11 });
+    expect(end.stopped).toMatchObject({ message: /^Up to \$10 of at most \$11 are spent, .* costs up to \$5:/ });
+    expect(service.generations).toHaveLength(2);
+  }
+});
+
 test("a service that states each cost and no balance keeps a budget, and cannot keep a reserve", async () => {
   const { service, machine, rows } = createStated([short, short, short, short, short]);
   service.fault = (_, accept) => {

@@ -29,6 +29,8 @@ export type ServiceOptions = {
   statesPrice?: boolean;
   /** What it says that a video has cost in USD. */
   usd?: (request: Fields) => number;
+  /** Whether one that failed has cost as much. */
+  chargesFailed?: boolean;
   /** How many run at once; more get a 429. */
   capacity?: number;
   renderMs?: () => number;
@@ -86,9 +88,11 @@ export function createService(options: ServiceOptions = {}) {
     if (url.endsWith(".mp4")) return new Response(tinyMp4(prompt).slice());
     service.polls++;
     if (endsAt > clock.now()) return Response.json({ id, status: "processing" });
-    if (prompt.includes("[fail]")) return Response.json({ id, status: "failed", error: "too dark" });
+    const charged = options.usd && { cost: options.usd(request) };
+    if (prompt.includes("[fail]"))
+      return Response.json({ id, status: "failed", error: "too dark", ...(options.chargesFailed && charged) });
     const video_url = `https://media.video.example/${id}.mp4`;
-    return Response.json({ id, status: "completed", video_url, ...(options.usd && { cost: options.usd(request) }) });
+    return Response.json({ id, status: "completed", video_url, ...charged });
   };
   return Object.assign(service, { fetch });
 }

@@ -8,7 +8,7 @@ import type { Upstream } from "./upstream.ts";
 export async function finish(
   submitted: Submitted,
   { file }: { file: string },
-  { upstream, ...options }: { upstream: Upstream } & FollowOptions & Pick<RenderOptions, "confirm">,
+  { upstream, ...options }: { upstream: Upstream } & FollowOptions & Pick<RenderOptions, "confirm" | "charged">,
 ): Promise<RenderOutcome> {
   if ("finished" in submitted) {
     await save(submitted, file, { upstream, ...options });
@@ -18,6 +18,7 @@ export async function finish(
   const { failure, cost, ...ended } = await follow(job, upstream, options);
   if (failure !== undefined && ended.status === "unclear") return { kind: "unclear", reason: failure };
   if (failure !== undefined) return { kind: "refused", error: failure, cost };
+  if (cost !== undefined) options.charged?.(cost);
   await save({ ...ended, job }, file, { upstream, ...options });
   const { discard } = upstream;
   return { kind: "made", hasThumbnail: false, cost, discard: discard && ((signal) => discard(job, signal)) };
