@@ -405,12 +405,15 @@ describe("a video that the provider has made", () => {
     expect([saved(), fake.creates.length]).toEqual([tinyMp4("a red fox"), 1]);
   });
 
-  test("and whose file is broken three times has failed, and the hint is about the file", async () => {
+  test("and whose file is no .mp4, a minute later too, has failed, and was charged, and the hint is about the file", async () => {
     const { generate, world } = await createScene({
-      fault: ({ route }) => (route === "content" ? new Response("<h1>Hello</h1>") : undefined),
+      fault: ({ route }) => (route === "content" ? new Response(new Uint8Array(100)) : undefined),
     });
     const { code, stderr } = await generate("--engine", "openrouter");
-    expect([code, stderr]).toEqual([4, expect.stringContaining(`could not be downloaded from ${address}: it is text`)]);
+    expect([code, stderr]).toEqual([
+      4,
+      expect.stringContaining(`could not be downloaded from ${address}: it is not an .mp4`),
+    ]);
     expect(stderr).toContain("The prompt is not the cause");
     expect(stderr).not.toContain("another prompt");
     const status = await world.vidgen("status", "last", "--engine", "openrouter", "--json");
