@@ -59,7 +59,10 @@ export function operationOf(id: string): string {
 export function writeWorkflow(folder: string): string {
   const file = join(folder, ".workflow.json");
   const text = { class_type: "CLIPTextEncode", inputs: { text: "{{prompt}}" } };
-  writeFileSync(file, JSON.stringify({ "6": text, "9": { class_type: "SaveVideo", inputs: {} } }));
+  writeFileSync(
+    file,
+    JSON.stringify({ "6": text, "9": { class_type: "SaveVideo", inputs: { filename_prefix: "fox" } } }),
+  );
   return file;
 }
 
