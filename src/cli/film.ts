@@ -24,7 +24,7 @@ export type FilmPlan = Replacing & { target: string; ffmpeg: Ffmpeg };
 /** Checks what a film of these rows needs, before anything is paid. Throws `usage`, and `output` where the film cannot be written. */
 export async function prepareFilm(
   target: string,
-  { rows, plan, findFilm }: Pick<Batch, "rows" | "plan" | "findFilm">,
+  { rows, plan, findFilm, checkKept }: Pick<Batch, "rows" | "plan" | "findFilm" | "checkKept">,
   { overwrite, isDryRun }: FilmOptions,
   { io }: Pick<Context, "io">,
 ): Promise<FilmPlan> {
@@ -35,6 +35,7 @@ export async function prepareFilm(
     if (resolve(outputPath) === resolve(target))
       throw usage(`--join ${target} is also the file of line ${line}. Nothing was sent.`);
   }
+  await checkKept(target);
   const ffmpeg = await requireFfmpeg({ feature: "--join", encodes: plan.to_start > 0 }, io, io.signal);
   const earlier = await findFilm(target);
   // A dry run has not made the folders of the clips.

@@ -71,6 +71,8 @@ export type Batch = {
   findFilm(path: string): Promise<FilmLine | undefined>;
   /** Writes down that a film of the videos is about to get its name. Throws `output`. */
   recordFilm(film: Omit<FilmLine, "kind">): Promise<void>;
+  /** Refuses a path that is a file which vidgen, or this batch, needs, as `Kept` says. */
+  checkKept: ServiceClient["checkKept"];
   /** Ends the lease of the results file. */
   close(): Promise<void>;
 };
@@ -92,6 +94,7 @@ type BatchDependencies = {
     | "attempts"
     | "withJournal"
     | "addInfo"
+    | "checkKept"
   >;
   io: Machine;
 };
@@ -149,6 +152,7 @@ export async function openBatch(
       plan: sumUp(planned, costs),
       rows: planned,
       costs,
+      checkKept: writing.checkKept,
       oldFrames: new Set(oldFrames.map(({ key }) => key)),
       async run(how) {
         if (!(how.jobs >= 1)) throw usage("jobs must be at least 1.");

@@ -8,7 +8,7 @@ import { type Choice, choose, chooseRun, type Earlier, refusalError, type Starte
 import { isExistsError } from "../save/files.ts";
 import type { Claimed, ClaimOptions, Target, Targets } from "../save/target.ts";
 
-export type BeginOptions = Pick<ClaimOptions, "overwrite" | "kept"> & {
+export type BeginOptions = Pick<ClaimOptions, "overwrite" | "kept" | "infoJson"> & {
   /** Where the video is to be saved, as it was typed. */
   outputPath?: string | undefined;
   /**
@@ -232,7 +232,8 @@ async function startAnew(
   const { journal, targets, outputPath, idempotencyKey, overwrite, batch } = options;
   options.check?.();
   const [attempt, at] = [io.uuid(), io.date().toISOString()];
-  const claiming = { overwrite, attempt, words: request, kept: options.kept };
+  const { kept, infoJson } = options;
+  const claiming = { overwrite, attempt, words: request, kept, infoJson };
   const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claiming);
   if (outputPath !== undefined && !target) return undefined;
   const intent: JournalLine = {
@@ -325,13 +326,13 @@ async function resumeAttempt(
   options: Options,
   io: BeginIo,
 ): Promise<ResumedAttempt> {
-  const { outputPath, overwrite } = options;
+  const { outputPath, overwrite, kept, infoJson } = options;
   const { attempt, at, id } = entry;
   try {
     const claimed =
       outputPath === undefined
         ? { target: undefined, file: undefined }
-        : await claimOrFind(outputPath, { overwrite, id, entry, kept: options.kept }, options, io);
+        : await claimOrFind(outputPath, { overwrite, id, entry, kept, infoJson }, options, io);
     const { target, file } = claimed;
     const release = releaseBoth(target, hold);
     return { kind: "resumed", attempt, key: entry.key ?? attempt, at, earlier: entry, target, file, release };

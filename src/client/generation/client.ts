@@ -22,6 +22,7 @@ import type { Earlier } from "../ledger/policy.ts";
 import { isComparable, readBalance } from "../ledger/price.ts";
 import { findDoubts } from "../request/fields.ts";
 import { hasInfo, writeInfo } from "../save/info.ts";
+import { createKept, type Kept } from "../save/kept.ts";
 import { save } from "../save/save.ts";
 import { type Claimed, type ClaimOptions, createTargets, type Target } from "../save/target.ts";
 import {
@@ -146,6 +147,8 @@ export type ServiceClient = {
    * place. Rejects with `output`, with `pending` when the other process still has it, or with the signal's reason.
    */
   claim(id: string, outputPath: string, options: ClientClaimOptions): Promise<Claimed>;
+  /** Refuses a path that is a file which vidgen needs, as `Kept` says. */
+  checkKept: Kept;
   /** Where the video of a generation is saved already, if `outputPath` would save it there. */
   findSaved(id: string, outputPath: string): Promise<string | undefined>;
   /** Follows a generation and saves its video at a place that the caller releases. Rejects as `follow` does, and with `output`. */
@@ -479,6 +482,7 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
     accounts: async (how) => (await import("../http/accounts.ts")).createAccounts(api, how, io),
     follow: followAndRecord,
     claim,
+    checkKept: createKept(options.kept ?? [], io.disk),
     download: followAndSave,
     entries,
     attempts: async () => (await journal.attempts()).filter(([intent]) => intent.base_url === service),

@@ -7,6 +7,7 @@ import type { WireGeneration } from "../http/schema.ts";
 import { readCost } from "../http/schema.ts";
 import type { Entry } from "../ledger/history.ts";
 import { isExistsError, kindOf, renameNew } from "./files.ts";
+import { infoPath } from "./output-path.ts";
 import { wordsOf } from "./target.ts";
 
 /** What is known of a generation whose video is saved. */
@@ -83,10 +84,6 @@ async function writeNew(path: string, text: string, disk: Disk): Promise<void> {
   } finally {
     await file.close();
   }
-}
-
-function infoPath(video: string): string {
-  return `${video}.json`;
 }
 
 function infoOf({ id, entry, generation, credits }: InfoSources) {

@@ -4,7 +4,7 @@ import type { Disk } from "../../io.ts";
 import { findRealPath } from "../ledger/identity.ts";
 
 /**
- * Refuses a place for a video that is a file which must not be lost, or in a folder of such: by its path, and by the file itself, whatever links
+ * Refuses a place for a video, its info file or a film that is a file which must not be lost, or in a folder of such: by its path, and by the file itself, whatever links
  * lead to it. It is no question of --overwrite.
  */
 export type Kept = (path: string) => Promise<void>;
@@ -25,8 +25,8 @@ export function createKept(kept: readonly string[], disk: Disk): Kept {
     const folders = real.split(sep).map((_, index, parts) => parts.slice(0, index + 1).join(sep));
     const file = await identityOf(real, disk);
     if (!folders.some((folder) => paths.has(folder)) && !(file !== undefined && files.has(file))) return;
-    throw new VidgenError("output", `${path} is a file that vidgen needs: a video is never saved over it.`, {
-      hint: "Choose another name with -o.",
+    throw new VidgenError("output", `${path} is a file that vidgen needs: it is never replaced.`, {
+      hint: "Choose another name.",
     });
   };
 }

@@ -94,6 +94,11 @@ export function isPartOf(name: string, file: string): boolean {
   return ofFile.exec(name)?.[1] === basename(file);
 }
 
+/** The info file beside a video (see `info.ts`). */
+export function infoPath(video: string): string {
+  return `${video}.json`;
+}
+
 /** Whether `output` names a folder: one that exists, or a name that ends in a slash. Throws `output` where that cannot be told. */
 export async function isFolder(output: string, disk: Disk): Promise<boolean> {
   if (/[/\\]$/.test(output)) return true;

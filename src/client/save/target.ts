@@ -13,7 +13,16 @@ import { type Version, validatorOf } from "../ledger/version.ts";
 import { checkFree, isExistsError, linkNew, outputError } from "./files.ts";
 import { createKept } from "./kept.ts";
 import { fillIn, fillWords, type Naming, type Words } from "./naming.ts";
-import { findOutputPath, findPlace, isPartOf, leaseOfPart, type Place, partOf, placeOfPart } from "./output-path.ts";
+import {
+  findOutputPath,
+  findPlace,
+  infoPath,
+  isPartOf,
+  leaseOfPart,
+  type Place,
+  partOf,
+  placeOfPart,
+} from "./output-path.ts";
 
 /** A place for a video that no other process writes to until it is released. */
 export type Target = {
@@ -55,6 +64,8 @@ export type ClaimOptions = {
   first?: number | undefined;
   /** Files of the start itself that its video must not replace, such as its images. */
   kept?: readonly string[] | undefined;
+  /** Whether an info file is to be written beside the video: it replaces no more than that. */
+  infoJson?: boolean | undefined;
 };
 
 type Claiming = ClaimOptions & {
@@ -120,8 +131,10 @@ export function createTargets(
     const path = place.file ?? (id === undefined ? undefined : place.fileOf({ id, ...words }));
     const checkOwn = createKept(claiming.kept ?? [], disk);
     const check = async (file: string) => {
-      await checkKept(file);
-      await checkOwn(file);
+      for (const path of claiming.infoJson ? [file, infoPath(file)] : [file]) {
+        await checkKept(path);
+        await checkOwn(path);
+      }
     };
     if (path !== undefined) await check(path);
     // By the real folder: the journal knows the partial file by this path, whatever links `-o` goes through.

@@ -198,6 +198,26 @@ describe("what vidgen needs is never replaced by a video, not even with --overwr
     expect(all.map((file) => readFileSync(file))).toEqual(before);
   });
 
+  test("the settings, by an info file", async () => {
+    const world = await withFiles();
+    const place = ["-o", join(world.home, "config"), "--overwrite"];
+    const run = await world.vidgen("generate", "a fox", ...place, "--write-info-json");
+    expect([run.code, run.stderr]).toEqual([9, expect.stringContaining("a file that vidgen needs")]);
+    expect(world.requests.filter(isStart)).toHaveLength(1);
+    expect(readFileSync(join(world.home, "config.json"), "utf8")).toBe("{}");
+    expect(await world.vidgen("generate", "a fox", ...place)).toMatchObject({ code: 0 });
+  });
+
+  test.each(["home/service/film.mp4", "hard.mp4"])("nor is %s by the film of a batch", async (name) => {
+    const world = await withFiles();
+    const rows = join(world.folder, "rows.txt");
+    writeFileSync(rows, "a fox\nan owl\n");
+    const film = ["--join", join(world.folder, name), "--overwrite"];
+    const run = await world.vidgen("batch", rows, "-o", join(world.folder, "{n}.mp4"), ...film, "-y");
+    expect([run.code, run.stderr]).toEqual([9, expect.stringContaining("a file that vidgen needs")]);
+    expect(world.requests.filter(isStart)).toHaveLength(1);
+  });
+
   test.each(["rows.csv", "rows.csv.results.jsonl", "results.jsonl", "fox.png"])(
     "nor is %s by a row of a batch",
     async (name) => {
