@@ -181,12 +181,19 @@ const reasons: Readonly<Record<string, string>> = {
   ESPIPE: "it is a pipe, a socket or a device",
   ELOOP: "too many symbolic links",
   EMFILE: "too many open files",
+  ENFILE: "too many open files",
 };
 
 /** Why a file or folder could not be used, in words; `overrides` has the words that fit the caller better. */
 export function systemReason(error: unknown, overrides: Readonly<Record<string, string>> = {}): string {
   const code = systemCode(error) ?? "";
   return overrides[code] ?? reasons[code] ?? (error instanceof Error ? error.message : String(error));
+}
+
+/** What to do where a process can open no more files; `undefined` for any other error. */
+export function openFilesHint(error: unknown): string | undefined {
+  if (!["EMFILE", "ENFILE"].includes(systemCode(error) ?? "")) return undefined;
+  return "Raise the limit, such as with `ulimit -n 1024`, then run the same command.";
 }
 
 /** The error of a command that has sent nothing: says so, except about usage, which does not concern money, and about an earlier attempt. */

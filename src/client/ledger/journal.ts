@@ -1,5 +1,5 @@
 import { dirname, join } from "node:path";
-import { systemCode, systemReason, VidgenError } from "../../errors.ts";
+import { openFilesHint, systemCode, systemReason, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile } from "../../io.ts";
 import { type Lease, type LockIo, readHolder, tryLease, type Watch, withLock } from "../../lease.ts";
 import { isSameId } from "../http/id.ts";
@@ -85,7 +85,9 @@ export function openJournal(path: string, io: JournalIo): Journal {
   const asOutputError = (error: unknown) => {
     if (error instanceof VidgenError || systemCode(error) === undefined) throw error;
     throw new VidgenError("output", `Cannot write the journal ${path}: ${systemReason(error)}.`, {
-      hint: "Generations are recorded before they are paid for. Fix permissions, free up disk space, or set VIDGEN_HOME to another folder.",
+      hint:
+        openFilesHint(error) ??
+        "Generations are recorded before they are paid for. Fix permissions, free up disk space, or set VIDGEN_HOME to another folder.",
       cause: error,
     });
   };

@@ -1,5 +1,5 @@
 import { basename } from "node:path";
-import { systemCode, systemReason, VidgenError } from "../../errors.ts";
+import { openFilesHint, systemCode, systemReason, VidgenError } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
 
 /** Throws `output` when something exists there that must not be replaced. */
@@ -59,7 +59,8 @@ export function isExistsError(error: unknown): boolean {
 export function outputError(error: unknown, path: string): VidgenError {
   if (error instanceof VidgenError) return error;
   const code = systemCode(error);
-  const hint = code === "EEXIST" ? "Another program may have made it: move that .part file away." : undefined;
+  const hint =
+    code === "EEXIST" ? "Another program may have made it: move that .part file away." : openFilesHint(error);
   const file = error instanceof Error && "path" in error ? String(error.path) : `${path}.part`;
   const reason = systemReason(error, {
     EEXIST: `${basename(file)} already exists`,

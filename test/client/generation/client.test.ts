@@ -142,6 +142,17 @@ test("a journal that cannot be written stops a start before anything is sent", a
   await expect(client.start()).rejects.toMatchObject({ code: "output", message: /journal/ });
 });
 
+test("where no more files can be opened, the error says what to do, and nothing of permissions", async () => {
+  const { open } = createWorld();
+  const failing = async () => Promise.reject(Object.assign(new Error("too many"), { code: "EMFILE" }));
+  const disk = { ...systemMachine.disk, open: failing };
+  const error = await open(() => expect.fail("something was sent"), { machine: { disk } })
+    .start()
+    .catch((error) => error);
+  expect(error).toMatchObject({ code: "output", message: /too many open files/, hint: /ulimit -n 1024/ });
+  expect(error.hint).not.toMatch(/permissions/);
+});
+
 test("the key is not in the journal, though the service repeats it", async () => {
   const { open, journal } = createWorld();
   const client = open(() => Response.json({ error: `${apiKey} is wrong` }, { status: 401 }));
