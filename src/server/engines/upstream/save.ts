@@ -49,6 +49,9 @@ const maxLagMs = 3_600_000;
 /** After so many failures in a row, the owner is told. */
 const worryingFailures = 3;
 const absentPollMs = 20_000;
+/** What has not come within an hour hardly comes in the next seconds, and a provider's patience is a day. */
+const lateMs = 3_600_000;
+const latePollMs = 300_000;
 const maxRefused = 3;
 
 /**
@@ -111,7 +114,8 @@ export async function save(source: Source, file: string, options: SaveOptions): 
     if (!isSoon && tries >= worryingFailures)
       upstream.report(`${name} generated a video that cannot be downloaded yet${place}: ${reason}. Retrying.`);
     const retryAfterMs = "retryAfterMs" in failure ? failure.retryAfterMs : undefined;
-    const waitMs = isAbsent ? Math.min(backOffMs(tries - 1), absentPollMs) : backOffMs(tries - 1, retryAfterMs);
+    const absentWaitMs = absentMs < lateMs ? Math.min(backOffMs(tries - 1), absentPollMs) : latePollMs;
+    const waitMs = isAbsent ? absentWaitMs : backOffMs(tries - 1, retryAfterMs);
     await io.sleep(isSoon ? missingPollMs : waitMs, signal);
     if (!("job" in source) || isRepeated(tries)) continue;
     const look = await lookOnce(source.job, upstream, signal);
