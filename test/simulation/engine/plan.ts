@@ -143,6 +143,8 @@ function generationOf(index: number, { random, replies, faulty, kind }: Drawing)
   const has = (chance: number) => random.next() < chance;
   const bad = has(0.25);
   // Of a provider that is paid, whose patience is a day, it would take most of the time of a search.
+  // What never comes is asked for as long.
+  const contents: Content[] = kind === "openrouter" ? ["late", "elsewhere"] : ["late", "elsewhere", "gone", "garbage"];
   const ends: JobEnd[] = kind === "openrouter" ? ["fails", "is lost"] : ["fails", "is lost", "never ends"];
   return {
     name: `g${index}`,
@@ -156,7 +158,7 @@ function generationOf(index: number, { random, replies, faulty, kind }: Drawing)
     waitsMs: has(0.3) ? random.between(0, 5 * minute) : 0,
     rendersMs: random.pick([100, 5_000, 30_000, 3 * minute]),
     end: bad && has(0.6) ? random.pick(ends) : "completes",
-    content: random.next() < 0.6 ? "good" : random.pick(["late", "elsewhere", "gone", "garbage", "good"] as const),
+    content: random.next() < 0.6 ? "good" : random.pick([...contents, "good" as const]),
   };
 }
 

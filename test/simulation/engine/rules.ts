@@ -115,8 +115,8 @@ export function createEngineRules(options: RulesOptions) {
         if (last?.reply !== "402" || unclear) fail(4, `${said}, and the provider did not say so`);
         return plan.hasRefunds;
       case "not_fetched": {
-        // By src/docs/real-models.md, what is no .mp4 three times is no video, a page of a proxy too.
-        const isBad = job && (["gone", "garbage"].includes(job.content) || job.pages >= 3);
+        // By src/docs/real-models.md, a page of a proxy in place of the video passes.
+        const isBad = job && ["gone", "garbage"].includes(job.content);
         if (!job || !provider().hasEnded(job) || !isBad) fail(3, `${said}, and the video is there`);
         return plan.hasRefunds;
       }
