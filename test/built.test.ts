@@ -400,7 +400,7 @@ test("--local sends nothing, least of all the key, to whoever has the port of a 
   mkdirSync(join(home, "service"), { recursive: true });
   writeFileSync(
     join(home, "service/service.json"),
-    JSON.stringify({ api_key: "vgs_0", base_url, media_url: base_url }),
+    JSON.stringify({ api_key: `vgs_${"0".repeat(48)}`, base_url, media_url: base_url }),
   );
   const made = await vidgen(["generate", "a hare", "--local", "-d", "1", "-o", "hare.mp4"], { VIDGEN_HOME: home });
   expect(made).toMatchObject({ code: 0, stdout: "hare.mp4\n" });
@@ -426,7 +426,7 @@ test("SIGTERM ends serve with 0, and takes its addresses back", async () => {
   own.child.kill("SIGTERM");
   expect(await own.ended).toMatchObject({ code: 0 });
   const left = JSON.parse(readFileSync(join(folder, "fourth-home/service/service.json"), "utf8"));
-  expect(Object.keys(left)).toEqual(["api_key", "webhook_secret"]);
+  expect(Object.keys(left)).toEqual(["api_key", "webhook_secret", "runs"]);
 });
 
 test("serve --quiet prints its address alone: no key, no hints", async () => {

@@ -222,10 +222,11 @@ test.each([
   const world = await createWorld();
   const programs: string[] = [];
   world.env.FFMPEG_PATH = "/opt/ffmpeg-7/bin/ffmpeg";
-  world.io.run = async (program, _, { env }) => {
+  world.io.run = async (program, _, { env, onStdout }) => {
     programs.push(program);
     expect(env.VIDGEN_API_KEY).toBeUndefined();
-    return { code: 0, stdout: encoders, stderr: `ffmpeg version ${version} Copyright (c) 2000-2026\n` };
+    onStdout?.(encoders);
+    return { code: 0, stdout: "", stderr: `ffmpeg version ${version} Copyright (c) 2000-2026\n` };
   };
   const { checks }: { checks: Shown[] } = JSON.parse((await world.vidgen("doctor", "--json", "--local")).stdout);
   expect(checks.find(({ name }) => name === "ffmpeg")).toMatchObject({ state, says });
