@@ -33,7 +33,7 @@ exit 0`;
 /** The journal is where there is no room at all. */
 const fullHome = `
 mkdir full && mount -t tmpfs -o size=${page} tmpfs full && head -c ${page} /dev/zero > full/ballast
-VIDGEN_HOME=full "$1" "$2" generate "$3" --no-wait; echo "first $?"`;
+VIDGEN_HOME="$PWD/full" "$1" "$2" generate "$3" --no-wait; echo "first $?"`;
 
 /** Goal 8: a disk that is full leaves no cut file under the target's name, and says how to go on. */
 export const fullDisk: Goal = {

@@ -9,11 +9,14 @@ export const io = { ...systemMachine, env: process.env };
 const answers = new Map<string, ReturnType<Machine["run"]>>();
 
 /** Runs a program for real, but asks it only once what it can do: ffmpeg takes longer to start than to cut a small clip. */
-export const run: Machine["run"] = (command, args, options) => {
-  if (!["-encoders", "-version"].includes(args.join())) return systemMachine.run(command, args, options);
+export const run: Machine["run"] = async (command, args, { onStdout, ...options }) => {
+  if (!["-encoders", "-version"].includes(args.join()))
+    return systemMachine.run(command, args, onStdout ? { ...options, onStdout } : options);
   const question = `${command} ${args}`;
-  const answer = answers.get(question) ?? systemMachine.run(command, args, options);
-  answers.set(question, answer);
+  const asked = answers.get(question) ?? systemMachine.run(command, args, options);
+  answers.set(question, asked);
+  const answer = await asked;
+  onStdout?.(answer.stdout);
   return answer;
 };
 
