@@ -1,18 +1,16 @@
-import { redactValue } from "../client/http/redaction.ts";
 import type { StartRequest } from "../client/http/schema.ts";
 import type { Choice, Earlier } from "../client/ledger/policy.ts";
 import { findDoubts } from "../client/request/fields.ts";
 import { formatAge } from "../connect/format.ts";
-import { localBaseUrl } from "../connect/local.ts";
-import { findBaseUrl } from "../connect/settings.ts";
+import { asVidgenError } from "../errors.ts";
 import type { Context } from "./context.ts";
+import type { StartFlags } from "./making.ts";
 import { errorDocument } from "./terminal/output.ts";
 import { earlierDocument } from "./terminal/result.ts";
 
-type DryRunOptions = {
-  local?: boolean;
-  engine?: readonly string[];
-  baseUrl?: string | undefined;
+type DryRunOptions = Pick<StartFlags, "local" | "engine" | "baseUrl"> & {
+  /** The service that is asked where no flag names one. */
+  at: string | undefined;
   outputPath: string | undefined;
   earlier: Earlier;
   /** The generation whose request is repeated. */
@@ -21,25 +19,37 @@ type DryRunOptions = {
 
 /**
  * `--dry-run`: prints the request as it would be sent, without the key; or the generation that would be resumed, or why nothing would be sent.
- * Needs neither key nor base URL, and notes a missing base URL.
+ * Needs neither key nor base URL, and notes a missing base URL. Writes nothing.
  */
 export async function printDryRun(
   requests: readonly StartRequest[],
   options: DryRunOptions,
   context: Context,
 ): Promise<undefined> {
-  const { io, output } = context;
+  const { output } = context;
   const { local = false } = options;
-  const baseUrl = local ? localBaseUrl : await findBaseUrl(options.baseUrl, io);
   for (const doubt of new Set(requests.flatMap((each) => findDoubts(each, { isLocal: local })))) output.note(doubt);
-  if (baseUrl === undefined) output.note("No base URL is set; without --dry-run this would fail.");
-  const choices = baseUrl === undefined ? [] : await chooseStarts(requests, { ...options, baseUrl }, context);
+  const session = await openLook(options, context);
+  if (session === undefined) output.note("No base URL is set; without --dry-run this would fail.");
+  const choices = await session?.client.look(requests, { ...options, signal: context.io.signal });
+  const url = local ? "{local service}" : (session?.client.baseUrl ?? "{base_url}");
   const parts = [];
   for (const [index, request] of requests.entries())
-    parts.push(await describeStart(request, choices[index], { ...options, baseUrl }, context));
+    parts.push(await describeStart(request, choices?.[index], { ...options, url }, context));
   const documents = parts.map(({ document }) => document);
   const text = parts.map((part) => part.text).join("\n\n");
   await output.result(text, requests.length === 1 ? documents[0] : documents);
+}
+
+/** The service that a start would use, as one that nothing is sent to; `undefined` where none is set. */
+async function openLook({ at, ...flags }: DryRunOptions, { io, output, defer }: Context) {
+  const { openServices } = await import("../connect/services.ts");
+  const services = await openServices({ ...flags, isStarting: true, isLooking: true, output }, io);
+  defer(services.close);
+  return services.open(at).catch((error) => {
+    if (asVidgenError(error).code === "auth") return undefined;
+    throw error;
+  });
 }
 
 type Described = { text: string; document: unknown };
@@ -47,51 +57,21 @@ type Described = { text: string; document: unknown };
 async function describeStart(
   request: StartRequest,
   choice: Choice | undefined,
-  options: DryRunOptions,
+  options: DryRunOptions & { url: string },
   { io, output }: Context,
 ): Promise<Described> {
-  const { local = false, baseUrl } = options;
   if (choice !== undefined && choice.kind !== "new") return describeChoice(choice, options, io);
   for (const { attempt } of choice?.dismissed ?? [])
     output.note(`Would dismiss attempt ${attempt}, which was or may have been charged.`);
   const { startInit } = await import("../client/http/api.ts");
   const { method, headers, body } = startInit(request, io.uuid());
-  const url = `${local ? "{local service}" : (baseUrl ?? "{base_url}")}/api/generate`;
+  const url = `${options.url}/api/generate`;
   const all = { Authorization: "Bearer [key left out]", ...headers };
   // The bytes of an image would fill the screen.
   const shown = JSON.parse(body, (_, value) => (isImage(value) ? value.replace(/,.*/s, ",...") : value));
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
   const text = [`${method} ${url}`, ...lines, "", JSON.stringify(shown, null, 2)].join("\n");
   return { text, document: { method, url, headers: all, body: shown } };
-}
-
-/** What the starts themselves would choose now. */
-async function chooseStarts(
-  requests: readonly StartRequest[],
-  { baseUrl, local = false, engine = [], outputPath, earlier, parent }: DryRunOptions & { baseUrl: string },
-  { io, output }: Context,
-): Promise<Choice[]> {
-  const { findJournal } = await import("../connect/services.ts");
-  const { recordOf } = await import("../client/ledger/history.ts");
-  const { choose, chooseRun } = await import("../client/ledger/policy.ts");
-  const { recordPlace } = await import("../client/ledger/identity.ts");
-  const journal = findJournal({ ...io, onNote: output.note });
-  const isPreview = local ? engine.every((spec) => /(^|=)preview$/.test(spec)) : undefined;
-  // The journal never holds a key, not even one that stands in a prompt.
-  const { redact } = output;
-  const records = requests.map((request) => redactValue(recordOf(request), redact));
-  const place = await recordPlace(outputPath, redact, io.disk);
-  const wanted = { service: baseUrl, ...place, earlier, isPreview, parent, now: io.date() };
-  const count = records.length;
-  const run = count === 1 ? undefined : await chooseRun({ ...wanted, requests: records }, journal);
-  if (run?.kind === "wait") return records.map(() => run);
-  const name = run?.name ?? "";
-  const choices: Choice[] = [];
-  for (const [index, request] of records.entries()) {
-    const take = run && { run: name, position: index + 1, count };
-    choices.push(await choose({ ...wanted, request, take }, journal));
-  }
-  return choices;
 }
 
 async function describeChoice(

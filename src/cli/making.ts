@@ -62,7 +62,7 @@ export async function start(ready: Ready, context: Starting): Promise<Running> {
   const credits = session.isLocal ? undefined : credits_charged;
   const told = { id, attempt, model: request.model, resumed: false, remaining_credits, credits, balance_fell };
   reporter.tell({ event: "started", ...told });
-  const cost = session.isLocal ? localCost(session) : remoteCost(started);
+  const cost = session.isLocal ? localCost(request.model, session) : remoteCost(started);
   output.note(`Started ${id} (${request.model}${cost}).`);
   const document = { ...generation, credits_charged, remaining_credits };
   return { id, events, document, credits, isResumed: false, accepted: started };
@@ -101,8 +101,11 @@ function remoteCost({ credits_charged, remaining_credits, balance_fell = 0 }: Ac
   return balance_fell > 0 ? `${left}; the balance fell by ${balance_fell}` : left;
 }
 
-function localCost({ engine }: Session): string {
-  return engine.length === 0 ? ", free" : `, by ${engine.join(" ")}`;
+/** A preview is free; what another engine makes may cost money elsewhere. The service says which it is, and not a flag. */
+function localCost(model: string, { client, makersOf }: Session): string {
+  if (client.isPreview(model)) return ", free";
+  const makers = makersOf(model);
+  return makers.length === 0 ? "" : `, by ${makers.join(" ")}`;
 }
 
 /** `--no-wait`: prints the id. A Ctrl-C that came while the request was out takes effect here. */

@@ -16,6 +16,8 @@ export type Local = {
   fetch: Io["fetch"];
   /** Whether a model's videos are previews; `undefined` where another process does not tell. */
   isPreview(model: string): boolean | undefined;
+  /** The names of the engines that may make a model's videos, as far as is known. */
+  makersOf(model: string): readonly string[];
   /** Whether the service runs inside this process: its URLs end with the process. */
   isInProcess(): boolean;
   /** Resolves when each callback had its first attempt. */
@@ -24,7 +26,7 @@ export type Local = {
 };
 
 /** The connection to one process that runs the service. */
-type Connection = Omit<Local, "isInProcess" | "isPreview" | "baseUrl" | "engine"> & {
+type Connection = Omit<Local, "isInProcess" | "isPreview" | "makersOf" | "baseUrl" | "engine"> & {
   isInProcess: boolean;
   hasRealModels: boolean;
   /** Those that were named; `undefined` where another process does not tell. */
@@ -38,6 +40,8 @@ export type LocalOptions = {
   /** What makes the videos when the service runs in this process, as `--engine` has it. */
   engine: readonly string[];
   isStarting: boolean;
+  /** Whether it is only looked at: then no service is opened, nothing can be sent, and nothing on the disk changes. */
+  isLooking?: boolean | undefined;
   onNote(text: string): void;
 };
 
@@ -45,6 +49,9 @@ export type LocalOptions = {
 export function findServiceFolder(io: Io): string {
   return join(storageFolder("data", io), "service");
 }
+
+/** Stands for a key where none is needed, since nothing is sent. */
+export const noKey = "none";
 
 /** How the journal names the local service, whichever process runs it. */
 export const localBaseUrl = "http://vidgen.localhost";
@@ -89,12 +96,16 @@ export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
         return send(url, init);
       }
     },
-    isPreview: (model) =>
-      connection.engines?.filter(({ models }) => models.includes(model)).every(({ name }) => name === "preview"),
+    isPreview: (model) => makersOf(model, connection)?.every((name) => name === "preview"),
+    makersOf: (model) => makersOf(model, connection) ?? [],
     isInProcess: () => connection.isInProcess,
     settled: () => connection.settled(),
     close: () => connection.close(),
   };
+}
+
+function makersOf(model: string, { engines }: Pick<Connection, "engines">): string[] | undefined {
+  return engines?.filter(({ models }) => models.includes(model)).map(({ name }) => name);
 }
 
 /** How long another process may take from its start to its first answer. */
@@ -103,7 +114,8 @@ const startLimitMs = 10_000;
 async function connect(options: LocalOptions, io: Io): Promise<Connection> {
   const end = io.now() + startLimitMs;
   for (;;) {
-    const found = (await findRunning(io)) ?? (await runHere(options, io));
+    const found =
+      (await findRunning(io)) ?? (options.isLooking ? await lookHere(options, io) : await runHere(options, io));
     if (typeof found !== "number") return found;
     if (io.now() > end)
       throw new VidgenError("network", `The local service, process ${found}, does not respond. Nothing was sent.`, {
@@ -226,6 +238,25 @@ function checkAnnounced(
 
 function idOf(name: string, upstreamModel = ""): string {
   return `${name}#${upstreamModel}`;
+}
+
+/** The service as this process would run it. Without one that has ever run here there is no key yet. */
+async function lookHere({ engine }: LocalOptions, io: Io): Promise<Connection> {
+  const { readEngines } = await import("../server/engines/engines.ts");
+  const { readAnnouncement } = await import("../server/announcement.ts");
+  const engines = readEngines(engine);
+  return {
+    baseUrl: localBaseUrl,
+    mediaUrl: localBaseUrl,
+    apiKey: (await readAnnouncement(findServiceFolder(io)))?.api_key ?? noKey,
+    isInProcess: true,
+    hasRealModels: engines.some(({ name }) => name !== "preview"),
+    engines,
+    announcement: undefined,
+    fetch: () => Promise.reject(new Error("a look sends nothing")),
+    settled: async () => {},
+    close: async () => {},
+  };
 }
 
 /** The engines that may make a video of a model. */

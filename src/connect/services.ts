@@ -3,9 +3,9 @@ import { type Journal, type JournalIo, openJournal } from "../client/ledger/jour
 import { type Price, readPrices } from "../client/ledger/price.ts";
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { localBaseUrl, openLocal } from "./local.ts";
+import { localBaseUrl, noKey, openLocal } from "./local.ts";
 import { createSession, type ServiceAccess, type Session, type SessionOptions } from "./session.ts";
-import { findEngineSetting, resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
+import { findBaseUrl, findEngineSetting, resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
 import { journalIn, storageFolder } from "./storage.ts";
 
 /** Which service a command speaks to, and with which key. Each is opened when it is first needed. */
@@ -48,9 +48,8 @@ export async function openServices(options: SessionOptions, io: Io): Promise<Ser
         options.engine ?? (isFlagged || !(isLocal || other === undefined) ? undefined : await findEngineSetting(io));
       if (isLocal || (other === undefined && engine))
         return openOnce(localBaseUrl, () => openLocalService({ ...options, engine }, io));
-      const service = await (other === undefined
-        ? resolveService(typed, io)
-        : { baseUrl: other, ...(await resolveOwnKey(other, io)) });
+      const found = other === undefined ? resolveService(typed, io) : findOwn(other, io);
+      const service = await (options.isLooking ? found.catch((error) => withoutKey(error, other ?? typed, io)) : found);
       return openOnce(`${service.baseUrl} ${service.apiKey}`, async () => service);
     },
     async close(isDone) {
@@ -59,15 +58,27 @@ export async function openServices(options: SessionOptions, io: Io): Promise<Ser
   };
 }
 
+async function findOwn(baseUrl: string, io: Io): Promise<ServiceAccess> {
+  return { baseUrl, ...(await resolveOwnKey(baseUrl, io)) };
+}
+
+/** A service that is only looked at needs no key. Throws the error where there is no base URL either. */
+async function withoutKey(error: unknown, flag: string | undefined, io: Io): Promise<ServiceAccess> {
+  const baseUrl = asVidgenError(error).code === "auth" ? await findBaseUrl(flag, io) : undefined;
+  if (baseUrl === undefined) throw error;
+  return { baseUrl, apiKey: noKey };
+}
+
 async function openLocalService(
   {
     engine = [],
     isStarting = false,
+    isLooking,
     output,
-  }: Pick<SessionOptions, "isStarting" | "output"> & { engine: readonly string[] | undefined },
+  }: Pick<SessionOptions, "isStarting" | "isLooking" | "output"> & { engine: readonly string[] | undefined },
   io: Io,
 ): Promise<ServiceAccess> {
-  const local = await openLocal({ engine, isStarting, onNote: output.note }, io);
+  const local = await openLocal({ engine, isStarting, isLooking, onNote: output.note }, io);
   return { baseUrl: local.baseUrl, apiKey: local.apiKey, local };
 }
 

@@ -20,6 +20,8 @@ export type SessionOptions = {
   engine?: readonly string[];
   /** Whether the command starts generations, which others' engines must not make. */
   isStarting?: boolean;
+  /** Whether it only tells what it would start: no key is needed, no local service is opened, and nothing is written. */
+  isLooking?: boolean | undefined;
   overwrite?: boolean;
   writeInfoJson?: boolean;
   output: Notes;
@@ -37,8 +39,8 @@ export type Session = {
   isInProcess(): boolean;
   /** The local service, which charges no credits that cost anything. */
   isLocal: boolean;
-  /** The engines that were named for it: they may cost money elsewhere. */
-  engine: readonly string[];
+  /** What makes a model's videos at the local service: they may cost money elsewhere. */
+  makersOf(model: string): readonly string[];
   /** The model of a generation, and how long that typically takes, as far as the journal tells. Never rejects. */
   findTypical(id: string): Promise<{ model: string | undefined; typicalMs: number | undefined }>;
   /** Writes the info file that `--write-info-json` asks for beside a video that was saved before, and explains why there is no video. */
@@ -97,7 +99,7 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
     client,
     journal,
     isLocal: local !== undefined,
-    engine: local?.engine ?? [],
+    makersOf: (model) => (local?.engine.length ? local.engine : (local?.makersOf(model) ?? [])),
     isInProcess: () => local?.isInProcess() ?? false,
     explainNotFound,
     findTypical,

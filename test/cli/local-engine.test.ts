@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { acquireFolder, writeAnnouncement } from "../../src/server/announcement.ts";
 import { connectAgent } from "../mcp/agent.ts";
 import { tinyMp4 } from "../mp4.ts";
 import { type Call, refusedConnection } from "../server/engines/videos/fakes/fake.ts";
@@ -123,6 +124,70 @@ test("without credits at the provider the exit code says so, nothing is charged,
   hasCredits = true;
   expect(await shots()).toMatchObject({ code: 0 });
   expect(fake.creates).toHaveLength(3);
+});
+
+describe("--dry-run and the start choose by what the service says", () => {
+  /** A `serve` of another process, whose engine makes the videos of wan-2.5. */
+  async function announceServe({ world }: Awaited<ReturnType<typeof createScene>>) {
+    const folder = join(world.home, "service");
+    const urls = { base_url: "http://127.0.0.1:4321", media_url: "http://127.0.0.1:4322" };
+    const engines = [{ name: "openrouter", models: ["wan-2.5"] }];
+    await writeAnnouncement(folder, { api_key: apiKey, ...urls, has_real_models: true, engines });
+    await acquireFolder(folder, world.io);
+    world.faults.unshift(async (request) => {
+      if (!request.url.startsWith(urls.base_url)) return undefined;
+      const { method, headers } = request;
+      const body = method === "POST" ? await request.text() : undefined;
+      return world.io.fetch(request.url.replace(urls.base_url, baseUrl), {
+        method,
+        headers: Object.fromEntries(headers),
+        ...(body !== undefined && { body }),
+      }) as Promise<Response>;
+    });
+  }
+
+  /** A run that was killed once its generation was accepted. */
+  async function leave({ world }: Awaited<ReturnType<typeof createScene>>, ...argv: string[]) {
+    expect(await world.vidgen(...argv)).toMatchObject({ code: 0 });
+    const journal = join(world.home, "journal.jsonl");
+    const lines = readFileSync(journal, "utf8").split("\n");
+    writeFileSync(journal, lines.filter((line) => !line.includes('"kind":"told"')).join("\n"));
+  }
+
+  test("a preview that was left is not what a running serve with a real engine makes", async () => {
+    const scene = await createScene();
+    const { world } = scene;
+    const line = ["generate", "a red fox", "--local", "--no-wait"];
+    await leave(scene, ...line, "--engine", "preview");
+    await announceServe(scene);
+    const dry = await world.vidgen(...line, "--dry-run");
+    expect(dry).toMatchObject({ code: 0, stdout: expect.stringContaining("POST {local service}") });
+    const run = await world.vidgen(...line);
+    expect(run).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Started \S+ \(wan-2\.5, by openrouter\)/m) });
+  });
+
+  test("among several engines, each model's own one counts", async () => {
+    const scene = await createScene();
+    const { world } = scene;
+    const line = ["generate", "a red fox", "--local", "--no-wait"];
+    await leave(scene, ...line);
+    const both = ["--engine", "veo-3.1=openrouter", "--engine", "preview"];
+    expect((await world.vidgen(...line, ...both, "--dry-run")).stdout).toContain("Would resume");
+    expect(await world.vidgen(...line, ...both)).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining("Resuming"),
+    });
+  });
+
+  test("an engine that is not the one of the running service is refused by both", async () => {
+    const scene = await createScene();
+    const { world } = scene;
+    await announceServe(scene);
+    const line = ["generate", "a red fox", "--engine", "preview"];
+    const refused = { code: 2, stderr: expect.stringContaining("already running") };
+    expect(await world.vidgen(...line)).toMatchObject(refused);
+    expect(await world.vidgen(...line, "--dry-run")).toMatchObject(refused);
+  });
 });
 
 describe("when it is unclear whether the provider makes a video", () => {

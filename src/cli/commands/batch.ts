@@ -142,7 +142,7 @@ async function prepare(file: string, given: Options, context: BatchContext): Pro
   for (const note of notes) output.note(note);
   const keyed = keyRows(rows);
   const own = shard ? keyed.filter((row) => shardOf(row, shard.of) === shard.index) : keyed;
-  const services = await openServices({ ...options, isStarting: true, output }, io);
+  const services = await openServices({ ...options, isStarting: true, isLooking: options.dryRun, output }, io);
   defer(services.close);
   const session = await services.open();
   const source = { file, total: keyed.length, shard: shard ? `${shard.index}/${shard.of}` : null };

@@ -187,8 +187,11 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   const requests = Array.from({ length: count }, (_, index) => withNextSeed(request, index));
   if (options.dryRun) {
     const { printDryRun } = await import("../dry-run.ts");
-    const { baseUrl = options.local ? undefined : parent?.base_url } = options;
-    return printDryRun(requests, { ...options, baseUrl, outputPath, earlier, parent: parent?.id }, context);
+    return printDryRun(
+      requests,
+      { ...options, at: parent?.base_url, outputPath, earlier, parent: parent?.id },
+      context,
+    );
   }
   const services = await openServices({ ...options, isStarting: true, output }, io);
   defer(services.close);

@@ -91,6 +91,7 @@ type BatchDependencies = {
     | "download"
     | "follow"
     | "findSaved"
+    | "recordSaved"
     | "attempts"
     | "withJournal"
     | "addInfo"
@@ -160,6 +161,9 @@ export async function openBatch(
           await results.append(line).catch((error) => {
             throw beforePaying(error);
           });
+        for (const { state } of planned)
+          if (state.kind === "done" && state.isFound && state.file !== undefined)
+            await writing.recordSaved(state.id, state.file);
         const isNews = createEventFilter(io.now);
         let listenerError: VidgenError | undefined;
         const onEvent = (event: GenerationEvent) => {

@@ -32,7 +32,8 @@ export async function checkOutputs(
     }
     const id = state.kind === "running" ? state.attempt.id : undefined;
     const saved = id === undefined || outputPath === undefined ? undefined : await client.findSaved(id, outputPath);
-    if (id !== undefined && saved !== undefined) checked.push({ ...row, state: { kind: "done", id, file: saved } });
+    if (id !== undefined && saved !== undefined)
+      checked.push({ ...row, state: { kind: "done", id, file: saved, isFound: true } });
     else faults.push(`line ${row.line}: ${file} already exists; --overwrite replaces it`);
   };
   for (const row of rows)

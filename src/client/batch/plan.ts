@@ -10,7 +10,8 @@ import { findDeciding, groupByRow, kindOfRow, leftAlone } from "./status.ts";
 
 /** What is to be done about a row. */
 export type RowState =
-  | { kind: "done"; id: string; file: string | undefined }
+  /** `isFound` where its video was found at its place, and nothing that is written down says so. */
+  | { kind: "done"; id: string; file: string | undefined; isFound?: boolean }
   /** Started and not done: it is followed, and its video saved. */
   | { kind: "running"; attempt: StartedEntry }
   /** To be started; `dismissed` are the attempts that may have been charged and are passed over. */

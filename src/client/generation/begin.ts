@@ -3,8 +3,16 @@ import type { Io } from "../../io.ts";
 import type { StartRequest } from "../http/schema.ts";
 import type { DatedLine, Entry, JournalLine, Take } from "../ledger/history.ts";
 import type { FileIdentity, FullPath } from "../ledger/identity.ts";
-import type { Hold, Journal } from "../ledger/journal.ts";
-import { type Choice, choose, chooseRun, type Earlier, refusalError, type StartedEntry } from "../ledger/policy.ts";
+import type { Hold, Journal, Lock } from "../ledger/journal.ts";
+import {
+  type Choice,
+  choose,
+  chooseRun,
+  type Earlier,
+  type RunChoice,
+  refusalError,
+  type StartedEntry,
+} from "../ledger/policy.ts";
 import { isExistsError } from "../save/files.ts";
 import type { Claimed, ClaimOptions, Target, Targets } from "../save/target.ts";
 
@@ -115,31 +123,17 @@ const waitingNote =
  * starting the same or saving to the same file, `output` when the place or the journal cannot be written, or the signal's reason.
  */
 export async function begin(
-  request: StartRequest,
   options: Options & { earlier: Earlier },
   io: BeginIo,
 ): Promise<NewAttempt | ResumedAttempt> {
   const { idempotencyKey: key } = options;
   if (key !== undefined && !/^[\w.:~+/=@-]{1,255}$/.test(key))
     throw usage("The idempotency key must be 1 to 255 letters, digits or _.:~+/=@-.");
-  const begun = await underLock(options, io, async (confirm) => {
-    const {
-      baseUrl: service,
-      record,
-      recordedPath: outputPath,
-      fullPath,
-      earlier,
-      mcp,
-      isPreview,
-      parent,
-      take,
-    } = options;
-    const here = { service, request: record, outputPath, fullPath, mcp, isPreview, parent, take };
-    const wanted = { ...here, earlier, key, keepsKeys: options.keepsKeys, now: io.date() };
-    const choice = await choose(wanted, options.journal);
+  const begun = await underLock(options, io, async (lock) => {
+    const choice = await lookAt(options, io, lock);
     if (choice.kind === "wait") return undefined;
     if (choice.kind === "refuse") throw refusalError(choice);
-    if (choice.kind === "new") return startAnew(request, choice, { ...options, confirm }, io);
+    if (choice.kind === "new") return startAnew(choice, { ...options, lock }, io);
     const { entry, isJoined } = choice;
     // Where a live process has its lease, this one follows the generation beside that.
     return { kind: "resumed" as const, entry, hold: isJoined ? undefined : await options.journal.hold(entry.attempt) };
@@ -147,10 +141,28 @@ export async function begin(
   return begun.kind === "new" ? begun : resumeAttempt(begun, options, io);
 }
 
+type Looked = Options & { earlier: Earlier };
+
+/** What a start does about earlier attempts now. Without the lock, which is how `--dry-run` looks, nothing is written. */
+export function lookAt(options: Looked, io: Pick<Io, "date">, lock?: Lock): Promise<Choice> {
+  const { record: request, take, idempotencyKey: key, keepsKeys } = options;
+  return choose({ ...sharedOf(options, io), request, take, key, keepsKeys }, options.journal, lock);
+}
+
+/** The same of several generations that one command line asks for: which run it continues. */
+export function lookAtRun(options: RunOptions, io: Pick<Io, "date">): Promise<RunChoice> {
+  return chooseRun({ ...sharedOf(options, io), requests: options.records }, options.journal);
+}
+
+function sharedOf(options: Looked | RunOptions, io: Pick<Io, "date">) {
+  const { baseUrl: service, recordedPath: outputPath, fullPath, earlier, mcp, isPreview, parent } = options;
+  return { service, outputPath, fullPath, earlier, mcp, isPreview, parent, now: io.date() };
+}
+
 /** Begins a start whatever was started before, as a batch does. Throws as `begin` does. */
-export function beginNew(request: StartRequest, options: Options, io: BeginIo): Promise<NewAttempt> {
+export function beginNew(options: Options, io: BeginIo): Promise<NewAttempt> {
   const choice = { dismissed: options.batch?.dismissed ?? [], mayBeCharged: false };
-  return underLock(options, io, (confirm) => startAnew(request, choice, { ...options, confirm }, io));
+  return underLock(options, io, (lock) => startAnew(choice, { ...options, lock }, io));
 }
 
 /** Several generations that one command line asks for. */
@@ -168,12 +180,9 @@ type RunOptions = Omit<Options, "take"> & { records: readonly StartRequest[]; ea
  * works on it. Its generations are begun one by one, each as a take of it. Throws as `begin` does.
  */
 export async function beginRun(options: RunOptions, io: BeginIo): Promise<Run> {
-  const { baseUrl: service, records: requests, recordedPath: outputPath, earlier, mcp, isPreview, parent } = options;
-  const { fullPath } = options;
-  const wanted = { service, requests, outputPath, fullPath, earlier, mcp, isPreview, parent, now: io.date() };
   // The places of its generations are claimed with each of them.
   return underLock({ ...options, outputPath: undefined }, io, async () => {
-    const choice = await chooseRun(wanted, options.journal);
+    const choice = await lookAtRun(options, io);
     if (choice.kind === "wait") return undefined;
     const { name = io.uuid(), made } = choice;
     const hold = await options.journal.hold(name);
@@ -181,21 +190,18 @@ export async function beginRun(options: RunOptions, io: BeginIo): Promise<Run> {
   });
 }
 
-/** `confirm` rejects when another process has taken over the journal's lock. */
-type Locked = { confirm(): Promise<void> };
-
 /** Runs `work` under the journal's lock, again and again while it returns `undefined`: then it waits for another process. */
 function underLock<Result>(
   options: Options,
   io: BeginIo,
-  work: (confirm: Locked["confirm"]) => Promise<Result | undefined>,
+  work: (lock: Lock) => Promise<Result | undefined>,
 ): Promise<Result> {
   const { journal, targets, outputPath, record, signal } = options;
   const message = "Another process is still starting the same request. Nothing was sent.";
   const look = async (looks: number) => {
     // Once it waits, it leaves the lock to others until the file may be free.
     if (looks > 1 && outputPath !== undefined && (await targets.isHeld(outputPath, record))) return undefined;
-    return journal.lock(({ confirm }) => work(confirm), signal);
+    return journal.lock(work, signal);
   };
   return lookUntil(look, { ...options, message }, io);
 }
@@ -224,16 +230,16 @@ async function lookUntil<Result>(
  * the journal knows. Nothing is sent unless all of that has happened. `undefined` while another process has the place.
  */
 async function startAnew(
-  request: StartRequest,
   { dismissed, mayBeCharged }: Pick<Choice & { kind: "new" }, "dismissed" | "mayBeCharged">,
-  options: Options & Locked,
+  options: Options & { lock: Lock },
   io: BeginIo,
 ): Promise<NewAttempt | undefined> {
   const { journal, targets, outputPath, idempotencyKey, overwrite, batch } = options;
   options.check?.();
   const [attempt, at] = [io.uuid(), io.date().toISOString()];
   const { kept, infoJson } = options;
-  const claiming = { overwrite, attempt, words: request, kept, infoJson };
+  // Everybody sees the name of a file: no key that stands in the prompt may get into it.
+  const claiming = { overwrite, attempt, words: options.record, kept, infoJson };
   const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claiming);
   if (outputPath !== undefined && !target) return undefined;
   const intent: JournalLine = {
@@ -259,7 +265,7 @@ async function startAnew(
     ...options.take,
   };
   const prepare = async () => {
-    await options.confirm();
+    await options.lock.confirm();
     await target?.open();
   };
   let hold: Hold | undefined;
@@ -363,8 +369,11 @@ export async function claimOrFind(
     // In the journal as it is by now: another process may save it at any time.
     const entries = await journal.entriesOf(entry.id).catch(() => []);
     const known = entries.find(({ attempt }) => attempt === entry.attempt);
-    const file = known && (await targets.findSaved({ ...known, id: entry.id }, outputPath));
-    if (file !== undefined) await clear(known ?? entry, options);
+    const saved = known && { ...known, id: entry.id };
+    const file = saved && (await targets.findSaved(saved, outputPath));
+    if (saved === undefined || file === undefined) return undefined;
+    await targets.recordSaved(saved, file);
+    await clear(saved, options);
     return file;
   };
   // Asked first: with `{n}` a claim passes over the name that the video has.

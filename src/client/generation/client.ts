@@ -18,7 +18,7 @@ import type { Content } from "../ledger/content.ts";
 import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "../ledger/history.ts";
 import { recordPlace } from "../ledger/identity.ts";
 import { type Journal, noJournal, withoutSecrets } from "../ledger/journal.ts";
-import type { Earlier } from "../ledger/policy.ts";
+import type { Choice, Earlier } from "../ledger/policy.ts";
 import { isComparable, readBalance } from "../ledger/price.ts";
 import { findDoubts } from "../request/fields.ts";
 import { hasInfo, writeInfo } from "../save/info.ts";
@@ -32,6 +32,8 @@ import {
   beginRun,
   claimOrFind,
   clear,
+  lookAt,
+  lookAtRun,
   type NewAttempt,
   type ResumedAttempt,
   type Run,
@@ -119,7 +121,9 @@ export type ServiceClient = {
    * that does.
    */
   begin(request: StartRequest, options: BeginOptions & { earlier: Earlier }): Promise<ReadyStart | ResumedAttempt>;
-  /** The same, whatever was started before. */
+  /** What `begin` would do about earlier attempts now; of several requests, what each one of such a run would. Changes nothing. */
+  look(requests: readonly StartRequest[], options: BeginOptions & { earlier: Earlier }): Promise<Choice[]>;
+  /** The same as `begin`, whatever was started before. */
   beginNew(request: StartRequest, options: BeginOptions): Promise<ReadyStart>;
   /** Begins a run of several generations, of each request one: see `begin.ts`. Rejects as that does. */
   beginRun(requests: readonly StartRequest[], options: BeginOptions & { earlier: Earlier }): Promise<Run>;
@@ -149,8 +153,10 @@ export type ServiceClient = {
   claim(id: string, outputPath: string, options: ClientClaimOptions): Promise<Claimed>;
   /** Refuses a path that is a file which vidgen needs, as `Kept` says. */
   checkKept: Kept;
-  /** Where the video of a generation is saved already, if `outputPath` would save it there. */
+  /** Where the video of a generation is saved already, if `outputPath` would save it there. Changes nothing. */
   findSaved(id: string, outputPath: string): Promise<string | undefined>;
+  /** Writes down where that was found, unless the journal knows of a place. Never rejects. */
+  recordSaved(id: string, file: string): Promise<void>;
   /** Follows a generation and saves its video at a place that the caller releases. Rejects as `follow` does, and with `output`. */
   download(id: string, target: Target, options: ClientDownloadOptions): Promise<DownloadedVideo>;
   /** What the journal knows of this service, newest first; `goOn` as in `Journal.entries`. */
@@ -446,13 +452,28 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
     redact,
     async begin(request, how) {
       const options = { ...(await forBegin(request, how)), earlier: how.earlier };
-      const begun = await begin(request, options, io).catch(async (error) => {
+      const begun = await begin(options, io).catch(async (error) => {
         if (!(await canSendAgain(error, how))) throw error;
-        return begin(request, { ...options, keepsKeys: true }, io);
+        return begin({ ...options, keepsKeys: true }, io);
       });
       return begun.kind === "resumed" ? begun : ready(request, begun);
     },
-    beginNew: async (request, how) => ready(request, await beginNew(request, await forBegin(request, how), io)),
+    beginNew: async (request, how) => ready(request, await beginNew(await forBegin(request, how), io)),
+    async look(requests, how) {
+      const [first] = requests;
+      if (first === undefined) return [];
+      const { earlier } = how;
+      const records = requests.map(recordFor);
+      const count = records.length;
+      const run = count === 1 ? undefined : await lookAtRun({ ...(await forBegin(first, how)), records, earlier }, io);
+      if (run?.kind === "wait") return records.map(() => run);
+      const choices: Choice[] = [];
+      for (const [index, request] of requests.entries()) {
+        const take = run && { run: run.name ?? "", position: index + 1, count };
+        choices.push(await lookAt({ ...(await forBegin(request, how)), earlier, take }, io));
+      }
+      return choices;
+    },
     async beginRun(requests, how) {
       const [first] = requests;
       if (first === undefined) throw new Error("a run has a request");
@@ -498,6 +519,10 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
     async findSaved(id, outputPath) {
       const entry = await find(id);
       return entry && targets.findSaved({ ...entry, id }, outputPath);
+    },
+    async recordSaved(id, file) {
+      const entry = await find(id).catch(() => undefined);
+      if (entry) await targets.recordSaved({ ...entry, id }, file);
     },
     async addInfo(id, file, { signal, asks = true }) {
       if (await hasInfo(file, id, io.disk)) return true;

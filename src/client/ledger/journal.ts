@@ -34,9 +34,10 @@ export type Journal = {
   attempts(): Promise<AttemptLines[]>;
   /**
    * The attempts that another start may have to do something about, newest first: those of the last 24 hours, and the unfinished ones before
-   * that. Only inside of `lock`: it copies older lines about unfinished attempts to the end, so that the next start reads no further back.
+   * that. With the lock it copies older lines about unfinished attempts to the end, so that the next start reads no further back; without it
+   * nothing is written.
    */
-  candidates(now: Date): Promise<Entry[]>;
+  candidates(now: Date, lock?: Lock): Promise<Entry[]>;
   /** The attempts of a prompt whose intent is wanted, newest first. As `entriesOf` reads it. */
   entriesOfPrompt(prompt: string, isWanted: (intent: Intent) => boolean): Promise<Entry[]>;
   /** The attempts of a typed line, by its hash, newest first. As `entriesOf` reads it. */
@@ -51,7 +52,7 @@ export type Journal = {
    * Runs `work` while no other process does: for looking and writing in one step. Those of this process take turns. Throws `output` when the
    * lock cannot be written, or the signal's reason while it waits.
    */
-  lock<Result>(work: (lock: Pick<Lease, "confirm">) => Promise<Result>, signal?: AbortSignal): Promise<Result>;
+  lock<Result>(work: (lock: Lock) => Promise<Result>, signal?: AbortSignal): Promise<Result>;
   /** Takes the lease of an attempt: until it is released, others see that a live process works on it. `undefined` while another one has it. */
   hold(attempt: string): Promise<Hold | undefined>;
   /** Whether a live process has a lease; "unsure" while that process is elsewhere: further looks tell, within a minute. Changes nothing. */
@@ -59,6 +60,9 @@ export type Journal = {
   /** Overwrites the lines of an attempt with spaces. Only inside of `lock`. */
   forget(entry: Pick<Entry, "attempt" | "id">): Promise<void>;
 };
+
+/** The journal's lock, for as long as the work lasts that it was given to. `confirm` rejects when another process has taken it over. */
+export type Lock = Pick<Lease, "confirm">;
 
 export type Hold = { name: string } & Lease;
 
@@ -142,10 +146,11 @@ export function openJournal(path: string, io: JournalIo): Journal {
     },
     entriesOf: (id) =>
       findEntries([id, id.toLowerCase(), id.toUpperCase()], (line) => "id" in line && isSameId(line.id ?? "", id)),
-    async candidates(now) {
+    async candidates(now, lock) {
       const { entries, unfinished } = await readCandidates(path, { now, disk });
       // Without this line the next start reads further back: no harm is done.
-      if (unfinished) await appendLine(path, { at: io.date().toISOString(), ...unfinished }, disk).catch(() => {});
+      if (unfinished && lock)
+        await appendLine(path, { at: io.date().toISOString(), ...unfinished }, disk).catch(() => {});
       return entries;
     },
     entriesOfPrompt: (prompt, isWanted) =>

@@ -4,7 +4,7 @@ import type { StartRequest } from "../http/schema.ts";
 import { type State, stopsOthers } from "./attempt.ts";
 import { type Dated, datedEntries, type Entry, isHandedOver, isUnfinished, reusableMs, type Take } from "./history.ts";
 import type { RecordedPlace } from "./identity.ts";
-import type { Journal, LeaseState } from "./journal.ts";
+import type { Journal, LeaseState, Lock } from "./journal.ts";
 
 /**
  * What a start does about earlier attempts at the same: `resume` resumes one that was interrupted; `reuse` resumes any generation of the same
@@ -116,10 +116,10 @@ export type Wanted = RecordedPlace & {
 type Ledger = Pick<Journal, "candidates" | "entriesOfPrompt" | "attemptsOf" | "leaseOf">;
 
 /**
- * Chooses between the earlier attempts at a service and a new one. Only inside of the journal's lock. What a process writes just before it
- * ends must count: the journal is read again when a process has ended since it was read.
+ * Chooses between the earlier attempts at a service and a new one: inside of the journal's lock, or to tell what a start would do, which writes
+ * nothing. What a process writes just before it ends must count: the journal is read again when a process has ended since it was read.
  */
-export async function choose(wanted: Wanted, journal: Ledger): Promise<Choice> {
+export async function choose(wanted: Wanted, journal: Ledger, lock?: Lock): Promise<Choice> {
   const ended = new Set<string>();
   const leaseOf = async (attempt: string): Promise<LeaseState> => {
     const lease = ended.has(attempt) ? "dead" : await journal.leaseOf(attempt);
@@ -128,7 +128,7 @@ export async function choose(wanted: Wanted, journal: Ledger): Promise<Choice> {
   };
   for (;;) {
     const before = ended.size;
-    const known = await findCandidates(wanted, journal);
+    const known = await findCandidates(wanted, journal, lock);
     const here = known.filter(({ base_url }) => isSameService(base_url, wanted.service));
     const choice = await chooseOnce(here, { ...wanted, leaseOf });
     if (ended.size === before) return choice;
@@ -139,12 +139,13 @@ export async function choose(wanted: Wanted, journal: Ledger): Promise<Choice> {
  * The attempts that a start decides about, newest first. `reuse` also takes a generation that nobody waits for, however old: those of the same
  * prompt are searched for.
  */
-async function findCandidates(wanted: Wanted, { candidates, entriesOfPrompt, attemptsOf }: Ledger): Promise<Entry[]> {
+async function findCandidates(wanted: Wanted, journal: Ledger, lock: Lock | undefined): Promise<Entry[]> {
+  const { candidates, entriesOfPrompt, attemptsOf } = journal;
   const { request, earlier, key, take, now } = wanted;
   if (key !== undefined) return attemptsOf(key);
   if (take !== undefined)
     return entriesOfPrompt(request.prompt, (intent) => isAtPosition(intent, take, { isAnyRun: earlier === "again" }));
-  const known = await candidates(now);
+  const known = await candidates(now, lock);
   if (earlier !== "reuse") return known;
   const names = new Set(known.map(({ attempt }) => attempt));
   const found = await entriesOfPrompt(request.prompt, ({ no_wait }) => no_wait === true);

@@ -34,30 +34,44 @@ type PlaceOptions = {
  * makes the folders whose names come from them, or end in a slash. `undefined` where something has the name with this number already. Throws
  * `usage` and `output`.
  */
-export async function findPlace(
+export async function findPlace(outputPath: string, options: PlaceOptions, disk: Disk): Promise<Place | undefined> {
+  const place = await lookForPlace(outputPath, options, disk);
+  if (place === undefined) return undefined;
+  const { folder, file, isTemporary, isMade } = place;
+  try {
+    if (isTemporary) await disk.mkdir(folder, { mode: 0o700 });
+    else if (isMade) await disk.mkdir(folder, { recursive: true });
+    return place;
+  } catch (error) {
+    throw outputError(error, file ?? folder);
+  }
+}
+
+/** The same, but makes no folder: `isMade` says whether its folder is to be made. */
+export async function lookForPlace(
   outputPath: string,
   { words, date, n, unique }: PlaceOptions,
   disk: Disk,
-): Promise<Place | undefined> {
+): Promise<(Place & { isMade: boolean }) | undefined> {
   if (outputPath === "") throw usage("The output path is empty.");
   const numbered = fillIn(outputPath, new Map([["n", String(n)]]));
   const filled = fillWords(numbered, words, date);
-  const known = { outputPath: numbered, isTemporary: false };
+  // A folder that is missing is a typing error, unless its name comes from the template.
+  const isMade = dirname(numbered) !== dirname(filled);
+  const known = { outputPath: numbered, isTemporary: false, isMade };
   try {
     if (outputPath === "-") {
       const folder = join(tmpdir(), `vidgen-${unique}`);
       const file = join(folder, "video.mp4");
-      await disk.mkdir(folder, { mode: 0o700 });
-      return { outputPath, folder, file, fileOf: () => file, isTemporary: true };
+      return { outputPath, folder, file, fileOf: () => file, isTemporary: true, isMade };
     }
     if (numbered !== outputPath && (await kindOf(filled, disk)) !== "none") return undefined;
-    // A folder that is missing is a typing error, unless its name comes from the template.
-    if (dirname(numbered) !== dirname(filled)) await disk.mkdir(dirname(filled), { recursive: true });
     if (filled.includes("{id}"))
       return { ...known, folder: dirname(filled), file: undefined, fileOf: ({ id }) => fillId(filled, id) };
-    if (/[/\\]$/.test(filled)) await disk.mkdir(filled, { recursive: true });
-    if (await isFolder(filled, disk))
-      return { ...known, folder: filled, file: undefined, fileOf: (naming) => join(filled, fileName(naming)) };
+    if (await isFolder(filled, disk)) {
+      const fileOf = (naming: Naming) => join(filled, fileName(naming));
+      return { ...known, folder: filled, file: undefined, fileOf, isMade: isMade || /[/\\]$/.test(filled) };
+    }
     return { ...known, folder: dirname(filled), file: filled, fileOf: () => filled };
   } catch (error) {
     throw outputError(error, filled);

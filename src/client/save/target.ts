@@ -19,6 +19,7 @@ import {
   infoPath,
   isPartOf,
   leaseOfPart,
+  lookForPlace,
   type Place,
   partOf,
   placeOfPart,
@@ -82,13 +83,15 @@ export type Targets = {
    * looks tell. Throws `usage`, and `output` where nothing can be written or such a file exists.
    */
   claim(outputPath: string, claiming: Claiming): Promise<Target | undefined>;
-  /** Whether another process has a file, or may have it: cheaper to ask than a claim. Throws as `claim` does. */
+  /** Whether another process has a file, or may have it: cheaper to ask than a claim. Changes nothing. Throws as `claim` does. */
   isHeld(outputPath: string, words: Words): Promise<boolean>;
   /**
    * The video of a generation where `outputPath` would save it; `undefined` unless the file there has the content that the journal knows. With
    * `{n}` only one that was saved and not written down: each further download gets a new file.
    */
   findSaved(entry: StartedEntry, outputPath: string): Promise<string | undefined>;
+  /** Writes down where the video of a generation was found, unless the journal knows of a place. Never rejects. */
+  recordSaved(entry: StartedEntry, file: string): Promise<void>;
   /** Removes the partial files of an attempt that nobody writes any more. Never rejects. */
   clear(attempt: Pick<Entry, "parts">): Promise<void>;
 };
@@ -203,7 +206,7 @@ export function createTargets(
     async isHeld(outputPath, words) {
       // With `{n}` another number is free, and "-" is nobody else's.
       if (outputPath === "-" || outputPath.includes("{n}")) return false;
-      const place = await findPlace(outputPath, { words, date: dayOf(undefined, io), n: 1, unique: "" }, disk);
+      const place = await lookForPlace(outputPath, { words, date: dayOf(undefined, io), n: 1, unique: "" }, disk);
       if (place?.file === undefined) return false;
       const holder = await readHolder(leaseOfPart(partOf(place, "")), io, watch).catch((error) => {
         throw outputError(error, outputPath);
@@ -219,13 +222,13 @@ export function createTargets(
       const file = await findOutputPath(filled, { id, ...words }, disk).catch((error) => {
         throw outputError(error, filled);
       });
-      if (!(await hasContent(file, content, disk))) return undefined;
+      return (await hasContent(file, content, disk)) ? file : undefined;
+    },
+    async recordSaved({ id, content, file: known }, file) {
       // A process may have died between the rename of its partial file and this line.
-      if (entry.file === undefined) {
-        await syncFolder(dirname(file), disk);
-        await journal?.append({ kind: "delivered", id, file: resolve(file), ...content }).catch(() => {});
-      }
-      return file;
+      if (known !== undefined || content === undefined) return;
+      await syncFolder(dirname(file), disk);
+      await journal?.append({ kind: "delivered", id, file: resolve(file), ...content }).catch(() => {});
     },
     async clear({ parts = [] }) {
       for (const part of parts) {

@@ -7,6 +7,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
@@ -497,6 +498,83 @@ describe("the same run again", () => {
     for (const argv of [["a fox", "--again"], ["a fox", "-o", "x.mp4"], ["a cat"]])
       expect(await dry(...argv)).toMatchObject({ code: 0, stdout: expect.stringContaining("POST") });
     expect(paid(world)).toBe(2);
+  });
+
+  test.each([[], ["--local"]])(
+    "--dry-run %j knows a run again whose prompt has a key in it, as the start does",
+    async (...flags) => {
+      const world = await createWorld();
+      const line = ["generate", `a fox at ${apiKey}`, "--no-wait", ...flags];
+      await world.vidgen(...line);
+      // As a run leaves it that was killed before its id was printed.
+      const journal = join(world.home, "journal.jsonl");
+      const lines = readFileSync(journal, "utf8").split("\n");
+      writeFileSync(journal, lines.filter((text) => !text.includes('"kind":"told"')).join("\n"));
+      expect((await world.vidgen(...line, "--dry-run")).stdout).toContain("Would resume");
+      expect((await world.vidgen(...line)).stderr).toContain("Resuming");
+    },
+  );
+
+  describe("nothing on the disk is changed by a question:", () => {
+    /** Each file and folder of the world, with what is in it, and when it was changed. */
+    const snapshot = (world: World) =>
+      [world.home, world.folder].flatMap((folder) =>
+        readdirSync(folder, { recursive: true, withFileTypes: true }).map((found) => {
+          const path = join(found.parentPath, found.name);
+          const { mtimeMs, size } = statSync(path);
+          return [path, mtimeMs, found.isFile() ? readFileSync(path, "utf8") : size];
+        }),
+      );
+
+    test.each([
+      ["a dry run", ["generate", "a fox", "--dry-run"]],
+      ["one with --reuse", ["generate", "a fox", "--reuse", "--dry-run"]],
+      ["one with -n", ["generate", "a fox", "-n", "2", "-o", "new/", "--dry-run"]],
+      ["one into a folder that is not there", ["generate", "a fox", "-o", "{slug}/{id}.mp4", "--dry-run"]],
+      ["one with the local service", ["generate", "a fox", "--local", "--dry-run"]],
+      ["one of a batch", ["batch", "rows.txt", "-o", "new/", "--dry-run"]],
+      ["one of a batch with the local service", ["batch", "rows.txt", "--local", "-o", "new/", "--dry-run"]],
+      ["a list", ["list"]],
+    ])("%s", async (_, argv) => {
+      const world = await createWorld();
+      await kill(world, isPoll, "generate", "a fox");
+      // A journal that is long enough for a copy of what is unfinished.
+      const journal = join(world.home, "journal.jsonl");
+      const [intent] = journalLines(world);
+      const old = { ...intent, at: "2025-11-01T00:00:00.000Z", request: { prompt: "p".repeat(900), model: "wan-2.5" } };
+      const olds = Array.from({ length: 2_500 }, (_, index) => [
+        JSON.stringify({ ...old, attempt: `old-${index}` }),
+        JSON.stringify({ kind: "refused", at: old.at, attempt: `old-${index}`, reason: "no", code: "rejected" }),
+      ]);
+      writeFileSync(journal, `${olds.flat().join("\n")}\n${readFileSync(journal, "utf8")}`);
+      writeFileSync(join(world.folder, "rows.txt"), "one\ntwo\n");
+      const before = snapshot(world);
+      const typed = argv.map((word) =>
+        /\.txt$|\/$|\.mp4$/.test(word) ? join(world.folder, word) + (word.endsWith("/") ? "/" : "") : word,
+      );
+      expect(await world.vidgen(...typed)).toMatchObject({ code: 0 });
+      expect(snapshot(world)).toEqual(before);
+    });
+
+    test("a dry run of a batch finds the videos that were saved, and the run that resumes writes that", async () => {
+      const world = await createWorld();
+      const rows = join(world.folder, "rows.txt");
+      writeFileSync(rows, "one\ntwo\n");
+      const batch = ["batch", rows, "-o", join(world.folder, "{n}.mp4"), "--yes"];
+      expect(await world.vidgen(...batch)).toMatchObject({ code: 0 });
+      // As a process leaves it that dies between the name of the video and this line.
+      for (const path of [join(world.home, "journal.jsonl"), `${rows}.results.jsonl`]) {
+        const lines = readFileSync(path, "utf8").split("\n");
+        writeFileSync(path, lines.filter((line) => !line.includes('"kind":"delivered"')).join("\n"));
+      }
+      const delivered = () => journalLines(world).filter(({ kind }) => kind === "delivered").length;
+      const before = snapshot(world);
+      const dry = await world.vidgen(...batch, "--dry-run");
+      expect(dry.stdout).toContain("2 done");
+      expect([snapshot(world), delivered()]).toEqual([before, 0]);
+      expect(await world.vidgen(...batch)).toMatchObject({ code: 0 });
+      expect([delivered(), paid(world)]).toEqual([2, 2]);
+    });
   });
 
   test("waits for another process no longer than --timeout, and sends nothing", async () => {

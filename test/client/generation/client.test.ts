@@ -161,6 +161,18 @@ test("the key is not in the journal, though the service repeats it", async () =>
   expect(readFileSync(journal, "utf8")).not.toContain(apiKey);
 });
 
+test("a key that stands in the prompt is not in the name of the video, nor of its partial file", async () => {
+  const { open, folder } = createWorld();
+  const client = open();
+  const pasted = { ...request, prompt: `A fox ${apiKey}` };
+  const begun = await client.beginNew(pasted, { signal, outputPath: `${folder}/{slug}.mp4` });
+  const { file } = await client
+    .download(id, begun.target ?? expect.fail("it has a place"), { signal })
+    .finally(begun.release);
+  expect(file).toBe(join(folder, "a-fox-key.mp4"));
+  expect(readdirSync(folder).join()).not.toContain("canary");
+});
+
 test("a video is saved under its words, and the next process finds it there", async () => {
   const { open, folder, lines } = createWorld();
   const client = open();

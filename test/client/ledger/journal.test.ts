@@ -302,7 +302,7 @@ describe("what a start looks at", () => {
   }
   const wanted = ["of today completed", "running processing", "sending starting"];
   const unfinished = async (journal: Journal, date = now) =>
-    names(await journal.lock(() => journal.candidates(date))).filter((name) => !name.startsWith("old-"));
+    names(await journal.lock((lock) => journal.candidates(date, lock))).filter((name) => !name.startsWith("old-"));
 
   test("is of the last 24 hours, or unfinished however old; and the next start reads no further back", async () => {
     const journal = await openLongJournal();

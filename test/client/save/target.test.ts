@@ -331,6 +331,14 @@ test("a long prompt ends at a word", () => {
   expect(name).toBe("a-red-fox-runs-through-the-snow-at-dusk-while-1b4e28ba.mp4");
 });
 
+test("to ask whether another process has a place makes no folder", async () => {
+  const folder = makeFolder();
+  const targets = createTargets(undefined, systemMachine);
+  for (const place of ["new/", "{slug}/fox.mp4", "{slug}/{id}.mp4"])
+    expect(await targets.isHeld(`${folder}/${place}`, { prompt: "a red fox" })).toBe(false);
+  expect(await namesIn(folder)).toEqual([]);
+});
+
 test("a place that cannot be looked at is an error about the file, not a bug", async () => {
   const folder = makeFolder();
   const readdir = async () => Promise.reject(Object.assign(new Error("too many"), { code: "EMFILE" }));
