@@ -554,6 +554,9 @@ describe("the same run again", () => {
       );
       expect(await world.vidgen(...typed)).toMatchObject({ code: 0 });
       expect(snapshot(world)).toEqual(before);
+      // The start itself copies what is unfinished.
+      expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+      expect(journalLines(world).some(({ kind }) => kind === "unfinished")).toBe(true);
     });
 
     test("a dry run of a batch finds the videos that were saved, and the run that resumes writes that", async () => {
