@@ -40,7 +40,8 @@ export function createSessions(secret: string): Sessions {
     const [end = "", random = "", signature = ""] = text.split(".");
     if (!isEqual(signature, sign(what, `${end}.${random}`))) return "unknown";
     if (Number(end) <= now.getTime()) return "expired";
-    return { hash: hash("sha256", text), until: new Date(Number(end)).toISOString() };
+    // Of what is signed alone: text behind the signature must not make another token of it.
+    return { hash: hash("sha256", `${what} ${end}.${random}`), until: new Date(Number(end)).toISOString() };
   };
   return {
     link: (now) => create("link", now.getTime() + linkMs),

@@ -98,6 +98,8 @@ describe("who may look", () => {
     const used = await Promise.all([useLink(link), useLink(link)]);
     expect(used.map(({ status }) => status).sort()).toEqual([200, 401]);
     expect(used.filter(({ headers }) => headers.has("Set-Cookie"))).toHaveLength(1);
+    // Something behind it makes it no other link.
+    expect((await useLink(`${link}.x`)).status).toBe(401);
     const later = await useLink(link);
     expect([later.status, await later.text()]).toEqual([401, expect.stringContaining("vidgen serve --link")]);
   });
