@@ -112,23 +112,20 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
       { path: "/credits", entry: "[data-list] > tr" },
     ]) {
       const sizes: number[] = [];
-      tab.on("response", async (reply) => {
-        if (new URL(reply.url()).searchParams.has("shown")) sizes.push((await reply.body()).length);
-      });
       await tab.goto(page.url + path);
       await tab.evaluate(`document.querySelector("${entry}").isSame = true`);
       const firstIds = await tab.locator(entry).evaluateAll((entries) => entries.map(({ id }) => id));
       for (let clicks = 2; clicks <= 9; clicks++) {
+        const reply = tab.waitForResponse((response) => new URL(response.url()).searchParams.has("shown"));
         await older.click();
+        sizes.push((await (await reply).body()).length);
         await expect.poll(() => tab.locator(entry).count()).toBe(48 * clicks);
       }
-      await expect.poll(() => sizes.length).toBe(8);
       expect(Math.max(...sizes)).toBeLessThan(1.3 * Math.min(...sizes));
       const ids = await tab.locator(entry).evaluateAll((entries) => entries.map(({ id }) => id));
       expect([new Set(ids).size, ids.slice(0, 48)]).toEqual([432, firstIds]);
       expect(await tab.evaluate(`document.querySelector("${entry}").isSame`)).toBe(true);
       expect(new URL(tab.url()).search).toBe("?shown=432");
-      tab.removeAllListeners("response");
       await tab.reload();
       expect(await tab.locator(entry).evaluateAll((entries) => entries.map(({ id }) => id))).toEqual(ids);
     }
