@@ -71,6 +71,12 @@ export const engineOption = () =>
     "generate the videos with a provider or your own server, such as openrouter or wan-2.5=http://gpu-1:8091; implies --local (default: VIDGEN_ENGINE)",
   ).argParser(collectValues);
 
+export const engineTimeoutOption = () =>
+  new Option(
+    "--engine-timeout <time>",
+    "fail a generation after this long without progress at its engine (default: 30m; 24h for a job that ComfyUI shows as running)",
+  );
+
 export const baseUrlOption = (
   description = "the service's base URL (default: VIDGEN_BASE_URL, else the saved setting)",
 ) => new Option("--base-url <url>", description);

@@ -14,7 +14,7 @@ type Taking = {
   /** The service of the generation that is repeated. */
   at: string | undefined;
   /** The service that is asked for an id that no journal on this machine knows. */
-  service: Pick<SessionOptions, "local" | "baseUrl" | "engine">;
+  service: Pick<SessionOptions, "local" | "baseUrl" | "engine" | "engineTimeout">;
 };
 
 /** Takes the last frame of what `--from` names. The services that have its video are closed again: the start opens its own. */

@@ -6,6 +6,7 @@ import { quote } from "./terminal/text.ts";
 export type ResumeHintOptions = {
   local?: boolean;
   engine?: readonly string[];
+  engineTimeout?: string;
   baseUrl?: string;
   overwrite?: boolean;
   writeInfoJson?: boolean;
@@ -20,9 +21,10 @@ export function resumeHint(ids: string[] | "--all", options: ResumeHintOptions, 
 
 /** The command that waits for these generations at the service of the options, and saves them. */
 export function waitCommand(ids: string[] | "--all", options: ResumeHintOptions, io: Pick<Io, "env">): string {
-  const { local, engine = [], baseUrl, outputPath, overwrite, writeInfoJson } = options;
+  const { local, engine = [], engineTimeout, baseUrl, outputPath, overwrite, writeInfoJson } = options;
   const flags = [
     ...engine.flatMap((spec) => ["--engine", spec]),
+    ...(engineTimeout === undefined ? [] : ["--engine-timeout", engineTimeout]),
     ...(local && engine.length === 0 ? ["--local"] : []),
     ...(baseUrl === undefined ? [] : ["--base-url", baseUrl]),
     ...(outputPath === undefined ? [] : ["-o", outputPath]),

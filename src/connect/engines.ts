@@ -8,15 +8,17 @@ import { readNumber, readTime } from "./values.ts";
 /** The flags of `serve` about what makes the videos. */
 type EngineFlags = {
   engine?: string[] | undefined;
-  engineTimeout: string;
+  engineTimeout?: string | undefined;
   keepUpstream?: boolean | undefined;
   jobs?: string | undefined;
 };
 
-/** How long a job may show no progress, unless `--engine-timeout` says otherwise. */
-export const usualEngineTimeout = "30m";
-
-type ServiceFlags = { local?: boolean | undefined; baseUrl?: string | undefined; engine?: string[] | undefined };
+type ServiceFlags = {
+  local?: boolean | undefined;
+  baseUrl?: string | undefined;
+  engine?: string[] | undefined;
+  engineTimeout?: string | undefined;
+};
 
 /** The flags with what follows from `--engine`: it implies `--local`. Throws `usage` for `--base-url` beside it. */
 export function withEngineFlag<Flags extends ServiceFlags>(flags: Flags): Flags {
@@ -28,9 +30,24 @@ export function withEngineFlag<Flags extends ServiceFlags>(flags: Flags): Flags 
 /** As `withEngineFlag`, for a command that starts generations; where no flag names a service, the engines may be a setting. */
 export async function withEngine<Flags extends ServiceFlags>(flags: Flags, io: Io): Promise<Flags> {
   const given = withEngineFlag(flags);
-  if (given.local || given.baseUrl !== undefined) return given;
+  if (given.local || given.baseUrl !== undefined) return checkEngineTimeout(given);
   const engine = await findEngineSetting(io);
-  return engine === undefined ? given : { ...given, engine, local: true };
+  return checkEngineTimeout(engine === undefined ? given : { ...given, engine, local: true });
+}
+
+/** Returns the flags. Throws `usage` for an `--engine-timeout` that is no time, or has no engine. */
+export function checkEngineTimeout<
+  Flags extends Omit<ServiceFlags, "engine"> & { engine?: readonly string[] | undefined },
+>(flags: Flags): Flags {
+  const { engine, engineTimeout } = flags;
+  if (engineTimeout !== undefined && engine === undefined)
+    throw usage("--engine-timeout needs --engine: it limits how long that engine may show no progress.");
+  readEngineTimeout(engineTimeout);
+  return flags;
+}
+
+function readEngineTimeout(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : readTime(text, "--engine-timeout");
 }
 
 /** The engines' settings from flags and environment; `leastJobs` is the smallest number that `--jobs` may be. Throws `usage`. */
@@ -46,7 +63,7 @@ export function readEngineSettings(
       return text ? checkApiKey(text, name) : undefined;
     },
     keepUpstream: keepUpstream ?? Boolean(env.VIDGEN_KEEP_UPSTREAM),
-    timeoutMs: readTime(engineTimeout, "--engine-timeout"),
+    timeoutMs: readEngineTimeout(engineTimeout),
     jobs: jobs === undefined ? undefined : readNumber(jobs, "--jobs", { least: leastJobs, most: 1_000 }),
   };
 }

@@ -39,6 +39,7 @@ type Connection = Omit<Local, "isInProcess" | "isPreview" | "makersOf" | "baseUr
 export type LocalOptions = {
   /** What makes the videos when the service runs in this process, as `--engine` has it. */
   engine: readonly string[];
+  engineTimeout?: string | undefined;
   isStarting: boolean;
   /** Whether it is only looked at: then no service is opened, nothing can be sent, and nothing on the disk changes. */
   isLooking?: boolean | undefined;
@@ -66,7 +67,12 @@ export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
   const wanted = engine.length === 0 ? [] : (await import("../server/engines/engines.ts")).readEngines(engine);
   const attach = async () => {
     const joined = await connect(options, io);
-    if (!joined.isInProcess) checkAnnounced(joined, wanted, options);
+    if (joined.isInProcess) return joined;
+    checkAnnounced(joined, wanted, options);
+    if (options.engineTimeout !== undefined)
+      options.onNote(
+        "The local service is already running: its own --engine-timeout counts, not that of this command.",
+      );
     return joined;
   };
   let connection = await attach();
@@ -174,9 +180,9 @@ export type EngineOffer = {
 /** Asks engines for their lists of models, which is free of charge. Throws `usage` for those that have none, and `network`. */
 export async function findOffers(engine: readonly string[], io: Io): Promise<EngineOffer[]> {
   const { listOffers } = await import("../server/engines/engines.ts");
-  const { readEngineSettings, usualEngineTimeout } = await import("./engines.ts");
-  const flags = { engine: [...engine], engineTimeout: usualEngineTimeout };
-  const listed = await listOffers(readEngineSettings(flags, io, { leastJobs: 1 }), io, io.signal);
+  const { readEngineSettings } = await import("./engines.ts");
+  const settings = readEngineSettings({ engine: [...engine] }, io, { leastJobs: 1 });
+  const listed = await listOffers(settings, io, io.signal);
   return listed.map(({ engine: name, models, offer }) => ({
     engine: name,
     id: offer.id,
@@ -196,10 +202,10 @@ export async function checkEngine(engine: readonly string[]): Promise<void> {
   (await import("../server/engines/engines.ts")).readEngines(engine);
 }
 
-async function createOwnEngines(engine: readonly string[], { onNote }: Pick<LocalOptions, "onNote">, io: Io) {
+async function createOwnEngines({ engine, engineTimeout, onNote }: LocalOptions, io: Io) {
   const { createEngines } = await import("../server/engines/engines.ts");
-  const { readEngineSettings, usualEngineTimeout } = await import("./engines.ts");
-  const flags = { engine: [...engine], engineTimeout: usualEngineTimeout };
+  const { readEngineSettings } = await import("./engines.ts");
+  const flags = { engine: [...engine], engineTimeout };
   const { findEngineSetting } = await import("./settings.ts");
   const setting = await findEngineSetting(io).catch(() => undefined);
   const isSetting = setting?.join(" ") === engine.join(" ");
@@ -269,8 +275,9 @@ function idsFor(model: string, engines: readonly { models: readonly string[]; id
 }
 
 /** Runs the service in this process; returns the process id of another one that runs it already. */
-async function runHere({ engine, isStarting, onNote }: LocalOptions, io: Io): Promise<Connection | number> {
-  const engines = engine.length === 0 ? undefined : await createOwnEngines(engine, { onNote }, io);
+async function runHere(options: LocalOptions, io: Io): Promise<Connection | number> {
+  const { engine, isStarting, onNote } = options;
+  const engines = engine.length === 0 ? undefined : await createOwnEngines(options, io);
   if (engines && isStarting) {
     const { checkEngineKeys } = await import("../server/engines/check.ts");
     await checkEngineKeys(engines, io, io.signal);

@@ -72,13 +72,16 @@ async function withoutKey(error: unknown, flag: string | undefined, io: Io): Pro
 async function openLocalService(
   {
     engine = [],
+    engineTimeout,
     isStarting = false,
     isLooking,
     output,
-  }: Pick<SessionOptions, "isStarting" | "isLooking" | "output"> & { engine: readonly string[] | undefined },
+  }: Pick<SessionOptions, "engineTimeout" | "isStarting" | "isLooking" | "output"> & {
+    engine: readonly string[] | undefined;
+  },
   io: Io,
 ): Promise<ServiceAccess> {
-  const local = await openLocal({ engine, isStarting, isLooking, onNote: output.note }, io);
+  const local = await openLocal({ engine, engineTimeout, isStarting, isLooking, onNote: output.note }, io);
   return { baseUrl: local.baseUrl, apiKey: local.apiKey, local };
 }
 

@@ -18,6 +18,7 @@ export type SessionOptions = {
   baseUrl?: string;
   /** What makes the videos, where the local service runs inside this process. */
   engine?: readonly string[];
+  engineTimeout?: string | undefined;
   /** Whether the command starts generations, which others' engines must not make. */
   isStarting?: boolean;
   /** Whether it only tells what it would start: no key is needed, no local service is opened, and nothing is written. */

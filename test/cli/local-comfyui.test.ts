@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../mp4.ts";
 import { type ComfyUiOptions, createComfyUi } from "../server/engines/comfyui/fake.ts";
 import { withImage, workflow, writeWorkflow } from "../server/engines/comfyui/run.ts";
@@ -87,4 +87,45 @@ test("an old ComfyUI is told before anything is started", async () => {
   });
   expect((await generate()).stderr).not.toContain("variables");
   expect([(await world.vidgen("list")).stdout, fake.runs]).toEqual(["", []]);
+});
+
+describe("a job that ComfyUI shows as running", () => {
+  test("has a day, since it is not stuck: a render of 40 minutes is common", async () => {
+    const { generate, saved } = await createScene({ completeAfterMs: 40 * 60_000 });
+    expect(await generate("--timeout", "2h", "--interval", "5m")).toMatchObject({ code: 0 });
+    expect(saved()).toEqual(video);
+  });
+
+  test("has as long as --engine-timeout says, where it was given", async () => {
+    const { generate, fake } = await createScene({ completeAfterMs: 60_000 });
+    const { code, stderr } = await generate("--engine-timeout", "20s");
+    expect([code, fake.runs]).toMatchObject([4, [{ isCancelled: true }]]);
+    expect(stderr).toContain("made no progress with this video for 0.3 min (in_progress)");
+  });
+
+  test.each([
+    ["a time that is none", ["--engine-timeout", "5x"], "--engine-timeout must be a time"],
+    ["a time that is none, in a dry run", ["--engine-timeout", "5x", "--dry-run"], "--engine-timeout must be a time"],
+  ])("%s is a usage error", async (_, flags, words) => {
+    const { generate, fake } = await createScene();
+    expect(await generate(...flags)).toMatchObject({ code: 2, stderr: expect.stringContaining(words) });
+    expect(fake.runs).toEqual([]);
+  });
+
+  test.each([["generate", "a fox"], ["batch", "rows.csv"], ["mcp"], ["wait", "last"]])(
+    "vidgen %s refuses --engine-timeout without an engine",
+    async (...words) => {
+      const { world } = await createScene();
+      for (const flags of [["--local"], ["--base-url", "https://api.video.example"]]) {
+        const { code, stderr } = await world.vidgen(...words, ...flags, "--engine-timeout", "2h");
+        expect([code, stderr]).toEqual([2, expect.stringContaining("--engine-timeout needs --engine")]);
+      }
+    },
+  );
+
+  test("is followed by the command that the hint names with the same limit", async () => {
+    const { generate } = await createScene({ completeAfterMs: 40 * 60_000 });
+    const { code, stderr } = await generate("--timeout", "1m", "--engine-timeout", "2h");
+    expect([code, stderr]).toEqual([5, expect.stringMatching(/Resume with: vidgen wait .* --engine-timeout 2h/)]);
+  });
 });

@@ -126,10 +126,11 @@ test("a serve with other engines is said, and nothing is started there; one with
   previews.child.kill("SIGTERM");
   await previews.ended;
   await serve(machine, ...engine);
-  const generating = machine.vidgen(...fox, ...engine);
+  const generating = machine.vidgen(...fox, ...engine, "--engine-timeout", "2h");
   await polled();
   complete();
-  expect(await generating).toMatchObject({ code: 0, stdout: "a.mp4\n" });
+  const stderr = expect.stringContaining("its own --engine-timeout counts");
+  expect(await generating).toMatchObject({ code: 0, stdout: "a.mp4\n", stderr });
 });
 
 test("generate --local starts nothing with the engine of another command, which may cost money", async () => {

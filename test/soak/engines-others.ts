@@ -68,7 +68,8 @@ export function writeWorkflow(folder: string): string {
 
 export function createWorkflowEngine({ folder, models, ...options }: Options, io: ServerIo): Engine {
   const workflow = readWorkflow(writeWorkflow(folder), models);
-  return createComfyUiEngine({ ...options, models, key: undefined, upstreamModel: "wan.json", workflow }, io);
+  const settings = { ...options, models, key: undefined, upstreamModel: "wan.json", workflow };
+  return createComfyUiEngine({ ...settings, runningPatienceMs: options.timeoutMs }, io);
 }
 
 const routes: Readonly<Record<string, Call["route"]>> = {

@@ -13,6 +13,7 @@ import {
   baseUrlOption,
   collectValues,
   engineOption,
+  engineTimeoutOption,
   eventsOption,
   infoJsonOption,
   intervalOption,
@@ -87,6 +88,7 @@ function declare(program: CommandUnknownOpts) {
     .addOption(eventsOption())
     .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))
     .addOption(engineOption())
+    .addOption(engineTimeoutOption())
     .addOption(baseUrlOption());
   return withDetails(command, {
     examples: [

@@ -7,7 +7,7 @@ import { defaultModel, guessModel } from "../../client/request/models.ts";
 import type { RequestInput } from "../../client/request/request.ts";
 import { outputError } from "../../client/save/files.ts";
 import { isDistinct } from "../../client/save/naming.ts";
-import { withEngine, withEngineFlag } from "../../connect/engines.ts";
+import { checkEngineTimeout, withEngine, withEngineFlag } from "../../connect/engines.ts";
 import { localBaseUrl } from "../../connect/local.ts";
 import { findJournal } from "../../connect/services.ts";
 import { findBaseUrl, findModelSetting, findOutputSetting } from "../../connect/settings.ts";
@@ -18,6 +18,7 @@ import {
   baseUrlOption,
   bellOption,
   engineOption,
+  engineTimeoutOption,
   eventsOption,
   flagWords,
   infoJsonOption,
@@ -94,6 +95,7 @@ export function withStartFlags<Words extends unknown[]>(bare: Command<Words>) {
     .option("--dry-run", "print what would be done, or the request, and send nothing")
     .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))
     .addOption(engineOption())
+    .addOption(engineTimeoutOption())
     .addOption(baseUrlOption());
 }
 
@@ -133,8 +135,8 @@ export async function generate(
 /** The flags with the service of the generation that is repeated, unless they name another one. */
 async function withParent(given: Options, { base_url, engine }: StartedEntry): Promise<Options> {
   const options = withEngineFlag(given);
-  if (options.local || options.baseUrl !== undefined || base_url !== localBaseUrl) return options;
-  return { ...options, local: true, ...(engine === undefined ? {} : { engine: [...engine] }) };
+  if (options.local || options.baseUrl !== undefined || base_url !== localBaseUrl) return checkEngineTimeout(options);
+  return checkEngineTimeout({ ...options, local: true, ...(engine === undefined ? {} : { engine: [...engine] }) });
 }
 
 async function make(ready: Ready, context: Starting & { options: Options }): Promise<void> {

@@ -3,7 +3,7 @@ import { checkBaseUrl } from "../../client/http/url.ts";
 import { withEngine } from "../../connect/engines.ts";
 import { readNumber } from "../../connect/values.ts";
 import { usage } from "../../errors.ts";
-import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
+import { baseUrlOption, engineOption, engineTimeoutOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 
 export function addMcp(program: CommandUnknownOpts, context: Context): void {
@@ -20,6 +20,7 @@ function declare(program: CommandUnknownOpts) {
     .option("--dir <folder>", "where videos are saved and images are read (default: the current folder)")
     .addOption(localOption("use the local service: no account, no credits"))
     .addOption(engineOption())
+    .addOption(engineTimeoutOption())
     .addOption(baseUrlOption());
   return withDetails(command, {
     examples: [
@@ -36,7 +37,7 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 /** Serves an AI agent until it closes stdin. Needs no key to start: each tool asks for it when it needs it. */
 async function mcp({ dir, ...given }: Options, context: Context): Promise<void> {
   const { io, output, defer } = context;
-  const { local, baseUrl, engine } = await withEngine(given, io);
+  const { local, baseUrl, engine, engineTimeout } = await withEngine(given, io);
   if (local && baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
   if (baseUrl !== undefined) checkBaseUrl(baseUrl, "--base-url");
   const limit = io.env.VIDGEN_MCP_MAX_CREDITS;
@@ -48,7 +49,7 @@ async function mcp({ dir, ...given }: Options, context: Context): Promise<void> 
   const { serve } = await import("../../mcp/server.ts");
   const folder = await openFolder(dir, io);
   const where = { ...(local && { local }), ...(baseUrl !== undefined && { baseUrl }) };
-  const how = { ...where, ...(engine && { engine }), isStarting: true };
+  const how = { ...where, ...(engine && { engine }), engineTimeout, isStarting: true };
   const services = await openServices({ ...how, output }, io);
   defer(services.close);
   const ending = new AbortController();

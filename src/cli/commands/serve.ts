@@ -1,6 +1,6 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { formatBytes } from "../../client/http/bytes.ts";
-import { type EngineCheck, readCreditsPer, readEngineSettings, usualEngineTimeout } from "../../connect/engines.ts";
+import { type EngineCheck, readCreditsPer, readEngineSettings } from "../../connect/engines.ts";
 import { findServiceFolder } from "../../connect/local.ts";
 import { redactBody } from "../../connect/trace.ts";
 import { readNumber, readTime } from "../../connect/values.ts";
@@ -10,7 +10,7 @@ import type { DeliveryEvent } from "../../server/callbacks/delivery.ts";
 import type { Engine } from "../../server/engines/engine.ts";
 import type { RequestEvent } from "../../server/observe/log.ts";
 import type { OpenOptions, RunningService, SharedService } from "../../server/serve.ts";
-import { collectValues, withDetails } from "../command.ts";
+import { collectValues, engineTimeoutOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { readAddresses } from "../serve/addresses.ts";
 import { databaseError, findDatabase } from "../serve/database.ts";
@@ -98,7 +98,7 @@ function declare(program: CommandUnknownOpts) {
       "engine that generates the videos of a model, or of all other models: a URL, vllm-omni:<url>, preview, ...; may be repeated",
       collectValues,
     )
-    .option("--engine-timeout <time>", "fail a generation after this long without progress", usualEngineTimeout)
+    .addOption(engineTimeoutOption())
     .option(
       "--keep-upstream",
       "keep each video on the engine's server after saving it here, instead of deleting it there",

@@ -2,13 +2,14 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { type CollectOptions, collect } from "../../client/generation/run.ts";
 import { isExistsError } from "../../client/save/files.ts";
 import { isDistinct } from "../../client/save/naming.ts";
-import { withEngineFlag } from "../../connect/engines.ts";
+import { withEngine, withEngineFlag } from "../../connect/engines.ts";
 import { findOutputSetting } from "../../connect/settings.ts";
 import { usage } from "../../errors.ts";
 import {
   baseUrlOption,
   bellOption,
   engineOption,
+  engineTimeoutOption,
   eventsOption,
   infoJsonOption,
   intervalOption,
@@ -51,6 +52,7 @@ function declare(program: CommandUnknownOpts) {
     .addOption(eventsOption())
     .addOption(localOption())
     .addOption(engineOption())
+    .addOption(engineTimeoutOption())
     .addOption(baseUrlOption());
   return withDetails(command, {
     examples: ["vidgen wait <id> -o fox.mp4", "vidgen wait last --open", "vidgen wait --all -o clips/"],
@@ -73,6 +75,7 @@ async function wait(typed: string[], given: Flags, context: Context): Promise<vo
   checkInfoPath(options.output, options);
   noteOutputPath(options.output, output);
   readTimes(options);
+  if (options.engineTimeout !== undefined) await withEngine(given, io);
   const { openServices } = await import("../../connect/services.ts");
   const { locateGenerations } = await import("../generations.ts");
   const services = await openServices({ ...options, output }, io);

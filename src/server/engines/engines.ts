@@ -20,7 +20,8 @@ export type EngineSettings = {
   /** `[model=]kind[:url][#upstream-model]`. */
   engines: readonly string[];
   readKey: ReadKey;
-  timeoutMs: number;
+  /** How long a job may show no progress, as `--engine-timeout` says; without it 30 minutes, or a day for one that ComfyUI shows as running. */
+  timeoutMs?: number | undefined;
   /** Whether servers keep what they have made. */
   keepUpstream?: boolean | undefined;
   /** How many generations each engine makes at the same time; without it, the preview one per processor, and a server of real models 16. */
@@ -31,6 +32,8 @@ export type EngineSettings = {
 };
 
 const usualJobs = 16;
+const usualTimeoutMs = 30 * 60_000;
+const usualRunningMs = 24 * 3_600_000;
 
 /**
  * Reads the engines that the owner wants; the preview when there is none. One that names no model serves those of the interface that no
@@ -40,7 +43,7 @@ export function createEngines(
   settings: EngineSettings,
   io: Pick<Io, "fetch" | "now" | "date" | "sleep" | "limit">,
 ): Engine[] {
-  const { readKey, timeoutMs, keepUpstream, jobs, isSetting, onNote } = settings;
+  const { readKey, timeoutMs = usualTimeoutMs, keepUpstream, jobs, isSetting, onNote } = settings;
   const specs = readEngines(settings.engines);
   const findKey = createKeyFinder(specs, readKey);
   if (specs.length === 0) return [createPreviewEngine({ concurrency: jobs })];
@@ -56,7 +59,9 @@ export function createEngines(
     const options = { ...server, key: findKey(server), timeoutMs, keepUpstream, onNote };
     if (workflowFile !== undefined) {
       const workflow = readWorkflow(workflowFile, models);
-      return createComfyUiEngine({ ...options, workflow, models, concurrency: jobs ?? usualJobs }, { ...io, open });
+      const runningPatienceMs = settings.timeoutMs ?? usualRunningMs;
+      const comfyUi = { ...options, runningPatienceMs, workflow, models, concurrency: jobs ?? usualJobs };
+      return createComfyUiEngine(comfyUi, { ...io, open });
     }
     return createVideosEngine({ ...options, models, concurrency: jobs ?? usualJobs }, { ...io, open });
   });

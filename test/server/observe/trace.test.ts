@@ -68,7 +68,14 @@ test.each(kindIds)("a server of %s gets it with the create", async (kind) => {
 
 test("so does ComfyUI", async () => {
   const { clock, traces, fetch } = watch(createComfyUi);
-  const settings = { url: engineUrl, key: undefined, upstreamModel: "wan.json", timeoutMs, models: ["wan-2.5"] };
+  const settings = {
+    url: engineUrl,
+    key: undefined,
+    upstreamModel: "wan.json",
+    timeoutMs,
+    runningPatienceMs: timeoutMs,
+    models: ["wan-2.5"],
+  };
   const read = readWorkflow(writeWorkflow(workflow()), ["wan-2.5"]);
   const { make } = await createTestEngine(fetch, {
     clock,

@@ -13,6 +13,8 @@ import { type Made, readJob } from "./job.ts";
 export type ComfyUiOptions = Pick<ServerOptions, "url" | "key" | "timeoutMs" | "onNote"> & {
   /** The nodes whose title says that they make the video. */
   titled: readonly string[];
+  /** How long a job that it shows as running may show no progress: ComfyUI tells none, so that it is no sign that the job is stuck. */
+  runningPatienceMs: number;
 };
 
 /** A ComfyUI server (server.py), as the parts of its engine use it. The replies are for their readers to judge. */
@@ -46,7 +48,8 @@ const maxJobBytes = 16_000_000;
 /** That of the queue repeats the graphs of everybody's jobs. */
 const maxQueueBytes = 64_000_000;
 
-export function createComfyUi({ url, key, timeoutMs, titled, onNote }: ComfyUiOptions, io: ServerIo): ComfyUi {
+export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
+  const { url, key, timeoutMs, runningPatienceMs, titled, onNote } = options;
   const { origin } = new URL(url);
   const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
   const read: ComfyUi["read"] = (reply, maxBytes) => readReply(reply, { maxBytes, secret: key, date: io.date() });
@@ -64,6 +67,7 @@ export function createComfyUi({ url, key, timeoutMs, titled, onNote }: ComfyUiOp
     name: url,
     timeoutMs,
     patienceMs: timeoutMs,
+    runningPatienceMs,
     lostWords: "it was restarted, or the job was removed from its queue",
     goneWords: "ComfyUI no longer has the file",
     io,

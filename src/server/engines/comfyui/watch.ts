@@ -1,4 +1,4 @@
-import { paidPatienceMs, type Upstream } from "../upstream/upstream.ts";
+import type { Upstream } from "../upstream/upstream.ts";
 import type { Made } from "./job.ts";
 import type { ComfyUi } from "./server.ts";
 
@@ -24,8 +24,7 @@ export function watch(server: ComfyUi): { upstream: Upstream; made(): Made | und
     if (isMoved) movedAt = io.now();
     if (place !== -1) before = Math.min(before, place);
     runs = running.join();
-    const isBusy =
-      running.length > 0 && io.now() - movedAt <= (server.runningPatienceMs ?? paidPatienceMs(server.timeoutMs));
+    const isBusy = running.length > 0 && io.now() - movedAt <= (server.runningPatienceMs ?? server.patienceMs);
     if (isMoved || isBusy) server.newsAt = io.now();
   };
 

@@ -44,6 +44,7 @@ export async function start({ graph = workflow(), engineKey, ...options }: Start
     key: engineKey,
     upstreamModel: "wan.json",
     timeoutMs,
+    runningPatienceMs: 24 * 3_600_000,
     models: ["wan-2.5"],
     concurrency: 16,
   };

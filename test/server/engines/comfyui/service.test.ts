@@ -24,7 +24,14 @@ async function createScene(fault: NonNullable<ComfyUiOptions["fault"]>) {
       ...(folder !== undefined && { folder }),
       engines(clock) {
         now = clock.now;
-        const server = { url: engineUrl, key: undefined, upstreamModel: "wan.json", timeoutMs, onNote: () => {} };
+        const server = {
+          url: engineUrl,
+          key: undefined,
+          upstreamModel: "wan.json",
+          timeoutMs,
+          runningPatienceMs: timeoutMs,
+          onNote: () => {},
+        };
         const io = { ...clock, fetch: ioFetch(fake), open: () => Promise.reject(new Error("unused")) };
         return [createComfyUiEngine({ ...server, workflow, models: ["sora-2"], concurrency: 4 }, io)];
       },

@@ -33,7 +33,15 @@ async function start() {
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const workflow = readWorkflow(writeWorkflow(withImage), ["wan-2.5"]);
-  const settings = { url, key: undefined, upstreamModel: "wan.json", timeoutMs, models: ["wan-2.5"], concurrency: 16 };
+  const settings = {
+    url,
+    key: undefined,
+    upstreamModel: "wan.json",
+    timeoutMs,
+    runningPatienceMs: timeoutMs,
+    models: ["wan-2.5"],
+    concurrency: 16,
+  };
   const engine = await createTestEngine(createFetch({}), {
     clock,
     create: (io, onNote) => createComfyUiEngine({ ...settings, workflow, onNote }, io),
