@@ -10,13 +10,15 @@ export type Limit = { signal: AbortSignal; restart(): void; clear(): void };
 
 /**
  * For a POST: `unsentSignal` aborts the request as long as no byte of it was written; later it has no effect. `beforeSend` is called once it
- * is connected, right before the first byte is written: what it throws ends the request, which was not sent.
+ * is connected, right before the first byte is written: what it throws ends the request, which was not sent. `onUpload` is called each time
+ * that the system has taken a further part of the body, with how many bytes it has not taken yet.
  */
 export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
   headers?: Record<string, string>;
   body?: string | Uint8Array;
   unsentSignal?: AbortSignal;
   beforeSend?: () => void;
+  onUpload?: (bytesLeft: number) => void;
 };
 
 /** The part of a `Response` that is used: Node's own class would load all of Node's fetch. */

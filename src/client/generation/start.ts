@@ -58,8 +58,8 @@ type Stopped = { kind: "stopped"; error: VidgenError };
 
 type SendOutcome = Accepted | Final | Unsent | NotNow | Stopped;
 
-/** How long the service may take to answer the start request. */
-const answerLimitMs = 120_000;
+/** How long making the connection may take, then the upload without progress, and then the service with its answer. */
+const stepLimitMs = 120_000;
 /** How long unsent requests and "not now" answers are retried. */
 const unsentLimitMs = 60_000;
 const notNowLimitMs = 120_000;
@@ -165,15 +165,18 @@ async function sendOnce(
   options: PaidStartOptions,
   clock: Clock,
 ): Promise<SendOutcome> {
-  const limit = createAnswerLimit(options, clock);
+  const limit = createStepLimit(options, clock);
   let isStale = false;
   const beforeSend = () => {
     isStale = true;
     options.assertFresh();
     isStale = false;
+    limit.restart("no response within 120 s");
   };
+  const onUpload = (bytesLeft: number) =>
+    limit.restart(bytesLeft > 0 ? "the upload made no progress for 120 s" : "no response within 120 s");
   try {
-    const how = { signal: limit.signal, unsentSignal: options.signal, beforeSend, label: options.label };
+    const how = { signal: limit.signal, unsentSignal: options.signal, beforeSend, onUpload, label: options.label };
     return classify(await api.start(request, options.key, how), options.attempt, clock.date());
   } catch (error) {
     if (isStale) return stopped(error instanceof RequestError ? error.cause : error);
@@ -189,9 +192,13 @@ async function sendOnce(
   }
 }
 
-/** A signal that aborts after two minutes, at the second Ctrl-C, or ten seconds after the first. */
-function createAnswerLimit(options: PaidStartOptions, clock: Clock) {
-  const limit = clock.limit(answerLimitMs, options.leave, new Error("no response within 120 s"));
+/**
+ * A signal that aborts two minutes after the last step, at the second Ctrl-C, or ten seconds after the first. `restart` begins a step, and says
+ * what has happened when its time is over.
+ */
+function createStepLimit(options: PaidStartOptions, clock: Clock) {
+  const tooLong = new Error("no response within 120 s");
+  const limit = clock.limit(stepLimitMs, options.leave, tooLong);
   const controller = new AbortController();
   const cleared = new AbortController();
   const onLimit = () => controller.abort(limit.signal.reason);
@@ -210,7 +217,11 @@ function createAnswerLimit(options: PaidStartOptions, clock: Clock) {
     cleared.abort();
     options.signal.removeEventListener("abort", onInterrupt);
   };
-  return { signal: controller.signal, clear };
+  const restart = (ifTooLong: string) => {
+    tooLong.message = ifTooLong;
+    limit.restart();
+  };
+  return { signal: controller.signal, restart, clear };
 }
 
 /**

@@ -20,7 +20,7 @@ export type Api = {
   accounts(path: string, request: AccountsRequest): Promise<Reply>;
 };
 
-export type SendStartOptions = Pick<FetchInit, "signal" | "unsentSignal" | "beforeSend"> & {
+export type SendStartOptions = Pick<FetchInit, "signal" | "unsentSignal" | "beforeSend" | "onUpload"> & {
   label?: Label | undefined;
 };
 

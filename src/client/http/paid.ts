@@ -9,6 +9,9 @@ import { breakOff, fallbackToRaw, keepReply, type ReadRaw } from "./raw-reply.ts
 /** As many chunks of a body may wait for their reader. */
 const maxWaitingChunks = 16;
 
+/** So much of a body is written at once: whether an upload makes progress is seen from part to part. */
+const partBytes = 16_384;
+
 /** The body comes without its Content-Encoding. */
 export type Reply = { statusCode: number; headers: IncomingHttpHeaders; body: AsyncIterable<Uint8Array> };
 
@@ -27,10 +30,13 @@ export async function sendPaid(address: string, init: FetchInit, env: Io["env"])
     socket = await connect(url, env, connecting);
     connecting.throwIfAborted();
     beforeSend?.();
-    const post = createPost(url, init, socket, signal);
+    const body = Buffer.from(init.body ?? "");
+    const post = createPost(url, init, { length: body.length, socket, signal });
     // Sent from here on.
     readRaw = keepReply(socket);
-    const reply = await replyTo(post.end(init.body), signal);
+    const replied = replyTo(post, signal);
+    writeBody(post, body, init.onUpload);
+    const reply = await replied;
     return { ...reply, body: fallbackToRaw(reply.body, readRaw) };
   } catch (cause) {
     socket?.destroy();
@@ -41,11 +47,28 @@ export async function sendPaid(address: string, init: FetchInit, env: Io["env"])
   }
 }
 
-/** A request that is written once it is ended. Throws where a header cannot be sent. */
-function createPost(url: URL, init: FetchInit, socket: Socket, signal: AbortSignal): ClientRequest {
-  const headers = { Host: url.host, "User-Agent": "vidgen", ...init.headers };
+/** A request of which nothing is written before its body. Throws where a header cannot be sent. */
+function createPost(
+  url: URL,
+  { headers: given }: FetchInit,
+  { length, socket, signal }: { length: number; socket: Socket; signal: AbortSignal },
+): ClientRequest {
+  const headers = { Host: url.host, "User-Agent": "vidgen", ...given, "Content-Length": length };
   const path = url.pathname + url.search;
   return request({ method: "POST", path, headers, signal, createConnection: () => socket });
+}
+
+/** Writes a body part by part, each once the system has taken the one before it. Where that fails, the request itself gets the error. */
+function writeBody(post: ClientRequest, body: Uint8Array, onUpload: (bytesLeft: number) => void = () => {}): void {
+  const part = body.subarray(0, partBytes);
+  const rest = body.subarray(partBytes);
+  const onTaken = (error?: Error | null) => {
+    if (error) return;
+    onUpload(rest.length);
+    if (rest.length > 0) writeBody(post, rest, onUpload);
+  };
+  if (rest.length > 0) post.write(part, onTaken);
+  else post.end(part, onTaken);
 }
 
 /** Resolves with a reply once its head has come. */

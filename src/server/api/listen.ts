@@ -38,7 +38,9 @@ export type ListenOptions = {
 const defaultLimits = {
   headersTimeout: 10_000,
   /** An upload may be slow, and a client must read a 408 as "it may have been charged". */
-  requestTimeout: 300_000,
+  requestTimeout: 3_600_000,
+  /** Milliseconds in which no byte of a request's body comes. */
+  uploadTimeout: 120_000,
   connectionsCheckingInterval: 500,
   /** Longer than proxies keep an idle connection (Caddy 120 s, most others 60 to 90 s): else a POST that meets the close is a 502. */
   keepAliveTimeout: 150_000,
@@ -134,6 +136,11 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     });
     if (number === limits.maxRequestsPerConnection) outgoing.setHeader("Connection", "close");
     limitBody(outgoing, limits.maxBodyBytes);
+    if (hasBody(incoming)) {
+      socket.setTimeout(limits.uploadTimeout);
+      // Once it is answered, Node has set how long the connection may be idle.
+      incoming.once("end", () => outgoing.writableFinished || socket.setTimeout(limits.stalledTimeout));
+    }
     // `close` waits for this reply, and would then wait for the connection that is kept alive.
     outgoing.once("close", () => !stopping.aborted || socket.destroySoon());
     await (refusal ? send(errorResponse(refusal), outgoing) : answer(incoming, outgoing));
@@ -148,8 +155,18 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     const { outgoing } = exchanges.get(socket) ?? {};
     const isWaiting = outgoing !== undefined && !outgoing.writableFinished;
     if (socket.writableLength > 0 || !isWaiting) socket.destroy();
+    else if (!outgoing.req.complete) server.emit("clientError", requestTimeout(), socket);
   });
   answerMalformed(server, exchanges, clock);
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
+}
+
+/** As Node itself reports a request that took longer than `requestTimeout`. */
+function requestTimeout(): Error {
+  return Object.assign(new Error("Request timeout"), { code: "ERR_HTTP_REQUEST_TIMEOUT" });
 }
 
 /** The headers that proxies add. */

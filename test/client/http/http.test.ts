@@ -273,6 +273,24 @@ test.each(["stays open", "ends"])(
   },
 );
 
+test.each([false, true])(
+  "a large body arrives whole, and what is left of it is told; by https: %s",
+  async (isSecure) => {
+    if (isSecure) trustAll();
+    const url = await serve(async (request, response) => {
+      const chunks: Buffer[] = [];
+      for await (const chunk of request) chunks.push(chunk);
+      const isSame = Buffer.compare(Buffer.concat(chunks), video) === 0;
+      response.end(`${request.headers["content-length"]} ${request.headers["transfer-encoding"]} ${isSame}`);
+    }, isSecure);
+    const left: number[] = [];
+    const reply = await createFetch({})(url, { ...post, body: video, onUpload: (bytes) => left.push(bytes) });
+    expect(await reply.text()).toBe(`${size} undefined true`);
+    expect(left.length).toBeGreaterThan(100);
+    expect([left.at(-1), left]).toEqual([0, left.toSorted((a, b) => b - a)]);
+  },
+);
+
 test("leaving the loop early closes the connection", async () => {
   const server = createHttpServer(inChunks);
   const closed = new Promise((resolve) => server.on("connection", (socket: Socket) => socket.on("close", resolve)));

@@ -2,6 +2,7 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import type { Server } from "node:http";
 import { Readable } from "node:stream";
+import { setTimeout as pause } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { type Handler, streamResponse } from "../../../src/server/http/message.ts";
 import { slowness } from "../../slowness.ts";
@@ -125,7 +126,7 @@ test("of the requests that a client sends at once, one is handled at a time, and
   expect(most).toBe(1);
 });
 
-test("a client has 10 s for its headers and 300 s for the whole request, as an upload may be slow", async () => {
+test("a client has 10 s for its headers and an hour for the whole request, as an upload may be slow", async () => {
   const limits: unknown[] = [];
   const watch = (message: unknown) => {
     const { server } = message as { server: Server };
@@ -135,7 +136,7 @@ test("a client has 10 s for its headers and 300 s for the whole request, as an u
   onTestFinished(() => void unsubscribe("http.server.request.start", watch));
   const { port } = await open(hello);
   await say(port, good);
-  expect(limits).toEqual([[10_000, 300_000]]);
+  expect(limits).toEqual([[10_000, 3_600_000]]);
 });
 
 const soon = { headersTimeout: 100, requestTimeout: 200, connectionsCheckingInterval: 50 };
@@ -148,6 +149,28 @@ test.each([
 ])("a client that $what is told so and cut", async ({ sent }) => {
   const { port } = await open(echo, { limits: soon });
   expect(errorCode(await say(port, sent), 408)).toBe("request_timeout");
+});
+
+const pausing = { uploadTimeout: 200 * slowness, stalledTimeout: 50 };
+
+test("a body of which nothing comes for a while is refused; one that keeps coming is not, until its whole time is over", async () => {
+  const { port } = await open(echo, { limits: pausing });
+  const start = performance.now();
+  expect(errorCode(await say(port, post("Content-Length: 100", "ab")), 408)).toBe("request_timeout");
+  expect(performance.now() - start).toBeGreaterThan(pausing.uploadTimeout - 20);
+  const drip = async (port: number) => {
+    const socket = dial(port);
+    const all = read(socket);
+    socket.write(`POST / HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nConnection: close\r\nContent-Length: 8\r\n\r\n`);
+    for (let i = 0; i < 8 && !socket.readableEnded; i++) {
+      await pause(pausing.uploadTimeout / 4);
+      socket.write("x");
+    }
+    return all;
+  };
+  expect(await drip(port)).toMatch(/^HTTP\/1\.1 200 .*xxxxxxxx/s);
+  const bounded = await open(echo, { limits: { ...pausing, ...soon, requestTimeout: pausing.uploadTimeout } });
+  expect(errorCode(await drip(bounded.port), 408)).toBe("request_timeout");
 });
 
 test("a client that does not take its reply is cut; one whose reply is still to be made is not", async () => {

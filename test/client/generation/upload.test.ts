@@ -1,0 +1,102 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Socket } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { start } from "../../../src/client/generation/start.ts";
+import { createApi } from "../../../src/client/http/api.ts";
+import { createFetch } from "../../../src/client/http/http.ts";
+import { type Clock, type Io, RequestError } from "../../../src/io.ts";
+import { createVirtualClock } from "../../clock.ts";
+
+// A start with a large image, over a real connection; the service takes it as slowly as the clock of the test says.
+
+const megabyte = 1_000_000;
+const image = `data:image/png;base64,${"A".repeat(20 * megabyte)}`;
+const reply = JSON.stringify({ success: true, data: { id: "0b9c6a52", status: "processing" } });
+const never = 365 * 24 * 3_600_000;
+
+/** Reads a request, calls `onMegabyte` with how many megabytes have come after each, and says what `onWhole` returns. */
+type Service = { onMegabyte?(count: number): Promise<void>; onWhole(): Promise<string> };
+
+async function serve({ onMegabyte = async () => {}, onWhole }: Service): Promise<string> {
+  const answer = async (socket: Socket) => {
+    let length = 0;
+    let total = Number.POSITIVE_INFINITY;
+    for await (const chunk of socket as AsyncIterable<Buffer>) {
+      const head = length > 0 ? undefined : /content-length: (\d+).*?\r\n\r\n/is.exec(chunk.toString("latin1"));
+      if (head) total = Number(head[1]) + head.index + head[0].length;
+      const before = Math.floor(length / megabyte);
+      length += chunk.length;
+      if (Math.floor(length / megabyte) > before) await onMegabyte(before + 1);
+      if (length >= total) socket.end(`HTTP/1.1 200 OK\r\nContent-Length: ${reply.length}\r\n\r\n${await onWhole()}`);
+    }
+  };
+  const server = createServer((socket) => {
+    onTestFinished(() => void socket.destroy());
+    answer(socket).catch(() => {});
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** How a start ends, and how many seconds that takes. */
+async function startAt(baseUrl: string, clock: Clock, fetch: Io["fetch"] = createFetch({})) {
+  const options = {
+    attempt: "attempt-1",
+    key: "attempt-1",
+    journal: { append: async () => {} },
+    signal: new AbortController().signal,
+    leave: new AbortController().signal,
+    confirm: async () => {},
+    assertFresh: () => {},
+    isForeign: async () => false,
+    onNote: () => {},
+  };
+  const io = { ...clock, random: () => 0.5, unsettled: new Set<string>() };
+  const request = { prompt: "a fox", model: "wan-2.5", imageUrl: image };
+  const end = await start(createApi({ baseUrl, fetch }), request, options, io);
+  return { kind: end.kind, message: end.kind === "accepted" ? "" : end.error.message, seconds: clock.now() / 1_000 };
+}
+
+test("an upload may take longer than two minutes", async () => {
+  const clock = createVirtualClock();
+  const onMegabyte = () => clock.sleep(10_000);
+  const baseUrl = await serve({ onMegabyte, onWhole: () => clock.sleep(20_000).then(() => reply) });
+  expect(await startAt(baseUrl, clock)).toEqual({ kind: "accepted", message: "", seconds: 220 });
+});
+
+test("an upload that makes no progress for two minutes is ended: it may have been charged", async () => {
+  const clock = createVirtualClock();
+  const onMegabyte = (count: number) => clock.sleep(count < 12 ? 10_000 : never);
+  const baseUrl = await serve({ onMegabyte, onWhole: async () => reply });
+  const { kind, message, seconds } = await startAt(baseUrl, clock);
+  expect([kind, message]).toEqual(["unknown", expect.stringContaining("the upload made no progress for 120 s")]);
+  // The buffers of the system may have been full for a while already.
+  expect([seconds > 150, seconds <= 110 + 120]).toEqual([true, true]);
+});
+
+test("a service that does not answer for two minutes after the whole upload may have charged", async () => {
+  const clock = createVirtualClock();
+  const onWhole = () => clock.sleep(never).then(() => reply);
+  const baseUrl = await serve({ onMegabyte: () => clock.sleep(10_000), onWhole });
+  const { kind, message, seconds } = await startAt(baseUrl, clock);
+  expect([kind, message]).toEqual(["unknown", expect.stringContaining("no response within 120 s")]);
+  // From the last byte that the system has taken on.
+  expect([seconds > 200, seconds <= 200 + 120]).toEqual([true, true]);
+});
+
+test.each([
+  [100, { kind: "accepted", message: "", seconds: 200 }],
+  [130, { kind: "unsent", message: expect.stringContaining("Nothing was sent, nothing was charged"), seconds: 120 }],
+])("a connection that takes %i s has two minutes of its own", async (connectSeconds, end) => {
+  const clock = createVirtualClock();
+  const fetch: Io["fetch"] = async (_, { beforeSend, signal } = {}) => {
+    await clock.sleep(connectSeconds * 1_000, signal ?? undefined).catch((cause) => {
+      throw new RequestError(cause, { sent: false });
+    });
+    beforeSend?.();
+    await clock.sleep(100_000, signal ?? undefined);
+    return new Response(reply);
+  };
+  expect(await startAt("https://api.video.example", clock, fetch)).toEqual(end);
+});
