@@ -1,7 +1,8 @@
 // Who may import whom, type imports included; `npm test` runs it. CONTRIBUTING says why.
 const severity = "error";
-const shared = "^src/(errors|lease|io)\\.ts$";
-const wire = "^src/client/((request|http)/|save/(mp4|naming)\\.ts$)";
+const loose = "^src/(errors|lease|io|abort|mutex)\\.ts$";
+const protocol = "^src/protocol/";
+const shared = `${protocol}|^src/video/|${loose}`;
 // The AI SDK asks for a video in one way, of an engine and of the library.
 const sdk = "^src/server/engines/(frame-size|ai-sdk/video-model)\\.ts$";
 // What every room of the server says: troubles, for its owner, and traces, for its requests.
@@ -22,10 +23,12 @@ const not = (name, room, others) => ({ name, severity, from: { path: room }, to:
 export default {
   forbidden: [
     { name: "no-circle", severity, from: {}, to: { circular: true } },
+    only("protocol-is-the-ground", protocol, loose),
+    only("video-knows-the-protocol", "^src/video/", protocol, loose),
     // Inside of the client no arrow runs back up.
-    only("http-is-the-ground", "^src/client/http/", shared),
-    only("request-knows-the-wire", "^src/client/request/", "^src/client/http/", shared),
-    only("ledger-knows-the-wire", "^src/client/ledger/", "^src/client/(request|http)/", shared),
+    only("http-is-the-ground-of-the-client", "^src/client/http/", shared),
+    only("request-knows-http", "^src/client/request/", "^src/client/http/", shared),
+    only("ledger-knows-http", "^src/client/ledger/", "^src/client/(request|http)/", shared),
     only("save-knows-the-ledger", "^src/client/save/", "^src/client/(ledger|request|http)/", shared),
     only("film-knows-no-generation", "^src/client/film/", "^src/client/(save|ledger|request|http)/", shared),
     only(
@@ -43,10 +46,10 @@ export default {
     not("queue-knows-no-routes", "^src/server/queue/", "^src/server/(page|api)/"),
     not("rooms-know-no-queue", "^src/server/(callbacks|media|engines|http|outbound)/", "^src/server/(page|api|queue)/"),
     not("observe-knows-no-routes", "^src/server/observe/", "^src/server/(page|api)/"),
-    only("store-knows-no-room", "^src/server/store/", wire, reports, shared),
+    only("store-knows-no-room", "^src/server/store/", reports, shared),
     only("reports-know-no-room", reports, shared),
     not("reads-know-no-database", "^src/server/store/(reads/|[^/]+$)", "^src/server/store/(sqlite|postgres)/"),
-    only("server-knows-the-wire", "^src/server/", wire, shared),
+    only("server-knows-no-client", "^src/server/", shared),
     {
       name: "servers-and-agents-are-reached-through-their-commands",
       severity,

@@ -4,15 +4,14 @@ import { homedir } from "node:os";
 import { resolve } from "node:path";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
+import { unlessAborted } from "./abort.ts";
 import { openBatch } from "./client/batch/batch.ts";
 import { iterateBatch } from "./client/batch/iterate.ts";
 import { keyRows, type Row } from "./client/batch/row.ts";
 import { createServiceClient } from "./client/generation/client.ts";
 import { collect, type Ended, run } from "./client/generation/run.ts";
-import { createFetch, unlessAborted } from "./client/http/http.ts";
+import { createFetch } from "./client/http/http.ts";
 import { createRedaction } from "./client/http/redaction.ts";
-import { readCost } from "./client/http/schema.ts";
-import { plain } from "./client/http/text.ts";
 import { listAttempts } from "./client/ledger/attempts.ts";
 import { type Entry, isOpen, isPaidBy, recordOf } from "./client/ledger/history.ts";
 import { openJournal } from "./client/ledger/journal.ts";
@@ -51,14 +50,16 @@ import {
   toSaved,
 } from "./library/results.ts";
 import { asCompleted, tell, untilEnded, untilStarted } from "./library/run.ts";
+import { readCost } from "./protocol/schema.ts";
+import { plain } from "./protocol/text.ts";
 
-export type { WireGeneration } from "./client/http/schema.ts";
-export { defaultModel, type KnownModel, type Model, models } from "./client/request/models.ts";
 export type { ErrorCode } from "./errors.ts";
 export { type CallbackEvent, type CallbackRequest, verifyCallback } from "./library/callback.ts";
 export { VidgenError } from "./library/errors.ts";
 export type { BatchError, BatchRowEvent, BatchSummary } from "./library/events.ts";
 export type { Saved, StartStatus } from "./library/results.ts";
+export { defaultModel, type KnownModel, type Model, models } from "./protocol/models.ts";
+export type { WireGeneration } from "./protocol/schema.ts";
 export type {
   BatchEvent,
   BatchOptions,

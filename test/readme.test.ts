@@ -2,11 +2,11 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import packageJson from "../package.json" with { type: "json" };
 import { readStartReply } from "../src/client/http/salvage.ts";
-import { readGeneration, states } from "../src/client/http/schema.ts";
-import { fields } from "../src/client/request/fields.ts";
-import { models } from "../src/client/request/models.ts";
 import { listPages, readBlocks, readPage, readTables } from "../src/docs.ts";
 import { exits } from "../src/errors.ts";
+import { fields } from "../src/protocol/fields.ts";
+import { models } from "../src/protocol/models.ts";
+import { readGeneration, states } from "../src/protocol/schema.ts";
 import { createWorld } from "./vidgen.ts";
 
 const root = new URL("../", import.meta.url);

@@ -1,8 +1,8 @@
-import type { StartRequest } from "../client/http/schema.ts";
 import type { Choice, Earlier } from "../client/ledger/policy.ts";
-import { findDoubts } from "../client/request/fields.ts";
 import { formatAge } from "../connect/format.ts";
 import { asVidgenError } from "../errors.ts";
+import { findDoubts } from "../protocol/fields.ts";
+import type { StartRequest } from "../protocol/schema.ts";
 import type { Context } from "./context.ts";
 import type { StartFlags } from "./making.ts";
 import { errorDocument } from "./terminal/output.ts";

@@ -1,5 +1,5 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { type Field, type FieldTexts, fields, type Images, isImageField } from "../client/request/fields.ts";
+import { type Field, type FieldTexts, fields, type Images, isImageField } from "../protocol/fields.ts";
 import { collectValues, withSuggestions } from "./command.ts";
 
 /** What the flags of the request's fields say. */

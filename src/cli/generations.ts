@@ -1,4 +1,3 @@
-import { isUuid } from "../client/http/id.ts";
 import { type Entry, isOpen } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
 import { isStarted, type StartedEntry } from "../client/ledger/policy.ts";
@@ -6,6 +5,7 @@ import type { Services } from "../connect/services.ts";
 import { listHint, type Session, type SessionOptions } from "../connect/session.ts";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
+import { isUuid } from "../protocol/id.ts";
 
 /** A generation that a command is about. `open` gives the session of its service, and rejects when that has no key here. */
 export type LocatedGeneration = {

@@ -1,12 +1,12 @@
-import { shorten } from "../client/http/text.ts";
 import { kindOfRequest } from "../client/ledger/price.ts";
-import { type Field, type FieldTexts, fields, findValueFault, isImageField } from "../client/request/fields.ts";
 import { readAllImages, readImages } from "../client/request/images.ts";
-import { defaultModel, findModel, guessModel, type Model, maxLocalSeconds, models } from "../client/request/models.ts";
-import { buildRequest, checkImage, hasOwnImage, type RequestInput, readSettings } from "../client/request/request.ts";
 import { isFolder } from "../client/save/output-path.ts";
 import { findPrices, resolveService } from "../connect/services.ts";
 import type { Io } from "../io.ts";
+import { type Field, type FieldTexts, fields, findValueFault, isImageField } from "../protocol/fields.ts";
+import { defaultModel, findModel, guessModel, type Model, maxLocalSeconds, models } from "../protocol/models.ts";
+import { buildRequest, checkImage, hasOwnImage, type RequestInput, readSettings } from "../protocol/request.ts";
+import { shorten } from "../protocol/text.ts";
 import type { Context } from "./context.ts";
 import { fieldAttributes } from "./field-flags.ts";
 import { programName } from "./terminal/output.ts";

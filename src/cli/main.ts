@@ -1,8 +1,8 @@
 import { CommanderError, type CommandUnknownOpts } from "@commander-js/extra-typings";
-import { findSimilar } from "../client/request/models.ts";
 import { findKeys } from "../connect/settings.ts";
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
+import { findSimilar } from "../protocol/models.ts";
 import { flagWords } from "./command.ts";
 import type { Close } from "./context.ts";
 import { commandOf, createProgram, readGlobalFlags } from "./program.ts";

@@ -1,9 +1,9 @@
 import { type RunEvent, type RunOptions, run } from "../client/generation/run.ts";
-import type { AcceptedStart, StartRequest } from "../client/http/schema.ts";
 import { formatAge, formatPrice } from "../connect/format.ts";
 import { explainLocalCredits } from "../connect/local.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError, type VidgenError } from "../errors.ts";
+import type { AcceptedStart, StartRequest } from "../protocol/schema.ts";
 import type { Context } from "./context.ts";
 import { withResumeHint } from "./resume.ts";
 import { showStart } from "./terminal/progress.ts";

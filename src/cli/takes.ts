@@ -1,6 +1,5 @@
 import type { ServiceClient } from "../client/generation/client.ts";
 import type { RunOptions } from "../client/generation/run.ts";
-import type { StartRequest } from "../client/http/schema.ts";
 import { hasContent } from "../client/ledger/content.ts";
 import type { Entry } from "../client/ledger/history.ts";
 import { type Earlier, isTakeDone } from "../client/ledger/policy.ts";
@@ -8,6 +7,7 @@ import { kindOfRequest, readPrices } from "../client/ledger/price.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError, beforePaying, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
+import type { StartRequest } from "../protocol/schema.ts";
 import type { Context } from "./context.ts";
 import { printId, type Running, type Starting, start } from "./making.ts";
 import { endAll, failedOutcome, followOne, type Outcome } from "./several.ts";

@@ -1,7 +1,7 @@
 import { checkApiKey } from "../client/http/redaction.ts";
-import { models as knownModels } from "../client/request/models.ts";
 import { usage } from "../errors.ts";
 import type { Io } from "../io.ts";
+import { models as knownModels } from "../protocol/models.ts";
 import { findEngineSetting } from "./settings.ts";
 import { readNumber, readTime } from "./values.ts";
 

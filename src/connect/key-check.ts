@@ -1,9 +1,9 @@
 import { createApi } from "../client/http/api.ts";
 import { askOnce } from "../client/http/ask.ts";
-import { isRecord } from "../client/http/json.ts";
 import { describeReply, isByGateway, type Reply } from "../client/http/reply.ts";
-import { isTransient } from "../client/http/retry.ts";
 import type { Io } from "../io.ts";
+import { isRecord } from "../protocol/json.ts";
+import { isTransient } from "../protocol/status.ts";
 
 export type KeyCheck = {
   /** `foreign`: no reply of this service; `unusual`: an error, but not because of the key. */

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { unlessAborted } from "../client/http/http.ts";
+import { unlessAborted } from "../abort.ts";
 import { systemReason, usage, VidgenError } from "../errors.ts";
 import { type FetchInit, type Io, RequestError } from "../io.ts";
 import type { Announcement } from "../server/announcement.ts";

@@ -2,10 +2,10 @@ import { readFileSync, statSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { checkApiKey } from "../client/http/redaction.ts";
-import { toUtf8 } from "../client/http/text.ts";
-import { checkBaseUrl } from "../client/http/url.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
+import { toUtf8 } from "../protocol/text.ts";
+import { checkBaseUrl } from "../protocol/url.ts";
 import { folders, hasFolder } from "./storage.ts";
 
 type PlaceIo = Pick<Io, "env" | "home" | "platform">;
@@ -109,7 +109,7 @@ export async function findOutputSetting(io: SettingsIo): Promise<string | undefi
 /** Returns the place as it is. Throws `usage` for one that cannot hold every video; `source` is what it is called. */
 export async function checkOutputSetting(output: string, source: string): Promise<string> {
   // Only a start and a wait need it: it would be loaded by every command.
-  const { checkTemplate } = await import("../client/save/naming.ts");
+  const { checkTemplate } = await import("../video/naming.ts");
   if (output === "") throw usage(`${source} is empty.`);
   if (output === "-") throw usage(`${source} cannot be -: give -o - to the one command that writes to stdout.`);
   checkTemplate(output, source);

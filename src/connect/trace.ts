@@ -1,6 +1,6 @@
-import { shortenAddresses } from "../client/http/url.ts";
 import { systemCode } from "../errors.ts";
 import type { HttpResponse, Io } from "../io.ts";
+import { shortenAddresses } from "../protocol/url.ts";
 
 /** What a session reports to its user by. */
 export type Notes = {

@@ -1,7 +1,7 @@
-import { isSecret, readCallback } from "../client/http/callback.ts";
-import { parseJson } from "../client/http/json.ts";
-import { asGeneration } from "../client/http/schema.ts";
 import { usage, VidgenError } from "../errors.ts";
+import { isSecret, readCallback } from "../protocol/callback.ts";
+import { parseJson } from "../protocol/json.ts";
+import { asGeneration } from "../protocol/schema.ts";
 import { type Generation, toGeneration } from "./results.ts";
 
 /** A callback with a valid signature. */

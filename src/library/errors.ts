@@ -1,5 +1,5 @@
-import { plain } from "../client/http/text.ts";
 import { type ErrorCode, VidgenError as InternalError } from "../errors.ts";
+import { plain } from "../protocol/text.ts";
 
 /** What every call rejects with. */
 export interface VidgenError extends Error {

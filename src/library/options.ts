@@ -1,7 +1,7 @@
-import { shorten } from "../client/http/text.ts";
 import { statuses } from "../client/ledger/attempt.ts";
-import { findSimilar } from "../client/request/models.ts";
 import { usage, type VidgenError } from "../errors.ts";
+import { findSimilar } from "../protocol/models.ts";
+import { shorten } from "../protocol/text.ts";
 import type { GenerationRequest } from "./request.ts";
 import type { Started, StartStatus } from "./results.ts";
 

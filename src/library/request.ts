@@ -1,10 +1,10 @@
-import { parseJson } from "../client/http/json.ts";
-import { checkPrompt, type StartRequest } from "../client/http/schema.ts";
-import { textFields } from "../client/request/fields.ts";
 import { readImages } from "../client/request/images.ts";
-import { checkModel, type KnownModel } from "../client/request/models.ts";
-import { findDroppedImages, findFaults, toRequest } from "../client/request/request.ts";
 import { usage, VidgenError } from "../errors.ts";
+import { textFields } from "../protocol/fields.ts";
+import { parseJson } from "../protocol/json.ts";
+import { checkModel, type KnownModel } from "../protocol/models.ts";
+import { findDroppedImages, findFaults, toRequest } from "../protocol/request.ts";
+import { checkPrompt, type StartRequest } from "../protocol/schema.ts";
 
 /** What a video is to show (interface 4.1). */
 export type GenerationRequest = {

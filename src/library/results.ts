@@ -1,10 +1,10 @@
+import type { Entry } from "../client/ledger/history.ts";
 import {
   type CompletedGeneration as FoundCompleted,
   failureReason,
   readCost,
   type WireGeneration,
-} from "../client/http/schema.ts";
-import type { Entry } from "../client/ledger/history.ts";
+} from "../protocol/schema.ts";
 import type { VidgenError } from "./errors.ts";
 
 /** A generation as the service reported it. */

@@ -1,5 +1,5 @@
 import type { Ended, RunEvent } from "../client/generation/run.ts";
-import type { CompletedGeneration } from "../client/http/schema.ts";
+import type { CompletedGeneration } from "../protocol/schema.ts";
 import type { DownloadOptions } from "./options.ts";
 import type { Started } from "./results.ts";
 

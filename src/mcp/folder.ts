@@ -1,10 +1,10 @@
 import { lstat, mkdir, realpath } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { shorten } from "../client/http/text.ts";
-import { safeName } from "../client/save/naming.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
+import { shorten } from "../protocol/text.ts";
+import { safeName } from "../video/naming.ts";
 
 /** The folder that an agent may save videos in and take images from. */
 export type Folder = {

@@ -1,4 +1,4 @@
-import { isRecord, parseJson } from "../client/http/json.ts";
+import { isRecord, parseJson } from "../protocol/json.ts";
 
 /** The longest message: more than that would only fill the memory. */
 export const maxBytes = 10_000_000;

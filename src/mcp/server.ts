@@ -3,9 +3,9 @@ import { McpServer, type ServerContext, type StandardSchemaWithJSON } from "@mod
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import packageJson from "../../package.json" with { type: "json" };
 import { redactValue } from "../client/http/redaction.ts";
-import { plain } from "../client/http/text.ts";
 import { VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
+import { plain } from "../protocol/text.ts";
 import { describeError } from "./errors.ts";
 import { maxBytes, readMessages } from "./messages.ts";
 import type { Tool } from "./tool.ts";

@@ -1,13 +1,13 @@
 import { type Budget, type Costs, checkBudget, createCosts } from "../client/batch/costs.ts";
 import { type RunOptions, run } from "../client/generation/run.ts";
-import type { StartRequest } from "../client/http/schema.ts";
-import { createTurns } from "../client/http/turns.ts";
 import type { StartedEntry } from "../client/ledger/policy.ts";
 import { explainLocalCredits } from "../connect/local.ts";
 import type { Services } from "../connect/services.ts";
 import type { Session } from "../connect/session.ts";
 import { beforePaying, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
+import { createMutex } from "../mutex.ts";
+import type { StartRequest } from "../protocol/schema.ts";
 
 export type ToolStartOptions = {
   /** Starts a new generation whatever was started before. */
@@ -43,7 +43,7 @@ type Starting = Pick<Budget, "maxCredits"> & {
  * within 24 hours gives the same generation. Throws `unknown` when it may have been charged, `credits` at the budget, or as a start does.
  */
 export function createStarts({ services, maxCredits, ending }: Starting, io: Io) {
-  const inTurn = createTurns();
+  const inTurn = createMutex();
   /** By service: credits of one tell nothing of another. */
   const costs = new Map<string, Costs>();
 

@@ -3,6 +3,13 @@ import { statuses } from "../client/ledger/attempt.ts";
 import { listAttempts } from "../client/ledger/attempts.ts";
 import { isStarted } from "../client/ledger/policy.ts";
 import { repeatRequest } from "../client/ledger/repeat.ts";
+import { readAllImages } from "../client/request/images.ts";
+import { formatAge } from "../connect/format.ts";
+import { type FrameSource, findLastFrame } from "../connect/frames.ts";
+import { localBaseUrl } from "../connect/local.ts";
+import { findBaseUrl, findModelSetting } from "../connect/settings.ts";
+import { usage, VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
 import {
   type Field,
   type FieldTexts,
@@ -11,16 +18,9 @@ import {
   type Images,
   imageFields,
   isImageField,
-} from "../client/request/fields.ts";
-import { readAllImages } from "../client/request/images.ts";
-import { defaultModel, models } from "../client/request/models.ts";
-import { type FieldFault, type FieldInput, findFaults, readSettings, toRequest } from "../client/request/request.ts";
-import { formatAge } from "../connect/format.ts";
-import { type FrameSource, findLastFrame } from "../connect/frames.ts";
-import { localBaseUrl } from "../connect/local.ts";
-import { findBaseUrl, findModelSetting } from "../connect/settings.ts";
-import { usage, VidgenError } from "../errors.ts";
-import type { Io } from "../io.ts";
+} from "../protocol/fields.ts";
+import { defaultModel, models } from "../protocol/models.ts";
+import { type FieldFault, type FieldInput, findFaults, readSettings, toRequest } from "../protocol/request.ts";
 import type { ToolStartOptions } from "./starts.ts";
 import { defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
 import { followTools, maxWaitSeconds } from "./videos.ts";

@@ -3,10 +3,10 @@ import { resolve } from "node:path";
 import * as z from "zod";
 import { failedError, readVideoUrl } from "../client/generation/follow.ts";
 import { collect } from "../client/generation/run.ts";
-import { failureReason, type WireGeneration } from "../client/http/schema.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
+import { failureReason, type WireGeneration } from "../protocol/schema.ts";
 import { hintOf } from "./errors.ts";
 import { type Call, defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
 

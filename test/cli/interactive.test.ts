@@ -3,7 +3,7 @@ import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { commandLine } from "../../src/cli/interactive.ts";
-import { models } from "../../src/client/request/models.ts";
+import { models } from "../../src/protocol/models.ts";
 import { apiKey, baseUrl, createWorld, type World } from "../vidgen.ts";
 
 const [enter, down, ctrlC, ctrlD, clear] = ["\r", "\u001b[B", "\u0003", "\u0004", "\u0015"];

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { models } from "../../src/client/request/models.ts";
+import { models } from "../../src/protocol/models.ts";
 import { createWorld, isStart } from "../vidgen.ts";
 
 async function listCommands(): Promise<string[]> {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { fields, textFields } from "../../src/client/request/fields.ts";
 import { type GenerationRequest, readRequest } from "../../src/library/request.ts";
+import { fields, textFields } from "../../src/protocol/fields.ts";
 
 const toCamelCase = (name: string) => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 

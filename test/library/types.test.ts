@@ -13,7 +13,7 @@ import type { VidgenModel, VidgenProvider } from "vidgen/ai-sdk";
 import { expectTypeOf, test } from "vitest";
 import type { WireBatchEvent } from "../../src/client/batch/iterate.ts";
 import type { Status } from "../../src/client/ledger/attempt.ts";
-import type { FieldName, ImageName } from "../../src/client/request/fields.ts";
+import type { FieldName, ImageName } from "../../src/protocol/fields.ts";
 
 // What must not compile: tsc, which `npm test` runs, fails at each of these that does.
 

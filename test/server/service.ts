@@ -1,7 +1,7 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { onTestFinished } from "vitest";
-import { models } from "../../src/client/request/models.ts";
 import type { Clock } from "../../src/io.ts";
+import { models } from "../../src/protocol/models.ts";
 import { hashKey } from "../../src/server/api/accounts.ts";
 import { createApp, createRoutes } from "../../src/server/api/app.ts";
 import { createHealth } from "../../src/server/api/health.ts";

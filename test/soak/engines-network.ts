@@ -1,4 +1,4 @@
-import { unlessAborted } from "../../src/client/http/http.ts";
+import { unlessAborted } from "../../src/abort.ts";
 import type { Clock, FetchInit, HttpResponse, Io } from "../../src/io.ts";
 import type { kinds } from "../../src/server/engines/videos/kinds.ts";
 import type { Random } from "../faults/random.ts";

@@ -3,12 +3,12 @@ import type { Batch, Plan } from "../../client/batch/batch.ts";
 import { knownColumns } from "../../client/batch/rows/columns.ts";
 import { formats } from "../../client/batch/rows/file.ts";
 import type { GenerationEvent } from "../../client/generation/events.ts";
-import { defaultModel } from "../../client/request/models.ts";
 import { withEngine } from "../../connect/engines.ts";
 import type { Session } from "../../connect/session.ts";
 import { findModelSetting } from "../../connect/settings.ts";
 import { readNumber } from "../../connect/values.ts";
 import { asVidgenError, beforePaying, usage, VidgenError } from "../../errors.ts";
+import { defaultModel } from "../../protocol/models.ts";
 import {
   baseUrlOption,
   collectValues,

@@ -1,10 +1,10 @@
 import { readdir } from "node:fs/promises";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { shorten } from "../../client/http/text.ts";
 import { stopsOthers } from "../../client/ledger/attempt.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import { journalIn, storageFolder } from "../../connect/storage.ts";
 import type { Io } from "../../io.ts";
+import { shorten } from "../../protocol/text.ts";
 import type { Suggestion } from "../command.ts";
 import type { Candidates, JournalNames } from "../completion/candidates.ts";
 import type { Context } from "../context.ts";

@@ -1,7 +1,4 @@
 import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
-import { checkBaseUrl, withScheme } from "../../client/http/url.ts";
-import { findDoubts } from "../../client/request/fields.ts";
-import { checkModel, defaultModel } from "../../client/request/models.ts";
 import { checkEngine } from "../../connect/local.ts";
 import {
   checkOutputSetting,
@@ -14,6 +11,9 @@ import {
 } from "../../connect/settings.ts";
 import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import { findDoubts } from "../../protocol/fields.ts";
+import { checkModel, defaultModel } from "../../protocol/models.ts";
+import { checkBaseUrl, withScheme } from "../../protocol/url.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 

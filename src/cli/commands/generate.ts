@@ -1,12 +1,7 @@
 import { join } from "node:path";
 import type { Command, CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { StartRequest } from "../../client/http/schema.ts";
-import { shorten } from "../../client/http/text.ts";
 import type { Earlier, StartedEntry } from "../../client/ledger/policy.ts";
-import { defaultModel, guessModel } from "../../client/request/models.ts";
-import type { RequestInput } from "../../client/request/request.ts";
 import { outputError } from "../../client/save/files.ts";
-import { isDistinct } from "../../client/save/naming.ts";
 import { checkEngineTimeout, withEngine, withEngineFlag } from "../../connect/engines.ts";
 import { localBaseUrl } from "../../connect/local.ts";
 import { findJournal } from "../../connect/services.ts";
@@ -14,6 +9,11 @@ import { findBaseUrl, findModelSetting, findOutputSetting } from "../../connect/
 import { readNumber } from "../../connect/values.ts";
 import { beforePaying, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import { defaultModel, guessModel } from "../../protocol/models.ts";
+import type { RequestInput } from "../../protocol/request.ts";
+import type { StartRequest } from "../../protocol/schema.ts";
+import { shorten } from "../../protocol/text.ts";
+import { isDistinct } from "../../video/naming.ts";
 import {
   baseUrlOption,
   bellOption,
@@ -169,7 +169,7 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   const { io, output, defer } = context;
   const { parent, overwrite = false } = options;
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
-  const { buildRequest } = await import("../../client/request/request.ts");
+  const { buildRequest } = await import("../../protocol/request.ts");
   const { openServices } = await import("../../connect/services.ts");
   const { localImages, readAllImages } = await import("../../client/request/images.ts");
   const times = readTimes(options);
@@ -242,7 +242,7 @@ async function findFrame(
   context: StartContext,
 ): Promise<{ path: string; id: string | undefined } | undefined> {
   const { imageUrl: images = [] } = readFieldFlags(context.command).images;
-  const { isSourceImage, readSettings } = await import("../../client/request/request.ts");
+  const { isSourceImage, readSettings } = await import("../../protocol/request.ts");
   const replacing = Object.keys(readSettings(options.set ?? [])).find(isSourceImage);
   const given = images.length > 0 ? "--image" : replacing && `--set ${replacing}=...`;
   if (typed !== undefined && given) throw usage(`--from and ${given} cannot be combined.`);
@@ -331,7 +331,7 @@ async function resolveInput(
   const { set = [], given, frame, parent } = options;
   const defaultPath = options.local && options.wait ? "." : undefined;
   const { texts, images: typedImages } = readFieldFlags(context.command);
-  const { findDroppedImages, readSettings } = await import("../../client/request/request.ts");
+  const { findDroppedImages, readSettings } = await import("../../protocol/request.ts");
   for (const note of findDroppedImages({ images: typedImages, extra: readSettings(set) }, "--image"))
     context.output.note(note);
   const images = frame === undefined ? typedImages : { ...typedImages, imageUrl: [frame] };

@@ -1,7 +1,7 @@
 import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
-import { findSimilar } from "../../client/request/models.ts";
 import { listPages, readPage } from "../../docs.ts";
 import { usage } from "../../errors.ts";
+import { findSimilar } from "../../protocol/models.ts";
 import { detailsOf, type Suggestion, withDetails, withSuggestions } from "../command.ts";
 import type { Context } from "../context.ts";
 import { readTopics, topicDocument } from "../help/topics.ts";

@@ -1,11 +1,11 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { Callback, Incoming, Refusal } from "../../client/http/callback.ts";
-import { withScheme } from "../../client/http/url.ts";
 import { findLocalSecret } from "../../connect/local.ts";
 import { traceFetch } from "../../connect/trace.ts";
 import { readNumber } from "../../connect/values.ts";
 import { asVidgenError, systemCode, systemReason, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import type { Callback, Incoming, Refusal } from "../../protocol/callback.ts";
+import { withScheme } from "../../protocol/url.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import type { Answer } from "../listen/forward.ts";
@@ -71,7 +71,7 @@ function checkForward(text: string | undefined): string | undefined {
 }
 
 async function checkOwnSecret({ env }: Pick<Io, "env">): Promise<void> {
-  const { isSecret } = await import("../../client/http/callback.ts");
+  const { isSecret } = await import("../../protocol/callback.ts");
   if (env.VIDGEN_WEBHOOK_SECRET && !isSecret(env.VIDGEN_WEBHOOK_SECRET))
     throw usage("VIDGEN_WEBHOOK_SECRET is not a Standard Webhooks secret: it must be whsec_ followed by base64.");
 }
@@ -93,7 +93,7 @@ async function createAnswer(
   findSecret: () => Promise<string | undefined>,
   { io, output }: Context,
 ): Promise<(incoming: Incoming) => Promise<number>> {
-  const { readCallback } = await import("../../client/http/callback.ts");
+  const { readCallback } = await import("../../protocol/callback.ts");
   const { createForwarder } = await import("../listen/forward.ts");
   const fetch = forward === undefined ? io.fetch : traceFetch(io.fetch, forward, output, io);
   const pass = createForwarder(forward, { fetch, limit: io.limit, signal: io.signal });

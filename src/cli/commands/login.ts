@@ -1,6 +1,5 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { checkApiKey } from "../../client/http/redaction.ts";
-import { checkBaseUrl, withScheme } from "../../client/http/url.ts";
 import { formatNumber } from "../../connect/format.ts";
 import type { KeyCheck } from "../../connect/key-check.ts";
 import {
@@ -12,6 +11,7 @@ import {
   saveSetting,
 } from "../../connect/settings.ts";
 import { type CommandErrorCode, usage, VidgenError } from "../../errors.ts";
+import { checkBaseUrl, withScheme } from "../../protocol/url.ts";
 import { baseUrlOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { programName } from "../terminal/output.ts";

@@ -1,8 +1,8 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { checkBaseUrl } from "../../client/http/url.ts";
 import { withEngine } from "../../connect/engines.ts";
 import { readNumber } from "../../connect/values.ts";
 import { usage } from "../../errors.ts";
+import { checkBaseUrl } from "../../protocol/url.ts";
 import { baseUrlOption, engineOption, engineTimeoutOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 

@@ -1,4 +1,8 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { formatNumber, formatUsd } from "../../connect/format.ts";
+import { type EngineOffer, findOffers, localBaseUrl } from "../../connect/local.ts";
+import { findModelSetting } from "../../connect/settings.ts";
+import { usage } from "../../errors.ts";
 import {
   aspectRatios,
   defaultModel,
@@ -7,11 +11,7 @@ import {
   type Model,
   maxLocalSeconds,
   models,
-} from "../../client/request/models.ts";
-import { formatNumber, formatUsd } from "../../connect/format.ts";
-import { type EngineOffer, findOffers, localBaseUrl } from "../../connect/local.ts";
-import { findModelSetting } from "../../connect/settings.ts";
-import { usage } from "../../errors.ts";
+} from "../../protocol/models.ts";
 import { collectValues, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { plainLine } from "../terminal/output.ts";

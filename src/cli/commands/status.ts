@@ -1,11 +1,11 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { WireGeneration } from "../../client/http/schema.ts";
-import { shorten } from "../../client/http/text.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import { withEngineFlag } from "../../connect/engines.ts";
 import { formatAge } from "../../connect/format.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import type { WireGeneration } from "../../protocol/schema.ts";
+import { shorten } from "../../protocol/text.ts";
 import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { plainLine } from "../terminal/output.ts";
@@ -41,7 +41,7 @@ async function status(typed: string | undefined, given: Options, { io, output, d
   const { openServices } = await import("../../connect/services.ts");
   const { locateGenerations } = await import("../generations.ts");
   const { failedError, readNotSubmitted, readVideoUrl } = await import("../../client/generation/follow.ts");
-  const { failureReason } = await import("../../client/http/schema.ts");
+  const { failureReason } = await import("../../protocol/schema.ts");
   const services = await openServices({ ...options, output }, io);
   defer(services.close);
   const generations = await locateGenerations(options, services, io);

@@ -1,10 +1,10 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { type CollectOptions, collect } from "../../client/generation/run.ts";
 import { isExistsError } from "../../client/save/files.ts";
-import { isDistinct } from "../../client/save/naming.ts";
 import { withEngine, withEngineFlag } from "../../connect/engines.ts";
 import { findOutputSetting } from "../../connect/settings.ts";
 import { usage } from "../../errors.ts";
+import { isDistinct } from "../../video/naming.ts";
 import {
   baseUrlOption,
   bellOption,

@@ -1,11 +1,11 @@
 import { isIP } from "node:net";
 import { findProxy } from "../../client/http/connection.ts";
 import { describeFailure } from "../../client/http/reply.ts";
-import { isLoopback } from "../../client/http/url.ts";
 import { type KeyCheck, tryKey } from "../../connect/key-check.ts";
 import { configPath, findBaseUrl, resolveApiKey } from "../../connect/settings.ts";
 import { systemCode } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import { isLoopback } from "../../protocol/url.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
 
 /** The service's address and the key for it, as any command would find them. */

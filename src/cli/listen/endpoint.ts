@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Incoming } from "../../client/http/callback.ts";
+import type { Incoming } from "../../protocol/callback.ts";
 
 export type Endpoint = {
   /** Such as "http://127.0.0.1:8789/". */

@@ -1,6 +1,6 @@
-import type { Callback } from "../../client/http/callback.ts";
 import { systemCode } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import type { Callback } from "../../protocol/callback.ts";
 
 /** The answer to a callback; `reason` when there was no usable one from the application. */
 export type Answer = { httpStatus: number; reason?: string };

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
-import { isLoopback } from "../../client/http/url.ts";
 import { readNumber } from "../../connect/values.ts";
 import { usage } from "../../errors.ts";
+import { isLoopback } from "../../protocol/url.ts";
 
 /** The flags of `serve` about where it listens, and how others reach it. */
 type AddressFlags = {

@@ -1,6 +1,6 @@
-import { isLoopback } from "../../client/http/url.ts";
 import { describeEngine, type EngineCheck } from "../../connect/engines.ts";
 import type { Io } from "../../io.ts";
+import { isLoopback } from "../../protocol/url.ts";
 import type { Context } from "../context.ts";
 
 /** The engines, as far as they are told about. */

@@ -6,9 +6,9 @@ import {
   type GenerationEvent,
 } from "../../client/generation/events.ts";
 import { createRedaction, redactValue } from "../../client/http/redaction.ts";
-import { plain } from "../../client/http/text.ts";
 import { asVidgenError, isSignal, systemCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import { plain } from "../../protocol/text.ts";
 import { createEventLines } from "./event-lines.ts";
 import { createSpinner } from "./spinner.ts";
 import { cutMark, isAscii, wrapWords } from "./text.ts";

@@ -1,9 +1,9 @@
 import { createReadStream } from "node:fs";
-import { toUtf8 } from "../../client/http/text.ts";
 import { readAll } from "../../client/request/input.ts";
 import { formatNumber } from "../../connect/format.ts";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import { toUtf8 } from "../../protocol/text.ts";
 import { isAscii } from "./text.ts";
 
 type AskOptions = { input: boolean };

@@ -4,13 +4,13 @@ import { pipeline } from "node:stream/promises";
 import { pathToFileURL } from "node:url";
 import type { Ended } from "../../client/generation/run.ts";
 import { formatBytes } from "../../client/http/bytes.ts";
-import { readCost } from "../../client/http/schema.ts";
 import type { StartedEntry } from "../../client/ledger/policy.ts";
-import { readVideoFacts, type VideoFacts } from "../../client/save/mp4.ts";
-import { checkTemplate, findExtensionNote } from "../../client/save/naming.ts";
 import { formatPrice, formatTime } from "../../connect/format.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import { readCost } from "../../protocol/schema.ts";
+import { readVideoFacts, type VideoFacts } from "../../video/mp4.ts";
+import { checkTemplate, findExtensionNote } from "../../video/naming.ts";
 import { openPlace } from "./opener.ts";
 import type { Output } from "./output.ts";
 

@@ -1,13 +1,13 @@
 import { basename, dirname, relative, resolve } from "node:path";
 import { asVidgenError, beforePaying, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, Machine } from "../../io.ts";
+import { findDoubts } from "../../protocol/fields.ts";
 import type { ServiceClient } from "../generation/client.ts";
 import { createEventFilter, type GenerationEvent } from "../generation/events.ts";
 import { redactValue } from "../http/redaction.ts";
 import { hasContent } from "../ledger/content.ts";
 import { type AttemptLines, type Entry, type FilmLine, foldEntry, type RunLine } from "../ledger/history.ts";
 import { isOtherMaking } from "../ledger/policy.ts";
-import { findDoubts } from "../request/fields.ts";
 import { folderOf } from "../save/output-path.ts";
 import { checkOutputs } from "./collisions.ts";
 import { type Costs, createCosts } from "./costs.ts";

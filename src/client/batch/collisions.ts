@@ -1,9 +1,9 @@
 import { basename, dirname, resolve } from "node:path";
 import { systemCode, VidgenError } from "../../errors.ts";
 import type { Disk, Io } from "../../io.ts";
+import { fillWords } from "../../video/naming.ts";
 import type { ServiceClient } from "../generation/client.ts";
 import { kindOf } from "../save/files.ts";
-import { fillWords } from "../save/naming.ts";
 import { findOutputPath, isFolder } from "../save/output-path.ts";
 import { type PlannedRow, throwFaults } from "./plan.ts";
 import { readError } from "./results.ts";

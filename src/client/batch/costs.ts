@@ -1,5 +1,5 @@
 import { VidgenError } from "../../errors.ts";
-import type { AcceptedStart, StartRequest } from "../http/schema.ts";
+import type { AcceptedStart, StartRequest } from "../../protocol/schema.ts";
 import { stopsOthers } from "../ledger/attempt.ts";
 import { type Entry, isPaidBy } from "../ledger/history.ts";
 import { findFalls, isComparable, kindOfRequest, median, readBalance, readPrices } from "../ledger/price.ts";

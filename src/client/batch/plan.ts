@@ -1,6 +1,6 @@
 import { usage } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
-import { shorten } from "../http/text.ts";
+import { shorten } from "../../protocol/text.ts";
 import { stopsOthers } from "../ledger/attempt.ts";
 import { hasContent } from "../ledger/content.ts";
 import type { Entry } from "../ledger/history.ts";

@@ -1,8 +1,8 @@
 import { dirname, relative, resolve } from "node:path";
 import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, Io } from "../../io.ts";
+import { parseJson } from "../../protocol/json.ts";
 import type { ServiceClient } from "../generation/client.ts";
-import { parseJson } from "../http/json.ts";
 import { redactValue } from "../http/redaction.ts";
 import {
   type AttemptLines,

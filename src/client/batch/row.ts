@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { StartRequest } from "../http/schema.ts";
+import type { StartRequest } from "../../protocol/schema.ts";
 
 /** One generation that a batch is to make, checked and ready to be started. */
 export type Row = {

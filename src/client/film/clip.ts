@@ -1,5 +1,5 @@
 import { usage } from "../../errors.ts";
-import { isRecord, parseJson } from "../http/json.ts";
+import { isRecord, parseJson } from "../../protocol/json.ts";
 import { type Ffmpeg, inputArgs, lastLine, type RunIo, runProgram } from "./ffmpeg.ts";
 import { endsEarly, notWholeError } from "./whole.ts";
 

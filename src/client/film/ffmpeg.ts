@@ -1,7 +1,7 @@
 import { basename, dirname, join } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../../errors.ts";
 import type { Io, RunOptions, RunResult } from "../../io.ts";
-import { plain, shorten } from "../http/text.ts";
+import { plain, shorten } from "../../protocol/text.ts";
 import { kindOf } from "../save/files.ts";
 
 /** The two programs, as they are run. */

@@ -1,7 +1,7 @@
 import { systemReason, usage, type VidgenError } from "../../errors.ts";
 import type { Disk, RunResult } from "../../io.ts";
+import { faultOfMp4 } from "../../video/mp4.ts";
 import { kindOf } from "../save/files.ts";
-import { faultOfMp4 } from "../save/mp4.ts";
 
 /** What Matroska and WebM begin with (EBML, RFC 8794, section 8.1). */
 const ebml = [0x1a, 0x45, 0xdf, 0xa3];

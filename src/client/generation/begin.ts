@@ -1,6 +1,6 @@
 import { asVidgenError, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import type { StartRequest } from "../http/schema.ts";
+import type { StartRequest } from "../../protocol/schema.ts";
 import type { DatedLine, Entry, JournalLine, Take } from "../ledger/history.ts";
 import type { FileIdentity, FullPath } from "../ledger/identity.ts";
 import type { Hold, Journal, Lock } from "../ledger/journal.ts";

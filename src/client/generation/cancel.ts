@@ -1,9 +1,9 @@
 import { VidgenError } from "../../errors.ts";
+import { errorText, readGeneration, type WireGeneration } from "../../protocol/schema.ts";
 import type { Api } from "../http/api.ts";
 import { askPatiently } from "../http/ask.ts";
 import { type Reply, refusal } from "../http/reply.ts";
 import type { RetryIo } from "../http/retry.ts";
-import { errorText, readGeneration, type WireGeneration } from "../http/schema.ts";
 import { cancelledReason, failedError } from "./follow.ts";
 
 /** A generation that was cancelled. */

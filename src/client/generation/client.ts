@@ -1,18 +1,19 @@
 import { resolve } from "node:path";
 import { asVidgenError, VidgenError } from "../../errors.ts";
 import type { Io, Machine } from "../../io.ts";
-import type { Accounts } from "../http/accounts.ts";
-import { createApi } from "../http/api.ts";
-import { checkApiKey, createRedaction, redactValue } from "../http/redaction.ts";
-import { backoffMs } from "../http/retry.ts";
+import { findDoubts } from "../../protocol/fields.ts";
 import {
   type CompletedGeneration,
   failureReason,
   readCost,
   type StartRequest,
   type WireGeneration,
-} from "../http/schema.ts";
-import { checkBaseUrl } from "../http/url.ts";
+} from "../../protocol/schema.ts";
+import { checkBaseUrl } from "../../protocol/url.ts";
+import type { Accounts } from "../http/accounts.ts";
+import { createApi } from "../http/api.ts";
+import { checkApiKey, createRedaction, redactValue } from "../http/redaction.ts";
+import { backoffMs } from "../http/retry.ts";
 import { type Event, nextState } from "../ledger/attempt.ts";
 import type { Content } from "../ledger/content.ts";
 import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "../ledger/history.ts";
@@ -20,7 +21,6 @@ import { recordPlace } from "../ledger/identity.ts";
 import { type Journal, noJournal, withoutSecrets } from "../ledger/journal.ts";
 import type { Choice, Earlier } from "../ledger/policy.ts";
 import { isComparable, readBalance } from "../ledger/price.ts";
-import { findDoubts } from "../request/fields.ts";
 import { hasInfo, writeInfo } from "../save/info.ts";
 import { createKept, type Kept } from "../save/kept.ts";
 import { save } from "../save/save.ts";

@@ -1,7 +1,5 @@
 import { doctorHint, usage, VidgenError } from "../../errors.ts";
-import type { Api } from "../http/api.ts";
-import { lacksCredits } from "../http/credits.ts";
-import { freeRetryMs, type RetryIo } from "../http/retry.ts";
+import { lacksCredits } from "../../protocol/credits.ts";
 import {
   type CompletedGeneration,
   errorText,
@@ -10,8 +8,10 @@ import {
   meaningOf,
   states,
   type WireGeneration,
-} from "../http/schema.ts";
-import { isLoopback } from "../http/url.ts";
+} from "../../protocol/schema.ts";
+import { isLoopback } from "../../protocol/url.ts";
+import type { Api } from "../http/api.ts";
+import { freeRetryMs, type RetryIo } from "../http/retry.ts";
 import { type PollResult, poll } from "./poll.ts";
 
 export type PollOptions = {

@@ -1,12 +1,12 @@
 import { doctorHint, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
+import { lacksCredits } from "../../protocol/credits.ts";
+import { isRecord } from "../../protocol/json.ts";
+import { errorText, normalizeGeneration, readGeneration, saysNo, type WireGeneration } from "../../protocol/schema.ts";
 import type { Api } from "../http/api.ts";
 import { askAgain, askOnce, type Trouble, troubleOf } from "../http/ask.ts";
-import { lacksCredits } from "../http/credits.ts";
-import { isRecord } from "../http/json.ts";
 import { errorCode, isByGateway, type Reply, refusal } from "../http/reply.ts";
 import type { RetryIo } from "../http/retry.ts";
-import { errorText, normalizeGeneration, readGeneration, saysNo, type WireGeneration } from "../http/schema.ts";
 
 /** What one poll shows; `refused` is an answer that says no. */
 export type PollResult =

@@ -1,5 +1,5 @@
 import { asVidgenError, beforePaying, VidgenError } from "../../errors.ts";
-import type { AcceptedStart, StartRequest, WireGeneration } from "../http/schema.ts";
+import type { AcceptedStart, StartRequest, WireGeneration } from "../../protocol/schema.ts";
 import type { Content } from "../ledger/content.ts";
 import type { Earlier, StartedEntry } from "../ledger/policy.ts";
 import type { ClaimOptions, Target } from "../save/target.ts";

@@ -1,11 +1,12 @@
 import { asVidgenError, doctorHint, systemCode, VidgenError } from "../../errors.ts";
 import { type Clock, type Io, RequestError } from "../../io.ts";
+import { lacksCredits } from "../../protocol/credits.ts";
+import { type AcceptedStart, errorText, type StartRequest } from "../../protocol/schema.ts";
+import { isNotNow, isRefusal, retryAfterMs } from "../../protocol/status.ts";
 import type { Api, Label } from "../http/api.ts";
-import { lacksCredits } from "../http/credits.ts";
 import { describeFailure, describeReply, describeValues, type Reply, refusal } from "../http/reply.ts";
-import { backoffMs, isFinalConnectFailure, isNotNow, isRefusal, type RetryIo, retryAfterMs } from "../http/retry.ts";
+import { backoffMs, isFinalConnectFailure, type RetryIo } from "../http/retry.ts";
 import { readStartReply } from "../http/salvage.ts";
-import { type AcceptedStart, errorText, type StartRequest } from "../http/schema.ts";
 import type { JournalLine } from "../ledger/history.ts";
 import type { Journal } from "../ledger/journal.ts";
 

@@ -1,6 +1,6 @@
 import type { FetchInit, Io } from "../../io.ts";
+import type { StartRequest } from "../../protocol/schema.ts";
 import { type Reply, readReply } from "./reply.ts";
-import type { StartRequest } from "./schema.ts";
 
 export type Api = {
   /** The service's base URL, without a slash at its end. */

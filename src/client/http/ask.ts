@@ -1,7 +1,8 @@
 import { systemCode } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
+import { isTransient, retryAfterMs } from "../../protocol/status.ts";
 import { describeFailure, describeReply, type Reply } from "./reply.ts";
-import { freeRetryMs, isFinalConnectFailure, isTransient, type RetryIo, retryAfterMs } from "./retry.ts";
+import { freeRetryMs, isFinalConnectFailure, type RetryIo } from "./retry.ts";
 
 /** Why no answer of use came: a retry, which is free, may overcome that, though hardly when `isFinal`. `cause` is what was thrown. */
 export type Trouble = {

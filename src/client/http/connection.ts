@@ -3,7 +3,7 @@ import { request } from "node:http";
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { Io } from "../../io.ts";
-import { isLoopback } from "./url.ts";
+import { isLoopback } from "../../protocol/url.ts";
 
 /** How long the other side may say nothing, at each step of making a connection. */
 const silenceLimitMs = 10_000;

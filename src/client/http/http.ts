@@ -1,5 +1,6 @@
 import { setFlagsFromString } from "node:v8";
 import type { Agent, Dispatcher } from "undici";
+import { unlessAborted } from "../../abort.ts";
 import { type FetchInit, type HttpResponse, type Io, RequestError } from "../../io.ts";
 import type { Reply } from "./paid.ts";
 
@@ -86,15 +87,4 @@ function optionsOf(url: string, init: FetchInit): Dispatcher.RequestOptions {
   const headers = { "User-Agent": "vidgen", ...init.headers };
   const options = { origin, path: pathname + search, headers, body, signal, highWaterMark: unlimitedBytes };
   return { ...options, method: method as Dispatcher.HttpMethod };
-}
-
-/** Rejects as soon as the signal aborts: undici itself rejects only once it is connected. */
-export function unlessAborted<Result>(work: Promise<Result>, signal?: AbortSignal | null): Promise<Result> {
-  if (!signal) return work;
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason);
-    signal.addEventListener("abort", onAbort, { once: true });
-    if (signal.aborted) onAbort();
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
-  });
 }

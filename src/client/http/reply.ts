@@ -1,9 +1,9 @@
 import { systemCode, VidgenError } from "../../errors.ts";
 import type { HttpResponse } from "../../io.ts";
-import { lacksCredits } from "./credits.ts";
-import { isRecord, parseJson } from "./json.ts";
+import { lacksCredits } from "../../protocol/credits.ts";
+import { isRecord, parseJson } from "../../protocol/json.ts";
+import { errorText } from "../../protocol/schema.ts";
 import { maxReplyBytes } from "./raw-reply.ts";
-import { errorText } from "./schema.ts";
 
 /** A reply of the service, with as much of its body as came. */
 export type Reply = {

@@ -1,6 +1,6 @@
-import { isUsableId } from "./id.ts";
-import { isRecord, parseJson } from "./json.ts";
-import { type AcceptedStart, asGeneration } from "./schema.ts";
+import { isUsableId } from "../../protocol/id.ts";
+import { isRecord, parseJson } from "../../protocol/json.ts";
+import { type AcceptedStart, asGeneration } from "../../protocol/schema.ts";
 
 /** What a start reply tells, as far as it came. `saysNo` is set for `"success": false`. */
 export type StartReply = { started: AcceptedStart | undefined; saysNo: boolean };

@@ -1,6 +1,6 @@
 import { createHash, type Hash } from "node:crypto";
 import type { Disk, DiskFile } from "../../io.ts";
-import { isRecord } from "../http/json.ts";
+import { isRecord } from "../../protocol/json.ts";
 
 /** What a saved video is known by, in the journal's own field names: its hash, and what tells without reading it that a file is unchanged. */
 export type Content = {

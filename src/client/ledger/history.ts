@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { CommandErrorCode } from "../../errors.ts";
-import { isRecord } from "../http/json.ts";
-import type { StartRequest } from "../http/schema.ts";
+import { isRecord } from "../../protocol/json.ts";
+import type { StartRequest } from "../../protocol/schema.ts";
 import { nextState, type State, type Status, statusOf, stopsOthers } from "./attempt.ts";
 import { type Content, parseContent } from "./content.ts";
 import type { FileIdentity } from "./identity.ts";

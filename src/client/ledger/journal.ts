@@ -2,10 +2,10 @@ import { dirname, join } from "node:path";
 import { openFilesHint, systemCode, systemReason, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile } from "../../io.ts";
 import { type Lease, type LockIo, readHolder, tryLease, type Watch, withLock } from "../../lease.ts";
-import { isSameId } from "../http/id.ts";
+import { createMutex } from "../../mutex.ts";
+import { isSameId } from "../../protocol/id.ts";
+import { shortenAddresses } from "../../protocol/url.ts";
 import { redactValue } from "../http/redaction.ts";
-import { createTurns } from "../http/turns.ts";
-import { shortenAddresses } from "../http/url.ts";
 import {
   type AttemptLines,
   createGrouping,
@@ -84,7 +84,7 @@ export function openJournal(path: string, io: JournalIo): Journal {
   const { disk } = io;
   const leaseOf = (name: string) => join(`${path}.leases`, name);
   const read = (words?: readonly string[]) => linesBackwards(path, disk, { words });
-  const inTurn = createTurns();
+  const inTurn = createMutex();
   const watch: Watch = new Map();
   const asOutputError = (error: unknown) => {
     if (error instanceof VidgenError || systemCode(error) === undefined) throw error;

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { usage, VidgenError } from "../../errors.ts";
-import type { StartRequest } from "../http/schema.ts";
+import type { StartRequest } from "../../protocol/schema.ts";
 import { type State, stopsOthers } from "./attempt.ts";
 import { type Dated, datedEntries, type Entry, isHandedOver, isUnfinished, reusableMs, type Take } from "./history.ts";
 import type { RecordedPlace } from "./identity.ts";

@@ -1,4 +1,4 @@
-import type { StartRequest } from "../http/schema.ts";
+import type { StartRequest } from "../../protocol/schema.ts";
 import { type Entry, isPaidBy } from "./history.ts";
 
 /** A field that decides about sound, such as `generate_audio`; each provider names it otherwise. */

@@ -1,5 +1,4 @@
 import { usage } from "../../errors.ts";
-import type { StartRequest } from "../http/schema.ts";
 import {
   type FieldTexts,
   fields,
@@ -9,8 +8,9 @@ import {
   imageFields,
   isImageField,
   wireValue,
-} from "../request/fields.ts";
-import { isSourceImage, type RequestInput } from "../request/request.ts";
+} from "../../protocol/fields.ts";
+import { isSourceImage, type RequestInput } from "../../protocol/request.ts";
+import type { StartRequest } from "../../protocol/schema.ts";
 import { isHash } from "./history.ts";
 
 /** What is typed in place of what an earlier request had. */

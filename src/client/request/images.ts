@@ -2,8 +2,8 @@ import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { systemReason, usage, VidgenError } from "../../errors.ts";
+import { type Images, imageFields } from "../../protocol/fields.ts";
 import { formatBytes } from "../http/bytes.ts";
-import { type Images, imageFields } from "./fields.ts";
 
 /** How large local images may be, all of a request together; a service that takes them in its JSON has a limit too. */
 const maxBytes = 20_000_000;

@@ -1,12 +1,13 @@
 import { createHash, type Hash } from "node:crypto";
 import { asVidgenError, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, HttpResponse, Io } from "../../io.ts";
+import { isTransient, retryAfterMs } from "../../protocol/status.ts";
+import { type Fault, faultOfMp4 } from "../../video/mp4.ts";
 import { describeFailure } from "../http/reply.ts";
-import { backoffMs, freeRetryMs, isTransient, type RetryIo, retryAfterMs } from "../http/retry.ts";
+import { backoffMs, freeRetryMs, type RetryIo } from "../http/retry.ts";
 import { hashFile } from "../ledger/content.ts";
 import { isSameVersion, rangeHeaders, readVersion, type Version } from "../ledger/version.ts";
 import { outputError } from "./files.ts";
-import { type Fault, faultOfMp4 } from "./mp4.ts";
 
 export type MediaOptions = {
   signal: AbortSignal;

@@ -1,10 +1,10 @@
 import { dirname, join } from "node:path";
 import { systemReason, VidgenError } from "../../errors.ts";
 import type { Disk, Io } from "../../io.ts";
-import { isRecord, parseJson } from "../http/json.ts";
+import { isRecord, parseJson } from "../../protocol/json.ts";
+import type { WireGeneration } from "../../protocol/schema.ts";
+import { readCost } from "../../protocol/schema.ts";
 import { redactValue } from "../http/redaction.ts";
-import type { WireGeneration } from "../http/schema.ts";
-import { readCost } from "../http/schema.ts";
 import type { Entry } from "../ledger/history.ts";
 import { isExistsError, kindOf, renameNew } from "./files.ts";
 import { infoPath } from "./output-path.ts";

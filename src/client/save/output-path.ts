@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { usage } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
-import { isUuid } from "../http/id.ts";
+import { isUuid } from "../../protocol/id.ts";
+import { fileName, fillId, fillIn, fillWords, type Naming, type Words } from "../../video/naming.ts";
 import { kindOf, outputError } from "./files.ts";
-import { fileName, fillId, fillIn, fillWords, type Naming, type Words } from "./naming.ts";
 
 /** Where a video goes, as far as that is known before its generation has an id. */
 export type Place = {

@@ -1,5 +1,5 @@
 import { VidgenError } from "../../errors.ts";
-import type { CompletedGeneration } from "../http/schema.ts";
+import type { CompletedGeneration } from "../../protocol/schema.ts";
 import { type Content, readContent } from "../ledger/content.ts";
 import type { Entry } from "../ledger/history.ts";
 import { type DownloadIo, download, type MediaOptions } from "./download.ts";

@@ -2,7 +2,8 @@ import { basename, dirname, join, resolve } from "node:path";
 import { systemCode, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, Io } from "../../io.ts";
 import { type Acquired, type Lease, type LeaseIo, readHolder, tryLease, type Watch } from "../../lease.ts";
-import type { WireGeneration } from "../http/schema.ts";
+import type { WireGeneration } from "../../protocol/schema.ts";
+import { fillIn, fillWords, type Naming, type Words } from "../../video/naming.ts";
 import { type Content, hasContent } from "../ledger/content.ts";
 import type { DatedLine, Entry, PartLine } from "../ledger/history.ts";
 import { findRealPath } from "../ledger/identity.ts";
@@ -12,7 +13,6 @@ import type { StartedEntry } from "../ledger/policy.ts";
 import { type Version, validatorOf } from "../ledger/version.ts";
 import { checkFree, isExistsError, linkNew, outputError } from "./files.ts";
 import { createKept } from "./kept.ts";
-import { fillIn, fillWords, type Naming, type Words } from "./naming.ts";
 import {
   findOutputPath,
   findPlace,

@@ -1,4 +1,4 @@
-import { isUuid } from "../../client/http/id.ts";
+import { isUuid } from "../../protocol/id.ts";
 import { type ApiContext, refuse } from "../http/message.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";

@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { findExtraFault } from "../../client/request/extras.ts";
-import { findModel, maxLocalSeconds, models } from "../../client/request/models.ts";
+import { findExtraFault } from "../../protocol/extras.ts";
+import { findModel, maxLocalSeconds, models } from "../../protocol/models.ts";
 import { type Engine, optionalExtras, otherExtras } from "../engines/engine.ts";
 import { type FieldNames, parse } from "../http/input.ts";
 import { findJsonFault, refuse } from "../http/message.ts";

@@ -1,6 +1,6 @@
 import { HTTPException } from "hono/http-exception";
 import * as z from "zod";
-import { failureCodes, states } from "../../client/http/schema.ts";
+import { failureCodes, states } from "../../protocol/schema.ts";
 import { statusBody } from "../http/status-body.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";

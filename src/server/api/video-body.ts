@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { failureCodes } from "../../client/http/schema.ts";
-import { defaultModel } from "../../client/request/models.ts";
+import { defaultModel } from "../../protocol/models.ts";
+import { failureCodes } from "../../protocol/schema.ts";
 import type { Engine } from "../engines/engine.ts";
 import { readSize, roundedSize, sizeText } from "../engines/frame-size.ts";
 import { sizeOf } from "../engines/videos/kinds.ts";

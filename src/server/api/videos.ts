@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { isUuid } from "../../client/http/id.ts";
+import { isUuid } from "../../protocol/id.ts";
 import { parse } from "../http/input.ts";
 import { refuse } from "../http/message.ts";
 import { createMedia, type MediaOptions } from "../media/media.ts";

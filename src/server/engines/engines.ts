@@ -1,7 +1,7 @@
-import { isLoopback } from "../../client/http/url.ts";
-import { models as knownModels, type Model } from "../../client/request/models.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import { models as knownModels, type Model } from "../../protocol/models.ts";
+import { isLoopback } from "../../protocol/url.ts";
 import { createOutbound } from "../outbound/outbound.ts";
 import { createAiSdkEngine } from "./ai-sdk/ai-sdk.ts";
 import { besideVidgen, loadPackage } from "./ai-sdk/package.ts";

@@ -1,5 +1,5 @@
-import { findModel } from "../../client/request/models.ts";
 import { usage } from "../../errors.ts";
+import { findModel } from "../../protocol/models.ts";
 import { type Kind, kinds, maxImagesOf } from "./videos/kinds.ts";
 
 /** An engine as `--engine` names it; without `server` and `packageName` it is the preview. */

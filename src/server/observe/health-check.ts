@@ -1,5 +1,5 @@
 import { setMaxListeners } from "node:events";
-import { unlessAborted } from "../../client/http/http.ts";
+import { unlessAborted } from "../../abort.ts";
 import type { Clock } from "../../io.ts";
 
 /** Load balancers and Prometheus have less patience than those who wait for a video. */

@@ -1,5 +1,5 @@
-import { isData } from "../../client/http/url.ts";
-import { type Field, fields, flagOf, wireValue } from "../../client/request/fields.ts";
+import { type Field, fields, flagOf, wireValue } from "../../protocol/fields.ts";
+import { isData } from "../../protocol/url.ts";
 import {
   type ExtraValue,
   type Images,

@@ -1,6 +1,6 @@
-import { fields } from "../../client/request/fields.ts";
-import { findModel } from "../../client/request/models.ts";
 import type { Clock } from "../../io.ts";
+import { fields } from "../../protocol/fields.ts";
+import { findModel } from "../../protocol/models.ts";
 import { usualCost } from "../api/start.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { RenderRequest } from "../store/generations.ts";

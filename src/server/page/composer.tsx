@@ -1,6 +1,6 @@
 import type { Child } from "hono/jsx";
-import { type Field, fields, findValueFault, textFields, wireValue } from "../../client/request/fields.ts";
-import { defaultModel, findModel } from "../../client/request/models.ts";
+import { type Field, fields, findValueFault, textFields, wireValue } from "../../protocol/fields.ts";
+import { defaultModel, findModel } from "../../protocol/models.ts";
 import type { StartFormat } from "../api/start.ts";
 import { type JsonBody, parseJson, refuse } from "../http/message.ts";
 import { listImages, type StoredGeneration } from "../store/generations.ts";

@@ -1,5 +1,5 @@
-import { isData } from "../../client/http/url.ts";
-import { fileName } from "../../client/save/naming.ts";
+import { isData } from "../../protocol/url.ts";
+import { fileName } from "../../video/naming.ts";
 import type { LedgerEntry } from "../store/accounts.ts";
 import { listImages, replaceImages } from "../store/generations.ts";
 import { stateOf } from "../store/needs.ts";

@@ -1,4 +1,4 @@
-import { fileName } from "../../client/save/naming.ts";
+import { fileName } from "../../video/naming.ts";
 import { shortText } from "./formatting.ts";
 import { keyed } from "./keys.ts";
 

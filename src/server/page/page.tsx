@@ -1,10 +1,10 @@
 import { setImmediate } from "node:timers/promises";
 import { Hono, type MiddlewareHandler } from "hono";
 import { getCookie } from "hono/cookie";
-import { isUuid } from "../../client/http/id.ts";
-import { createTurns } from "../../client/http/turns.ts";
-import { isData } from "../../client/http/url.ts";
 import { VidgenError } from "../../errors.ts";
+import { createMutex } from "../../mutex.ts";
+import { isUuid } from "../../protocol/id.ts";
+import { isData } from "../../protocol/url.ts";
 import { localAccount } from "../announcement.ts";
 import { findAccount, hashKey } from "../api/accounts.ts";
 import { type ApiEnv, errorResponse, readBody, refuse, retryAfter } from "../http/message.ts";
@@ -241,7 +241,7 @@ function createSend(findPaths: () => Promise<AssetPathNames>): Send {
 
 function requireSession(options: PageOptions, send: Send): MiddlewareHandler<ApiEnv> {
   const { clock } = options;
-  const inTurn = createTurns();
+  const inTurn = createMutex();
   return async (c, next) => {
     if (c.env.log) c.env.log.isRoutine = true;
     await inTurn(letOthersIn);

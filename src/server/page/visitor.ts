@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { isUuid } from "../../client/http/id.ts";
+import { isUuid } from "../../protocol/id.ts";
 import { localAccount } from "../announcement.ts";
 import type { ApiEnv } from "../http/message.ts";
 import type { Store } from "../store/store.ts";

@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import { makeZip, predictLength } from "client-zip";
-import { fileName } from "../../client/save/naming.ts";
+import { fileName } from "../../video/naming.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { Media, StoredGeneration } from "../store/generations.ts";
 

@@ -1,6 +1,6 @@
-import { failureCodes } from "../../client/http/schema.ts";
-import { models } from "../../client/request/models.ts";
 import type { Clock } from "../../io.ts";
+import { models } from "../../protocol/models.ts";
+import { failureCodes } from "../../protocol/schema.ts";
 import { newDelivery } from "../callbacks/delivery.ts";
 import { readDirectives } from "../engines/preview/directives.ts";
 import { insist } from "../insist.ts";

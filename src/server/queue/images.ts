@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { isData } from "../../client/http/url.ts";
+import { isData } from "../../protocol/url.ts";
 import type { ImageFile } from "../engines/engine.ts";
 import { maxMegapixels, pictureFormat, readPictureHeader } from "../media/picture.ts";
 import type { Get } from "../outbound/outbound.ts";

@@ -1,4 +1,4 @@
-import type { FailureCode } from "../../client/http/schema.ts";
+import type { FailureCode } from "../../protocol/schema.ts";
 import type { Traced } from "../observe/trace.ts";
 import type { Delivery } from "./deliveries.ts";
 import type { Limited } from "./limits.ts";

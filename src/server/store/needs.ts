@@ -1,4 +1,4 @@
-import { isData } from "../../client/http/url.ts";
+import { isData } from "../../protocol/url.ts";
 import type { Claim, Needs } from "./claims.ts";
 import {
   type Completed,

@@ -1,7 +1,7 @@
 import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { models } from "../../../src/client/request/models.ts";
+import { models } from "../../../src/protocol/models.ts";
 import { baseUrl, createWorld } from "../../vidgen.ts";
 
 const ids = async (world: Awaited<ReturnType<typeof createWorld>>) =>

@@ -4,9 +4,9 @@ import { expect, test } from "vitest";
 import * as z from "zod";
 import { collectValues } from "../../../src/cli/command.ts";
 import { describeCommand } from "../../../src/cli/help/tree.ts";
-import { aspectRatios, models } from "../../../src/client/request/models.ts";
 import { listPages, readPage } from "../../../src/docs.ts";
 import { exits } from "../../../src/errors.ts";
+import { aspectRatios, models } from "../../../src/protocol/models.ts";
 import { apiKey, createWorld, type World } from "../../vidgen.ts";
 
 test.each(["generate", "serve", "help"])("help %s is what %s --help prints, also with --json", async (command) => {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createForwarder } from "../../../src/cli/listen/forward.ts";
-import type { Callback } from "../../../src/client/http/callback.ts";
+import type { Callback } from "../../../src/protocol/callback.ts";
 import { createWorld } from "../../vidgen.ts";
 
 test("of the callbacks, the latest ten thousand are remembered", async () => {

@@ -1,8 +1,8 @@
 import { Writable } from "node:stream";
 import { expect, test } from "vitest";
 import { colorLevel, createOutput, type OutputFlags, plainLine } from "../../../src/cli/terminal/output.ts";
-import { plain } from "../../../src/client/http/text.ts";
 import { VidgenError } from "../../../src/errors.ts";
+import { plain } from "../../../src/protocol/text.ts";
 
 const secret = "canary-key-0123456789";
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { failedError, follow, localPace, readVideoUrl, remotePace } from "../../../src/client/generation/follow.ts";
 import type { Api } from "../../../src/client/http/api.ts";
-import type { WireGeneration } from "../../../src/client/http/schema.ts";
+import type { WireGeneration } from "../../../src/protocol/schema.ts";
 import { createVirtualClock } from "../../clock.ts";
 
 const minutes = Array.from({ length: 1_200 }, (_, i) => i * 100);

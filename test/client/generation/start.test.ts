@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { classify } from "../../../src/client/generation/start.ts";
-import { parseJson } from "../../../src/client/http/json.ts";
 import type { Reply } from "../../../src/client/http/reply.ts";
+import { parseJson } from "../../../src/protocol/json.ts";
 
 const now = new Date("2026-01-01T00:00:00Z");
 const started = {

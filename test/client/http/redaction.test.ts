@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { checkApiKey, createRedaction } from "../../../src/client/http/redaction.ts";
-import { shorten } from "../../../src/client/http/text.ts";
-import { checkBaseUrl, isLoopback, withScheme } from "../../../src/client/http/url.ts";
+import { shorten } from "../../../src/protocol/text.ts";
+import { checkBaseUrl, isLoopback, withScheme } from "../../../src/protocol/url.ts";
 
 const key = "canary-key-0123456789";
 

@@ -1,11 +1,6 @@
 import { expect, test } from "vitest";
-import {
-  backoffMs,
-  isFinalConnectFailure,
-  isNotNow,
-  isTransient,
-  retryAfterMs,
-} from "../../../src/client/http/retry.ts";
+import { backoffMs, isFinalConnectFailure } from "../../../src/client/http/retry.ts";
+import { isNotNow, isTransient, retryAfterMs } from "../../../src/protocol/status.ts";
 
 test.each([
   [0, 500],

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { StartRequest } from "../../../src/client/http/schema.ts";
 import type { Entry } from "../../../src/client/ledger/history.ts";
 import { findFalls, isComparable, kindOfRequest, readBalance, readPrices } from "../../../src/client/ledger/price.ts";
+import type { StartRequest } from "../../../src/protocol/schema.ts";
 
 const wan = { model: "wan-2.5", prompt: "a red fox" };
 

@@ -3,9 +3,9 @@ import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { readContent } from "../../../src/client/ledger/content.ts";
-import { checkTemplate } from "../../../src/client/save/naming.ts";
 import { createTargets } from "../../../src/client/save/target.ts";
 import { systemMachine } from "../../../src/io.ts";
+import { checkTemplate } from "../../../src/video/naming.ts";
 import { makeFolder } from "../../folder.ts";
 
 const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";

@@ -6,9 +6,9 @@ import { hashFile, readContent } from "../../../src/client/ledger/content.ts";
 import type { DatedLine, PartLine } from "../../../src/client/ledger/history.ts";
 import type { Journal } from "../../../src/client/ledger/journal.ts";
 import { outputError } from "../../../src/client/save/files.ts";
-import { fileName, type Naming } from "../../../src/client/save/naming.ts";
 import { createTargets, type Target } from "../../../src/client/save/target.ts";
 import { type Disk, type DiskFile, systemMachine } from "../../../src/io.ts";
+import { fileName, type Naming } from "../../../src/video/naming.ts";
 import { makeFolder } from "../../folder.ts";
 
 const naming = { id: "1b4e28ba-2fa1-41d2-883f-0016d3cca427", prompt: "A red fox runs", model: "wan-2.5" };

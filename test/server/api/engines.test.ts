@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { models as knownModels } from "../../../src/client/request/models.ts";
+import { models as knownModels } from "../../../src/protocol/models.ts";
 import { apiKey, baseUrl, bearer, createTestService, fakeEngine, otherKey, readError } from "../service.ts";
 
 const ask = (key: string) => new Request(`${baseUrl}/engines`, { headers: bearer(key) });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { models } from "../../../src/client/request/models.ts";
+import { models } from "../../../src/protocol/models.ts";
 import { createEngines } from "../../../src/server/engines/engines.ts";
 import { createVirtualClock } from "../../clock.ts";
 import { ioFetch } from "./videos/fakes/fake.ts";

@@ -1,7 +1,7 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { fileName } from "../../../src/client/save/naming.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import { fileName } from "../../../src/video/naming.ts";
 import { browserPath } from "../../needs.ts";
 import { isLive, launch, openTab, shows, type Tab } from "./browser.ts";
 import { openTestPage, paid } from "./harness.ts";

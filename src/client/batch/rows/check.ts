@@ -1,11 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { usage, type VidgenError } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
-import type { StartRequest } from "../../http/schema.ts";
-import { shorten } from "../../http/text.ts";
-import { recordOf, withoutImage } from "../../ledger/history.ts";
-import { type FieldTexts, flagOf, imageFields, textFields } from "../../request/fields.ts";
-import { localImages, readAllImages } from "../../request/images.ts";
+import { type FieldTexts, flagOf, imageFields, textFields } from "../../../protocol/fields.ts";
 import {
   type Destination,
   describeFlagFault,
@@ -17,7 +13,11 @@ import {
   type RequestInput,
   readSettings,
   toRequest,
-} from "../../request/request.ts";
+} from "../../../protocol/request.ts";
+import type { StartRequest } from "../../../protocol/schema.ts";
+import { shorten } from "../../../protocol/text.ts";
+import { recordOf, withoutImage } from "../../ledger/history.ts";
+import { localImages, readAllImages } from "../../request/images.ts";
 import type { Row } from "../row.ts";
 import type { Variant } from "./each.ts";
 import type { Faults } from "./faults.ts";

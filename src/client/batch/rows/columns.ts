@@ -1,6 +1,6 @@
 import { extname } from "node:path";
-import { type Field, fields, flagOf } from "../../request/fields.ts";
-import { findSimilar } from "../../request/models.ts";
+import { type Field, fields, flagOf } from "../../../protocol/fields.ts";
+import { findSimilar } from "../../../protocol/models.ts";
 
 /** The columns that vidgen knows: the request's fields by their own names, and what a row has besides. */
 export const knownColumns: readonly string[] = ["id", ...fields.map(({ name }) => name), "from", "output"];

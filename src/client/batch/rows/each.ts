@@ -1,4 +1,4 @@
-import { shorten } from "../../http/text.ts";
+import { shorten } from "../../../protocol/text.ts";
 import { columnName, guessColumn, isKnown } from "./columns.ts";
 import type { Faults } from "./faults.ts";
 import type { Table } from "./table.ts";

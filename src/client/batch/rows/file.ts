@@ -3,7 +3,7 @@ import { extname } from "node:path";
 import { Readable } from "node:stream";
 import { systemReason, usage, VidgenError } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
-import { toUtf8 } from "../../http/text.ts";
+import { toUtf8 } from "../../../protocol/text.ts";
 import { readAll, readChunks } from "../../request/input.ts";
 
 export const formats = ["csv", "tsv", "jsonl", "json", "txt"] as const;

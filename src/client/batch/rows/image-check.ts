@@ -1,6 +1,6 @@
 import { asVidgenError } from "../../../errors.ts";
+import { findImageFault, type ImageName, type Images, imageFields } from "../../../protocol/fields.ts";
 import { recordOf } from "../../ledger/history.ts";
-import { findImageFault, type ImageName, type Images, imageFields } from "../../request/fields.ts";
 import { readImages } from "../../request/images.ts";
 
 /** Images that were read and forgotten: `recorded` is as the journal keeps them, `isFile` when there are files among them. */

@@ -1,4 +1,4 @@
-import { shorten } from "../../http/text.ts";
+import { shorten } from "../../../protocol/text.ts";
 import type { Row } from "../row.ts";
 import type { Variant } from "./each.ts";
 import type { Faults } from "./faults.ts";

@@ -1,7 +1,7 @@
 import { relative } from "node:path";
 import type { Io } from "../../../io.ts";
-import { shorten } from "../../http/text.ts";
-import { fillNames, hasIdInFolder, idInFolder, isTooLong, type Words } from "../../save/naming.ts";
+import { shorten } from "../../../protocol/text.ts";
+import { fillNames, hasIdInFolder, idInFolder, isTooLong, type Words } from "../../../video/naming.ts";
 import { isFolder } from "../../save/output-path.ts";
 import type { Faults } from "./faults.ts";
 import type { Table, TableLine } from "./table.ts";

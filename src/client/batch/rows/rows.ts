@@ -1,8 +1,8 @@
 import { usage } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
-import { shorten } from "../../http/text.ts";
-import { type Destination, findDroppedImages, readSettings } from "../../request/request.ts";
-import { findExtensionNote, namesIn } from "../../save/naming.ts";
+import { type Destination, findDroppedImages, readSettings } from "../../../protocol/request.ts";
+import { shorten } from "../../../protocol/text.ts";
+import { findExtensionNote, namesIn } from "../../../video/naming.ts";
 import type { Row } from "../row.ts";
 import { createRowCheck, type RowFlags } from "./check.ts";
 import { findLikeness, isImageValue, isKnown, withColumnNames } from "./columns.ts";

@@ -1,6 +1,6 @@
-import { isRecord, parseJson } from "../../http/json.ts";
-import { type Images, imageFields } from "../../request/fields.ts";
-import { readValue } from "../../request/request.ts";
+import { type Images, imageFields } from "../../../protocol/fields.ts";
+import { isRecord, parseJson } from "../../../protocol/json.ts";
+import { readValue } from "../../../protocol/request.ts";
 import { columnName, flattenColumn, isKnown } from "./columns.ts";
 import { type CsvRecord, readCsv } from "./csv.ts";
 import type { Faults } from "./faults.ts";

@@ -1,4 +1,4 @@
-import { fillIn, findNameFault, names, namesIn, safeName } from "../../save/naming.ts";
+import { fillIn, findNameFault, names, namesIn, safeName } from "../../../video/naming.ts";
 import { knownColumns, withColumnNames } from "./columns.ts";
 import type { Faults } from "./faults.ts";
 import type { Table, TableLine } from "./table.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { unlessAborted } from "../../../client/http/http.ts";
+import { unlessAborted } from "../../../abort.ts";
 import { missingMs } from "../upstream/follow.ts";
 import { clean, type Job, wordsOf } from "../upstream/reply.ts";
 import { notNowStatuses } from "../upstream/submit.ts";

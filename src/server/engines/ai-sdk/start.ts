@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
-import { unlessAborted } from "../../../client/http/http.ts";
+import { unlessAborted } from "../../../abort.ts";
 import { traceHeaders } from "../../observe/trace.ts";
 import { type Images, listImages, type RenderRequest, replaceImages } from "../../store/generations.ts";
 import type { ImageFile, RenderTask } from "../engine.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
-import { toUtf8 } from "../../../client/http/text.ts";
-import { findModel } from "../../../client/request/models.ts";
 import { systemReason, usage } from "../../../errors.ts";
+import { findModel } from "../../../protocol/models.ts";
+import { toUtf8 } from "../../../protocol/text.ts";
 
 type Node = { class_type: string; inputs: Record<string, unknown>; _meta?: unknown };
 

@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
 import { availableParallelism } from "node:os";
-import { models as knownModels } from "../../../client/request/models.ts";
+import { models as knownModels } from "../../../protocol/models.ts";
 import { createCapacity } from "../../capacity.ts";
 import { maxMegapixels } from "../../media/picture.ts";
 import type { Checkpoint } from "../../store/generations.ts";

@@ -1,4 +1,4 @@
-import { unlessAborted } from "../../../client/http/http.ts";
+import { unlessAborted } from "../../../abort.ts";
 import type { Engine, RenderOptions } from "../engine.ts";
 import { createPatience, minuteMs, type Standing } from "./patience.ts";
 import { clean, type Job } from "./reply.ts";

@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { isRecord, parseJson } from "../../../client/http/json.ts";
-import { retryAfterMs } from "../../../client/http/retry.ts";
 import type { HttpResponse } from "../../../io.ts";
+import { isRecord, parseJson } from "../../../protocol/json.ts";
+import { retryAfterMs } from "../../../protocol/status.ts";
 
 /** A job as a server of `/v1/videos` tells it. Unknown statuses count as running. */
 export type Job = {

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
-import { isData } from "../../../client/http/url.ts";
-import { faultOfMp4 } from "../../../client/save/mp4.ts";
 import { VidgenError } from "../../../errors.ts";
 import type { HttpResponse } from "../../../io.ts";
+import { isData } from "../../../protocol/url.ts";
+import { faultOfMp4 } from "../../../video/mp4.ts";
 import type { RenderOptions } from "../engine.ts";
 import { isCompleted, lookOnce, missingPollMs } from "./follow.ts";
 import { minuteMs } from "./patience.ts";

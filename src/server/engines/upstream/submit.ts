@@ -1,7 +1,7 @@
-import { lacksCredits } from "../../../client/http/credits.ts";
-import { isRefusal } from "../../../client/http/retry.ts";
 import { VidgenError } from "../../../errors.ts";
 import { RequestError } from "../../../io.ts";
+import { lacksCredits } from "../../../protocol/credits.ts";
+import { isRefusal } from "../../../protocol/status.ts";
 import type { RenderOptions, RenderOutcome } from "../engine.ts";
 import { lookOnce, missingMs, missingPollMs } from "./follow.ts";
 import { beginningOf, isAboutRequest, type Reply, refusesKey, wordsOf } from "./reply.ts";

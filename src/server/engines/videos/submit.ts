@@ -1,4 +1,4 @@
-import { isData } from "../../../client/http/url.ts";
+import { isData } from "../../../protocol/url.ts";
 import { traceHeaders } from "../../observe/trace.ts";
 import { optionalExtras, type RenderTask } from "../engine.ts";
 import { findCreated, findFinished, findJob, type Reply, readComplaints } from "../upstream/reply.ts";

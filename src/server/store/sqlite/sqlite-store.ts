@@ -1,7 +1,7 @@
 import { fstatSync, openSync, rmSync } from "node:fs";
 import { copyFile, mkdir } from "node:fs/promises";
-import { createTurns } from "../../../client/http/turns.ts";
 import type { Lease } from "../../../lease.ts";
+import { createMutex } from "../../../mutex.ts";
 import { type OnTrouble, unavailable } from "../../observe/trouble.ts";
 import { type Change, endChanges } from "../change.ts";
 import type { Cancellation } from "../generations.ts";
@@ -72,7 +72,7 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
           ? []
           : endChanges({ id, account }, { ...end, isCancelled: cancelled !== undefined }, delivery),
     ).then((account) => account !== undefined);
-  const inTurn = createTurns();
+  const inTurn = createMutex();
   /** Copies the file while others read and write: for that time all changes stay in the log beside it. */
   const copyDatabase = async () => {
     const copy = copyOf(file);

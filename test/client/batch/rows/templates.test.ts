@@ -3,7 +3,7 @@ import { join, relative, resolve, sep } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { RowOptions } from "../../../../src/client/batch/rows/rows.ts";
-import { fillId, fillWords } from "../../../../src/client/save/naming.ts";
+import { fillId, fillWords } from "../../../../src/video/naming.ts";
 import { makeFolder } from "../../../folder.ts";
 import { faultsOf, read } from "./read.ts";
 

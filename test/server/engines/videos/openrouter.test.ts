@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { models } from "../../../../src/client/request/models.ts";
+import { models } from "../../../../src/protocol/models.ts";
 import { createEngines } from "../../../../src/server/engines/engines.ts";
 import { kinds } from "../../../../src/server/engines/videos/kinds.ts";
 import { createVirtualClock } from "../../../clock.ts";

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { unlessAborted } from "../../../../src/client/http/http.ts";
+import { unlessAborted } from "../../../../src/abort.ts";
 import type { Io } from "../../../../src/io.ts";
 import type { Open } from "../../../../src/server/outbound/outbound.ts";
 import { createVirtualClock } from "../../../clock.ts";

@@ -18,7 +18,7 @@
  */
 import type { HttpBindings } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
-import { unlessAborted } from "../../../../../src/client/http/http.ts";
+import { unlessAborted } from "../../../../../src/abort.ts";
 import { type Io, RequestError } from "../../../../../src/io.ts";
 import { tinyMp4 } from "../../../../mp4.ts";
 

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { isSameId } from "../../../src/client/http/id.ts";
-import { isRecord, parseJson } from "../../../src/client/http/json.ts";
-import { readStartReply } from "../../../src/client/http/salvage.ts";
-import { errorText, readGeneration, saysNo } from "../../../src/client/http/schema.ts";
+import { readStartReply } from "../../src/client/http/salvage.ts";
+import { isSameId } from "../../src/protocol/id.ts";
+import { isRecord, parseJson } from "../../src/protocol/json.ts";
+import { errorText, readGeneration, saysNo } from "../../src/protocol/schema.ts";
 
 // Written by hand from the interface, so that a slip in the schema that both sides share cannot hide.
 const startReply = `{

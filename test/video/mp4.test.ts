@@ -1,9 +1,9 @@
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { faultOfMp4, readVideoFacts } from "../../../src/client/save/mp4.ts";
-import { makeFolder } from "../../folder.ts";
-import { box, describedMp4, tinyMp4 } from "../../mp4.ts";
+import { faultOfMp4, readVideoFacts } from "../../src/video/mp4.ts";
+import { makeFolder } from "../folder.ts";
+import { box, describedMp4, tinyMp4 } from "../mp4.ts";
 
 const ftyp = box("ftyp", new Uint8Array(8));
 const moov = box("moov", new Uint8Array(4));

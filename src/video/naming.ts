@@ -1,6 +1,6 @@
 import { basename } from "node:path";
-import { usage } from "../../errors.ts";
-import { findSimilar } from "../request/models.ts";
+import { usage } from "../errors.ts";
+import { findSimilar } from "../protocol/models.ts";
 
 /** The prompt and the model that a file is named after. */
 export type Words = { prompt?: string | undefined; model?: string | undefined };

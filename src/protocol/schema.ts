@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { usage } from "../../errors.ts";
+import { usage } from "../errors.ts";
 import { isSameId, isUsableId } from "./id.ts";
 import { isRecord } from "./json.ts";
 

@@ -1,4 +1,4 @@
-import { usage } from "../../errors.ts";
+import { usage } from "../errors.ts";
 
 /** The ids of the models that the interface lists. */
 export type KnownModel =

@@ -1,9 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { type Field, fields, findValueFault, flagOf, wireValue } from "../../../src/client/request/fields.ts";
-import { connectAgent } from "../../mcp/agent.ts";
-import { createWorld, type World } from "../../vidgen.ts";
+import { type Field, fields, findValueFault, flagOf, wireValue } from "../../src/protocol/fields.ts";
+import { connectAgent } from "../mcp/agent.ts";
+import { createWorld, type World } from "../vidgen.ts";
 
 /** A value that the field takes, and the service need not. */
 function sampleOf(field: Field): string {

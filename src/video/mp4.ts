@@ -1,4 +1,4 @@
-import type { DiskFile } from "../../io.ts";
+import type { DiskFile } from "../io.ts";
 
 /**
  * What keeps a file from being a whole .mp4, in a few words. It may still be a video, of a kind or a make that we do not know. It is finished when

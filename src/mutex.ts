@@ -1,9 +1,9 @@
-import { unlessAborted } from "./http.ts";
+import { unlessAborted } from "./abort.ts";
 
-export type Turns = <Result>(work: () => Promise<Result>, signal?: AbortSignal) => Promise<Result>;
+export type Mutex = <Result>(work: () => Promise<Result>, signal?: AbortSignal) => Promise<Result>;
 
 /** Runs what it is given one after the other, in the order of the calls. Rejects with the signal's reason when that aborts before its turn. */
-export function createTurns(): Turns {
+export function createMutex(): Mutex {
   let last: Promise<unknown> = Promise.resolve();
   return (work, signal) => {
     const turn = signal ? unlessAborted(last, signal) : last;

@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { usage } from "../../errors.ts";
+import { usage } from "../errors.ts";
 
 /** Returns the base URL without a slash at its end. Throws `usage` unless it is https or loopback: each request carries the key. */
 export function checkBaseUrl(text: string, source: string): string {

@@ -1,12 +1,5 @@
 import { expect, test } from "vitest";
-import {
-  checkModel,
-  defaultModel,
-  findModel,
-  findSimilar,
-  guessModel,
-  models,
-} from "../../../src/client/request/models.ts";
+import { checkModel, defaultModel, findModel, findSimilar, guessModel, models } from "../../src/protocol/models.ts";
 
 const ids = ["sora-2", "veo-3.1", "kling-2.6", "kling-1.6-elements", "wan-2.5", "ray-3", "seedance", "minimax"];
 

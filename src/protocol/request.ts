@@ -1,6 +1,4 @@
-import { usage } from "../../errors.ts";
-import { parseJson } from "../http/json.ts";
-import type { StartRequest } from "../http/schema.ts";
+import { usage } from "../errors.ts";
 import { checkedExtras, findExtraFault } from "./extras.ts";
 import {
   type Field,
@@ -16,7 +14,9 @@ import {
   isImageField,
   wireValue,
 } from "./fields.ts";
+import { parseJson } from "./json.ts";
 import { findModel } from "./models.ts";
+import type { StartRequest } from "./schema.ts";
 
 /** A request as it is typed. */
 export type RequestInput = {

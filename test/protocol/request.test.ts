@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { FieldTexts } from "../../../src/client/request/fields.ts";
-import { buildRequest, type RequestInput } from "../../../src/client/request/request.ts";
+import type { FieldTexts } from "../../src/protocol/fields.ts";
+import { buildRequest, type RequestInput } from "../../src/protocol/request.ts";
 
 const image = (name: string) => `https://images.example/${name}.png`;
 const [one, two, three, four, five] = [image("1"), image("2"), image("3"), image("4"), image("5")] as const;

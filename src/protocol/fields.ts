@@ -1,5 +1,5 @@
-import { shorten } from "../http/text.ts";
 import { aspectRatios, defaultModel, guessModel, models } from "./models.ts";
+import { shorten } from "./text.ts";
 
 /** A field of the start request (interface 4.1): all that flags, columns, questions, tools and commands know of it. */
 type FieldEntry = {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { lacksCredits } from "../../../src/client/http/credits.ts";
+import { lacksCredits } from "../../src/protocol/credits.ts";
 
 const said = (status: number, json: unknown, retryAfter: string | null = null) =>
   lacksCredits({ status, json, retryAfter });
