@@ -118,7 +118,7 @@ function unwritableJournal(error: VidgenError): Journal {
   const refuse = async () => {
     throw error;
   };
-  const writing = { append: refuse, lock: refuse, hold: refuse, leaseOf: refuse, forget: refuse };
+  const writing = { append: refuse, lock: refuse, hold: refuse, leaseOf: refuse, withdraw: refuse, forget: refuse };
   const nothing = async () => [];
   const searching = {
     entriesOf: nothing,

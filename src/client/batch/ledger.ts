@@ -61,7 +61,7 @@ export type Ledger = {
 /** Without a results file it only reads. */
 export function createLedger(
   entries: readonly Entry[],
-  results: Pick<ResultsFile, "append"> | undefined,
+  results: Pick<ResultsFile, "append" | "withdraw"> | undefined,
   io: Pick<Io, "date">,
 ): Ledger {
   const byName = new Map(entries.map((entry) => [entry.attempt, entry]));
@@ -83,11 +83,9 @@ export function createLedger(
   }
 
   /** What has happened is in the journal; what is to be sent is not sent. */
-  async function leaveOut(line: JournalLine, { attempt }: Entry, error: VidgenError, journal: Pick<Journal, "append">) {
+  function leaveOut(line: JournalLine, { attempt }: Entry, error: VidgenError) {
     failures.set(attempt, error);
-    if (line.kind !== "intent") return;
-    await journal.append({ kind: "unsent", attempt, reason: error.message, code: error.code });
-    throw error;
+    if (line.kind === "intent") throw error;
   }
 
   return {
@@ -101,8 +99,15 @@ export function createLedger(
         // Without it nothing is sent, and it is not in the results file alone.
         if (failure && line.kind === "intent") throw failure;
         const entry = take(dated);
-        if (entry) await results?.append(dated).catch((error) => leaveOut(line, entry, asVidgenError(error), journal));
+        if (entry) await results?.append(dated).catch((error) => leaveOut(line, entry, asVidgenError(error)));
         if (failure) throw failure;
+      },
+      async withdraw(line) {
+        const dated = { at: io.date().toISOString(), ...line };
+        // Without an entry its intent is not in the results file.
+        const entry = take(dated);
+        const written = await Promise.allSettled([journal.withdraw(dated), entry && results?.withdraw(dated)]);
+        for (const each of written) if (each.status === "rejected") throw each.reason;
       },
       async entriesOf(id) {
         const entry = byId.get(id);

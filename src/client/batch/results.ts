@@ -13,6 +13,7 @@ import {
   type RunLine,
 } from "../ledger/history.ts";
 import { type FileIdentity, findRealPath } from "../ledger/identity.ts";
+import { blankAttempt, type WithdrawnLine } from "../ledger/journal.ts";
 import { appendLine, openLines, readLines } from "../ledger/lines.ts";
 import { kindOf } from "../save/files.ts";
 
@@ -34,6 +35,8 @@ export type ResultsFile = {
   path: string;
   /** Resolves when the line is on the disk. Throws `output`. */
   append(line: DatedLine): Promise<void>;
+  /** As that of a journal. Throws `output`. */
+  withdraw(line: WithdrawnLine & DatedLine): Promise<void>;
   /** Writes down that a run begins. Throws `output`. */
   begin(): Promise<void>;
 };
@@ -73,15 +76,22 @@ export function openResults(path: string, source: RunLine, io: ResultsIo): Resul
     }
   };
   const begin = () => write(beginning());
+  const append = async (line: DatedLine) => {
+    // On a full disk half of the last line may be written: readers accept that where a run begins, and nowhere else.
+    if (isTorn) await begin();
+    // Somebody may have deleted the file meanwhile.
+    await write(withoutPlace(line, path), beginning());
+  };
   return {
     path,
     begin,
-    async append(line) {
-      // On a full disk half of the last line may be written: readers accept that where a run begins, and nowhere else.
-      if (isTorn) await begin();
-      // Somebody may have deleted the file meanwhile.
-      await write(withoutPlace(line, path), beginning());
-    },
+    append,
+    withdraw: (line) =>
+      append(line).catch(() =>
+        blankAttempt(path, line.attempt, io.disk).catch((cause) => {
+          throw resultsError(path, cause);
+        }),
+      ),
   };
 }
 

@@ -13,6 +13,7 @@ import {
   refusalError,
   type StartedEntry,
 } from "../ledger/policy.ts";
+import { withdraw } from "../ledger/withdraw.ts";
 import { isExistsError } from "../save/files.ts";
 import type { Claimed, ClaimOptions, Target, Targets } from "../save/target.ts";
 
@@ -264,20 +265,18 @@ async function startAnew(
     typed: options.typed,
     ...options.take,
   };
-  const prepare = async () => {
+  const record = async () => {
+    await journal.append(intent);
     await options.lock.confirm();
     await target?.open();
+    for (const entry of dismissed) await dismiss(entry, options);
   };
   let hold: Hold | undefined;
   try {
     hold = await journal.hold(attempt);
-    await journal.append(intent);
-    await prepare().catch(async (error) => {
-      const { message: reason, code } = asVidgenError(error);
-      await journal.append({ kind: "unsent", attempt, reason, code });
-      throw error;
+    await record().catch(async (error) => {
+      throw await withdraw(attempt, { kind: "unsent", error: asVidgenError(error) }, journal);
     });
-    for (const entry of dismissed) await dismiss(entry, options);
   } catch (error) {
     await releaseBoth(target, hold)();
     throw error;

@@ -21,6 +21,7 @@ import { recordPlace } from "../ledger/identity.ts";
 import { type Journal, noJournal, withoutSecrets } from "../ledger/journal.ts";
 import type { Choice, Earlier } from "../ledger/policy.ts";
 import { isComparable, readBalance } from "../ledger/price.ts";
+import { withdraw } from "../ledger/withdraw.ts";
 import { hasInfo, writeInfo } from "../save/info.ts";
 import { createKept, type Kept } from "../save/kept.ts";
 import { save } from "../save/save.ts";
@@ -129,8 +130,8 @@ export type ServiceClient = {
   beginRun(requests: readonly StartRequest[], options: BeginOptions & { earlier: Earlier }): Promise<Run>;
   /** Writes down that the caller of a start, who does not wait for the generation, has its id. Never rejects. */
   told(attempt: string): Promise<void>;
-  /** Writes down that an attempt whose intent is written is not sent. Never rejects. */
-  unsent(attempt: string): Promise<void>;
+  /** Writes down that an attempt whose intent is written is not sent, and why. Never rejects. */
+  unsent(attempt: string, error: VidgenError): Promise<void>;
   /** Writes down that a video was streamed to its caller. Never rejects. */
   streamed(id: string): Promise<void>;
   /** Writes down that the URL of a generation was handed to the caller, where it was started without an output path. Never rejects. */
@@ -480,8 +481,10 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
       return beginRun({ ...(await forBegin(first, how)), records: requests.map(recordFor), earlier: how.earlier }, io);
     },
     told: (attempt) => record({ kind: "told", attempt }),
-    unsent: (attempt) =>
-      record({ kind: "unsent", attempt, reason: "It was stopped before the request.", code: "interrupted" }),
+    async unsent(attempt, error) {
+      const told = await withdraw(attempt, { kind: "unsent", error }, journal);
+      if (told !== error) onNote(`${told.message} ${told.hint}`);
+    },
     streamed: (id) => record({ kind: "delivered", id, file: "-" }),
     async delivered(id) {
       const entry = await find(id).catch(() => undefined);

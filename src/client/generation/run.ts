@@ -128,18 +128,24 @@ export async function* collect(
   }
 }
 
-/** Sends the request, unless the consumer stops before it is out. */
+/** Sends the request, unless the consumer stops, or something fails, before it is out. */
 async function* send(begun: ReadyStart, options: RunOptions, client: Runner): AsyncGenerator<RunEvent, End> {
   const { attempt, at } = begun;
   const { outputPath, signal, sendSignal = signal, balance, ...how } = options;
-  let isOut = false;
+  let reason: unknown = new VidgenError("interrupted", "It was stopped before the request.");
+  let isReady = false;
+  let credits: number | undefined;
   try {
     yield { event: "sending", attempt, at, outputPath };
-    isOut = true;
+    credits = await balance?.();
+    isReady = true;
+  } catch (error) {
+    reason = error;
+    throw error;
   } finally {
-    if (!isOut) await client.unsent(attempt);
+    if (!isReady) await client.unsent(attempt, asVidgenError(reason));
   }
-  return begun.sendUntilKnown({ ...how, signal: sendSignal, balance: await balance?.() });
+  return begun.sendUntilKnown({ ...how, signal: sendSignal, balance: credits });
 }
 
 function endOfStart(end: Exclude<End, { kind: "accepted" }>, outputPath: string | undefined): Ended {

@@ -9,13 +9,14 @@ import { backoffMs, isFinalConnectFailure, type RetryIo } from "../http/retry.ts
 import { readStartReply } from "../http/salvage.ts";
 import type { JournalLine } from "../ledger/history.ts";
 import type { Journal } from "../ledger/journal.ts";
+import { withdraw } from "../ledger/withdraw.ts";
 
 export type PaidStartOptions = {
   /** The attempt's name in the journal and in errors. */
   attempt: string;
   /** The Idempotency-Key. */
   key: string;
-  journal: Pick<Journal, "append">;
+  journal: Pick<Journal, "append" | "withdraw">;
   /** Aborts at the first Ctrl-C; a request that was sent gets 10 s more, so that its id is not lost. */
   signal: AbortSignal;
   /** Aborts at the second Ctrl-C, which ends those 10 s. */
@@ -75,15 +76,25 @@ const interruptLimitMs = 10_000;
  * (nothing was sent), `unknown` (it may have been charged), or the code of the service's refusal.
  */
 export async function start(api: Api, request: StartRequest, options: PaidStartOptions, io: StartIo): Promise<End> {
-  const { attempt, journal } = options;
+  const { attempt } = options;
   const end = await startUntilKnown(api, request, options, io)
     .then((end) => unlessForeign(end, options))
     .then((end) => unlessCharged(end, options))
     .then((end) => withFall(end, options));
-  // The outcome is reported even where the journal can no longer be written.
-  await journal.append(outcomeLine(end, attempt)).catch((error) => options.onNote(asVidgenError(error).message));
+  const recorded = await record(end, options);
   // A process that ends after an unknown outcome, however it ends, ends with exit 6.
   if (end.kind !== "unknown") io.unsettled.delete(attempt);
+  return recorded;
+}
+
+/** Writes down the outcome, and returns it. It is reported even where the journal can no longer be written. */
+async function record(end: End, { attempt, journal, onNote }: PaidStartOptions): Promise<End> {
+  // A generation that a refusal names may exist: its id is never overwritten.
+  if (end.kind === "unsent" || (end.kind === "refused" && end.error.id === undefined)) {
+    const { kind, error } = end;
+    return { ...end, error: await withdraw(attempt, { kind, error }, journal) };
+  }
+  await journal.append(outcomeLine(end, attempt)).catch((error) => onNote(asVidgenError(error).message));
   return end;
 }
 

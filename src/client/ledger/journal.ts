@@ -57,6 +57,11 @@ export type Journal = {
   hold(attempt: string): Promise<Hold | undefined>;
   /** Whether a live process has a lease; "unsure" while that process is elsewhere: further looks tell, within a minute. Changes nothing. */
   leaseOf(name: string): Promise<LeaseState>;
+  /**
+   * Writes down that an attempt was not sent, or was refused; where that fails, overwrites its lines with spaces. Throws `output` where neither
+   * can be written, and the journal has its intent.
+   */
+  withdraw(line: WithdrawnLine): Promise<void>;
   /** Overwrites the lines of an attempt with spaces. Only inside of `lock`. */
   forget(entry: Pick<Entry, "attempt" | "id">): Promise<void>;
 };
@@ -68,6 +73,8 @@ export type Hold = { name: string } & Lease;
 
 /** Whether a live process has a lease, as far as this one has seen. */
 export type LeaseState = "alive" | "unsure" | "dead";
+
+export type WithdrawnLine = JournalLine & { kind: "unsent" | "refused" };
 
 type AttemptLine = DatedLine & { attempt: string };
 
@@ -119,11 +126,12 @@ export function openJournal(path: string, io: JournalIo): Journal {
       entries.push(...lines.flatMap((line) => fold(line) ?? []));
     return entries.filter(({ attempt }) => attempts.has(attempt));
   };
+  const append = (line: JournalLine) =>
+    appendLine(path, { at: io.date().toISOString(), ...line }, disk).catch(asOutputError);
   return {
     path,
-    async append(line) {
-      await appendLine(path, { at: io.date().toISOString(), ...line }, disk).catch(asOutputError);
-    },
+    append,
+    withdraw: (line) => append(line).catch(() => blankAttempt(path, line.attempt, disk).catch(asOutputError)),
     async entries(goOn = () => true) {
       const fold = createFolding();
       const entries: Entry[] = [];
@@ -186,11 +194,7 @@ export function openJournal(path: string, io: JournalIo): Journal {
       return holder.isSure ? "alive" : "unsure";
     },
     async forget({ attempt, id }) {
-      const isGone = (line: DatedLine): boolean => {
-        if (line.kind === "unfinished") return line.lines.some(isGone);
-        return "attempt" in line ? line.attempt === attempt : "id" in line && line.id !== undefined && line.id === id;
-      };
-      await blank(path, isGone, disk).catch(asOutputError);
+      await blankAttempt(path, attempt, disk, id).catch(asOutputError);
     },
   };
 }
@@ -330,18 +334,45 @@ async function holdsAny(path: string, words: readonly string[], disk: Disk): Pro
   }
 }
 
+/** Overwrites the lines about an attempt, and about the generation of this id, with spaces. Rejects with the system's error. */
+export async function blankAttempt(path: string, attempt: string, disk: Disk, id?: string): Promise<void> {
+  const isGone = (line: DatedLine): boolean => {
+    if (line.kind === "unfinished") return line.lines.some(isGone);
+    return "attempt" in line ? line.attempt === attempt : "id" in line && line.id !== undefined && line.id === id;
+  };
+  await blank(path, isGone, disk);
+}
+
 /** Overwrites lines in place: other processes may append meanwhile, so nothing may move. */
 async function blank(path: string, isGone: (line: DatedLine) => boolean, disk: Disk): Promise<void> {
+  const found = await findLines(path, isGone, disk);
+  // A file that cannot be written may have none of them.
+  if (found.length === 0) return;
   const file = await openLines(path, "r+", { disk });
   try {
-    for await (const { text, start, length } of readLines(file)) {
-      const line = parseLine(text);
-      if (line && isGone(line)) await file.write(Buffer.alloc(length, " "), 0, length, start);
-    }
+    for (const { start, length } of found) await file.write(Buffer.alloc(length, " "), 0, length, start);
     await file.datasync();
   } finally {
     await file.close();
   }
+}
+
+/** Where some lines are in a file; none where there is no file. */
+async function findLines(path: string, isWanted: (line: DatedLine) => boolean, disk: Disk) {
+  const found: { start: number; length: number }[] = [];
+  let file: DiskFile | undefined;
+  try {
+    file = await openLines(path, "r", { disk });
+    for await (const { text, start, length } of readLines(file)) {
+      const line = parseLine(text);
+      if (line && isWanted(line)) found.push({ start, length });
+    }
+  } catch (error) {
+    if (systemCode(error) !== "ENOENT") throw error;
+  } finally {
+    await file?.close();
+  }
+  return found;
 }
 
 /** For a client that writes nothing down. */
@@ -364,6 +395,7 @@ export const noJournal: Omit<Journal, "path"> = {
     release: async () => {},
   }),
   leaseOf: async () => "dead",
+  withdraw: async () => {},
   forget: async () => {},
 };
 
@@ -375,9 +407,13 @@ export function withoutSecrets(
   journal: Omit<Journal, "path">,
   redact: (text: string) => string,
 ): Omit<Journal, "path"> {
-  const redacted = (line: JournalLine): JournalLine => {
+  const redacted = <Line extends JournalLine>(line: Line): Line => {
     const hidden = redactValue(line, redact);
     return "reason" in hidden ? { ...hidden, reason: shortenAddresses(hidden.reason) } : hidden;
   };
-  return { ...journal, append: (line) => journal.append(redacted(line)) };
+  return {
+    ...journal,
+    append: (line) => journal.append(redacted(line)),
+    withdraw: (line) => journal.withdraw(redacted(line)),
+  };
 }

@@ -985,3 +985,144 @@ test("an attempt whose id is written while it is dismissed is not dismissed", as
   expect(await world.vidgen("list", "--dismiss", attempt)).toMatchObject({ code: 2 });
   expect(isWritten).toBe(true);
 });
+
+describe("an intent whose request is not sent, on a disk that fails", () => {
+  type Failing = { call: "write" | "datasync"; code: string; lines: RegExp };
+
+  /** The disk fails at this call for these lines of the journal, and for a line that is blanked where they match spaces; returns what heals it. */
+  const failAt = (world: World, { call, code, lines }: Failing): (() => void) => {
+    const { disk } = world.io;
+    const open = (async (...how: Parameters<typeof disk.open>) => {
+      const file = await disk.open(...how);
+      if (!how[0].endsWith("journal.jsonl")) return file;
+      const { write, datasync } = file;
+      let text = "";
+      const check = (at: string) => {
+        if (at === call && lines.test(text)) throw Object.assign(new Error(`${code} on purpose`), { code });
+      };
+      return Object.assign(file, {
+        write: async (bytes: Uint8Array, ...rest: never[]) => {
+          text = Buffer.from(bytes).toString();
+          check("write");
+          return write.call(file, bytes as never, ...rest);
+        },
+        datasync: async () => {
+          check("datasync");
+          return datasync.call(file);
+        },
+      });
+    }) as typeof disk.open;
+    Object.assign(world.io, { disk: { ...disk, open } });
+    return () => void Object.assign(world.io, { disk });
+  };
+
+  const line = (world: World) => ["generate", "a fox", "-o", join(world.folder, "fox.mp4")];
+  const unreachable = (world: World) => {
+    world.faults.push((request) => {
+      if (isStart(request)) throw failure("ENOTFOUND", false);
+      return undefined;
+    });
+  };
+  /** The partial file cannot be made. */
+  const unwritable = (world: World) => {
+    const { disk } = world.io;
+    const denied = Object.assign(new Error("denied"), { code: "EACCES" });
+    const open = (async (...how: Parameters<typeof disk.open>) => {
+      if (how[0].endsWith(".part")) throw denied;
+      return disk.open(...how);
+    }) as typeof disk.open;
+    Object.assign(world.io, { disk: { ...disk, open } });
+  };
+  const nothing = () => {};
+
+  const codes = ["EIO", "ENOSPC", "EDQUOT"];
+  const calls = ["write", "datasync"] as const;
+  const each = codes.flatMap((code) => calls.map((call) => ({ code, call })));
+
+  const causes = [
+    {
+      cause: "its own line cannot be written",
+      fail: nothing,
+      lines: /"kind":"(intent)"/,
+      says: /^error: Cannot write the journal/m,
+    },
+    {
+      cause: "nor can `unsent`",
+      fail: nothing,
+      lines: /"kind":"(intent|unsent)"/,
+      says: /^error: Cannot write the journal/m,
+    },
+    {
+      cause: "the service cannot be reached",
+      fail: unreachable,
+      lines: /"kind":"unsent"/,
+      says: /^error: Could not reach/m,
+    },
+    {
+      cause: "the partial file cannot be made",
+      fail: unwritable,
+      lines: /"kind":"unsent"/,
+      says: /^error: Cannot save/m,
+    },
+  ];
+
+  test.each(causes.flatMap((one) => each.map((how) => ({ ...one, ...how }))))(
+    "$cause: the same line starts it, once ($code at the $call)",
+    async ({ fail, says, ...failing }) => {
+      const world = await createWorld();
+      const { disk } = world.io;
+      fail(world);
+      failAt(world, failing);
+      const run = await world.vidgen(...line(world));
+      expect(run.stderr).toMatch(says);
+      expect(run.stderr).toContain("Nothing was sent, nothing was charged.");
+      expect(run.stderr).not.toContain("exit 6");
+      Object.assign(world.io, { disk });
+      world.faults.length = 0;
+      const sent = paid(world);
+      world.reboot();
+      expect(await world.vidgen(...line(world))).toMatchObject({ code: 0 });
+      expect(paid(world) - sent).toBe(1);
+      expect((await world.vidgen("list", "--status", "unknown")).stdout).toBe("");
+    },
+  );
+
+  test.each(codes)("a new one, beside an old one that --again cannot dismiss, is unsent (%s)", async (code) => {
+    const world = await createWorld();
+    await kill(world, isStart, "generate", "a fox");
+    const heal = failAt(world, { code, call: "write", lines: /"kind":"dismissed"/ });
+    expect(await world.vidgen("generate", "a fox", "--again")).toMatchObject({ code: 9 });
+    heal();
+    world.reboot();
+    const listed = JSON.parse((await world.vidgen("list", "--json")).stdout);
+    expect(listed.map(({ status }: { status: string }) => status)).toEqual(["unsent", "unknown"]);
+    expect(await world.vidgen("generate", "a fox", "--again")).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(2);
+  });
+
+  test.each([unreachable, unwritable].flatMap((fail) => each.map((how) => ({ fail, ...how }))))(
+    "where neither `unsent` nor a blank can be written, it says so, and how to go on ($code at the $call)",
+    async ({ fail, ...how }) => {
+      const world = await createWorld();
+      const { disk } = world.io;
+      fail(world);
+      failAt(world, { ...how, lines: /"kind":"unsent"|^ +$/ });
+      const run = await world.vidgen(...line(world), "--json");
+      const { error } = JSON.parse(run.stderr.slice(run.stderr.indexOf("{")));
+      expect(error.message).toContain("Nothing was sent, nothing was charged.");
+      expect(error.message).toContain("the same command may stop with exit 6");
+      const [, ...dismiss] = /`(vidgen list --dismiss [0-9a-f-]{36})`/.exec(error.hint)?.[1]?.split(" ") ?? [];
+      Object.assign(world.io, { disk });
+      world.faults.length = 0;
+      const sent = paid(world);
+      world.reboot();
+      // What the system has of the file may say it anyway.
+      if (how.call === "write") {
+        expect(await world.vidgen(...line(world))).toMatchObject({ code: 6 });
+        expect(await world.vidgen(...dismiss)).toMatchObject({ code: 0 });
+      }
+      expect(await world.vidgen(...line(world))).toMatchObject({ code: 0 });
+      expect(paid(world) - sent).toBe(1);
+    },
+  );
+});

@@ -2,7 +2,7 @@ import { appendFileSync, existsSync, readFileSync, rmSync, symlinkSync, writeFil
 import { basename, join } from "node:path";
 import { expect, test } from "vitest";
 import { type Disk, systemMachine } from "../../../src/io.ts";
-import { createMachine, createService } from "./machine.ts";
+import { createMachine, createService, leaveAlone } from "./machine.ts";
 
 test.each([
   ["the clock is set back after a refusal", 402],
@@ -128,48 +128,65 @@ test("what another command has found out after the batch counts, and so do both 
   expect(service.starts).toBe(1);
 });
 
-/** A disk that is full whenever a line of this kind is to be written; to a file of this name alone, or to any. */
-function createFull(kind: string, name = ""): Disk {
+/** A disk that is full whenever a line of this kind is to be written, or has to reach it; in a file of this name alone, or in any. */
+function createFull(kind: string, name = "", call: "write" | "datasync" = "write"): Disk {
   const open: Disk["open"] = async (path, ...args) => {
     const file = await systemMachine.disk.open(path, ...args);
+    let isFull = false;
+    const check = (at: string) => {
+      if (isFull && at === call) throw Object.assign(new Error("no space left"), { code: "ENOSPC" });
+    };
     const write = (bytes: Uint8Array, ...more: number[]) => {
-      const isFull = path.endsWith(name) && Buffer.from(bytes).includes(`"kind":"${kind}"`);
-      if (isFull) throw Object.assign(new Error("no space left"), { code: "ENOSPC" });
+      isFull = path.endsWith(name) && Buffer.from(bytes).includes(`"kind":"${kind}"`);
+      check("write");
       return file.write(bytes, ...more);
     };
-    return Object.assign(Object.create(file), { write });
+    const datasync = async () => {
+      check("datasync");
+      await file.datasync();
+    };
+    return Object.assign(Object.create(file), { write, datasync });
   };
   return { ...systemMachine.disk, open };
 }
 
-test.each(["intent", "accepted", "completed", "delivered"])(
-  'no row is paid twice after a disk was full while "%s" was to be written, with either file alone',
-  async (kind) => {
-    for (const isAlone of [true, false]) {
-      const service = createService();
-      const machine = createMachine(service);
-      const shots = machine.rows("a fox");
-      const { end } = await machine.run(shots, { disk: createFull(kind) });
-      expect(end.failures).toMatchObject([{ ended: { error: { code: "output" } } }]);
-      if (isAlone) machine.rewriteJournal([]);
-      else rmSync(machine.results);
-      await machine.run(shots);
-      expect((await machine.run(shots)).batch.plan).toMatchObject(kind === "intent" ? { unknown: 0 } : { done: 1 });
-      expect(service.starts).toBe(1);
-    }
+test.each(
+  ["intent", "accepted", "completed", "delivered"].flatMap((kind) =>
+    (["write", "datasync"] as const).map((call) => [kind, call] as const),
+  ),
+)('no row is paid twice after a disk was full at "%s" (its %s), with either file alone', async (kind, call) => {
+  for (const isAlone of [true, false]) {
+    const service = createService();
+    const machine = createMachine(service);
+    const shots = machine.rows("a fox");
+    const { end } = await machine.run(shots, { disk: createFull(kind, "", call) });
+    expect(end.failures).toMatchObject([{ ended: { error: { code: "output" } } }]);
+    if (isAlone) machine.rewriteJournal([]);
+    else rmSync(machine.results);
+    await machine.run(shots);
+    expect((await machine.run(shots)).batch.plan).toMatchObject(kind === "intent" ? { unknown: 0 } : { done: 1 });
+    expect(service.starts).toBe(1);
+  }
+});
+
+test.each([
+  ["write", false],
+  ["datasync", false],
+  ["datasync", true],
+] as const)(
+  "a row whose start cannot be written to the results file (%s) is not sent, and the next run starts it",
+  async (call, isAlone) => {
+    const service = createService();
+    const machine = createMachine(service);
+    const shots = machine.rows("a fox");
+    const { end, statuses } = await machine.run(shots, { disk: createFull("intent", "results.jsonl", call) });
+    expect(end.failures).toMatchObject([{ ended: { error: { message: /^Cannot write .*results.jsonl/ } } }]);
+    expect([statuses, service.starts]).toEqual([{ 1: "unsent" }, 0]);
+    if (isAlone) leaveAlone(machine);
+    expect((await machine.run(shots)).statuses).toEqual({ 1: "completed" });
+    expect(service.starts).toBe(1);
   },
 );
-
-test("a row whose start cannot be written to the results file is not sent, and the next run starts it", async () => {
-  const service = createService();
-  const machine = createMachine(service);
-  const shots = machine.rows("a fox");
-  const { end, statuses } = await machine.run(shots, { disk: createFull("intent", "results.jsonl") });
-  expect(end.failures).toMatchObject([{ ended: { error: { message: /^Cannot write .*results.jsonl/ } } }]);
-  expect([statuses, service.starts]).toEqual([{ 1: "unsent" }, 0]);
-  expect((await machine.run(shots)).statuses).toEqual({ 1: "completed" });
-  expect(service.starts).toBe(1);
-});
 
 test("what the journal alone knows of a row must be written to the results file before anything is sent", async () => {
   const service = createService();

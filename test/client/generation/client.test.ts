@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { BeginOptions } from "../../../src/client/generation/begin.ts";
 import { createServiceClient } from "../../../src/client/generation/client.ts";
+import { run } from "../../../src/client/generation/run.ts";
 import { accountOf } from "../../../src/client/ledger/history.ts";
 import { type Journal, openJournal } from "../../../src/client/ledger/journal.ts";
 import { VidgenError } from "../../../src/errors.ts";
@@ -31,7 +32,12 @@ const honest: Answer = (url, { method }) => {
   return Response.json({ id, status: "completed", video_url: "https://media.video.example/fox.mp4" });
 };
 
-type OpenOptions = Partial<Journal> & { pid?: number; running?: number[]; machine?: Partial<Machine> };
+type OpenOptions = Partial<Journal> & {
+  pid?: number;
+  running?: number[];
+  machine?: Partial<Machine>;
+  onNote?: (text: string) => void;
+};
 
 function createWorld() {
   const folder = makeFolder();
@@ -46,7 +52,7 @@ function createWorld() {
       : [];
   /** A process with a client of its own; the others it knows to be running. */
   const open = (answer: Answer = honest, options: OpenOptions = {}) => {
-    const { pid = 1, running = [1], machine, ...how } = options;
+    const { pid = 1, running = [1], machine, onNote, ...how } = options;
     const fetch = async (url: string, init: FetchInit = {}) => answer(url, init);
     const processes = {
       self: async () => ({ machine: "boot", namespace: "1", pid, start: "0" }),
@@ -61,7 +67,7 @@ function createWorld() {
       unsettled: new Set<string>(),
     };
     const opened = { ...openJournal(journal, io), ...how };
-    const client = createServiceClient({ baseUrl, apiKey, journal: opened }, io);
+    const client = createServiceClient({ baseUrl, apiKey, journal: opened, onNote }, io);
     const start = async (options: Partial<BeginOptions> = {}) => {
       const begun = await client.beginNew(request, { signal, ...options });
       const end = await begun.sendUntilKnown({ signal }).finally(begun.release);
@@ -332,6 +338,33 @@ test("a start that is written, but does not reach the disk, is not sent", async 
   await expect(start()).rejects.toMatchObject({ code: "output" });
   expect(requests).toBe(0);
 });
+
+test.each([
+  ["somebody stops it", { stops: true }],
+  ["its balance cannot be read", { stops: false }],
+])(
+  "a start that is written down and not sent, because %s, is unsent; where that cannot be written, it is said",
+  async (_, { stops }) => {
+    for (const isBroken of [false, true]) {
+      const { open, lines } = createWorld();
+      const notes: string[] = [];
+      const full = new VidgenError("output", "the disk is full");
+      const broken = isBroken ? { withdraw: () => Promise.reject(full) } : {};
+      const client = open(() => expect.fail("something was sent"), { ...broken, onNote: (text) => notes.push(text) });
+      const balance = () => {
+        throw new Error("no balance");
+      };
+      const events = run(request, { signal, balance }, client);
+      const { value } = await events.next();
+      if (stops) await events.return(undefined);
+      else await expect(events.next()).rejects.toThrow("no balance");
+      expect(lines().map(({ kind }) => kind)).toEqual(isBroken ? ["intent"] : ["intent", "unsent"]);
+      const attempt = value?.event === "sending" ? value.attempt : "";
+      const told = `Nothing was sent, .* may stop with exit 6[^]*\`vidgen list --dismiss ${attempt}\``;
+      expect(notes).toEqual(isBroken ? [expect.stringMatching(told)] : []);
+    }
+  },
+);
 
 test("a process that finds its lock taken over, once its intent is written, sends nothing", async () => {
   const { open, lines } = createWorld();

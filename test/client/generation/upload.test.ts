@@ -44,7 +44,7 @@ async function startAt(baseUrl: string, clock: Clock, fetch: Io["fetch"] = creat
   const options = {
     attempt: "attempt-1",
     key: "attempt-1",
-    journal: { append: async () => {} },
+    journal: { append: async () => {}, withdraw: async () => {} },
     signal: new AbortController().signal,
     leave: new AbortController().signal,
     confirm: async () => {},

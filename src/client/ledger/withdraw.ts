@@ -1,0 +1,25 @@
+import { sayNothingSent, VidgenError } from "../../errors.ts";
+import type { Journal } from "./journal.ts";
+
+type Withdrawn = { kind: "unsent" | "refused"; error: VidgenError };
+
+/**
+ * Writes down that an attempt was not sent, or was refused: else the same command stops at it, as at one that may have been charged. Returns its
+ * error, which says so where that could not be written down. Never rejects.
+ */
+export async function withdraw(
+  attempt: string,
+  { kind, error }: Withdrawn,
+  journal: Pick<Journal, "withdraw">,
+): Promise<VidgenError> {
+  const { message: reason, code } = error;
+  const isWritten = await journal.withdraw({ kind, attempt, reason, code }).then(
+    () => true,
+    () => false,
+  );
+  if (isWritten) return error;
+  const { message } = kind === "unsent" ? sayNothingSent(error) : error;
+  const stops = `${message} This could not be written down: the same command may stop with exit 6.`;
+  const hint = `If it does, \`vidgen list --dismiss ${attempt}\` closes the attempt, and the same command starts.`;
+  return new VidgenError(code, stops, { ...error, cause: error }).with({ hint });
+}
