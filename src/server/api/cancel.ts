@@ -101,6 +101,7 @@ async function stopUpstream(
 ): Promise<string | null> {
   if (checkpoint?.state === "submitting" || checkpoint?.state === "unconfirmed")
     throw refuseGoing(`it is being submitted to ${checkpoint.engine}`);
+  if (checkpoint?.state === "saved" || checkpoint?.state === "finished") throw refuseGoing("its video is made");
   if (checkpoint?.state !== "submitted") return null;
   const { engine: name, job } = checkpoint;
   const engine = engines.find((each) => each.name === name);

@@ -47,7 +47,7 @@ export type RenderTask = Images<ImageFile> & {
 
 export type RenderOptions = {
   /** The checkpoint of an earlier process, and the upstream model that its job was started for; `undefined` when nothing was begun. */
-  resume: (Exclude<Checkpoint, { state: "submitting" }> & { model?: string | undefined }) | undefined;
+  resume: (Exclude<Checkpoint, { state: "submitting" | "saved" }> & { model?: string | undefined }) | undefined;
   /** Keeps a checkpoint in place of the last one, `null` for none. Resolves when it is durable. */
   checkpoint(checkpoint: Checkpoint | null): Promise<void>;
   /**

@@ -8,6 +8,7 @@ import type { Clock } from "../../io.ts";
 import type { FailureCode } from "../../protocol/schema.ts";
 import type { Charged, Discardable, Engine, RenderOptions, RenderOutcome, RenderTask } from "../engines/engine.ts";
 import { readDirectives } from "../engines/preview/directives.ts";
+import { takeSaved } from "../engines/upstream/reply-video.ts";
 import { insist } from "../insist.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { OnTrouble } from "../observe/trouble.ts";
@@ -99,15 +100,19 @@ export async function makeVideo(
     const write = () => store.keepCheckpoint(id, kept);
     // A job that is being stopped has one try.
     await (signal.aborted ? write() : insist(write, options));
-    if (state?.state === "submitted") onSubmitted();
+    if (state && ["submitted", "saved", "finished"].includes(state.state)) onSubmitted();
   };
   let cost: number | undefined;
   const charged = (usd: number) => {
     cost = usd;
   };
-  const isOwn = checkpoint?.engine === engine.name && checkpoint.state !== "submitting";
-  try {
-    const outcome = await engine.render(task, {
+  const render = () => {
+    if (checkpoint?.state === "saved") {
+      const { file: saved } = checkpoint;
+      return takeSaved({ saved, file: task.file, name: checkpoint.engine }, options);
+    }
+    const isOwn = checkpoint?.engine === engine.name && checkpoint.state !== "submitting";
+    return engine.render(task, {
       resume: isOwn ? checkpoint : undefined,
       checkpoint: keep,
       confirm,
@@ -116,6 +121,9 @@ export async function makeVideo(
       charged,
       signal,
     });
+  };
+  try {
+    const outcome = await render();
     if (outcome.kind === "unclear") return { ...outcome, error: unclearText(engine, outcome) };
     if (outcome.kind !== "made") return outcome;
     const { file } = task;

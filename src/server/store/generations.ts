@@ -68,12 +68,16 @@ export type Label = { name: string; size: number | null };
  * How far a generation has come, for the next process. "submitting" is kept before a request goes out that starts a job elsewhere, and
  * "submitted" once its name is known: what is found as "submitting" may run there, and is never started again. "unconfirmed" is kept in place of
  * "submitting" where the name is chosen here: the engine asks whether the job exists, and only one that certainly does not may be started again.
+ * "saved" and "finished" are kept where the reply to the request has the video itself, in a file that is whole on the disk of this machine, or says
+ * where it is.
  */
 export type Checkpoint =
   | { state: "rendering"; tries: number }
   | { state: "submitting" }
   | { state: "unconfirmed"; job: string }
-  | { state: "submitted"; job: string };
+  | { state: "submitted"; job: string }
+  | { state: "saved"; file: string }
+  | { state: "finished"; url: string };
 
 /**
  * A checkpoint, with the engine that has the job, what the model is called there, where its owner named it, and when that was written (ISO

@@ -48,7 +48,8 @@ export function joinImages(
 
 /** Which engine a generation was submitted to, or can be asked for it, and whether nobody can tell. */
 export function submissionOf(checkpoint: StoredCheckpoint | null): Pick<Claim, "engine" | "isSubmitting"> {
-  const engine = checkpoint && "job" in checkpoint ? checkpoint.engine : null;
+  const isBegun = checkpoint !== null && !["rendering", "submitting"].includes(checkpoint.state);
+  const engine = isBegun ? checkpoint.engine : null;
   return { engine, isSubmitting: checkpoint?.state === "submitting" };
 }
 

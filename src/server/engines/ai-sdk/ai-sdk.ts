@@ -74,6 +74,7 @@ export function createAiSdkEngine(
         const { job, model = upstreamModel } = resume;
         return finish({ job }, task, { upstream: model === upstreamModel ? own : sdkFor(model), ...options });
       }
+      if (resume?.state === "finished") return finish({ finished: resume.url }, task, { upstream: own, ...options });
       const outcome = await start(task, own, options);
       return outcome.kind === "submitted" ? finish(outcome.submitted, task, { upstream: own, ...options }) : outcome;
     },

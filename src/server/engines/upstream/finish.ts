@@ -1,8 +1,9 @@
 import type { RenderOptions, RenderOutcome } from "../engine.ts";
 import { type FollowOptions, follow } from "./follow.ts";
+import { takeSaved } from "./reply-video.ts";
 import { save } from "./save.ts";
 import type { Submitted } from "./submit.ts";
-import type { Upstream } from "./upstream.ts";
+import { insistOptions, type Upstream } from "./upstream.ts";
 
 /** Follows what was submitted to its end, and saves its video as `file`. Rejects as `follow` and `save` do. */
 export async function finish(
@@ -10,6 +11,10 @@ export async function finish(
   { file }: { file: string },
   { upstream, ...options }: { upstream: Upstream } & FollowOptions & Pick<RenderOptions, "confirm" | "charged">,
 ): Promise<RenderOutcome> {
+  if ("saved" in submitted) {
+    const { saved } = submitted;
+    return takeSaved({ saved, file, name: upstream.name }, insistOptions(upstream, options.signal));
+  }
   if ("finished" in submitted) {
     await save(submitted, file, { upstream, ...options });
     return { kind: "made", hasThumbnail: false };

@@ -41,7 +41,7 @@ export type ReadOptions = {
 
 /** Reads a reply to its end, with `secret` left out. Rejects when that breaks off, or is longer than `maxBytes`. */
 export async function readReply(
-  { status, headers, body }: HttpResponse,
+  { status, headers, body }: Omit<HttpResponse, "text">,
   { maxBytes = maxReplyBytes, secret, date = new Date() }: ReadOptions = {},
 ): Promise<Reply> {
   const waitMs = retryAfterMs(headers.get("Retry-After"), date);
@@ -102,10 +102,11 @@ const finishedSchema = z.object({
   data: z.array(z.object({ url: optional(addressSchema), b64_json: optional(z.string()) })).min(1),
 });
 
-/** Finds the address of the video in the reply of a server that makes it at once; a `data:` address when it is in the reply. */
-export function findFinished({ json }: Reply): string | undefined {
+/** Finds the video in the reply of a server that makes it at once: its bytes, or its address. */
+export function findFinished({ json }: Reply): { bytes: Uint8Array } | { address: string } | undefined {
   const { url, b64_json } = finishedSchema.safeParse(json).data?.data[0] ?? {};
-  return url ?? (b64_json === undefined ? undefined : `data:video/mp4;base64,${b64_json}`);
+  if (b64_json) return { bytes: Buffer.from(b64_json, "base64") };
+  return url === undefined ? undefined : { address: url };
 }
 
 const detailSchema = z.object({

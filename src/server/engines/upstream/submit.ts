@@ -2,13 +2,14 @@ import { VidgenError } from "../../../errors.ts";
 import { RequestError } from "../../../io.ts";
 import { lacksCredits } from "../../../protocol/credits.ts";
 import { isRefusal } from "../../../protocol/status.ts";
+import type { Checkpoint } from "../../store/generations.ts";
 import type { RenderOptions, RenderOutcome } from "../engine.ts";
 import { lookOnce, missingMs, missingPollMs } from "./follow.ts";
 import { beginningOf, isAboutRequest, type Reply, refusesKey, wordsOf } from "./reply.ts";
 import { backOffMs, createAbsence, describe, minutes, type Upstream } from "./upstream.ts";
 
-/** What a create gave: a job, or the address of a video that is finished already. */
-export type Submitted = { job: string } | { finished: string };
+/** What a create gave: a job, or a video that is finished already, by its address, or in a file that is on the disk. */
+export type Submitted = { job: string } | { finished: string } | { saved: string };
 
 /** A create that was not taken by the server was not begun there, and may be taken later or by another one. */
 export type Outcome = { kind: "submitted"; submitted: Submitted } | Exclude<RenderOutcome, { kind: "made" }>;
@@ -18,8 +19,11 @@ export type Verdict = Outcome | NoCredits;
 
 export type NoCredits = { kind: "no credits"; reason: string };
 
-/** The first signal aborts a create that is out, the second one only before it is sent; what `beforeSend` throws keeps it from being sent. */
-export type SubmitSignals = { signal: AbortSignal; unsentSignal: AbortSignal; beforeSend(): void };
+/**
+ * The first signal aborts a create that is out, the second one only before it is sent; what `beforeSend` throws keeps it from being sent.
+ * `onPart` is to be called while a reply comes that takes long.
+ */
+export type SubmitSignals = { signal: AbortSignal; unsentSignal: AbortSignal; beforeSend(): void; onPart(): void };
 
 export type SubmitOptions = Pick<RenderOptions, "checkpoint" | "confirm" | "signal"> & {
   /** The name of the job, where it is chosen here and not by the server. */
@@ -51,9 +55,14 @@ export async function submitOnce<Judged extends Verdict>(
   if (outcome.kind === "unclear" && job !== undefined)
     return confirm(job, upstream, { ...options, reason: outcome.reason });
   if (outcome.kind === "not taken" || outcome.kind === "refused") await checkpoint(null);
-  if (outcome.kind === "submitted" && "job" in outcome.submitted)
-    await checkpoint({ state: "submitted", job: outcome.submitted.job });
+  if (outcome.kind === "submitted") await checkpoint(checkpointOf(outcome.submitted));
   return (outcome.kind === "refused" ? { ...outcome, isUnbegun: true } : outcome) as Exclude<Judged, NoCredits>;
+}
+
+function checkpointOf(submitted: Submitted): Checkpoint {
+  if ("job" in submitted) return { state: "submitted", job: submitted.job };
+  if ("saved" in submitted) return { state: "saved", file: submitted.saved };
+  return { state: "finished", url: submitted.finished };
 }
 
 type Confirmed = { kind: "submitted"; submitted: { job: string } } | Unanswered;
@@ -104,7 +113,7 @@ async function sendWithGrace<Judged>(
     );
   signal.addEventListener("abort", onStop, { once: true });
   try {
-    return await send({ signal: limit.signal, unsentSignal: signal, beforeSend: confirm });
+    return await send({ signal: limit.signal, unsentSignal: signal, beforeSend: confirm, onPart: limit.restart });
   } finally {
     signal.removeEventListener("abort", onStop);
     done.abort();

@@ -1,5 +1,6 @@
 import { systemCode, systemReason } from "../../../errors.ts";
 import type { Clock, HttpResponse } from "../../../io.ts";
+import type { InsistOptions } from "../../insist.ts";
 import { clean, type Job, type Reply } from "./reply.ts";
 
 /** A server that makes videos as jobs, as submitting, following and saving one use it. */
@@ -28,7 +29,7 @@ export type Upstream = {
   /** Removes what it keeps of a job. Never rejects. */
   discard?: ((job: string, signal: AbortSignal) => Promise<void>) | undefined;
   /** Reads a reply to its end, without the key if the server repeats it. Rejects when that breaks off, or is longer than `maxBytes`. */
-  read(reply: HttpResponse, maxBytes?: number): Promise<Reply>;
+  read(reply: Omit<HttpResponse, "text">, maxBytes?: number): Promise<Reply>;
   /** Tells the owner about a problem, unless an earlier one lasts; `undefined` when the server works. */
   report(problem: string | undefined): void;
 };
@@ -83,6 +84,11 @@ export function describe(error: unknown): string {
   const code = systemCode(error) ?? "";
   const hasWords = !(error instanceof Error) || reason !== error.message;
   return /^E[A-Z_]+$/.test(code) && !hasWords ? code : clean(reason);
+}
+
+/** What `insist` needs for what comes from a server, and cannot be kept now. */
+export function insistOptions({ io, name, report }: Upstream, signal: AbortSignal): InsistOptions {
+  return { clock: io, signal, onTrouble: (what, error) => report(`${name}: ${what} (${describe(error)})`) };
 }
 
 /** A longer Retry-After of a poll or a download, which are free, is cut to this. */

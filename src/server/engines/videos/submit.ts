@@ -1,7 +1,7 @@
-import { isData } from "../../../protocol/url.ts";
 import { traceHeaders } from "../../observe/trace.ts";
 import { optionalExtras, type RenderTask } from "../engine.ts";
 import { findCreated, findFinished, findJob, type Reply, readComplaints } from "../upstream/reply.ts";
+import { peek, saveReply } from "../upstream/reply-video.ts";
 import {
   judgeReply,
   type NoCredits,
@@ -10,6 +10,7 @@ import {
   submitOnce,
   unprepared,
 } from "../upstream/submit.ts";
+import { insistOptions } from "../upstream/upstream.ts";
 import { encodeBody } from "./encode.ts";
 import type { Kind } from "./kinds.ts";
 import type { Server } from "./server.ts";
@@ -53,8 +54,19 @@ async function tryOnce(
   const replaceable = body.imageField && body.hasOtherImageField ? [body.imageField.name] : [];
   return submitOnce(
     async (signals) => {
-      const reply = await server.read(await server.create(sent, signals), maxReplyBytes);
-      return judge(reply, server, [...Object.keys(body.fields), ...replaceable]);
+      const { reply, isVideo } = await peek(await server.create(sent, signals));
+      const isSuccess = reply.status >= 200 && reply.status < 300;
+      const keep = async (video: Pick<typeof reply, "body">): Promise<Judged> => {
+        const { signal, onPart } = signals;
+        await saveReply(video, task.file, { ...insistOptions(server, signal), onPart });
+        return { kind: "submitted", submitted: { saved: task.file } };
+      };
+      if (isSuccess && isVideo) return keep(reply);
+      const read = await server.read(reply, maxReplyBytes);
+      const finished = isSuccess ? findFinished(read) : undefined;
+      if (finished && "bytes" in finished) return keep({ body: once(finished.bytes) });
+      if (finished) return { kind: "submitted", submitted: { finished: new URL(finished.address, server.url).href } };
+      return judge(read, server, [...Object.keys(body.fields), ...replaceable]);
     },
     server,
     options,
@@ -67,8 +79,6 @@ const maxReplyBytes = 64_000_000;
 function judge(reply: Reply, { url }: Server, sent: string[]): Judged | NoCredits {
   const { status } = reply;
   const isSuccess = status >= 200 && status < 300;
-  const finished = isSuccess ? findFinished(reply) : undefined;
-  if (finished !== undefined) return { kind: "submitted", submitted: { finished: absolute(finished, url) } };
   const job = isSuccess ? findCreated(reply) : findJob(reply)?.id;
   if (job !== undefined) return { kind: "submitted", submitted: { job } };
   const judged = judgeReply(reply);
@@ -96,7 +106,6 @@ function findUnknown(reply: Reply, sent: string[]): string[] {
   return sent.filter((name) => unknown.includes(name));
 }
 
-/** A video in the reply itself, which may be large, is not read as an address. */
-function absolute(address: string, url: string): string {
-  return isData(address) ? address : new URL(address, url).href;
+async function* once(bytes: Uint8Array) {
+  yield bytes;
 }

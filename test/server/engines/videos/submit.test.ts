@@ -1,6 +1,7 @@
-import { writeFile } from "node:fs/promises";
+import fsPromises, { writeFile } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import type { ImageFile } from "../../../../src/server/engines/engine.ts";
 import { judgeReply } from "../../../../src/server/engines/upstream/submit.ts";
 import { createVirtualClock } from "../../../clock.ts";
@@ -338,6 +339,58 @@ test.each([
   expect([outcome, video]).toEqual(["made", Buffer.from(tinyMp4("a fox"))]);
 });
 
+describe("a create that is answered with a video itself", () => {
+  const asVideo = { headers: { "Content-Type": "video/mp4" } };
+  const answerWith = (answer: () => ReturnType<Fault>) =>
+    start({ kind: "sglang", onCreate: ({ serve }) => serve().then(answer) });
+
+  test.each<[string, () => ReturnType<Fault>, RegExp, string]>([
+    [
+      "that is cut is unclear",
+      () => ({ reply: new Response(Buffer.from(tinyMp4()), asVideo), bytes: 20 }),
+      /^unclear/,
+      "submitting",
+    ],
+    [
+      "that is no whole .mp4 is told with what it is",
+      () => new Response(Buffer.from("\x1aE\xdf\xa3\0webm", "latin1"), asVideo),
+      /^http:\/\/gpu.*sent this video, but it cannot be used: it is a WebM$/,
+      "saved",
+    ],
+    [
+      "but is JSON has started a job",
+      () => new Response(JSON.stringify({ id: "1", status: "queued" }), asVideo),
+      /no longer knows/,
+      "1",
+    ],
+    ["but is empty is unclear", () => new Response("", asVideo), /^unclear/, "submitting"],
+  ])("%s", async (_, answer, outcome, checkpoint) => {
+    const { make, posts } = await answerWith(answer);
+    const made = await make();
+    expect([made.outcome, made.checkpoints.at(-1), posts()]).toEqual([expect.stringMatching(outcome), checkpoint, 1]);
+  });
+
+  test("is written once this machine can write it, and is on the disk before that is kept", async () => {
+    const { open } = fsPromises;
+    onTestFinished(() => replaceOpen(open));
+    let tries = 0;
+    const tooMany = Object.assign(new Error("EMFILE: too many open files"), { code: "EMFILE" });
+    replaceOpen((...args) => (args[1] === "w" && ++tries < 9 ? Promise.reject(tooMany) : open(...args)));
+    const { make, notes } = await answerWith(() => new Response(Buffer.from(tinyMp4("a fox")), asVideo));
+    const { outcome, checkpoints, video, seconds } = await make();
+    expect([outcome, checkpoints, video]).toEqual(["made", ["submitting", "saved"], Buffer.from(tinyMp4("a fox"))]);
+    expect(seconds).toBeGreaterThan(120);
+    expect(notes).toEqual([
+      expect.stringMatching(/The video in a reply cannot be written; retrying in 1 s \(too many/),
+    ]);
+  });
+});
+
+function replaceOpen(open: typeof fsPromises.open): void {
+  Object.assign(fsPromises, { open });
+  syncBuiltinESMExports();
+}
+
 test("a claim that another process may have is no claim: the create is not sent, and may be taken later", async () => {
   const { make, posts } = await start({ kind: "sglang" });
   const confirm = () => {
@@ -470,7 +523,7 @@ test.each([
 );
 
 test("bytes are never printed, and a byte order mark before JSON is left out", async () => {
-  const binary = () => new Response(Uint8Array.of(0, 0, 0, 24, 102, 116, 121, 112, 255));
+  const binary = () => new Response(Uint8Array.of(0, 0, 0, 24, 102, 116, 120, 112, 255));
   const answers = [binary, () => new Response(`\uFEFF${JSON.stringify({ id: "1", status: "queued" })}`)];
   const outcomes: string[][] = [];
   for (const answer of answers) {

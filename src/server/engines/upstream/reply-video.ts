@@ -1,0 +1,95 @@
+import { writeSync } from "node:fs";
+import { open, rename } from "node:fs/promises";
+import { systemCode, VidgenError } from "../../../errors.ts";
+import type { HttpResponse } from "../../../io.ts";
+import { faultOfMp4 } from "../../../video/mp4.ts";
+import { type InsistOptions, insist } from "../../insist.ts";
+import type { RenderOutcome } from "../engine.ts";
+
+// Some servers answer a create with the video that they have made. The reply is the only copy.
+
+type Peeked = Pick<HttpResponse, "status" | "headers" | "body">;
+
+/** The length and the type of an .mp4's first box. */
+const startBytes = 8;
+
+/** Returns whether a reply is a video itself, and the reply with its whole body. Rejects as reading its beginning does. */
+export async function peek({ status, headers, body }: Peeked): Promise<{ reply: Peeked; isVideo: boolean }> {
+  const chunks = body?.[Symbol.asyncIterator]();
+  const first: Uint8Array[] = [];
+  let start = Buffer.alloc(0);
+  while (chunks && start.length < startBytes) {
+    const { done, value } = await chunks.next();
+    if (done) break;
+    first.push(value);
+    start = Buffer.concat(first);
+  }
+  const isText = start.every((byte) => byte > 8);
+  const isNamed = /^\s*video\//i.test(headers.get("Content-Type") ?? "") && !isText;
+  const isVideo = isNamed || start.toString("latin1", 4, startBytes) === "ftyp";
+  async function* whole() {
+    try {
+      yield* first;
+      for (let next = await chunks?.next(); next && !next.done; next = await chunks?.next()) yield next.value;
+    } finally {
+      await chunks?.return?.();
+    }
+  }
+  return { reply: { status, headers, body: whole() }, isVideo };
+}
+
+/**
+ * Writes the video of a reply to a file, and resolves once it is on the disk; `onPart` is called while it comes. What this machine cannot write now
+ * is written later. Rejects when the reply breaks off, and when the signal aborts.
+ */
+export async function saveReply(
+  { body }: Pick<Peeked, "body">,
+  path: string,
+  { onPart, ...options }: InsistOptions & { onPart(): void },
+): Promise<void> {
+  const what = "The video in a reply cannot be written";
+  const write = <Result>(work: () => Result | Promise<Result>) =>
+    insist(
+      async () => {
+        onPart();
+        return work();
+      },
+      { ...options, what },
+    );
+  const file = await write(() => open(path, "w"));
+  try {
+    for await (const chunk of body ?? [])
+      for (let at = 0; at < chunk.byteLength; ) at += await write(() => writeSync(file.fd, chunk, at));
+    await write(() => file.sync());
+  } finally {
+    await file.close();
+  }
+}
+
+/**
+ * Takes a video that the reply to a create had, which may have been written by an earlier process, elsewhere on this machine. Rejects with `output`
+ * when it is no whole .mp4, which asking again would not change. "unclear" when this machine does not have it.
+ */
+export async function takeSaved(
+  { saved, file, name }: { saved: string; file: string; name: string },
+  options: InsistOptions,
+): Promise<RenderOutcome> {
+  const find = async () => {
+    try {
+      if (saved !== file) await rename(saved, file).catch(ignoreMissing);
+      const handle = await open(file);
+      return await faultOfMp4(handle).finally(() => handle.close());
+    } catch (error) {
+      ignoreMissing(error);
+      return "missing";
+    }
+  };
+  const fault = await insist(find, { ...options, what: "The video cannot be read" });
+  if (fault === "missing") return { kind: "unclear", reason: "its reply had the video, which is not on this machine" };
+  if (fault) throw new VidgenError("output", `${name} sent this video, but it cannot be used: ${fault.reason}`);
+  return { kind: "made", hasThumbnail: false };
+}
+
+function ignoreMissing(error: unknown): void {
+  if (systemCode(error) !== "ENOENT") throw error;
+}
