@@ -11,6 +11,7 @@ import { keyRows, type Row } from "./client/batch/row.ts";
 import { createServiceClient } from "./client/generation/client.ts";
 import { collect, type Ended, run } from "./client/generation/run.ts";
 import { createFetch } from "./client/http/http.ts";
+import { unusedProxy } from "./client/http/proxy.ts";
 import { createRedaction } from "./client/http/redaction.ts";
 import { listAttempts } from "./client/ledger/attempts.ts";
 import { type Entry, isOpen, isPaidBy, recordOf } from "./client/ledger/history.ts";
@@ -172,6 +173,8 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   const opened = path === undefined ? undefined : openJournal(path, io);
   const kept = path === undefined ? [] : [path, `${path}.lock`, `${path}.leases`];
   const client = createServiceClient({ baseUrl, apiKey, journal: opened, kept, onNote }, io);
+  const unused = options.fetch === undefined ? unusedProxy(new URL(baseUrl), env) : undefined;
+  if (unused !== undefined) onNote(`${unused.says} ${unused.fix}`);
   const restate: Restate = (error, idempotencyKey) => restateError(error, { journal: path, idempotencyKey, redact });
   const closing = new AbortController();
   const running = new Set<Promise<unknown>>();

@@ -76,6 +76,29 @@ test.each([host, ".video.example", "other.example, *"])("NO_PROXY=%s goes past i
   expect([run.code, seen]).toEqual([0, { service: 1, proxy: [] }]);
 });
 
+test.each(["407 Proxy Authentication Required", "403 Forbidden"])(
+  "a proxy that says %s is asked once by a start, which sends nothing",
+  async (says) => {
+    let asked = 0;
+    const proxy = createServer().on("connect", (_, socket) => {
+      asked++;
+      socket.end(`HTTP/1.1 ${says}\r\n\r\n`);
+    });
+    const { vidgen } = await createNetwork();
+    const run = await vidgen(["generate", "a fox"], { https_proxy: `ann:secret@127.0.0.1:${await listen(proxy)}` });
+    expect(run).toMatchObject({ code: 8, stderr: expect.stringMatching(/https_proxy.*Nothing was sent/s) });
+    expect([asked, run.stderr.includes("secret")]).toEqual([1, false]);
+  },
+);
+
+test("a SOCKS proxy in ALL_PROXY is named in one warning, and not used", async () => {
+  const { seen, status } = await createNetwork();
+  const run = await status({ ALL_PROXY: "socks5://127.0.0.1:1" });
+  expect(run).toMatchObject({ code: 0, stdout: "x\tprocessing\n" });
+  expect(run.stderr.match(/ALL_PROXY/g)).toHaveLength(1);
+  expect(seen.service).toBe(1);
+});
+
 test("a private CA counts once NODE_EXTRA_CA_CERTS names it", async () => {
   const { seen, status, vidgen } = await createNetwork();
   expect(await status({})).toMatchObject({ code: 0 });

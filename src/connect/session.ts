@@ -1,6 +1,7 @@
 import { dirname, join } from "node:path";
 import { createServiceClient, type ServiceClient } from "../client/generation/client.ts";
 import type { Ended } from "../client/generation/run.ts";
+import { unusedProxy } from "../client/http/proxy.ts";
 import { type Entry, typicalMs } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
@@ -56,6 +57,8 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
   const { baseUrl, apiKey, keyHint, local } = service;
   const { output, journal } = options;
   output.hide(apiKey);
+  const unused = local === undefined ? unusedProxy(new URL(baseUrl), io.env) : undefined;
+  if (unused !== undefined) output.note(`${unused.says} ${unused.fix}`);
   const fetch = traceFetch(local?.fetch ?? io.fetch, baseUrl, output, io);
   const client = createServiceClient(
     {

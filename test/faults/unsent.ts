@@ -115,7 +115,9 @@ const scenes: Record<string, (service: Service) => Promise<Scene>> = {
     return behindProxy(service, "502 Bad Gateway");
   },
   async "a proxy that says 407"(service) {
-    return behindProxy(service, "407 Proxy Authentication Required");
+    // Whoever asks again may be locked out.
+    const { mend: _, ...scene } = await behindProxy(service, "407 Proxy Authentication Required");
+    return scene;
   },
   async "a proxy that is not there"(service) {
     return behindProxy(service, undefined);

@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { findProxy } from "../../client/http/connection.ts";
+import { findProxy, type HttpProxy, unusedProxy } from "../../client/http/proxy.ts";
 import { describeFailure } from "../../client/http/reply.ts";
 import { type KeyCheck, tryKey } from "../../connect/key-check.ts";
 import { configPath, findBaseUrl, resolveApiKey } from "../../connect/settings.ts";
@@ -56,8 +56,8 @@ const answerLimitMs = 15_000;
 export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
   const { baseUrl, apiKey = "none" } = address;
   const url = new URL(baseUrl);
-  const proxy = findProxyOrigin(url, io.env);
-  const proxyCheck = pass("proxy", proxy === undefined ? "not used" : `${proxy}, from the environment`);
+  const { proxy, check: proxyCheck } = checkProxy(url, io.env);
+  if (proxyCheck.state === "fail") return [proxyCheck];
   const start = io.now();
   let date: string | null = null;
   const fetch: Io["fetch"] = async (url, init) => {
@@ -77,39 +77,49 @@ export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
   }
 }
 
-/** The origin of the proxy: its password is not shown. */
-function findProxyOrigin(url: URL, env: Io["env"]): string | undefined {
+/** Shows only the origin of the proxy: its URL may have a password. */
+function checkProxy(url: URL, env: Io["env"]): { proxy?: HttpProxy | undefined; check: Check } {
   try {
-    return findProxy(url, env)?.origin;
-  } catch {
-    return "an invalid URL";
+    const proxy = findProxy(url, env);
+    const unused = unusedProxy(url, env);
+    if (unused !== undefined) return { check: warn("proxy", unused.says, unused.fix) };
+    return {
+      proxy,
+      check: pass("proxy", proxy === undefined ? "not used" : `${proxy.url.origin}, from ${proxy.variable}`),
+    };
+  } catch (error) {
+    return {
+      check: fail("proxy", describeFailure(error), { code: "network", fix: "Correct the variable, or unset it." }),
+    };
   }
 }
 
-function passDns({ hostname }: URL, proxy: string | undefined): Check {
+function passDns({ hostname }: URL, proxy: HttpProxy | undefined): Check {
   if (proxy !== undefined) return pass("dns", "resolved by the proxy");
   const isAddress = isIP(hostname.replace(/[[\]]/g, "")) > 0;
   return pass("dns", isAddress ? `${hostname} is an IP address` : `${hostname} resolves`);
 }
 
-const proxyFix = "A proxy is set: check HTTPS_PROXY and NO_PROXY.";
+const proxyFix = ({ variable }: HttpProxy) => `A proxy is set: check ${variable} and NO_PROXY.`;
 const certificateFix =
   "For a private CA, set NODE_EXTRA_CA_CERTS to its file; otherwise check the base URL and this machine's clock.";
 const firewallFix = "Check your network and firewall; if you need a proxy, set HTTPS_PROXY.";
 const loopbackFix = "Nothing accepts connections there. `vidgen serve` starts the local service.";
 
 /** The check that failed, after the checks that must have passed before it. */
-function judgeFailure(error: unknown, url: URL, proxy: string | undefined): Check[] {
+function judgeFailure(error: unknown, url: URL, proxy: HttpProxy | undefined): Check[] {
   const code = systemCode(error) ?? "";
   const failed = (name: string, fix: string) => fail(name, describeFailure(error), { code: "network", fix });
   if (/^(ENOTFOUND|EAI_)/.test(code))
-    return [failed("dns", proxy === undefined ? "Check the spelling of the base URL, and your network." : proxyFix)];
+    return [
+      failed("dns", proxy === undefined ? "Check the spelling of the base URL, and your network." : proxyFix(proxy)),
+    ];
   const dns = passDns(url, proxy);
   if (/^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO_|DEPTH_ZERO|SELF_SIGNED|EPROTO)/.test(code))
     return [dns, failed("connection", certificateFix)];
   if (code === "") return [dns, failed("service", "Check the base URL and your network, then try again.")];
   const directFix = isLoopback(url.hostname) ? loopbackFix : firewallFix;
-  return [dns, failed("connection", proxy === undefined ? directFix : proxyFix)];
+  return [dns, failed("connection", proxy === undefined ? directFix : proxyFix(proxy))];
 }
 
 function judgeKeyCheck({ verdict, said }: KeyCheck, { baseUrl, apiKey }: Address, ms: number): Check {

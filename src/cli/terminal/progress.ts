@@ -131,7 +131,7 @@ export function showStart(
   const over = new AbortController();
   const draw = () => {
     const elapsed = io.now() - startedAt;
-    const why = elapsed < longStartMs ? "" : "; waiting up to 2 min for the id, even if --timeout is shorter";
+    const why = elapsed < longStartMs ? "" : "; waiting for the id, even if --timeout is shorter";
     const text = `Starting...  ${formatTime(elapsed)}${why}`;
     if (output.isLive) output.progress(text);
     else output.note(text);

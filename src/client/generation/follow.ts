@@ -1,4 +1,4 @@
-import { doctorHint, usage, VidgenError } from "../../errors.ts";
+import { doctorHint, systemCode, usage, VidgenError } from "../../errors.ts";
 import { lacksCredits } from "../../protocol/credits.ts";
 import {
   type CompletedGeneration,
@@ -11,6 +11,7 @@ import {
 } from "../../protocol/schema.ts";
 import { isLoopback } from "../../protocol/url.ts";
 import type { Api } from "../http/api.ts";
+import { isProxyRefusal } from "../http/proxy.ts";
 import { freeRetryMs, type RetryIo } from "../http/retry.ts";
 import { type PollResult, poll } from "./poll.ts";
 
@@ -151,8 +152,8 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
       if (result.kind === "trouble") {
         trouble = result.reason;
         isShortOfCredits ||= result.reply !== undefined && lacksCredits(result.reply);
-        // A service that was reached a moment ago may be about to come back.
-        if (result.isFinal && !wasReached()) throw unreachedError();
+        // A service that was reached a moment ago may be about to come back; a proxy that refuses locks who asks again.
+        if (result.isFinal && (!wasReached() || isProxyRefusal(systemCode(result.cause)))) throw unreachedError();
         if (failures >= 3) options.onTrouble?.(trouble);
         return undefined;
       }

@@ -3,7 +3,7 @@ import { request } from "node:http";
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { Io } from "../../io.ts";
-import { isLoopback } from "../../protocol/url.ts";
+import { findProxy, type HttpProxy, tunnelError } from "./proxy.ts";
 
 /** How long the other side may say nothing, at each step of making a connection. */
 const silenceLimitMs = 10_000;
@@ -42,18 +42,17 @@ async function open({ isSecure, host, port }: Peer, signal?: AbortSignal, tunnel
 }
 
 /** Has a proxy connect to `target`, by CONNECT (RFC 9110, section 9.3.6). */
-async function openTunnel(proxy: URL, target: string, signal?: AbortSignal): Promise<Socket> {
-  const { username, password } = proxy;
-  const login = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString("base64");
-  const headers = { Host: target, ...(username !== "" && { "Proxy-Authorization": `Basic ${login}` }) };
-  const peer = peerOf(proxy);
+async function openTunnel(proxy: HttpProxy, target: string, signal?: AbortSignal): Promise<Socket> {
+  const { url, authorization } = proxy;
+  const headers = { Host: target, ...(authorization !== undefined && { "Proxy-Authorization": authorization }) };
+  const peer = peerOf(url);
   const socket = await open(peer, signal);
   const asking = request({ method: "CONNECT", path: target, headers, createConnection: () => socket });
   asking.on("error", () => {});
   const [{ statusCode }] = await nextEvent(asking.end(), "connect", { socket, host: peer.host, signal });
   if (statusCode === 200) return socket;
   socket.destroy();
-  throw failure(`the proxy refused the connection: HTTP ${statusCode}`, "ERR_PROXY_TUNNEL");
+  throw tunnelError(proxy, target, statusCode);
 }
 
 type Step = { socket: Socket; host: string; signal?: AbortSignal | undefined };
@@ -76,29 +75,4 @@ async function nextEvent(emitter: EventEmitter, event: string, { socket, host, s
 /** By its code `retry.ts` and `vidgen doctor` judge a failure. */
 function failure(message: string, code: string): Error {
   return Object.assign(new Error(message), { code });
-}
-
-/** The proxy for requests to a URL, as the environment names it; `undefined` for none. Throws where that is no http(s) URL. */
-export function findProxy(url: URL, env: Io["env"]): URL | undefined {
-  const named = env.http_proxy || env.HTTP_PROXY || "";
-  const secure = url.protocol === "https:" && (env.https_proxy || env.HTTPS_PROXY);
-  const address = secure || named;
-  if (address === "" || isLoopback(url.hostname) || isException(url, env.no_proxy || env.NO_PROXY || ""))
-    return undefined;
-  const proxy = new URL(address);
-  if (/^https?:$/.test(proxy.protocol)) return proxy;
-  throw failure("the proxy is not an http or https URL", "ERR_INVALID_PROXY");
-}
-
-/** Whether NO_PROXY names the host of a URL: by its name, by a domain above it, by either with a port, or by "*". */
-function isException({ hostname, port, protocol }: URL, noProxy: string): boolean {
-  const actual = port || (protocol === "https:" ? "443" : "80");
-  return noProxy
-    .toLowerCase()
-    .split(/[\s,]+/)
-    .some((entry) => {
-      const [, name = "", only = actual] = /^(?:\*?\.)?(.*?)(?::(\d+))?$/.exec(entry) ?? [];
-      if (name === "*") return true;
-      return name !== "" && only === actual && (hostname === name || hostname.endsWith(`.${name}`));
-    });
 }

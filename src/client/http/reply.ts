@@ -140,5 +140,7 @@ function looksReadable(text: string): boolean {
 export function describeFailure(error: unknown): string {
   const message = error instanceof Error && error.message !== "" ? error.message : String(systemCode(error) ?? error);
   const code = systemCode(error);
-  return code === undefined || message.includes(code) ? message : `${message} (${code})`;
+  // What vidgen itself says of a proxy needs no code.
+  const isSaid = code === undefined || message.includes(code) || /PROXY/.test(code);
+  return isSaid ? message : `${message} (${code})`;
 }

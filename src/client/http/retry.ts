@@ -1,5 +1,6 @@
 import type { Clock, Io } from "../../io.ts";
 import { isLoopback } from "../../protocol/url.ts";
+import { isProxyRefusal } from "./proxy.ts";
 
 /** What a retry uses: it waits for a random time. */
 export type RetryIo = Clock & Pick<Io, "random">;
@@ -18,10 +19,11 @@ export function freeRetryMs(failures: number, random: number, retryAfterMs = 0):
 }
 
 /**
- * Whether a retry cannot change a failure to connect: the name does not exist, the certificate is not trusted, or nothing listens on this
- * machine.
+ * Whether a retry cannot change a failure to connect: the name does not exist, the certificate is not trusted, the proxy refuses, or nothing
+ * listens on this machine.
  */
 export function isFinalConnectFailure(code: string | undefined, baseUrl: string): boolean {
+  if (isProxyRefusal(code)) return true;
   if (code === "ECONNREFUSED") return isLoopback(new URL(baseUrl).hostname);
   return /^(ENOTFOUND|ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_INVALID_|UND_ERR_INVALID_|(ERR_)?MODULE_NOT_FOUND)/.test(
     code ?? "",

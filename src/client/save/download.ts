@@ -1,8 +1,9 @@
 import { createHash, type Hash } from "node:crypto";
-import { asVidgenError, VidgenError } from "../../errors.ts";
+import { asVidgenError, systemCode, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, HttpResponse, Io } from "../../io.ts";
 import { isTransient, retryAfterMs } from "../../protocol/status.ts";
 import { type Fault, faultOfMp4 } from "../../video/mp4.ts";
+import { isProxyRefusal } from "../http/proxy.ts";
 import { describeFailure } from "../http/reply.ts";
 import { backoffMs, freeRetryMs, type RetryIo } from "../http/retry.ts";
 import { hashFile } from "../ledger/content.ts";
@@ -155,7 +156,9 @@ async function fetchOnce(
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     if (error instanceof VidgenError) throw error;
-    return { kind: "trouble", reason: describeFailure(error) };
+    const reason = describeFailure(error);
+    if (isProxyRefusal(systemCode(error))) throw new VidgenError("output", `Could not download the video: ${reason}.`);
+    return { kind: "trouble", reason };
   } finally {
     limit.clear();
     // Closes a connection whose reply has not been read.

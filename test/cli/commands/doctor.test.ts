@@ -93,7 +93,7 @@ test("a service that does not answer fails after 15 s", async () => {
 test("a proxy shows without its password, and is where to look when the way is broken", async () => {
   const env = { HTTPS_PROXY: "http://ann:secret@proxy.example:3128" };
   const { find, run } = await examine(broken("ECONNREFUSED"), env);
-  expect(find("proxy")?.says).toBe("http://proxy.example:3128, from the environment");
+  expect(find("proxy")?.says).toBe("http://proxy.example:3128, from HTTPS_PROXY");
   expect(find("dns")?.says).toBe("resolved by the proxy");
   expect(find("connection")?.fix).toMatch(/HTTPS_PROXY/);
   expect(run.stdout).not.toContain("secret");

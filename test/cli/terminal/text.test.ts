@@ -66,7 +66,7 @@ test("with LC_ALL=C nothing but ASCII is printed: progress, questions, a table, 
   expect(text.match(/x\.\.\./g)?.length).toBeGreaterThan(1);
 });
 
-const why = "waiting up to 2 min for the id, even if --timeout is shorter";
+const why = "waiting for the id, even if --timeout is shorter";
 
 test("a start request without an answer: lines tell how long, and why it is waited for beyond --timeout", async () => {
   const world = await createWorld();

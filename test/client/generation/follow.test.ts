@@ -92,6 +92,21 @@ test("a generation is lost once the service has not known it for a minute: anoth
   expect(clock.now() - (missingSince ?? 0)).toBeGreaterThanOrEqual(60_000);
 });
 
+test("a proxy that refuses ends the wait at once, though the service was reached before", async () => {
+  const clock = createVirtualClock();
+  let polls = 0;
+  const status = async () => {
+    polls++;
+    throw Object.assign(new Error("the proxy wants a user name"), { code: "ERR_PROXY_REFUSED" });
+  };
+  const api = { baseUrl: "https://api.video.example", status } as unknown as Api;
+  const { signal } = new AbortController();
+  const how = { timeoutMs: 900_000, intervalMs: () => 5_000, isNew: true, isKnown: true, signal, onNote() {} };
+  const following = follow(api, "1b4e28ba", how, { ...clock, random: () => 0.5 });
+  await expect(following).rejects.toMatchObject({ code: "network", id: "1b4e28ba", message: /wants a user name/ });
+  expect(polls).toBe(1);
+});
+
 const page = { status: 403, retryAfter: null, text: "<html><title>Just a moment...</title></html>", json: undefined };
 test.each([
   ["a page with 403", page],

@@ -5,8 +5,8 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import type { TLSSocket } from "node:tls";
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { findProxy } from "../../../src/client/http/connection.ts";
 import { createFetch } from "../../../src/client/http/http.ts";
+import { findProxy, unusedProxy } from "../../../src/client/http/proxy.ts";
 import { describeFailure, readText } from "../../../src/client/http/reply.ts";
 import { isFinalConnectFailure } from "../../../src/client/http/retry.ts";
 import { systemCode } from "../../../src/errors.ts";
@@ -341,22 +341,60 @@ test.each([
   ["https://video.example", { ...proxies, NO_PROXY: "x.example", no_proxy: "video.example" }, none],
   ["https://video.example", { ...proxies, NO_PROXY: ", ," }, "https://two.example:2"],
   ["https://[2001:db8::1]:8443", { ...proxies, NO_PROXY: "[2001:db8::1]:8443" }, none],
-  ["https://localhost", proxies, none],
-  ["https://127.9.9.9", proxies, none],
+  ["https://[2001:db8::1]:8443", { ...proxies, NO_PROXY: "2001:db8::1" }, none],
+  ["https://[2001:db8::1]", { ...proxies, NO_PROXY: "2001:DB8:0::/32" }, none],
+  ["https://[2001:db9::1]", { ...proxies, NO_PROXY: "2001:db8::/32, fe80::" }, "https://two.example:2"],
+  ["https://10.2.200.7", { ...proxies, NO_PROXY: "10.2.0.0/16" }, none],
+  ["https://10.3.0.1", { ...proxies, NO_PROXY: "10.2.0.0/16" }, "https://two.example:2"],
+  ["https://10.2.0.1", { ...proxies, NO_PROXY: "10.2.0.0/99 10.2/16 10.2.0.0/ 10.2.0.0/x" }, "https://two.example:2"],
+  ["https://10.0.0.2", { ...proxies, NO_PROXY: ".0.2, *.0.2, 0.2" }, "https://two.example:2"],
+  ["https://10.0.0.2:8443", { ...proxies, NO_PROXY: "10.0.0.2:8443" }, none],
+  ["https://video.example.", { ...proxies, NO_PROXY: "video.example" }, none],
+  ["https://api.video.example", { ...proxies, NO_PROXY: "video.example." }, none],
+  ["https://api.video.example", { ...proxies, NO_PROXY: ".video.example.:443" }, none],
+  ["https://video.example", { HTTPS_PROXY: "two.example:3128" }, "http://two.example:3128"],
+  ["https://video.example", { HTTPS_PROXY: " ann:p%40ss@two.example:3128 " }, "http://two.example:3128"],
+  ["https://video.example", { HTTPS_PROXY: "10.0.0.1" }, "http://10.0.0.1"],
+  ["https://video.example", { ALL_PROXY: "http://all.example:3" }, "http://all.example:3"],
+  ["http://video.example", { all_proxy: "all.example:3" }, "http://all.example:3"],
+  ["https://video.example", { ...proxies, ALL_PROXY: "http://all.example:3" }, "https://two.example:2"],
+  ["https://video.example", { ALL_PROXY: "http://all.example:3", NO_PROXY: ".example" }, none],
+  ["https://video.example", { ALL_PROXY: "socks5://127.0.0.1:1080" }, none],
+  ["https://video.example", { ...proxies, ALL_PROXY: "socks5h://127.0.0.1:1080" }, "https://two.example:2"],
+  ["https://localhost", { ...proxies, ALL_PROXY: "http://all.example:3" }, none],
+  ["https://127.9.9.9", { ...proxies, ALL_PROXY: "http://all.example:3" }, none],
 ])("to %s with %j the proxy is %j", (url, env, proxy) => {
-  expect(findProxy(new URL(url), env)?.origin ?? none).toBe(proxy);
+  expect(findProxy(new URL(url), env)?.url.origin ?? none).toBe(proxy);
 });
 
-test.each(["socks5://ann:secret@127.0.0.1:1080", "proxy.example:3128", "no address"])(
-  "nothing was sent where the proxy is %s, and no retry changes that",
-  async (HTTP_PROXY) => {
-    const url = "http://video.example/";
-    const failure = await createFetch({ HTTP_PROXY })(url, post).catch((error) => error);
-    expect(failure.sent).toBe(false);
-    expect(isFinalConnectFailure(systemCode(failure), url)).toBe(true);
-    expect(describeFailure(failure)).not.toContain("secret");
-  },
-);
+test.each([
+  ["HTTP_PROXY", "socks5://ann:secret@127.0.0.1:1080"],
+  ["http_proxy", "no address"],
+  ["ALL_PROXY", "ftp://proxy.example"],
+  ["HTTP_PROXY", "http://ann:secret%6q@proxy.example:3128"],
+  ["HTTP_PROXY", "ann:secret#1@proxy.example:3128"],
+])("nothing was sent where %s is %s; no retry changes that, and the variable is named", async (variable, value) => {
+  const url = "http://video.example/";
+  const failure = await createFetch({ [variable]: value })(url, post).catch((error) => error);
+  expect(failure.sent).toBe(false);
+  expect(isFinalConnectFailure(systemCode(failure), url)).toBe(true);
+  expect(describeFailure(failure)).toContain(variable);
+  expect(describeFailure(failure)).not.toContain("secret");
+});
+
+test.each([
+  ["https://video.example", { ALL_PROXY: "socks5://ann:secret@127.0.0.1:1080" }, /^ALL_PROXY names a SOCKS proxy/],
+  ["https://video.example", { all_proxy: "SOCKS5h://127.0.0.1:1080" }, /^all_proxy names a SOCKS proxy/],
+  ["https://video.example", { ...proxies, ALL_PROXY: "socks5://127.0.0.1:1080" }, undefined],
+  ["https://video.example", { ALL_PROXY: "socks5://127.0.0.1:1080", NO_PROXY: "*" }, undefined],
+  ["http://localhost:8787", { ALL_PROXY: "socks5://127.0.0.1:1080" }, undefined],
+  ["https://video.example", { ALL_PROXY: "http://all.example:3" }, undefined],
+])("to %s with %j the warning about an unused proxy is %s", (url, env, warning) => {
+  const said = unusedProxy(new URL(url), env)?.says;
+  if (warning === undefined) expect(said).toBe(undefined);
+  else expect(said).toMatch(warning);
+  expect(said ?? "").not.toContain("secret");
+});
 
 /** A proxy by http or https that connects everybody to `port` after it has said `status`. */
 async function openProxy(port: number, { status = "200 OK", isSecure = false } = {}) {
@@ -406,15 +444,40 @@ test.each([
   },
 );
 
-test.each(["403 Forbidden", "407 Proxy Authentication Required", "502 Bad Gateway", "100 Continue"])(
-  "a proxy that says %s to CONNECT gets nothing of the request, which was not sent",
-  async (status) => {
+const wanted = "the proxy wants a user name and password: HTTPS_PROXY=http://user:password@host:port (HTTP 407)";
+const denied = "the proxy refused the user name and password in HTTPS_PROXY (HTTP 407)";
+
+test.each([
+  ["407 Proxy Authentication Required", "", true, wanted],
+  ["407 Proxy Authentication Required", "ann:secret@", true, denied],
+  ["403 Forbidden", "", true, "the proxy in HTTPS_PROXY refused to connect to api.video.example:443 (HTTP 403)"],
+  [
+    "405 Method Not Allowed",
+    "",
+    true,
+    "the proxy in HTTPS_PROXY refused to connect to api.video.example:443 (HTTP 405)",
+  ],
+  [
+    "429 Too Many Requests",
+    "",
+    false,
+    "the proxy in HTTPS_PROXY could not connect to api.video.example:443 (HTTP 429)",
+  ],
+  ["502 Bad Gateway", "", false, "the proxy in HTTPS_PROXY could not connect to api.video.example:443 (HTTP 502)"],
+  ["100 Continue", "", false, "the proxy in HTTPS_PROXY could not connect to api.video.example:443 (HTTP 100)"],
+])(
+  "a proxy that says %s to CONNECT (login %j) gets nothing of the request, which was not sent; final: %s",
+  async (status, login, isFinal, reason) => {
     const { address, asked } = await openProxy(0, { status });
-    const env = { HTTPS_PROXY: `http://${address}` };
-    const failure = await createFetch(env)("https://api.video.example/", post).catch((error) => error);
-    expect(failure).toMatchObject({ name: "RequestError", sent: false });
-    expect(failure.message).toContain(status.slice(0, 3));
-    expect(asked).toHaveLength(1);
+    const fetch = createFetch({ HTTPS_PROXY: `http://${login}${address}` });
+    const url = "https://api.video.example/";
+    for (const init of [post, {}]) {
+      const failure = await fetch(url, init).catch((error) => error);
+      expect(failure).toMatchObject({ name: "RequestError", sent: init !== post });
+      expect(describeFailure(failure)).toBe(reason);
+      expect(isFinalConnectFailure(systemCode(failure), url)).toBe(isFinal);
+    }
+    expect(asked).toHaveLength(2);
   },
 );
 

@@ -244,6 +244,15 @@ test.each<[string, Answer]>([
   expect(requests).toHaveLength(10);
 });
 
+test("a proxy that refuses is asked once: it may lock the account of who asks again", async () => {
+  const reason = "the proxy wants a user name and password: HTTPS_PROXY=http://user:password@host:port (HTTP 407)";
+  const { outcome, requests } = await run([
+    () => Promise.reject(Object.assign(new Error(reason), { code: "ERR_PROXY_REFUSED" })),
+  ]);
+  expect(outcome).toMatchObject({ exit: 9, message: `Could not download the video: ${reason}.` });
+  expect(requests).toHaveLength(1);
+});
+
 test("trouble that does not end is given up after ten tries and at most two minutes of waiting", async () => {
   const { outcome, requests, clock } = await run([status(502)]);
   expect(outcome).toMatchObject({ exit: 9, message: "Could not download the video: HTTP 502." });

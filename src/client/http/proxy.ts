@@ -1,0 +1,122 @@
+import { BlockList, isIP } from "node:net";
+import type { Io } from "../../io.ts";
+import { isLoopback } from "../../protocol/url.ts";
+
+/** A proxy, and the environment variable that names it. */
+export type HttpProxy = {
+  variable: string;
+  url: URL;
+  /** For the header Proxy-Authorization. */
+  authorization?: string;
+};
+
+/**
+ * The proxy for requests to a URL, as the environment names it; `undefined` for none. Throws where the setting is malformed, or names another
+ * kind of proxy.
+ */
+export function findProxy(url: URL, env: Io["env"]): HttpProxy | undefined {
+  const setting = findSetting(url, env);
+  return setting === undefined || isUnused(setting) ? undefined : readProxy(setting);
+}
+
+/** What to tell the user, and what to do, where ALL_PROXY is for requests to a URL and is not used; else `undefined`. */
+export function unusedProxy(url: URL, env: Io["env"]): { says: string; fix: string } | undefined {
+  const setting = findSetting(url, env);
+  if (setting === undefined || !isUnused(setting)) return undefined;
+  return {
+    says: `${setting.variable} names a SOCKS proxy, which vidgen cannot use: it connects directly.`,
+    fix: "If you need a proxy, set HTTPS_PROXY to an http one.",
+  };
+}
+
+type Setting = { variable: string; value: string };
+
+function findSetting(url: URL, env: Io["env"]): Setting | undefined {
+  const ofHttps = url.protocol === "https:" ? ["https_proxy", "HTTPS_PROXY"] : [];
+  const variables = [...ofHttps, "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
+  const variable = variables.find((name) => env[name]?.trim());
+  if (variable === undefined || isLoopback(url.hostname) || isException(url, env.no_proxy || env.NO_PROXY || ""))
+    return undefined;
+  return { variable, value: env[variable]?.trim() ?? "" };
+}
+
+/** Desktops set ALL_PROXY to a SOCKS proxy for programs that know such; the other two variables are for http proxies alone. */
+function isUnused({ variable, value }: Setting): boolean {
+  return variable.toLowerCase() === "all_proxy" && /^socks\w*:\/\//i.test(value);
+}
+
+function readProxy({ variable, value }: Setting): HttpProxy {
+  const form = `${variable}=http://user:password@host:port`;
+  // curl too takes an address without a scheme.
+  const address = value.includes("://") ? value : `http://${value}`;
+  if (!URL.canParse(address))
+    throw proxyError(`${variable} is no proxy's URL: ${form}, special characters percent-encoded`, "ERR_INVALID_PROXY");
+  const url = new URL(address);
+  if (!/^https?:$/.test(url.protocol))
+    throw proxyError(`${variable} is no http or https proxy: ${form}`, "ERR_INVALID_PROXY");
+  if (url.username === "" && url.password === "") return { variable, url };
+  try {
+    const login = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+    return { variable, url, authorization: `Basic ${Buffer.from(login).toString("base64")}` };
+  } catch {
+    const what = `the user name or password in ${variable} has a % that encodes nothing`;
+    throw proxyError(`${what}: write it as %25`, "ERR_INVALID_PROXY");
+  }
+}
+
+/** The error for a proxy that did not connect to `target`. A retry cannot change a refusal, and may lock the user's account at the proxy. */
+export function tunnelError({ variable, authorization }: HttpProxy, target: string, status: number | undefined): Error {
+  const said = `(HTTP ${status})`;
+  if (status === 407 && authorization === undefined) {
+    const form = `${variable}=http://user:password@host:port`;
+    return proxyError(`the proxy wants a user name and password: ${form} ${said}`, "ERR_PROXY_REFUSED");
+  }
+  if (status === 407)
+    return proxyError(`the proxy refused the user name and password in ${variable} ${said}`, "ERR_PROXY_REFUSED");
+  const isRefusal = status !== undefined && status >= 400 && status < 500 && ![408, 425, 429].includes(status);
+  return isRefusal
+    ? proxyError(`the proxy in ${variable} refused to connect to ${target} ${said}`, "ERR_PROXY_REFUSED")
+    : proxyError(`the proxy in ${variable} could not connect to ${target} ${said}`, "ERR_PROXY_TUNNEL");
+}
+
+/** Whether no request gets through before the user has changed the proxy's settings. */
+export function isProxyRefusal(code: string | undefined): boolean {
+  return code === "ERR_INVALID_PROXY" || code === "ERR_PROXY_REFUSED";
+}
+
+function proxyError(message: string, code: string): Error {
+  return Object.assign(new Error(message), { code });
+}
+
+function isException({ hostname, port, protocol }: URL, noProxy: string): boolean {
+  const host = hostname.replace(/^\[(.*)\]$/, "$1").replace(/\.$/, "");
+  const actualPort = port || (protocol === "https:" ? "443" : "80");
+  return noProxy
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .some((entry) => isNamed(host, actualPort, entry));
+}
+
+/** Whether an entry of NO_PROXY names a host: by its name, a domain above it, its address, its network, or "*"; each may have a port. */
+function isNamed(host: string, port: string, entry: string): boolean {
+  // An IPv6 address has a port only after brackets.
+  const [, written = "", only = port] = isIP(entry) === 6 ? ["", entry] : (/^(.*?)(?::(\d+))?$/.exec(entry) ?? []);
+  const name = written.replace(/\.$/, "");
+  if (only !== port) return false;
+  if (name === "*") return true;
+  if (isIP(host) > 0) return isInNetwork(host, name.replace(/^\[(.*)\]$/, "$1"));
+  const domain = name.replace(/^\*?\./, "");
+  return domain !== "" && (host === domain || host.endsWith(`.${domain}`));
+}
+
+/** Whether an IP address is `network`, which is an address or such as 10.2.0.0/16. */
+function isInNetwork(address: string, network: string): boolean {
+  const [, base = "", prefix] = /^([^/]*)(?:\/(\d{1,3}))?$/.exec(network) ?? [];
+  const version = isIP(base);
+  const longest = version === 4 ? 32 : 128;
+  const length = Number(prefix ?? longest);
+  if (version === 0 || length > longest) return false;
+  const list = new BlockList();
+  list.addSubnet(base, length, `ipv${version as 4 | 6}`);
+  return list.check(address, `ipv${isIP(address) as 4 | 6}`);
+}
