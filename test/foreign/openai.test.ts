@@ -42,6 +42,7 @@ async function poll(id: string): Promise<OpenAI.Video> {
 test("creates, polls, lists, downloads and deletes a video", async () => {
   const created = await videos.create({ prompt: "a fox at dusk", model, seconds: "4", size: "1280x720" });
   expect(created).toMatchObject({ object: "video", model, seconds: "4", size: "1280x720", completed_at: null });
+  expect(created).toMatchObject({ expires_at: null, remixed_from_video_id: null, error: null });
   expect(["queued", "in_progress"]).toContain(created.status);
   const ended = await poll(created.id);
   expect(ended).toMatchObject({ status: "completed", progress: 100, error: null });
@@ -56,6 +57,14 @@ test("creates, polls, lists, downloads and deletes a video", async () => {
   expect((await videos.list()).data.map(({ id }) => id)).toContain(created.id);
   expect(await videos.delete(created.id)).toEqual({ id: created.id, object: "video.deleted", deleted: true });
   await expect(videos.retrieve(created.id)).rejects.toBeInstanceOf(NotFoundError);
+});
+
+test("may name no model, and learns why a video failed", async () => {
+  const { id, model: chosen } = await videos.create({ prompt: "a fox [fail:too red]" });
+  expect(chosen).toBe("wan-2.5");
+  expect(await poll(id)).toMatchObject({ status: "failed", error: { code: "failed", message: "too red" } });
+  await expect(videos.downloadContent(id)).rejects.toMatchObject({ status: 404, code: "failed" });
+  await expect(videos.downloadContent(id, { variant: "spritesheet" })).rejects.toMatchObject({ status: 400 });
 });
 
 test("pages through a list by itself", async () => {
@@ -126,7 +135,7 @@ test("reads an error as one of OpenAI's", async () => {
     .catch((each) => each);
   expect(error).toBeInstanceOf(APIError);
   expect([error.status, error.code, error.type]).toEqual([400, "invalid_size", "invalid_request_error"]);
-  expect(error.message).toContain("size must be such as");
+  expect(error.message).toContain("size must have a shorter side of 480, 720 or 1080");
   const { videos: theirs } = new OpenAI({ baseURL: `${address.base_url}/v1`, apiKey: "wrong" });
   await expect(theirs.list()).rejects.toMatchObject({ status: 401, type: "authentication_error" });
 });

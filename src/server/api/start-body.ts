@@ -1,10 +1,13 @@
 import * as z from "zod";
 import { findExtraFault } from "../../protocol/extras.ts";
-import { findModel, maxLocalSeconds, models } from "../../protocol/models.ts";
+import { isRecord } from "../../protocol/json.ts";
+import { aspectRatios, findModel, maxLocalSeconds, models } from "../../protocol/models.ts";
 import { type Engine, optionalExtras, otherExtras } from "../engines/engine.ts";
+import { pixelsOf, readSize, shapeOf, sizeText } from "../engines/frame-size.ts";
+import { frameSize } from "../engines/videos/kinds.ts";
 import { type FieldNames, parse } from "../http/input.ts";
 import { findJsonFault, refuse } from "../http/message.ts";
-import type { ExtraValue, Images, StoredGeneration } from "../store/generations.ts";
+import type { ExtraValue, Images, RenderRequest, StoredGeneration } from "../store/generations.ts";
 import { named, schemas } from "./openapi/operation.ts";
 
 /** Prompts and other texts have at most so many bytes, and addresses so many characters. */
@@ -12,6 +15,16 @@ const maxTextBytes = 32_000;
 const maxAddressLength = 8_000;
 const shortText = `must have at most ${maxTextBytes / 1_000} kB`;
 
+const shorterSides = "a shorter side of 480, 720 or 1080";
+const sizeSchema = z.looseObject({
+  size: z
+    .string()
+    .refine((text) => pixelsOf(text) !== undefined, 'must be such as "1280x720"')
+    .optional()
+    .meta({
+      description: `Pixels, such as "640x360", in place of aspectRatio and resolution: a real model gets them as they are. A preview has ${shorterSides}.`,
+    }),
+});
 const notSeconds = "must be a number of seconds";
 const httpUrl = z.string().refine(isHttpUrl, "must be an http(s) address");
 const imageUrl = z
@@ -84,15 +97,32 @@ function checked(name: string) {
     if (fault !== undefined) context.addIssue({ code: "custom", message: fault });
   });
 }
+/** No server takes these otherwise; the addresses are fetched by the engine. */
+const objectExtras: Readonly<Record<string, z.ZodType<ExtraValue>>> = {
+  extra_params: otherExtra.refine(isRecord, 'must be an object, such as {"task":"t2va"}'),
+  lora: otherExtra.refine(isRecord, 'must be an object, such as {"name":"snow"}'),
+  audio_reference: referenceExtra("audio"),
+  video_reference: referenceExtra("video"),
+};
+function referenceExtra(media: "audio" | "video") {
+  const url = `${media}_url`;
+  const isAddress = (value: unknown) =>
+    typeof value === "string" && (isHttpUrl(value) || value.startsWith(`data:${media}/`));
+  const isReference = (value: unknown) => isAddress(value) || (isRecord(value) && isAddress(value[url]));
+  return otherExtra.refine(
+    (value) => (Array.isArray(value) ? value.length > 0 && value.every(isReference) : isReference(value)),
+    `must be an http(s) or data: address, {"${url}": "<address>"}, or a list of them; it cannot be a file or a file_id`,
+  );
+}
 const extrasSchema = z.object(
   Object.fromEntries([
     ...optionalExtras.map((name) => [name, checked(name).optional()] as const),
-    ...otherExtras.map((name) => [name, otherExtra.optional()] as const),
+    ...otherExtras.map((name) => [name, (objectExtras[name] ?? otherExtra).optional()] as const),
   ]),
 );
 
 /** All that a start may have. */
-export const startSchema = named("Start", { ...bodySchema.shape, ...extrasSchema.shape });
+export const startSchema = named("Start", { ...bodySchema.shape, ...sizeSchema.shape, ...extrasSchema.shape });
 
 export type StartRequest = Pick<StoredGeneration, "request" | "callback_url">;
 
@@ -112,8 +142,12 @@ export function createStartReader({
 }: StartReaderOptions): (json: unknown, names?: FieldNames) => StartRequest {
   const served = [...new Set(engines.flatMap(({ models }) => models))].join(", ");
   const modelsText = `model must be one of ${served}; \`vidgen serve --engine\` adds others`;
-  return (json, names = {}) => {
-    const body = parse(bodySchema, json, { names });
+  return (json, ownNames = {}) => {
+    const { size, ...fields } = parse(sizeSchema, json);
+    const pixels = size === undefined ? undefined : pixelsOf(size);
+    const names = pixels ? { ...ownNames, aspectRatio: "size", resolution: "size" } : ownNames;
+    const asked = { ...fields, ...(pixels && shapeOf(pixels)) };
+    const body = parse(bodySchema, asked, { names });
     const { callback_url, imageUrl: image, imageUrls = [], lastImageUrl, referenceUrls = [], ...rest } = body;
     const able = engines.filter(({ models }) => models.includes(rest.model));
     if (able.length === 0) throw refuse(400, "invalid_model", modelsText);
@@ -121,6 +155,8 @@ export function createStartReader({
     const real = able.filter(({ isSimulation }) => !isSimulation);
     const isReal = real.length > 0;
     const makers = isReal ? real : able;
+    if (size !== undefined && !isReal && readSize(size) === undefined)
+      throw refuse(400, "invalid_size", `size must have ${shorterSides}: ${rest.model} is a preview here`);
     const maxOfEngines = Math.max(...makers.map(({ maxImages }) => maxImages));
     checkImages(rest.model, images.length, { maxOfEngines, name: names.imageUrls ?? "imageUrls" });
     const request = {
@@ -128,10 +164,13 @@ export function createStartReader({
       images,
       ...(lastImageUrl !== undefined && { lastImage: lastImageUrl }),
       ...(referenceUrls.length > 0 && { references: referenceUrls }),
-      extras: parse(extrasSchema, json, { names }) as Record<string, ExtraValue>,
+      extras: {
+        ...(parse(extrasSchema, json, { names }) as Record<string, ExtraValue>),
+        ...(isReal && size !== undefined && !isUsual(rest, size) && { size }),
+      },
       isReal,
       // A provider's model may have other defaults, and not take ours.
-      ...(isReal && { unset: defaulted.filter((name) => !(name in (json as object))) }),
+      ...(isReal && { unset: defaulted.filter((name) => !(name in asked)) }),
       hasDirectives: hasDirectives || !isReal,
     };
     if (hasOtherImages(request)) checkOtherImages(request, makers);
@@ -140,6 +179,12 @@ export function createStartReader({
 }
 
 const defaulted = ["aspectRatio", "duration", "resolution"] as const;
+
+/** Whether a size is that which a usual ratio and the resolution have for the model, so that these say it all. */
+function isUsual(request: Pick<RenderRequest, "model" | "aspectRatio" | "resolution">, size: string): boolean {
+  const isUsualRatio = (aspectRatios as readonly string[]).includes(request.aspectRatio);
+  return isUsualRatio && sizeText(frameSize({ ...request, extras: {} })) === size;
+}
 
 /** vLLM-Omni's documentation has objects as JSON texts; other servers take them as they are. Throws a refusal of those that are too deep. */
 export function readObject<Value>(value: Value): Value {

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { defaultModel } from "../../protocol/models.ts";
 import { failureCodes } from "../../protocol/schema.ts";
 import type { Engine } from "../engines/engine.ts";
-import { readSize, roundedSize, sizeText } from "../engines/frame-size.ts";
+import { roundedSize, sizeText } from "../engines/frame-size.ts";
 import { sizeOf } from "../engines/videos/kinds.ts";
 import { type FieldNames, parse } from "../http/input.ts";
 import { type ApiContext, bodyType, type JsonBody, parseJson, refuse } from "../http/message.ts";
@@ -23,8 +23,6 @@ export const videoTypes = ["application/json", formType, urlencodedType];
 /** What `/v1/videos` calls the fields of the interface. */
 export const videoNames: FieldNames = {
   duration: "seconds",
-  aspectRatio: "size",
-  resolution: "size",
   imageUrl: "input_reference",
   imageUrls: "input_reference",
 };
@@ -37,21 +35,16 @@ const images = z.preprocess(
   }),
 );
 
-const shorterSides = "shorter side of 480, 720 or 1080";
 const side = z
   .union([z.number(), z.string()], { error: "must be a number of pixels" })
   .transform(String)
-  .refine((text) => /^\d{1,5}$/.test(text), "must be a number of pixels")
+  .refine((text) => /^[1-9]\d{0,4}$/.test(text), "must be a number of pixels")
   .optional()
   .meta({ description: "In pixels: width and height are another way to write the size." });
 
 /** The fields that the interface calls otherwise; the others are the same, and are checked as they are there. */
 const namedFields = z.looseObject({
-  size: z
-    .string()
-    .transform(readSize)
-    .refine((read) => read !== undefined, `must be such as "1280x720", with a ${shorterSides}`)
-    .optional(),
+  size: startSchema.shape.size,
   width: side,
   height: side,
   seconds: z.unknown().optional(),
@@ -87,6 +80,20 @@ export function findDefaultModel(engines: readonly Pick<Engine, "models" | "isSi
   return served.includes(defaultModel) ? defaultModel : served[0];
 }
 
+/** Other servers' fields for what the video is to be: it would be another one without them. */
+const otherServersFields: Readonly<Record<string, string>> = {
+  aspect_ratio: "send size",
+  extra_body: "send its fields beside prompt",
+  nvext: "send its fields beside prompt",
+  video_params: "send its fields beside prompt",
+};
+
+function refuseOthersFields({ n, ...body }: Record<string, unknown>): void {
+  const [field, instead] = Object.entries(otherServersFields).find(([name]) => body[name] !== undefined) ?? [];
+  if (field !== undefined) throw refuse(400, `invalid_${field}`, `${field} is not taken here: ${instead}`);
+  if (Number(n ?? 1) !== 1) throw refuse(400, "invalid_n", "n must be 1: each create makes one video");
+}
+
 /** Returns the fields of a create by the interface's names; `model` is that of one without. Throws a refusal when it cannot be read. */
 export async function readVideoStart(
   c: ApiContext,
@@ -103,11 +110,13 @@ export async function readVideoStart(
     height,
     ...same
   } = parse(namedFields, body);
+  refuseOthersFields(same);
   const imageUrls = [...(input_reference ?? []), ...(image_reference ?? [])];
+  const pixels = readPixels({ size, width, height });
   const json = {
     ...(model !== undefined && { model }),
     ...same,
-    ...readFrame({ size, width, height }),
+    ...(pixels !== undefined && { size: pixels }),
     ...(duration !== undefined && { duration }),
     ...(imageUrls.length > 0 && { imageUrls }),
   };
@@ -121,19 +130,18 @@ function readFields(c: ApiContext, bytes: Uint8Array): JsonBody | Promise<JsonBo
 }
 
 /** A width and a height that were left out of what is made would make another video than was asked for. */
-function readFrame({
+function readPixels({
   size,
   width,
   height,
-}: Pick<z.infer<typeof namedFields>, "size" | "width" | "height">): z.infer<typeof namedFields>["size"] {
+}: Pick<z.infer<typeof namedFields>, "size" | "width" | "height">): string | undefined {
   if (width === undefined && height === undefined) return size;
   if (width === undefined) throw refuse(400, "invalid_width", `width is missing: ${together}`);
   if (height === undefined) throw refuse(400, "invalid_height", `height is missing: ${together}`);
-  const frame = readSize(`${width}x${height}`);
-  if (frame === undefined) throw refuse(400, "invalid_width", `width and height must have a ${shorterSides}`);
-  if (size && (size.aspectRatio !== frame.aspectRatio || size.resolution !== frame.resolution))
+  const pixels = `${width}x${height}`;
+  if (size !== undefined && size !== pixels)
     throw refuse(400, "invalid_size", "size is another one than width and height: send one of them");
-  return frame;
+  return pixels;
 }
 
 const together = "width and height go together";
@@ -229,7 +237,9 @@ export const videoSchema = named("Video", {
   remixed_from_video_id: z.null().meta({ description: "Remixes are not offered." }),
   error: z
     .object({
-      code: z.string().meta({ description: `${[...failureCodes, "cancelled"].join(", ")}, or else failed.` }),
+      code: z.string().meta({
+        description: `${[...failureCodes, "cancelled"].join(", ")}; else the engine's own code, or failed.`,
+      }),
       message: z.string(),
     })
     .nullable(),
@@ -238,7 +248,7 @@ export const videoSchema = named("Video", {
 
 /** The job of `/v1/videos` that a generation is. `percent` is how much of it is made, where that is known. */
 export function videoBody(generation: StoredGeneration, percent: number | undefined) {
-  const { id, status, request, created_at, completed_at, checkpoint, error, error_code, cost } = generation;
+  const { id, status, request, created_at, completed_at, checkpoint, error, cost } = generation;
   const { model, prompt, duration } = request;
   const running = checkpoint !== null || percent !== undefined ? "in_progress" : "queued";
   return {
@@ -255,10 +265,14 @@ export function videoBody(generation: StoredGeneration, percent: number | undefi
     completed_at: completed_at === null ? null : unixSeconds(completed_at),
     expires_at: null,
     remixed_from_video_id: null,
-    error:
-      error === null ? null : { code: error_code ?? (error === cancelledError ? error : "failed"), message: error },
+    error: error === null ? null : { code: codeOf(generation), message: error },
     ...(cost !== null && { usage: { cost } }),
   };
+}
+
+function codeOf({ error, error_code, engine_code }: StoredGeneration): string {
+  if (error === cancelledError) return error;
+  return error_code ?? engine_code ?? "failed";
 }
 
 function unixSeconds(time: string): number {

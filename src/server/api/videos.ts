@@ -230,10 +230,10 @@ export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths
   };
 }
 
-/** What OpenAI's API had besides, below /v1/videos. No engine here does it, and a client is told so rather than that the method is wrong. */
-export const notOffered = ["edits", "extensions", "characters", "characters/:character", ":id/remix"];
+/** What OpenAI's API and vLLM-Omni's have besides, below /v1/videos. A client is told that it is not here rather than that the method is wrong. */
+export const notOffered = ["edits", "extensions", "characters", "characters/:character", "sync", ":id/remix"];
 
 export function refuseNotOffered(): never {
-  const message = "edits, extensions, characters and remixes of videos are not offered; nothing was charged";
+  const message = "edits, extensions, characters, remixes and /v1/videos/sync are not offered; nothing was charged";
   throw refuse(404, "not_offered", message);
 }

@@ -78,14 +78,14 @@ export type Discardable = {
 export type NotTakenCause = "unreachable" | "auth";
 
 /**
- * What came of a task. "refused": the model did not take the request, or its run failed; `error` is what the model's server says. What was paid
+ * What came of a task. "refused": the model did not take the request, or its run failed; `error` is what the model's server says, and `code` its word for that. What was paid
  * is given back where the create itself was refused (`isUnbegun`), and stays paid where the run failed. "not taken": nothing was begun, so another
  * engine may make the video; `cause` is told where waiting hardly helps, and `retryAfterMs` where the server says when it may take one. "unclear":
  * it may be making the video, so no engine gets the task again.
  */
 export type RenderOutcome =
   | ({ kind: "made"; hasThumbnail: boolean } & Charged & Discardable)
-  | ({ kind: "refused"; error: string; isUnbegun?: boolean } & Charged)
+  | ({ kind: "refused"; error: string; code?: string | undefined; isUnbegun?: boolean } & Charged)
   | { kind: "not taken"; reason: string; cause?: NotTakenCause | undefined; retryAfterMs?: number | undefined }
   | { kind: "unclear"; reason: string };
 

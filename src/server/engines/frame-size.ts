@@ -6,6 +6,7 @@ export type FrameSize = { width: number; height: number };
 type Shape = Pick<RenderRequest, "aspectRatio" | "resolution">;
 
 const shorterSidePx: Record<Resolution, number> = { "480p": 480, "720p": 720, "1080p": 1080 };
+const resolutions = Object.keys(shorterSidePx) as Resolution[];
 
 /**
  * Returns the size of a frame, whose longer side is a multiple of `blockPx`. The resolution names the shorter side; the longer one follows from
@@ -46,14 +47,28 @@ const nearest = new Map<string, Shape>([
 
 /** Reads a size such as "1280x720"; `undefined` when it is none, or its shorter side is that of no resolution. */
 export function readSize(text: string): Shape | undefined {
-  const known = nearest.get(text);
+  const size = pixelsOf(text);
+  if (!size) return undefined;
+  const shape = shapeOf(size);
+  const isOurs = shorterSidePx[shape.resolution] === Math.min(size.width, size.height);
+  return isOurs || nearest.has(text) ? shape : undefined;
+}
+
+/** Reads the pixels of a size such as "1280x720"; `undefined` when it is none. */
+export function pixelsOf(text: string): FrameSize | undefined {
+  const [, width, height] = /^([1-9]\d{0,4})x([1-9]\d{0,4})$/.exec(text) ?? [];
+  return width === undefined ? undefined : { width: Number(width), height: Number(height) };
+}
+
+/** The shape of any size: its ratio, and the resolution whose shorter side is the nearest. */
+export function shapeOf(size: FrameSize): Shape {
+  const known = nearest.get(sizeText(size));
   if (known) return known;
-  const [, width, height] = /^(\d{3,4})x(\d{3,4})$/.exec(text) ?? [];
-  const shorter = Math.min(Number(width), Number(height));
-  const resolution = (Object.keys(shorterSidePx) as Resolution[]).find((each) => shorterSidePx[each] === shorter);
-  if (resolution === undefined) return undefined;
-  const divisor = findDivisor(Number(width), Number(height));
-  return { resolution, aspectRatio: `${Number(width) / divisor}:${Number(height) / divisor}` };
+  const { width, height } = size;
+  const distance = (resolution: Resolution) => Math.abs(shorterSidePx[resolution] - Math.min(width, height));
+  const [resolution = "480p"] = resolutions.toSorted((a, b) => distance(a) - distance(b));
+  const divisor = findDivisor(width, height);
+  return { resolution, aspectRatio: `${width / divisor}:${height / divisor}` };
 }
 
 function findDivisor(a: number, b: number): number {

@@ -83,7 +83,8 @@ function endOf(
   const isUnsubmitted =
     error_code === "not_submitted" || error_code === "auth" || (made.kind === "refused" && made.isUnbegun === true);
   const isRefunded = isUnsubmitted || (hasRefunds && made.kind === "failed");
-  return { status: "failed", error: made.error, error_code, media: null, cost, isRefunded };
+  const engine_code = made.kind === "refused" ? made.code : undefined;
+  return { status: "failed", error: made.error, error_code, engine_code, media: null, cost, isRefunded };
 }
 
 function errorCodeOf(made: Exclude<Made, { kind: "made" | "not taken" }>): StoredGeneration["error_code"] {

@@ -14,7 +14,10 @@ export type RenderRequest = Traced & {
   resolution: Resolution;
   /** The fields in which the service's defaults stand because the start left them out; a provider's model may have its own. */
   unset?: readonly ("aspectRatio" | "duration" | "resolution")[];
-  /** Those of `optionalExtras` and `otherExtras` that were sent, passed on to a real model as they are. */
+  /**
+   * Those of `optionalExtras` and `otherExtras` that were sent, passed on to a real model as they are; and a `size` in pixels, such as "640x360",
+   * which counts where aspectRatio and resolution are only near it.
+   */
   extras: Record<string, ExtraValue>;
 };
 
@@ -102,6 +105,8 @@ export type StoredGeneration = {
   cost: number | null;
   /** Why it failed, where a client is to do something about that. */
   error_code?: FailureCode | undefined;
+  /** What the engine's server calls the failure, where it has a word for that. */
+  engine_code?: string | undefined;
   /** When its account has removed it (ISO 8601): the video is gone, and the record stays, with what was paid. */
   removed_at?: string;
   /** Whether somebody has marked it on the page as one of the best. */
@@ -109,7 +114,7 @@ export type StoredGeneration = {
 };
 
 /** How a generation has ended, as it is written; earlier versions wrote no cost. */
-export type StoredResult = Pick<StoredGeneration, "error" | "error_code" | "media"> &
+export type StoredResult = Pick<StoredGeneration, "error" | "error_code" | "engine_code" | "media"> &
   Partial<Pick<StoredGeneration, "cost">>;
 
 /**
@@ -136,7 +141,7 @@ export type StartOutcome =
 /** The fields that change when a generation ends, and whether its account gets back what was paid. */
 export type GenerationEnd = Pick<
   StoredGeneration,
-  "status" | "completed_at" | "error" | "error_code" | "media" | "cost"
+  "status" | "completed_at" | "error" | "error_code" | "engine_code" | "media" | "cost"
 > & {
   isRefunded?: boolean;
 };

@@ -168,13 +168,51 @@ describe("the fields of real models", () => {
     expect(service.rendered.map(({ request }) => request.extras)).toEqual([{ ...others, lora: { name: "snow" } }]);
   });
 
-  test.each([
+  test.each<[object, string | RegExp]>([
     [{ extra_params: { a: "x".repeat(32_000) } }, "extra_params must have at most 32 kB"],
     [{ audio_reference: null }, "audio_reference must not be null"],
-  ])("that are too long or null are refused", async (fields, message) => {
+    ...["{not valid json}", "[1]", [1], 5, true, "euler"].map((value): [object, RegExp] => [
+      { extra_params: value },
+      /^extra_params must be an object, such as /,
+    ]),
+    [{ lora: "snow" }, /^lora must be an object, such as /],
+    ...[
+      { file_id: "file-123" },
+      '{"file_id":"file-123"}',
+      { video_url: "/tmp/a.mp4" },
+      { video_url: "data:image/png;base64,AA" },
+      { url: "https://a.example/a.mp4" },
+      [{ video_url: "https://a.example/a.mp4" }, { file_id: "file-123" }],
+      [],
+      "a.mp4",
+      7,
+    ].map((value): [object, RegExp] => [
+      { video_reference: value },
+      /^video_reference must be an http\(s\) or data: address, \{"video_url": .* it cannot be a file or a file_id$/,
+    ]),
+    [{ audio_reference: { video_url: "https://a.example/a.wav" } }, /^audio_reference must be .*"audio_url"/],
+  ])("that are too long or null, or that no server can use, are refused: %j", async (fields, message) => {
     const service = await createTestService();
     const refused = await service.start(fields);
-    expect([refused.status, (await readError(refused)).message]).toEqual([400, message]);
+    expect([refused.status, (await readError(refused)).message]).toEqual([
+      400,
+      typeof message === "string" ? message : expect.stringMatching(message),
+    ]);
+    expect(await service.store.balance("local")).toBe(1_000);
+  });
+
+  test.each<[string, unknown, unknown]>([
+    ["extra_params", '{"sample_solver":"euler"}', { sample_solver: "euler" }],
+    ["lora", { name: "snow" }, { name: "snow" }],
+    ["video_reference", { video_url: "https://a.example/a.mp4" }, { video_url: "https://a.example/a.mp4" }],
+    ["video_reference", "https://a.example/a.mp4", "https://a.example/a.mp4"],
+    ["video_reference", '[{"video_url":"data:video/mp4;base64,AA"}]', [{ video_url: "data:video/mp4;base64,AA" }]],
+    ["audio_reference", { audio_url: "https://a.example/a.wav" }, { audio_url: "https://a.example/a.wav" }],
+  ])("%s may be %j", async (name, value, read) => {
+    const service = await createTestService();
+    await service.start({ [name]: value });
+    await service.rest();
+    expect(service.rendered.map(({ request }) => request.extras)).toEqual([{ [name]: read }]);
   });
 
   test.each(Object.keys(extras))("%s must be a number or a text", async (field) => {
@@ -184,6 +222,40 @@ describe("the fields of real models", () => {
       400,
       { code: `invalid_${field}`, message: `${field} must be a number or a text` },
     ]);
+  });
+});
+
+describe("a size in pixels", () => {
+  const startSized = async (size: unknown, engines = [real], fields: object = {}) => {
+    const service = await createTestService({ engines });
+    const reply = await service.start({ size, ...fields });
+    const [generation] = await service.store.list({ limit: 1 });
+    const { aspectRatio, resolution, unset, extras } =
+      (generation && (await service.store.generation(generation.id)))?.request ?? {};
+    return { reply, request: { aspectRatio, resolution, unset, size: extras?.size } };
+  };
+
+  test.each([
+    ["1280x720", { aspectRatio: "16:9", resolution: "720p", size: undefined }],
+    ["848x480", { aspectRatio: "53:30", resolution: "480p", size: "848x480" }, "my-wan"],
+    ["854x480", { aspectRatio: "427:240", resolution: "480p", size: "854x480" }],
+    ["640x384", { aspectRatio: "5:3", resolution: "480p", size: "640x384" }],
+    ["1080x1080", { aspectRatio: "1:1", resolution: "1080p", size: "1080x1080" }],
+    ["1024x1792", { aspectRatio: "9:16", resolution: "1080p", size: "1024x1792" }],
+    ["2048x1152", { aspectRatio: "16:9", resolution: "1080p", size: "2048x1152" }],
+  ])("of %s reaches a real model as %j", async (size, request, model = "sora-2") => {
+    const started = await startSized(size, [real], { model, aspectRatio: "1:1" });
+    expect([started.reply.status, started.request]).toEqual([200, { ...request, unset: ["duration"] }]);
+  });
+
+  test.each([
+    ["large", [real], 'size must be such as "1280x720"'],
+    ["0x480", [real], 'size must be such as "1280x720"'],
+    ["9000x480", [real], "size must be between 1:4 and 4:1"],
+    ["640x384", [simulation], "size must have a shorter side of 480, 720 or 1080: sora-2 is a preview here"],
+  ])("of %s is refused", async (size, engines, message) => {
+    const { reply } = await startSized(size, engines);
+    expect([reply.status, await readError(reply)]).toEqual([400, { code: "invalid_size", message }]);
   });
 });
 

@@ -78,6 +78,25 @@ test("what failed has an error object", async () => {
   expect(await show(service, id)).toMatchObject({ status: "failed", error: { code: "failed", message: "too red" } });
 });
 
+test("what an engine refused or failed has the engine's own code, beside the codes of the service", async () => {
+  const ends = [
+    { kind: "refused", error: "not allowed", code: "content_policy_violation", isUnbegun: true },
+    { kind: "refused", error: "no memory" },
+    { kind: "unclear", reason: "HTTP 502" },
+  ] as const;
+  const prompts = ["refused", "failed", "unclear"];
+  const service = await createTestService({
+    render: async ({ request }) => ends[prompts.indexOf(request.prompt)] ?? ends[0],
+  });
+  const codes = [];
+  for (const prompt of prompts) {
+    const { id } = await create(service, { prompt });
+    await service.rest();
+    codes.push(((await show(service, id)).error as { code: string }).code);
+  }
+  expect(codes).toEqual(["content_policy_violation", "failed", "unclear"]);
+});
+
 test("either side sees what was started on the other", async () => {
   const service = await createTestService();
   const [ours, theirs] = [await service.startId(), (await create(service)).id];
@@ -468,20 +487,27 @@ describe("is refused with a clear 4xx, and nothing is paid:", () => {
       what: "a size in words",
       ...json({ size: "large" }),
       code: "invalid_size",
-      says: /^size must be such as "1280x720"/,
+      says: 'size must be such as "1280x720"',
     },
     {
       what: "a size that is not made",
       ...json({ size: "1024x1536" }),
       code: "invalid_size",
-      says: /with a shorter side of 480, 720 or 1080$/,
+      says: "size must have a shorter side of 480, 720 or 1080: sora-2 is a preview here",
     },
     {
       what: "a width and a height that are not made",
       ...json({ width: 640, height: 360 }),
-      code: "invalid_width",
-      says: "width and height must have a shorter side of 480, 720 or 1080",
+      code: "invalid_size",
+      says: "size must have a shorter side of 480, 720 or 1080: sora-2 is a preview here",
     },
+    ...["aspect_ratio", "extra_body", "nvext", "video_params"].map((name) => ({
+      what: `${name}, which this API would ignore`,
+      ...json({ [name]: "16:9" }),
+      code: `invalid_${name}`,
+      says: new RegExp(`^${name} is not taken here: send `),
+    })),
+    { what: "several videos", ...json({ n: 2 }), code: "invalid_n", says: "n must be 1: each create makes one video" },
     {
       what: "a width alone",
       ...json({ width: 480 }),
@@ -728,6 +754,7 @@ test.each([
   ["POST", "/v1/videos/extensions"],
   ["POST", "/v1/videos/characters"],
   ["GET", "/v1/videos/characters/1"],
+  ["POST", "/v1/videos/sync"],
   ["POST", `/v1/videos/${unknownId}/remix`],
 ])("%s %s, which only OpenAI had, is not offered, and nothing is charged", async (method, path) => {
   const service = await createTestService();

@@ -236,7 +236,7 @@ export function createEngineRules(options: RulesOptions) {
     ): void {
       const ended = byName.get(name)?.ended;
       if (!ended) return;
-      const code = ended.isCancelled ? "cancelled" : (ended.end.error_code ?? "failed");
+      const code = ended.isCancelled ? "cancelled" : (ended.end.error_code ?? ended.end.engine_code ?? "failed");
       const isSame =
         status === ended.end.status &&
         (status === "completed" ? !error : error?.code === code && error.message === ended.end.error);

@@ -14,7 +14,7 @@ import type { JsonObject, VideoCall, VideoFile } from "./video-model.ts";
 type Started =
   | { kind: "submitted"; submitted: { job: string } }
   | Exclude<Outcome, { kind: "submitted" | "refused" }>
-  | { kind: "refused"; error: string; isSent: boolean };
+  | { kind: "refused"; error: string; code?: string | undefined; isSent: boolean };
 
 const startedSchema = z.object({
   operation: z.json(),
@@ -57,7 +57,7 @@ function judge(error: unknown, name: string, answer: Answer | undefined): Starte
   if (!("status" in answer)) throw answer.error ?? error;
   const judged = judgeReply(answer);
   return judged.kind === "refused"
-    ? { kind: judged.kind, error: `${name} refused the request: ${judged.reason}`, isSent: true }
+    ? { kind: judged.kind, error: `${name} refused the request: ${judged.reason}`, code: judged.code, isSent: true }
     : judged;
 }
 
@@ -76,12 +76,12 @@ function toCallOptions(
   { provider }: SdkModel,
 ): VideoCall {
   const { prompt, unset = [], aspectRatio, extras } = request;
-  const { seed, fps, ...others } = extras;
+  const { seed, fps, size, ...others } = extras;
   const isOpen = (field: (typeof unset)[number]) => unset.includes(field);
   return {
     prompt,
     n: 1,
-    aspectRatio: isOpen("aspectRatio") ? undefined : (aspectRatio as `${number}:${number}`),
+    aspectRatio: isOpen("aspectRatio") || size !== undefined ? undefined : (aspectRatio as `${number}:${number}`),
     resolution: isOpen("resolution") ? undefined : (sizeOf(request) as `${number}x${number}`),
     duration: isOpen("duration") ? undefined : wholeSeconds(request),
     fps: fps === undefined ? undefined : Number(fps),

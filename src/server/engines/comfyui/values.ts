@@ -16,7 +16,7 @@ export function valuesOf(
   { id, request, images }: Pick<RenderTask, "id" | "request" | "images">,
 ): Map<string, unknown> {
   const { prompt, duration, unset = [], extras } = request;
-  const { num_frames: frames, ...others } = extras;
+  const { num_frames: frames, size: _, ...others } = extras;
   const size = frameSize(request);
   const isSized = !unset.includes("aspectRatio") || !unset.includes("resolution");
   const isTimed = !unset.includes("duration");

@@ -22,7 +22,7 @@ export async function finish(
   const { job } = submitted;
   const { failure, cost, ...ended } = await follow(job, upstream, options);
   if (failure !== undefined && ended.status === "unclear") return { kind: "unclear", reason: failure };
-  if (failure !== undefined) return { kind: "refused", error: failure, cost };
+  if (failure !== undefined) return { kind: "refused", error: failure, code: ended.code, cost };
   if (cost !== undefined) options.charged?.(cost);
   await save({ ...ended, job }, file, { upstream, ...options });
   const { discard } = upstream;

@@ -12,6 +12,8 @@ export type Job = {
   /** Where the video is, when it is not at the job's own `/content`. */
   url: string | undefined;
   error: string | undefined;
+  /** What the server calls the error. */
+  code?: string | undefined;
   /** What the provider has charged, in USD. */
   cost?: number | undefined;
   /** When it was made, and until when its video is kept, in seconds since 1970. */
@@ -88,7 +90,25 @@ export function findJob({ json }: Reply): Job | undefined {
   if (!parsed.success || (parsed.data.id === undefined && parsed.data.object !== "video")) return undefined;
   const { id, status, progress, url, error, completed_at: completedAt, expires_at: expiresAt, usage } = parsed.data;
   const ended = codedSchema.safeParse(error).data?.code ?? status;
-  return { id, status: ended, progress, url, error: findWords(error), completedAt, expiresAt, cost: usage?.cost };
+  return {
+    id,
+    status: ended,
+    progress,
+    url,
+    error: findWords(error),
+    completedAt,
+    expiresAt,
+    cost: usage?.cost,
+    code: findCode(error),
+  };
+}
+
+const codeSchema = z.object({ code: z.union([z.string(), z.int()]).transform(String) });
+
+/** Finds the word that a server has for an error, such as "content_policy_violation"; vLLM-Omni has an HTTP status there. */
+function findCode(error: unknown): string | undefined {
+  const code = codeSchema.safeParse(error).data?.code;
+  return code !== undefined && /^[\w.:-]{1,64}$/.test(code) ? code : undefined;
 }
 
 const createdSchema = z.object({ id: idSchema });
@@ -170,6 +190,11 @@ export function isAboutRequest({ json }: Reply): boolean {
     codes.some((code) => moderationCodes.test(code)) ||
     (moderationWords.test(words) && !accountWords.test(words))
   );
+}
+
+/** What a server calls the error in a reply, which is `{error: {code}}` or `{code}`. */
+export function errorCodeOf({ json }: Reply): string | undefined {
+  return findCode(isRecord(json) && isRecord(json.error) ? json.error : json);
 }
 
 /** Whether a job tells of a place for its video, and of none there: SGLang's does without an output path. */

@@ -5,7 +5,7 @@ import { isRefusal } from "../../../protocol/status.ts";
 import type { Checkpoint } from "../../store/generations.ts";
 import type { RenderOptions, RenderOutcome } from "../engine.ts";
 import { lookOnce, missingMs, missingPollMs } from "./follow.ts";
-import { beginningOf, isAboutRequest, type Reply, refusesKey, wordsOf } from "./reply.ts";
+import { beginningOf, errorCodeOf, isAboutRequest, type Reply, refusesKey, wordsOf } from "./reply.ts";
 import { backOffMs, createAbsence, describe, minutes, type Upstream } from "./upstream.ts";
 
 /** What a create gave: a job, or a video that is finished already, by its address, or in a file that is on the disk. */
@@ -171,7 +171,11 @@ function isNotNow({ status, json, text }: Reply): boolean {
 /** Judges a reply to a create that has no job in it. */
 export function judgeReply(
   reply: Reply,
-): NotTaken | NoCredits | { kind: "unclear"; reason: string } | { kind: "refused"; reason: string } {
+):
+  | NotTaken
+  | NoCredits
+  | { kind: "unclear"; reason: string }
+  | { kind: "refused"; reason: string; code?: string | undefined } {
   const { status, retryAfterMs } = reply;
   const reason = wordsOf(reply);
   if (status >= 200 && status < 300)
@@ -179,8 +183,9 @@ export function judgeReply(
   if (status >= 400 && status < 500 && lacksCredits({ ...reply, retryAfter: retryAfterMs }))
     return { kind: "no credits", reason };
   if (isRefusingPage(reply)) return notTakenByPage(reply, reason);
-  if (status === 403 && isAboutRequest(reply)) return { kind: "refused", reason };
+  const refused = { kind: "refused" as const, reason, code: errorCodeOf(reply) };
+  if (status === 403 && isAboutRequest(reply)) return refused;
   if (isNotNow(reply) || refusesKey(reply))
     return { kind: "not taken", reason, cause: refusesKey(reply) ? "auth" : undefined, retryAfterMs };
-  return { kind: isRefusal(status) ? "refused" : "unclear", reason };
+  return isRefusal(status) ? refused : { kind: "unclear", reason };
 }

@@ -1,6 +1,6 @@
 import { type ExtraValue, type Images, listImages, type RenderRequest } from "../../store/generations.ts";
 import type { ImageFile, RenderTask } from "../engine.ts";
-import { type FrameSize, familySize, roundedSize, sizeText } from "../frame-size.ts";
+import { type FrameSize, familySize, pixelsOf, roundedSize, sizeText } from "../frame-size.ts";
 
 /** The body of a create, as data: what the engine refuses can be left out, and the rest encoded again. */
 export type CreateBody = {
@@ -207,8 +207,11 @@ const dialects: readonly Dialect[] = [
     // Each model has lengths and sizes of its own: what the request leaves open, the model chooses.
     fields: ({ unset = [], ...request }) => ({
       model: request.model,
-      ...(!unset.includes("aspectRatio") && { aspect_ratio: request.aspectRatio }),
-      ...(!unset.includes("resolution") && { resolution: request.resolution }),
+      // `size` stands in place of both.
+      ...(request.extras.size === undefined && {
+        ...(!unset.includes("aspectRatio") && { aspect_ratio: request.aspectRatio }),
+        ...(!unset.includes("resolution") && { resolution: request.resolution }),
+      }),
       ...(!unset.includes("duration") && { duration: wholeSeconds(request) }),
     }),
   },
@@ -262,9 +265,14 @@ export function sizeOf(request: RenderRequest): string {
   return sizeText(frameSize(request));
 }
 
-/** Diffusion models work on blocks of 16 pixels; some were trained for sizes of their own. */
-export function frameSize(request: RenderRequest): FrameSize {
-  return familySize(request.model, roundedSize(request, 16));
+/**
+ * A size that the request names in pixels is that of the frame: whether a model takes it, its server says. Else, diffusion models work on blocks
+ * of 16 pixels, and some were trained for sizes of their own.
+ */
+export function frameSize(request: Pick<RenderRequest, "model" | "aspectRatio" | "resolution" | "extras">): FrameSize {
+  const { size } = request.extras;
+  const named = typeof size === "string" ? pixelsOf(size) : undefined;
+  return named ?? familySize(request.model, roundedSize(request, 16));
 }
 
 /** No kind but TensorRT-LLM takes fractions, and a video that is a little too long can be cut. */

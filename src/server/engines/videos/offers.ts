@@ -14,6 +14,8 @@ export type Offer = {
   /** Lengths in seconds. */
   durations: readonly number[] | undefined;
   resolutions: readonly string[] | undefined;
+  /** In pixels, such as "1280x720". */
+  sizes: readonly string[] | undefined;
   aspectRatios: readonly string[] | undefined;
   /** Whether it can start from an image. */
   takesImage: boolean | undefined;
@@ -34,6 +36,7 @@ const modelSchema = z.object({
   pricing_skus: told(z.record(z.string(), price)),
   supported_durations: told(z.array(z.number())),
   supported_resolutions: told(z.array(z.string())),
+  supported_sizes: told(z.array(z.string())),
   supported_aspect_ratios: told(z.array(z.string())),
   supported_frame_images: told(z.array(z.string())),
 });
@@ -73,6 +76,7 @@ function readOffer({ id, name, pricing_skus: prices, supported_durations: durati
     prices,
     durations,
     resolutions: model.supported_resolutions,
+    sizes: model.supported_sizes,
     aspectRatios: model.supported_aspect_ratios,
     takesImage: model.supported_frame_images?.includes("first_frame"),
     takesLastImage: model.supported_frame_images?.includes("last_frame"),
@@ -83,19 +87,23 @@ type Listed = z.infer<typeof modelSchema>;
 
 /** What a model does not take of a request; `undefined` when the list has nothing against it. */
 export function findFault(
-  { id, durations, resolutions, aspectRatios, takesImage, takesLastImage }: Offer,
+  { id, durations, resolutions, sizes, aspectRatios, takesImage, takesLastImage }: Offer,
   { unset = [], ...request }: RenderRequest & Images<unknown>,
 ): string | undefined {
   if (request.images.length > 0 && takesImage === false) return `${id} takes no image`;
   if (request.lastImage !== undefined && takesLastImage === false) return `${id} takes no last image`;
-  const asked = [
-    { field: "duration", all: durations, unit: " s" },
-    { field: "resolution", all: resolutions, unit: "" },
-    { field: "aspectRatio", all: aspectRatios, unit: "" },
-  ] as const;
-  for (const { field, all, unit } of asked) {
-    const value = field === "duration" ? Math.max(1, Math.ceil(request.duration)) : request[field];
-    const isTaken = unset.includes(field) || !all || all.length === 0 || (all as readonly unknown[]).includes(value);
+  const { size } = request.extras;
+  const asked: { field: string; value: unknown; all: readonly unknown[] | undefined; unit?: string }[] = [
+    { field: "duration", value: Math.max(1, Math.ceil(request.duration)), all: durations, unit: " s" },
+    ...(size !== undefined
+      ? [{ field: "size", value: size, all: sizes }]
+      : [
+          { field: "resolution", value: request.resolution, all: resolutions },
+          { field: "aspectRatio", value: request.aspectRatio, all: aspectRatios },
+        ]),
+  ];
+  for (const { field, value, all, unit = "" } of asked) {
+    const isTaken = (unset as readonly string[]).includes(field) || !all || all.length === 0 || all.includes(value);
     if (!isTaken) return `${id} takes ${field} ${oneOf(all ?? [])}${unit}, not ${value}${unit}`;
   }
   return undefined;

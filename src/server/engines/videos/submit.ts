@@ -34,7 +34,7 @@ export async function submit(task: RenderTask, server: Server, options: SubmitOp
 /** `fields` are those that a refused create may be sent without. */
 type Judged =
   | Exclude<Outcome, { kind: "refused" }>
-  | { kind: "refused"; error: string; reason: string; fields: string[] };
+  | { kind: "refused"; error: string; reason: string; code: string | undefined; fields: string[] };
 
 async function tryOnce(
   task: RenderTask,
@@ -83,8 +83,8 @@ function judge(reply: Reply, { url }: Server, sent: string[]): Judged | NoCredit
   if (job !== undefined) return { kind: "submitted", submitted: { job } };
   const judged = judgeReply(reply);
   if (judged.kind !== "refused") return judged;
-  const { kind, reason } = judged;
-  return { kind, error: `${url} refused the request: ${reason}`, reason, fields: findUnknown(reply, sent) };
+  const { kind, reason, code } = judged;
+  return { kind, error: `${url} refused the request: ${reason}`, reason, code, fields: findUnknown(reply, sent) };
 }
 
 /**

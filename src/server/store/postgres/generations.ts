@@ -29,7 +29,7 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
 
   const finish = (id: string, { end, delivery }: Omit<Cancellation, "engine">, cancelled?: Cancellation) =>
     transaction(async (sql) => {
-      const { status, completed_at, error, error_code, media, cost, isRefunded } = end;
+      const { status, completed_at, error, error_code, engine_code, media, cost, isRefunded } = end;
       const isCancelled = cancelled !== undefined;
       const [row] = await sql(
         `${lockOwner}
@@ -37,7 +37,7 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
          FROM owner WHERE account = owner.name AND id = $2 AND status = 'processing' AND CASE WHEN $6::boolean
            THEN NOT is_submitting AND engine IS NOT DISTINCT FROM $7::text ELSE ${isHeldHere} END
          RETURNING number, account`,
-        ...[process, id, status, completed_at, JSON.stringify({ error, error_code, media, cost })],
+        ...[process, id, status, completed_at, JSON.stringify({ error, error_code, engine_code, media, cost })],
         ...[isCancelled, cancelled?.engine ?? null, searchText("", error)],
       );
       if (!row && !(await find(id, sql))) throw new Error(`no generation ${id}`);

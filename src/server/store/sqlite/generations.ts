@@ -138,12 +138,12 @@ export function createGenerations(database: Database, ledger: Ledger) {
      * when there is no such generation.
      */
     end(id: string, end: GenerationEnd, cancelled?: Pick<Cancellation, "engine">): string | undefined {
-      const { status, completed_at, error, error_code, media, cost, isRefunded } = end;
+      const { status, completed_at, error, error_code, engine_code, media, cost, isRefunded } = end;
       const update =
         "UPDATE generations SET status = ?, state = ?, completed_at = ?, result = ? WHERE id = ? AND status = 'processing'";
       const changes = database.run(
         cancelled ? `${update} AND NOT is_submitting AND engine IS ?` : update,
-        ...[status, status, completed_at, JSON.stringify({ error, error_code, media, cost }), id],
+        ...[status, status, completed_at, JSON.stringify({ error, error_code, engine_code, media, cost }), id],
         ...(cancelled ? [cancelled.engine] : []),
       );
       // Throws for an unknown id.

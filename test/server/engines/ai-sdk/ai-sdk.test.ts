@@ -175,6 +175,12 @@ describe("a last image and references", () => {
   };
   const [first, last] = ["first", "last"].map((pixels) => Buffer.from(pixels).toString("base64"));
 
+  test("a size in pixels reaches it without a ratio", async () => {
+    const { make, sent } = await startSending(({ resolution, aspectRatio }) => ({ resolution, aspectRatio }));
+    expect(await make({ extras: { size: "640x384" } })).toMatchObject({ outcome: "made" });
+    expect(sent).toEqual([{ resolution: "640x384" }]);
+  });
+
   test("reach a package by its own options", async () => {
     const { make, sent, images } = await startSending(google);
     const [image, lastImage] = images as [ImageFile, ImageFile];

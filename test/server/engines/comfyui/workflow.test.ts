@@ -36,6 +36,8 @@ describe("a place", () => {
     };
     const { filled } = await fill(inputs, { unset: [], extras: { seed: 7 } });
     expect(filled).toEqual({ width: 1280, size: "1280x720", list: [[5]], plain: 3, seed: 7 });
+    const sized = { unset: [], extras: { size: "640x384" } } as const;
+    expect((await fill(inputs, sized)).filled).toMatchObject({ width: 640, size: "640x384" });
   });
 
   test("in a prompt is part of the prompt, and a number as a prompt stays a text", async () => {

@@ -242,6 +242,14 @@ test.each([
   expect(vllm?.createBody({ request, images: [] }, undefined).fields.size).toBe(size);
 });
 
+test("a size in pixels is sent as it is, in place of a ratio and a resolution", () => {
+  const request = { ...fox, aspectRatio: "5:3", resolution: "480p" as const, extras: { size: "640x384" } };
+  const sent = kinds.map((kind) => kind.createBody({ request, images: [] }, undefined).fields);
+  for (const { size, aspect_ratio, resolution } of sent)
+    expect({ size, aspect_ratio, resolution }).toEqual({ size: "640x384" });
+  expect(sent.find(({ width }) => width !== undefined)).toMatchObject({ width: 640, height: 384 });
+});
+
 test.each([
   [0.4, 1],
   [4.2, 5],

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { models } from "../../../../src/protocol/models.ts";
 import { createEngines } from "../../../../src/server/engines/engines.ts";
 import { kinds } from "../../../../src/server/engines/videos/kinds.ts";
+import { findFault } from "../../../../src/server/engines/videos/offers.ts";
 import { createVirtualClock } from "../../../clock.ts";
 import { ioFetch, refusedConnection } from "./fakes/fake.ts";
 import { createOpenRouter, type OpenRouterOptions } from "./fakes/openrouter.ts";
@@ -116,6 +117,19 @@ test("a list of models that does not answer holds up no start for more than a se
   answer = "silence";
   await clock.sleep(11 * 60_000);
   expect([await ask(), lists]).toEqual([{ fault, ms: 0 }, 3]);
+});
+
+test("a size in pixels is compared with the sizes that its list has for the model, and with nothing else", () => {
+  const offer = {
+    ...{ id: "bytedance/seedance-2.5", name: undefined, prices: undefined, takesImage: true, takesLastImage: true },
+    ...{ durations: undefined, resolutions: ["480p", "720p"], aspectRatios: ["16:9"], sizes: ["854x480", "640x640"] },
+  };
+  const fox = { prompt: "a fox", model: "seedance", aspectRatio: "1:1", resolution: "720p" as const, duration: 5 };
+  const ask = (sizes: string[] | undefined, size: string) =>
+    findFault({ ...offer, sizes }, { ...fox, extras: { size }, images: [] });
+  expect(ask(offer.sizes, "640x640")).toBeUndefined();
+  expect(ask(undefined, "640x360")).toBeUndefined();
+  expect(ask(offer.sizes, "640x360")).toBe("bytedance/seedance-2.5 takes size 854x480 or 640x640, not 640x360");
 });
 
 test("what the start leaves open is left to the model", () => {

@@ -1,5 +1,11 @@
 import { expect, test } from "vitest";
-import { findAddressIn, findJob, readComplaints, wordsOf } from "../../../../src/server/engines/upstream/reply.ts";
+import {
+  errorCodeOf,
+  findAddressIn,
+  findJob,
+  readComplaints,
+  wordsOf,
+} from "../../../../src/server/engines/upstream/reply.ts";
 
 const raw = (raw: unknown) => ({ error: { message: "Provider returned error", code: 400, metadata: { raw } } });
 
@@ -48,4 +54,17 @@ test.each([
     findAddressIn(reply);
     expect(performance.now() - start).toBeLessThan(100);
   }
+});
+
+test.each([
+  [{ code: "content_policy_violation", message: "no" }, "content_policy_violation"],
+  [{ code: 503, message: "no" }, "503"],
+  [{ code: null, message: "no" }, undefined],
+  [{ code: "a sentence, not a code" }, undefined],
+  [{ code: "x".repeat(65) }, undefined],
+  ["no", undefined],
+])("the code of the error %j is %s, in a job and in a refusal", (error, code) => {
+  const reply = (json: object) => ({ status: 400, text: JSON.stringify(json), json });
+  expect(findJob(reply({ id: "1", status: "failed", error }))?.code).toBe(code);
+  expect(errorCodeOf(reply({ error }))).toBe(code);
 });
