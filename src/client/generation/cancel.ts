@@ -34,14 +34,19 @@ export async function cancel(
   clock: RetryIo,
 ): Promise<Cancelled> {
   const send = (signal: AbortSignal) => api.cancel(id, signal);
-  const { reply } = await askPatiently(send, { baseUrl: api.baseUrl, signal, limitMs: replyLimitMs }, clock);
+  const ask = () => askPatiently(send, { baseUrl: api.baseUrl, signal, limitMs: replyLimitMs }, clock);
+  const { kind, reply } = await ask();
   const cancelled = reply && readCancelled(reply, id);
   if (cancelled) return cancelled;
   const hint = `\`vidgen wait ${id}\` waits for it.`;
   if (reply?.status === 409 && errorText(reply.json) !== undefined) throw refusal(reply).with({ id, hint });
   // Another service may answer anything here: the status alone tells an unknown id from a request that it does not have.
   const generation = await look();
-  if (isCancelled(generation)) return { generation, creditsReturned: undefined };
+  if (isCancelled(generation)) {
+    // Where every answer was lost, the next one still says what came back.
+    const next = kind === "trouble" ? (await ask()).reply : undefined;
+    return (next && readCancelled(next, id)) ?? { generation, creditsReturned: undefined };
+  }
   if (generation.status === "failed") throw failedError(id, generation);
   const message =
     generation.status === "completed"

@@ -157,6 +157,21 @@ test("asked again after its answer was lost, it is told as cancelled", async () 
   });
 });
 
+test("where each answer was lost until its status is asked for, it is told what came back too", async () => {
+  const { world, id } = await withGeneration();
+  let isOut = true;
+  world.faults.push(async (request) => {
+    if (!request.url.includes("/api/cancel")) isOut = false;
+    if (!isOut) return undefined;
+    await world.start(request);
+    throw new Error("socket hang up");
+  });
+  expect(await world.vidgen("cancel", id)).toMatchObject({
+    code: 0,
+    stderr: `Cancelled ${id}; 10 credits were returned.\n`,
+  });
+});
+
 test("cancelled twice: credits came back once, and the second time it says so", async () => {
   const { world, id } = await withGeneration();
   expect((await world.vidgen("cancel", id)).stderr).toBe(`Cancelled ${id}; 10 credits were returned.\n`);
