@@ -17,7 +17,7 @@ import { withdraw } from "../ledger/withdraw.ts";
 import { isExistsError } from "../save/files.ts";
 import type { Claimed, ClaimOptions, Target, Targets } from "../save/target.ts";
 
-export type BeginOptions = Pick<ClaimOptions, "overwrite" | "kept" | "infoJson"> & {
+export type BeginOptions = Pick<ClaimOptions, "overwrite" | "kept" | "infoJson" | "first"> & {
   /** Where the video is to be saved, as it was typed. */
   outputPath?: string | undefined;
   /**
@@ -238,9 +238,10 @@ async function startAnew(
   const { journal, targets, outputPath, idempotencyKey, overwrite, batch } = options;
   options.check?.();
   const [attempt, at] = [io.uuid(), io.date().toISOString()];
-  const { kept, infoJson } = options;
+  const { kept, infoJson, first } = options;
+  const taken = await findTaken(options);
   // Everybody sees the name of a file: no key that stands in the prompt may get into it.
-  const claiming = { overwrite, attempt, words: options.record, kept, infoJson };
+  const claiming = { overwrite, attempt, words: options.record, kept, infoJson, first, taken };
   const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claiming);
   if (outputPath !== undefined && !target) return undefined;
   const intent: JournalLine = {
@@ -284,6 +285,13 @@ async function startAnew(
   const [key, isNamed] = [idempotencyKey ?? attempt, idempotencyKey !== undefined];
   const own = ownershipOf(attempt, hold, journal);
   return { kind: "new", attempt, key, isNamed, mayBeCharged, at, target, ...own, release: releaseBoth(target, hold) };
+}
+
+/** The partial files of the other positions of a run: it gives no name with `{n}` twice, whatever has become of the file. */
+async function findTaken({ take, outputPath = "", record, journal }: Options): Promise<string[]> {
+  if (take === undefined || !outputPath.includes("{n}")) return [];
+  const entries = await journal.entriesOfPrompt(record.prompt, ({ run }) => run === take.run);
+  return entries.flatMap(({ position, parts = [] }) => (position === take.position ? [] : parts));
 }
 
 /** Whether a process may still send its attempt: it may have been suspended for so long that another one has taken its place. */
@@ -331,13 +339,14 @@ async function resumeAttempt(
   options: Options,
   io: BeginIo,
 ): Promise<ResumedAttempt> {
-  const { outputPath, overwrite, kept, infoJson } = options;
+  const { outputPath, overwrite, kept, infoJson, first } = options;
   const { attempt, at, id } = entry;
   try {
+    const taken = await findTaken(options);
     const claimed =
       outputPath === undefined
         ? { target: undefined, file: undefined }
-        : await claimOrFind(outputPath, { overwrite, id, entry, kept, infoJson }, options, io);
+        : await claimOrFind(outputPath, { overwrite, id, entry, kept, infoJson, first, taken }, options, io);
     const { target, file } = claimed;
     const release = releaseBoth(target, hold);
     return { kind: "resumed", attempt, key: entry.key ?? attempt, at, earlier: entry, target, file, release };
@@ -369,7 +378,7 @@ export async function claimOrFind(
     const entries = await journal.entriesOf(entry.id).catch(() => []);
     const known = entries.find(({ attempt }) => attempt === entry.attempt);
     const saved = known && { ...known, id: entry.id };
-    const file = saved && (await targets.findSaved(saved, outputPath));
+    const file = saved && (await targets.findSaved(saved, outputPath, claiming.first));
     if (saved === undefined || file === undefined) return undefined;
     await targets.recordSaved(saved, file);
     await clear(saved, options);

@@ -11,7 +11,7 @@ import type { Journal } from "../ledger/journal.ts";
 import { syncFolder } from "../ledger/lines.ts";
 import type { StartedEntry } from "../ledger/policy.ts";
 import { type Version, validatorOf } from "../ledger/version.ts";
-import { checkFree, isExistsError, linkNew, outputError } from "./files.ts";
+import { checkFree, isExistsError, kindOf, linkNew, outputError } from "./files.ts";
 import { createKept } from "./kept.ts";
 import {
   findOutputPath,
@@ -61,8 +61,10 @@ export type ClaimOptions = {
   attempt?: string | undefined;
   /** What the file is named after when the journal does not know the generation. */
   words?: Words | undefined;
-  /** The first number to try for `{n}`. */
+  /** The first number to try for `{n}`, unless an earlier process has claimed one for the video. */
   first?: number | undefined;
+  /** The partial files of other videos whose names `{n}` does not give again, even where such a file is gone by now. */
+  taken?: readonly string[] | undefined;
   /** Files of the start itself that its video must not replace, such as its images. */
   kept?: readonly string[] | undefined;
   /** Whether an info file is to be written beside the video: it replaces no more than that. */
@@ -87,9 +89,9 @@ export type Targets = {
   isHeld(outputPath: string, words: Words): Promise<boolean>;
   /**
    * The video of a generation where `outputPath` would save it; `undefined` unless the file there has the content that the journal knows. With
-   * `{n}` only one that was saved and not written down: each further download gets a new file.
+   * `{n}` only one that was saved and not written down: each further download gets a new file. `first` as for a claim.
    */
-  findSaved(entry: StartedEntry, outputPath: string): Promise<string | undefined>;
+  findSaved(entry: StartedEntry, outputPath: string, first?: number): Promise<string | undefined>;
   /** Writes down where the video of a generation was found, unless the journal knows of a place. Never rejects. */
   recordSaved(entry: StartedEntry, file: string): Promise<void>;
   /** Removes the partial files of an attempt that nobody writes any more. Never rejects. */
@@ -170,18 +172,30 @@ export function createTargets(
     return createTarget(place, { partPath, lease, from, overwrite, check, findLine: findOwnLine, record }, disk);
   }
 
-  /** A place with the number that an earlier process of the attempt claimed for the video; `undefined` where there is none, or it is delivered. */
-  async function fillClaimed(place: string, { parts = [], file }: Omit<Entry, "id">): Promise<string | undefined> {
-    if (!place.includes("{n}")) return place;
-    if (file !== undefined) return undefined;
+  /**
+   * The number that an earlier process of the attempt claimed for the video; `undefined` where there is none, where it is delivered, and where the
+   * name depends on the id too: then the name of a partial file does not tell.
+   */
+  async function findNumber(place: string, { parts = [], file }: Omit<Entry, "id">): Promise<number | undefined> {
+    if (!place.includes("{n}") || file !== undefined) return undefined;
     const pattern = await findRealPath(place, disk);
     const [before = ""] = pattern.split("{n}");
     for (const part of parts) {
       const claimed = placeOfPart(part);
       const [n = ""] = /^\d+/.exec(claimed.slice(before.length)) ?? [];
-      const number = new Map([["n", n]]);
-      if (fillIn(pattern, number) === claimed) return fillIn(place, number);
+      if (fillNumber(pattern, Number(n)) === claimed) return Number(n);
     }
+    return undefined;
+  }
+
+  /** The places where the video of an attempt may be saved and not written down. */
+  async function* listNames(place: string, entry: Omit<Entry, "id">, first: number): AsyncGenerator<string, undefined> {
+    if (!place.includes("{n}")) return void (yield place);
+    if (entry.file !== undefined) return undefined;
+    const own = await findNumber(place, entry);
+    if (own !== undefined) yield fillNumber(place, own);
+    // Those with a lower number are of this generation too.
+    if (place.includes("{id}")) for (const n of numbersFrom(first)) yield fillNumber(place, n);
     return undefined;
   }
 
@@ -190,10 +204,13 @@ export function createTargets(
       const { entry, first = 1 } = claiming;
       const words = entry ? wordsOf(entry) : (claiming.words ?? {});
       const how = { words, date: dayOf(entry, io), unique: io.uuid() };
-      for (let n = first; ; n++) {
+      const own = entry && (await findNumber(fillWords(outputPath, words, how.date), entry));
+      const taken = new Set(claiming.taken?.map(placeOfPart));
+      for (const n of numbersFrom(first, own)) {
         const place = await findPlace(outputPath, { ...how, n }, disk);
         if (place === undefined) continue;
         const isNumbered = place.outputPath !== outputPath;
+        if (isNumbered && place.file !== undefined && taken.has(await findRealPath(place.file, disk))) continue;
         try {
           const target = await claimPlace(place, { ...claiming, words });
           if (target || !isNumbered) return target;
@@ -202,6 +219,7 @@ export function createTargets(
           if (!isNumbered || !isExistsError(error)) throw outputError(error, place.file ?? outputPath);
         }
       }
+      throw new Error("there is always another number");
     },
     async isHeld(outputPath, words) {
       // With `{n}` another number is free, and "-" is nobody else's.
@@ -213,16 +231,18 @@ export function createTargets(
       });
       return holder !== undefined;
     },
-    async findSaved({ id, ...entry }, outputPath) {
+    async findSaved({ id, ...entry }, outputPath, first = 1) {
       const { content } = entry;
       if (content === undefined || outputPath === "-") return undefined;
       const words = wordsOf(entry);
-      const filled = await fillClaimed(fillWords(outputPath, words, dayOf(entry, io)), entry);
-      if (filled === undefined) return undefined;
-      const file = await findOutputPath(filled, { id, ...words }, disk).catch((error) => {
-        throw outputError(error, filled);
-      });
-      return (await hasContent(file, content, disk)) ? file : undefined;
+      for await (const name of listNames(fillWords(outputPath, words, dayOf(entry, io)), entry, first)) {
+        const file = await findOutputPath(name, { id, ...words }, disk).catch((error) => {
+          throw outputError(error, name);
+        });
+        if (await hasContent(file, content, disk)) return file;
+        if ((await kindOf(file, disk)) === "none") return undefined;
+      }
+      return undefined;
     },
     async recordSaved({ id, content, file: known }, file) {
       // A process may have died between the rename of its partial file and this line.
@@ -242,6 +262,16 @@ export function createTargets(
       }
     },
   };
+}
+
+function fillNumber(template: string, n: number): string {
+  return fillIn(template, new Map([["n", String(n)]]));
+}
+
+/** The numbers from the first one on, after the one that a video has claimed. */
+function* numbersFrom(first: number, own?: number): Generator<number, undefined> {
+  if (own !== undefined) yield own;
+  for (let n = first; ; n++) if (n !== own) yield n;
 }
 
 function isPart(line: DatedLine, file: string): line is DatedLine & PartLine {

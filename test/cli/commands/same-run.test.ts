@@ -177,6 +177,13 @@ describe("the same run again", () => {
     ["of -n in a folder", ["-n", "2"], "clips/", ["a-fox-1.mp4", "a-fox-2.mp4"]],
     ["of -n behind a link", ["-n", "2"], "link/{slug}-{n}.mp4", ["a-fox-1.mp4", "a-fox-2.mp4"]],
     ["with {n}", [], "clips/fox-{n}.mp4", ["fox-1.mp4"]],
+    ["with {n} and {id}", [], "clips/{n}-{id}.mp4", [expect.stringMatching(/^1-/)]],
+    [
+      "of -n with {n} and {id}",
+      ["-n", "2"],
+      "clips/{n}-{id}.mp4",
+      [/^1-/, /^2-/].map((name) => expect.stringMatching(name)),
+    ],
   ])("%s keeps the name of a video that was saved and not written down", async (_, flags, place, names) => {
     const world = await createWorld();
     mkdirSync(join(world.folder, "clips"));
@@ -190,6 +197,31 @@ describe("the same run again", () => {
     expect(await world.vidgen(...line)).toMatchObject({ code: 0 });
     expect([paid(world), readdirSync(join(world.folder, "clips")).sort()]).toEqual([started, names]);
     expect(journalLines(world).filter(({ kind }) => kind === "delivered")).toHaveLength(names.length);
+  });
+
+  test("with {n} keeps the name that it had claimed, though a lower number is free by now", async () => {
+    const world = await createWorld();
+    const file = (n: number | string) => join(world.folder, `${n}.mp4`);
+    writeFileSync(file(1), "another video");
+    await kill(world, isPoll, "generate", "a fox", "-o", file("{n}"));
+    rmSync(file(1));
+    expect(await world.vidgen("generate", "a fox", "-o", file("{n}"))).toMatchObject({ stdout: `${file(2)}\n` });
+  });
+
+  test("of -n gives no name twice, though somebody moves a saved video away meanwhile", async () => {
+    const world = await createWorld();
+    const file = (n: number | string) => join(world.folder, `${n}.mp4`);
+    for (const n of [1, 2, 3]) writeFileSync(file(n), "another video");
+    let starts = 0;
+    world.faults.push(async (request) => {
+      if (!isStart(request) || ++starts !== 2) return undefined;
+      await world.io.sleep(60_000);
+      await expect.poll(() => existsSync(file(4))).toBe(true);
+      renameSync(file(4), join(world.folder, "moved.mp4"));
+      return undefined;
+    });
+    const run = await world.vidgen("generate", "a fox", "-n", "3", "-o", file("{n}"));
+    expect(run).toMatchObject({ code: 0, stdout: [4, 5, 6].map((n) => `${file(n)}\n`).join("") });
   });
 
   test("resumes with any place what could not be saved", async () => {
