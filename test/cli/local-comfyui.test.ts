@@ -29,6 +29,19 @@ test("generate saves what the workflow made, run once", async () => {
   expect([saved(), fake.runs.length]).toEqual([video, 1]);
 });
 
+test("a workflow that saves a WebM alone has made a video, and the kind of the file is told", async () => {
+  const webm = Buffer.from("1a45dfa39f4286810142f7810142f2810442f381084282847765626d", "hex");
+  const name = (id: string) => `fox_${id}.webm`;
+  const { generate, saved } = await createScene({
+    outputs: ({ id }) => ({
+      "9": { images: [{ filename: name(id), subfolder: "", type: "output" }], animated: [true] },
+    }),
+    video: () => webm,
+  });
+  expect(await generate()).toMatchObject({ code: 0, stderr: expect.stringContaining("is no .mp4: it is a WebM") });
+  expect(saved()).toEqual(new Uint8Array(webm));
+});
+
 test("what the flags ask for is in the graph, an image under its name there", async () => {
   const graph = {
     ...withImage,

@@ -28,7 +28,7 @@ export function readJob(reply: Reply, titled: readonly string[]): (Job & { made?
   const files = filesIn(job.outputs ?? {});
   const made = chooseVideo(files, titled);
   if (made) return { ...read, made };
-  const names = files.length === 0 ? "no file" : `${files.map(({ filename }) => filename).join(", ")}, and no .mp4`;
+  const names = files.length === 0 ? "no file" : `${files.map(({ filename }) => filename).join(", ")}, and no video`;
   return { ...read, status: "failed", error: clean(`the workflow made ${names}`) };
 }
 
@@ -48,14 +48,20 @@ function filesIn(outputs: Record<string, unknown>): OutputFile[] {
   );
 }
 
-const isMp4 = ({ filename }: OutputFile) => /\.mp4$/i.test(filename);
+/** Whether a file is an .mp4, by its name. */
+export function isMp4({ filename }: Pick<OutputFile, "filename">): boolean {
+  return /\.mp4$/i.test(filename);
+}
+
+const isVideo = ({ filename }: OutputFile) => /\.(mp4|m4v|mov|webm|mkv|avi|gif)$/i.test(filename);
 
 /**
- * The rule that the page of real models states: the node with the title; else what is saved before what is only shown, and the highest node id. The order of the outputs says nothing: it is that in which they ran.
+ * The rule that the page of real models states: the node with the title; else an .mp4 before other kinds of video, what is saved before what is only
+ * shown, and the highest node id. The order of the outputs says nothing: it is that in which they ran.
  */
 function chooseVideo(files: OutputFile[], titled: readonly string[]): Made | undefined {
-  const marks = [({ node }: OutputFile) => titled.includes(node), ({ type }: OutputFile) => type === "output"];
-  let [best, isTitled] = [files.filter(isMp4), false];
+  const marks = [({ node }: OutputFile) => titled.includes(node), isMp4, ({ type }: OutputFile) => type === "output"];
+  let [best, isTitled] = [files.filter(isVideo), false];
   for (const [index, mark] of marks.entries()) {
     const marked = best.filter(mark);
     if (marked.length > 0) best = marked;

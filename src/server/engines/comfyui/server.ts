@@ -8,7 +8,7 @@ import { type Job, type Reply, readReply, refusesKey, wordsOf } from "../upstrea
 import { answered, type SubmitSignals } from "../upstream/submit.ts";
 import { createReport, type Trouble, type Upstream } from "../upstream/upstream.ts";
 import type { ServerIo, ServerOptions } from "../videos/server.ts";
-import { type Made, readJob } from "./job.ts";
+import { isMp4, type Made, readJob } from "./job.ts";
 
 export type ComfyUiOptions = Pick<ServerOptions, "url" | "key" | "timeoutMs" | "onNote"> & {
   /** The nodes whose title says that they make the video. */
@@ -127,7 +127,8 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
       const look = readJob(reply, titled);
       if (!("made" in look) || !look.made) return look;
       const { filename, subfolder, type } = look.made.video;
-      return { ...look, url: `${url}/view?${new URLSearchParams({ filename, subfolder, type })}` };
+      const address = `${url}/view?${new URLSearchParams({ filename, subfolder, type })}`;
+      return { ...look, url: address, isOtherKind: !isMp4(look.made.video) };
     },
     contentOf: () => undefined,
     open: (address, signal) =>

@@ -11,6 +11,8 @@ export type Job = {
   progress: number | undefined;
   /** Where the video is, when it is not at the job's own `/content`. */
   url: string | undefined;
+  /** Whether its server says that the video is of another kind than .mp4. */
+  isOtherKind?: boolean | undefined;
   error: string | undefined;
   /** What the server calls the error. */
   code?: string | undefined;

@@ -19,7 +19,7 @@ const maxRedirects = 3;
 
 /** Where a video is: in a job, at the address that the job tells or else at its `/content`; or at an address. */
 export type Source =
-  | ({ job: string } & Pick<Job, "url" | "completedAt" | "expiresAt" | "noFileWords">)
+  | ({ job: string } & Pick<Job, "url" | "isOtherKind" | "completedAt" | "expiresAt" | "noFileWords">)
   | { finished: string };
 
 /**
@@ -57,7 +57,7 @@ const maxRefused = 3;
 /**
  * Saves a finished video as `file`. It was made, and may have been paid for, so it is fetched again as long as that can help: trouble is survived
  * without end, and a server that has no video, or does not show it, is asked for as long as the upstream's time limit, from the address that the
- * job tells and from its `/content` in turn. Rejects, and leaves no file, when that is over; with `output` when no other try helps: the server
+ * job tells and from its `/content` in turn. A file of another kind is the video where its server says so. Rejects, and leaves no file, when that is over; with `output` when no other try helps: the server
  * has removed it after its time, or no longer knows its job; it is the same file, and no .mp4, a minute later; it is larger than 2 GB; or the
  * rules for addresses that others chose refuse its address. What is no trouble for the engine keeps its slot for a minute at most.
  */
@@ -76,7 +76,8 @@ export async function save(source: Source, file: string, options: SaveOptions): 
   for (let tries = 1; ; tries++) {
     const addresses = told.filter((address) => !refused.has(address));
     const address = addresses[(tries - 1) % addresses.length] ?? told[0];
-    const failure = await tryAddress(address, file, options);
+    const kinds = { isOtherKind: "job" in source && source.isOtherKind === true, seen: fault?.digest };
+    const failure = await tryAddress(address, file, { ...options, ...kinds });
     if (!failure) return upstream.report(undefined);
     const { kind } = failure;
     if (kind === "final" && address !== undefined) refused.set(address, failure);
@@ -140,10 +141,13 @@ function isRepeated(tries: number): boolean {
 
 const noAddress: Failure = { kind: "not ready", reason: "it says that this video is ready, but not where it is" };
 
+/** Whether the file is one of another kind than .mp4, and the digest of such a file that came before. */
+type Kinds = { isOtherKind: boolean; seen: string | undefined };
+
 async function tryAddress(
   address: string | undefined,
   file: string,
-  options: SaveOptions,
+  options: SaveOptions & Kinds,
 ): Promise<Failure | undefined> {
   return address === undefined ? noAddress : fetchVideo(address, file, options);
 }
@@ -171,14 +175,14 @@ type FetchOptions = Pick<SaveOptions, "upstream" | "signal">;
 async function fetchVideo(
   address: string,
   file: string,
-  { upstream, signal, confirm }: SaveOptions,
+  { upstream, signal, confirm, ...kinds }: SaveOptions & Kinds,
 ): Promise<Failure | undefined> {
   const limit = upstream.io.limit(slowMs, signal, new Error(`less than 1 MB came within ${slowMs / 1_000} s`));
   let failure: Failure | undefined;
   try {
     const reply = await openVideo(address, { upstream, signal: limit.signal });
     confirm();
-    failure = "kind" in reply ? reply : await write(reply, file, limit.restart);
+    failure = "kind" in reply ? reply : await write(reply, file, { onPart: limit.restart, ...kinds });
   } catch (error) {
     const isForbidden = error instanceof Error && "isForbidden" in error;
     failure = { kind: isForbidden ? "final" : "trouble", reason: describe(error) };
@@ -204,7 +208,11 @@ function isConfirmed(confirm: () => void): boolean {
 }
 
 /** Writes a reply to a file, each chunk at once, as `Io["fetch"]` wants; calls `onPart` after each megabyte. */
-async function write(reply: HttpResponse, path: string, onPart: () => void): Promise<Failure | undefined> {
+async function write(
+  reply: HttpResponse,
+  path: string,
+  { onPart, isOtherKind, seen }: Kinds & { onPart(): void },
+): Promise<Failure | undefined> {
   const file = await open(path, "w+");
   try {
     let size = 0;
@@ -216,12 +224,16 @@ async function write(reply: HttpResponse, path: string, onPart: () => void): Pro
       hash.update(chunk);
       for (let at = 0; at < chunk.byteLength; ) at += writeSync(file.fd, chunk, at);
     }
-    const fault = await faultOfMp4(file, { isLengthKnown: reply.headers.get("Content-Length") !== null });
+    const isLengthKnown = reply.headers.get("Content-Length") !== null;
+    const fault = await faultOfMp4(file, { isLengthKnown });
     if (!fault) return undefined;
-    const { reason, isFinished, mayBeVideo } = fault;
+    const { reason, isFinished, mayBeVideo, hasNoLength } = fault;
     // A page in place of the video, or an empty file, passes.
     if (!isFinished) return { kind: mayBeVideo ? "unfinished" : "not ready", reason };
-    return { kind: "fault", reason, digest: hash.digest("hex") };
+    const digest = hash.digest("hex");
+    // It does not say itself how long it is: it came whole when its server says so, or when it came twice.
+    if (isOtherKind && hasNoLength && (isLengthKnown || digest === seen)) return undefined;
+    return { kind: "fault", reason, digest };
   } finally {
     await file.close();
   }

@@ -195,15 +195,61 @@ describe("what a workflow has made", () => {
 
   test.each([
     [
-      "is something else",
-      { "9": { images: [file("fox.webm"), file("fox.png")] } },
-      "the workflow made fox.webm, fox.png, and no .mp4",
+      "is no video",
+      { "9": { images: [file("fox.webp"), file("fox.png")] } },
+      "the workflow made fox.webp, fox.png, and no video",
     ],
     ["is what it was given", { "9": { images: [file("in.mp4", "input")] } }, "the workflow made no file"],
     ["is nothing", {}, "the workflow made no file"],
   ])("%s, and is named", async (_, outputs, error) => {
     const { make } = await start({ outputs: () => outputs });
     expect(await make()).toMatchObject({ outcome: error, video: undefined });
+  });
+
+  const webm = Buffer.from("1a45dfa39f4286810142f7810142f2810442f381084282847765626d0102", "hex");
+  const cut = webm.subarray(0, -1);
+  const size = (bytes: Buffer) => ({ "Content-Length": String(bytes.length) });
+
+  test.each<[string, string, { body: Buffer; headers?: Record<string, string> }[], number]>([
+    ["a WebM is taken where there is no .mp4", "fox.webm", [{ body: webm, headers: size(webm) }], 1],
+    ["a Matroska file is, too", "fox.MKV", [{ body: webm, headers: size(webm) }], 1],
+    ["it is fetched again where its length is not told", "fox.webm", [{ body: webm }, { body: webm }], 2],
+    ["it is fetched until two are the same", "fox.webm", [{ body: cut }, { body: webm }, { body: webm }], 3],
+    [
+      "a page in its place is waited out",
+      "fox.webm",
+      [{ body: Buffer.from("<html>") }, { body: webm, headers: size(webm) }],
+      2,
+    ],
+  ])("may be another kind of video: %s", async (_, filename, replies, expected) => {
+    let asked = 0;
+    const { make } = await start({
+      outputs: () => ({ "3": { images: [file("fox.png")] }, "9": { images: [file(filename)], animated: [true] } }),
+      fault({ route }) {
+        const reply = route === "GET /view" ? replies[asked++] : undefined;
+        return reply && new Response(new Uint8Array(reply.body), { headers: reply.headers ?? {} });
+      },
+    });
+    expect(await make()).toMatchObject({ outcome: "made", video: webm });
+    expect(asked).toBe(expected);
+  });
+
+  test("is the .mp4 beside another kind, unless that one's node has the title", async () => {
+    const other = { class_type: "SaveWEBM", inputs: { filename_prefix: "x" } };
+    const names: string[] = [];
+    for (const title of ["vidgen", "other"]) {
+      const { make } = await start({
+        graph: workflow({}, { "12": { ...other, _meta: { title } } }),
+        outputs: ({ id }) => ({ "9": { images: [file(`${id}.mp4`)] }, "12": { images: [file("fox.webm")] } }),
+        fault({ route, request }) {
+          if (route !== "GET /view") return undefined;
+          names.push(new URL(request.url).searchParams.get("filename")?.slice(-4) ?? "");
+          return new Response(new Uint8Array(webm), { headers: size(webm) });
+        },
+      });
+      await make();
+    }
+    expect([names[0], names.at(-1)]).toEqual(["webm", ".mp4"]);
   });
 
   test("is an error, in the server's words", async () => {
