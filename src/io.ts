@@ -109,6 +109,12 @@ export type RunOptions = {
 /** What came of a program that has ended. `code` is `null` if a signal ended it; `stderr` is the last part of what it wrote there. */
 export type RunResult = { code: number | null; stdout: string; stderr: string };
 
+export type ReadSocketOptions = {
+  headers: Record<string, string>;
+  signal: AbortSignal;
+  onText(text: string): void;
+};
+
 /** Everything of the outside world, passed in: the streams, the environment, the network, the disk, the clock and the signals. */
 export type Io = {
   stdin: Readable & Terminal;
@@ -130,6 +136,8 @@ export type Io = {
    * connection of its own: a stale keep-alive connection would make its outcome unclear. Redirects are not followed.
    */
   fetch(url: string, init?: FetchInit): Promise<HttpResponse>;
+  /** Opens a WebSocket, and calls `onText` with each text that comes, until the other side or the signal closes it: then it resolves. Never rejects. */
+  readSocket?(url: string, options: ReadSocketOptions): Promise<void>;
   /** Milliseconds on a monotonic clock, for durations and deadlines. */
   now(): number;
   /** The time of day, for what users and other machines read. */

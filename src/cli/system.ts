@@ -28,6 +28,10 @@ export function systemIo(): Io {
     pid: process.pid,
     home: findHome(),
     fetch: createFetch(process.env, { nodeVersion: process.versions.node }),
+    readSocket: async (url, options) => {
+      const { createSocketReader } = await import("../client/http/socket.ts");
+      return createSocketReader(process.env)(url, options);
+    },
     ...systemMachine,
     launch,
     economize: () => setFlagsFromString("--optimize-for-size"),

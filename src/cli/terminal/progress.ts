@@ -9,8 +9,8 @@ export type ProgressEvent =
   | GenerationEvent
   /** A generation is followed from now on; `typicalMs` is how long its model typically takes. */
   | { event: "following"; id: string; model?: string | undefined; typicalMs?: number | undefined }
-  /** The percent of its video that is made; `undefined` when the service does not tell. */
-  | { event: "percent"; id: string; percent: number | undefined }
+  /** The percent of its video that is made, or of what a node of its engine makes; `undefined` when the service does not tell. */
+  | { event: "percent"; id: string; percent: number | undefined; node?: string | undefined }
   /** Why the service cannot be reached, when it could not for a while; shown until the next state. */
   | { event: "trouble"; id: string; reason: string }
   /** It is not followed any more. */
@@ -27,6 +27,7 @@ type Task = {
   startedAt: number;
   status: string;
   percent?: number | undefined;
+  node?: string | undefined;
   trouble?: string;
   download?: Download;
 };
@@ -70,6 +71,8 @@ export function createProgress(output: Output, io: Pick<Io, "now" | "sleep">): (
     task.status = status;
     showChange(task);
   };
+  const setPercent = (task: Task, percent: number | undefined, node: string | undefined) =>
+    Object.assign(task, { percent, node: node && shorten(node, 40) });
   const setTrouble = (task: Task, reason: string) => {
     const isNew = task.trouble === undefined;
     task.trouble = shorten(reason, 100);
@@ -109,7 +112,7 @@ export function createProgress(output: Output, io: Pick<Io, "now" | "sleep">): (
     if (task === undefined) return;
     if (event.event === "state") setStatus(task, event.status);
     // Shown with the next line: without a terminal, a line for each percent would be too many.
-    if (event.event === "percent") task.percent = event.percent;
+    if (event.event === "percent") setPercent(task, event.percent, event.node);
     if (event.event === "trouble") setTrouble(task, event.reason);
     if (event.event === "progress") setDownload(task, event.received, event.total);
     if (event.event === "left") stop(task);
@@ -186,11 +189,11 @@ function describeTask(task: Task, now: number, isShort: boolean): string {
 }
 
 /** What is done with one generation, called `id` in the text. */
-function stateOf({ status, percent, trouble, model, download }: Task, id: string): string {
+function stateOf({ status, percent, node, trouble, model, download }: Task, id: string): string {
   if (download) return `Saving the video of ${id}`;
   if (trouble !== undefined) return `The service is not responding (${trouble}); retrying for ${id}`;
   if (/^queued$/i.test(status)) return `Waiting for the engine: ${id}${model === undefined ? "" : ` (${model})`}`;
-  const made = percent === undefined ? "" : `${percent} %`;
+  const made = [percent === undefined ? "" : `${percent} %`, node].filter(Boolean).join(" of ");
   const words = [model, status === "processing" ? "" : status, made].filter(Boolean);
   return `Generating ${id}${words.length === 0 ? "" : ` (${words.join(", ")})`}`;
 }

@@ -83,7 +83,7 @@ export async function watch(
       if (event.event === "trouble") show(event);
       if (event.event === "progress") tell({ ...event, total: event.total ?? null });
       if (event.event !== "state") continue;
-      show({ event: "percent", id, percent: event.percent });
+      show({ event: "percent", id, percent: event.percent, node: event.node });
       tell({ event: "state", id, status: event.status });
     }
   } finally {

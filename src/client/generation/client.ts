@@ -89,7 +89,7 @@ export type ClientFollowOptions = {
    * Called at each poll, until it sees the generation completed, with the service's own word for its state and the percent of the video that is
    * made, where the service tells it.
    */
-  onState?: ((status: string, percent?: number) => void) | undefined;
+  onState?: ((status: string, percent?: number, node?: string) => void) | undefined;
   /** Called with the reason each time that the service could not be reached, from the third in a row on. */
   onTrouble?: ((reason: string) => void) | undefined;
 };
@@ -380,10 +380,10 @@ export function createServiceClient(options: ServiceClientOptions, io: ClientIo)
     const entry = await find(id).catch(() => undefined);
     const isKnown = entry !== undefined && isPaidBy(account, entry);
     let isWatched = isNew;
-    const onState = (status: string, percent?: number) => {
+    const onState = (status: string, percent?: number, node?: string) => {
       if (!isWatched) void recordFound(id, entry);
       isWatched = true;
-      how.onState?.(status, percent);
+      how.onState?.(status, percent, node);
     };
     const onTrouble = (reason: string) => how.onTrouble?.(reason);
     let failed: WireGeneration | undefined;

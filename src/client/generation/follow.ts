@@ -25,8 +25,11 @@ export type PollOptions = {
   /** Set for a generation that was started here: the service may answer 404 for a while. */
   isKnown: boolean;
   signal: AbortSignal;
-  /** Called at each poll that sees the generation running, with the service's own word for its state and the percent that is made, if told. */
-  onState?(status: string, percent?: number): void;
+  /**
+   * Called at each poll that sees the generation running, with the service's own word for its state and the percent that is made, if told: of the
+   * video, or of what a node of the engine makes.
+   */
+  onState?(status: string, percent?: number, node?: string): void;
   /** Called with the reason each time that the service could not be reached, from the third in a row on. */
   onTrouble?(reason: string): void;
   /** Called when the generation has failed, before that is thrown. */
@@ -182,7 +185,7 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
       completedSince = undefined;
       notSubmitted = readNotSubmitted(generation);
       const status = errorText(generation.status) ?? "";
-      options.onState?.(status, readPercent(generation));
+      options.onState?.(status, readPercent(generation), errorText(generation.progress_node));
       const url = readVideoUrl(generation);
       const isOther = !(states as readonly string[]).includes(status);
       otherState = isOther ? `"${status}"${url === undefined ? "" : `, with the address ${url}`}` : undefined;

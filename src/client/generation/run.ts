@@ -19,7 +19,7 @@ export type RunEvent =
   | { event: "resumed"; id: string; attempt: string; at: string; earlier: StartedEntry; isSaved: boolean }
   /** It is asked for until it has ended. */
   | { event: "following"; id: string }
-  | { event: "state"; id: string; status: string; percent: number | undefined }
+  | { event: "state"; id: string; status: string; percent: number | undefined; node: string | undefined }
   /** The service could not be reached for a while. */
   | { event: "trouble"; id: string; reason: string }
   /** The bytes of its video so far; `total` is `undefined` where the media address does not say. */
@@ -168,9 +168,9 @@ async function* collectInto(
   const how = {
     ...options,
     signal: AbortSignal.any([options.signal, left.signal]),
-    onState(seen: string, percent?: number) {
+    onState(seen: string, percent?: number, node?: string) {
       status = seen;
-      events.push({ event: "state", id, status, percent });
+      events.push({ event: "state", id, status, percent, node });
     },
     onTrouble: (reason: string) => events.push({ event: "trouble", id, reason }),
     onProgress: (received: number, total: number | undefined) =>

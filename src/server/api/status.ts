@@ -30,7 +30,10 @@ export const generationSchema = z.object({
 
 const statusSchema = named("Generation", {
   ...generationSchema.shape,
-  progress: z.number().optional().meta({ description: "How much of the video is generated, in percent." }),
+  progress: z.number().optional().meta({
+    description: "How much of the video is generated, in percent; with `progress_node`, how much of that node's work.",
+  }),
+  progress_node: z.string().optional().meta({ description: "The node of ComfyUI's workflow that runs." }),
   not_submitted: z.string().optional().meta({
     description: "While it is processing and was submitted to no engine yet, so that no provider charges for it: why.",
   }),
@@ -85,7 +88,8 @@ export function createStatusRoute({ store, queue, mediaUrl }: StatusOptions): Ro
       const not_submitted = queue.notSubmitted(generation);
       return c.json({
         ...body,
-        ...(progress !== undefined && { progress }),
+        ...(progress?.percent !== undefined && { progress: progress.percent }),
+        ...(progress?.node !== undefined && { progress_node: progress.node }),
         ...(not_submitted !== undefined && { not_submitted }),
       });
     },

@@ -7,6 +7,7 @@ import { sizeOf } from "../engines/videos/kinds.ts";
 import { type FieldNames, parse } from "../http/input.ts";
 import { type ApiContext, bodyType, type JsonBody, parseJson, refuse } from "../http/message.ts";
 import { pictureFormat } from "../media/picture.ts";
+import type { Progress } from "../store/change.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import { cancelledError } from "./cancel.ts";
 import { id, named, schemas } from "./openapi/operation.ts";
@@ -246,16 +247,18 @@ export const videoSchema = named("Video", {
   usage: z.object({ cost: costSchema }).optional(),
 });
 
-/** The job of `/v1/videos` that a generation is. `percent` is how much of it is made, where that is known. */
-export function videoBody(generation: StoredGeneration, percent: number | undefined) {
+/** The job of `/v1/videos` that a generation is. `made` is how much of it is made, where that is known. */
+export function videoBody(generation: StoredGeneration, made: Progress | undefined) {
   const { id, status, request, created_at, completed_at, checkpoint, error, cost } = generation;
   const { model, prompt, duration } = request;
-  const running = checkpoint !== null || percent !== undefined ? "in_progress" : "queued";
+  // A node's percent says nothing about the video's.
+  const percent = made?.node === undefined ? (made?.percent ?? 0) : 0;
+  const running = checkpoint !== null || made !== undefined ? "in_progress" : "queued";
   return {
     id,
     object: "video",
     status: status === "processing" ? running : status,
-    progress: status === "completed" ? 100 : Math.floor(percent ?? 0),
+    progress: status === "completed" ? 100 : Math.floor(percent),
     model,
     prompt,
     seconds: String(duration),

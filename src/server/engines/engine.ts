@@ -55,8 +55,8 @@ export type RenderOptions = {
    * that starts a job elsewhere.
    */
   confirm(): void;
-  /** Tells how much of the video is made, in percent. */
-  progress(percent: number): void;
+  /** Tells how much of the video is made, in percent, or of what a part of the engine makes: then `node` is its name. */
+  progress(percent: number | undefined, node?: string): void;
   /** Tells that the engine hardly works on the task any more, although it has not ended: another one may have its slot. May be called again. */
   releaseSlot?(): void;
   /** Tells what the provider has charged, in USD, before the video is fetched: it stays charged where the file cannot be used. */

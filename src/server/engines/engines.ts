@@ -41,7 +41,7 @@ const usualRunningMs = 24 * 3_600_000;
  */
 export function createEngines(
   settings: EngineSettings,
-  io: Pick<Io, "fetch" | "now" | "date" | "sleep" | "limit">,
+  io: Pick<Io, "fetch" | "readSocket" | "now" | "date" | "sleep" | "limit">,
 ): Engine[] {
   const { readKey, timeoutMs = usualTimeoutMs, keepUpstream, jobs, isSetting, onNote } = settings;
   const specs = readEngines(settings.engines);

@@ -30,7 +30,7 @@ export function addBatches({ app, options, send, signedIn }: PageParts): void {
     const rows = await store.list({ ...own, limit: maxCells });
     const failed = await store.list({ ...own, state: "failed", limit: maxCards });
     const now = clock.date();
-    const cardOf = (generation: GenerationSummary) => ({ generation, percent: queue.progressOf(generation.id), now });
+    const cardOf = (generation: GenerationSummary) => ({ generation, progress: queue.progressOf(generation.id), now });
     const isLocal = options.publicUrl === undefined && !store.isShared;
     const service = isLocal ? "--local" : `--base-url ${quote(addressOf(c, options).origin)}`;
     const shown = {

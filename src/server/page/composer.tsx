@@ -35,7 +35,7 @@ export function addComposer({ app, options, send, signedIn, fromPage }: PagePart
       continued: from === undefined ? begun : undefined,
       models: await listChoices(options),
       credits: await store.balance(c.var.account),
-      made: made.map((generation) => ({ generation, percent: queue.progressOf(generation.id), now })),
+      made: made.map((generation) => ({ generation, progress: queue.progressOf(generation.id), now })),
     };
     return send(c, <ComposerPage {...shown} />);
   });

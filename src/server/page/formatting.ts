@@ -1,5 +1,6 @@
 /** Words for the page, on the server and in the browser. */
 
+import type { Progress } from "../store/change.ts";
 import type { State } from "../store/generations.ts";
 
 export const stateWords: Record<State, string> = {
@@ -40,9 +41,11 @@ export function usdText(usd: number): string {
   return `$${usd.toFixed(2)}`;
 }
 
-/** Such as "42 %". */
-export function percentText(percent: number): string {
-  return `${Math.floor(percent)} %`;
+/** Such as "42 %", "42 % of KSampler" or "KSampler". */
+export function progressText({ percent, node }: Progress): string {
+  return [percent === undefined ? undefined : `${Math.floor(percent)} %`, node]
+    .filter((part) => part !== undefined)
+    .join(" of ");
 }
 
 const units = [

@@ -1,3 +1,4 @@
+import type { Progress } from "../store/change.ts";
 import type { State } from "../store/generations.ts";
 import type { GenerationFilter, GenerationSummary, GenerationTotals } from "../store/reports.ts";
 import {
@@ -5,7 +6,7 @@ import {
   creditsText,
   durationText,
   elapsedText,
-  percentText,
+  progressText,
   shortText,
   stateWords,
   usdText,
@@ -204,7 +205,7 @@ export function Older({ address }: { address: string | undefined }) {
   );
 }
 
-export type CardProps = { generation: GenerationSummary; percent: number | undefined; now: Date };
+export type CardProps = { generation: GenerationSummary; progress: Progress | undefined; now: Date };
 
 /** A generation that is opened from a filtered list knows the filter: the next one is of the same list. */
 function Card({ query, ...card }: CardProps & { query: string }) {
@@ -232,14 +233,14 @@ export function isPortrait(aspectRatio: string): boolean {
   return width < height;
 }
 
-function Facts({ generation, percent, now }: CardProps) {
+function Facts({ generation, progress, now }: CardProps) {
   const { id, state, model, duration, aspectRatio, begun_at, completed_at, credits, cost } = generation;
   const renderedMs = begun_at && completed_at ? Date.parse(completed_at) - Date.parse(begun_at) : undefined;
   return (
     <>
       {state === "running" && begun_at ? <Elapsed since={begun_at} now={now} /> : null}
       {state === "running" ? (
-        <span id={`percent-${id}`}>{percent === undefined ? "" : percentText(percent)}</span>
+        <span id={`percent-${id}`}>{progress === undefined ? "" : progressText(progress)}</span>
       ) : null}
       <span>{model}</span>
       <span>{duration} s</span>
@@ -263,13 +264,13 @@ export function Elapsed({ since, now }: { since: string; now: Date }) {
 }
 
 /** The thumbnail. The preview makes one; for other engines' videos the browser shows the first frame. */
-function Stage({ generation, percent }: CardProps) {
+function Stage({ generation, progress }: CardProps) {
   const { id, state, model, media, error, removed_at, ahead } = generation;
   if (state === "queued") return <span class="stage queued">{aheadText(ahead, model)}</span>;
   if (state === "running")
     return (
       <span class="stage running">
-        <Progress id={id} percent={percent} />
+        <ProgressBar id={id} progress={progress} />
       </span>
     );
   if (!media || removed_at)
@@ -291,8 +292,8 @@ function Stage({ generation, percent }: CardProps) {
 }
 
 /** Without a percentage the bar only shows that something happens. */
-export function Progress({ id, percent }: { id: string; percent: number | undefined }) {
-  return <progress max={100} value={percent} id={`progress-${id}`} aria-label="Progress"></progress>;
+export function ProgressBar({ id, progress }: { id: string; progress: Progress | undefined }) {
+  return <progress max={100} value={progress?.percent} id={`progress-${id}`} aria-label="Progress"></progress>;
 }
 
 /** What is as it should be is quiet: it can be seen by its video. */

@@ -8,8 +8,8 @@ import { batchAddress } from "./batches.tsx";
 import { DeliveryPane, type Sign } from "./callbacks.tsx";
 import { AgainCode } from "./code.tsx";
 import { Copy } from "./copy.tsx";
-import { creditsText, shortText, sizeText, stateWords, usdText } from "./formatting.ts";
-import { Chosen, Progress } from "./gallery.tsx";
+import { creditsText, progressText, shortText, sizeText, stateWords, usdText } from "./formatting.ts";
+import { Chosen, ProgressBar } from "./gallery.tsx";
 import { keyed, shortcutOf } from "./keys.ts";
 import { Layout } from "./layout.tsx";
 import { Choose, chooseId, Star } from "./marks.tsx";
@@ -121,13 +121,16 @@ function Beside({ previous, next }: Pick<GenerationProps, "previous" | "next">) 
   );
 }
 
-function Player({ generation, percent, payments }: GenerationProps) {
+function Player({ generation, progress, payments }: GenerationProps) {
   const { id, status, media, error, error_code, removed_at, request } = generation;
   if (status === "processing")
     return (
       <div class="stage running large">
-        <p>{stateOf(generation) === "queued" ? "In the queue" : "Being made"}</p>
-        <Progress id={id} percent={percent} />
+        <p>
+          {stateOf(generation) === "queued" ? "In the queue" : "Being made"}{" "}
+          <span id={`percent-${id}`}>{progress === undefined ? "" : progressText(progress)}</span>
+        </p>
+        <ProgressBar id={id} progress={progress} />
       </div>
     );
   if (removed_at)

@@ -99,7 +99,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     const now = clock.date();
     const cards = generations
       .slice(skip)
-      .map((generation) => ({ generation, percent: queue.progressOf(generation.id), now }));
+      .map((generation) => ({ generation, progress: queue.progressOf(generation.id), now }));
     const older = olderAddress(c, generations, generations.at(-1)?.id);
     const isNewest = before === undefined;
     return send(c, <Gallery {...{ filter, cards, totals, isNewest, older, program }} />);
@@ -122,8 +122,8 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
       previous: newer && `/generations/${newer.id}${search}`,
       next: older && `/generations/${older.id}${search}`,
     };
-    const percent = queue.progressOf(id);
-    const shown = { generation, again, percent, delivery, payments, ...beside, sign, now: clock.date() };
+    const progress = queue.progressOf(id);
+    const shown = { generation, again, progress, delivery, payments, ...beside, sign, now: clock.date() };
     return send(c, <GenerationPage {...shown} />);
   });
 

@@ -1,14 +1,15 @@
 import type { Child } from "hono/jsx";
+import type { Progress } from "../store/change.ts";
 import type { DeliveryRecord } from "../store/deliveries.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import { stateOf } from "../store/needs.ts";
 import { ClockTime } from "./clock.tsx";
-import { percentText, spanText, stateWords } from "./formatting.ts";
+import { progressText, spanText, stateWords } from "./formatting.ts";
 import { Time } from "./layout.tsx";
 
 export type TimelineProps = {
   generation: StoredGeneration;
-  percent: number | undefined;
+  progress: Progress | undefined;
   delivery: DeliveryRecord | undefined;
   now: Date;
 };
@@ -17,7 +18,7 @@ type Event = { title: string; kind?: string; at: string; detail?: string };
 
 /** What happened to a generation, oldest first, each with the time since the one before. */
 export function Timeline(props: TimelineProps) {
-  const { generation, percent, delivery, now } = props;
+  const { generation, progress, delivery, now } = props;
   const events = eventsOf(props);
   return (
     <ol class="timeline">
@@ -28,7 +29,7 @@ export function Timeline(props: TimelineProps) {
         <li class="running">
           <span class="title">
             {stateWords[stateOf(generation)]}
-            {percent === undefined ? "" : `, ${percentText(percent)}`}
+            {progress === undefined ? "" : `, ${progressText(progress)}`}
           </span>
         </li>
       ) : null}

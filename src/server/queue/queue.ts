@@ -3,7 +3,7 @@ import { createCapacity, createRecent } from "../capacity.ts";
 import type { Engine } from "../engines/engine.ts";
 import { createLoop } from "../loop.ts";
 import { isUnavailable } from "../observe/trouble.ts";
-import type { Change } from "../store/change.ts";
+import type { Change, Progress } from "../store/change.ts";
 import type { Claim, Waiting, Wanted } from "../store/claims.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import { needsOf } from "../store/needs.ts";
@@ -34,8 +34,8 @@ export type Queue = {
   resume(id: string): void;
   /** Is to be called for each change of any process. */
   onChange(change: Change): void;
-  /** How much of a video is made, in percent; `undefined` when its engine has not told. */
-  progressOf(id: string): number | undefined;
+  /** How much of a video is made; `undefined` when its engine has not told. */
+  progressOf(id: string): Progress | undefined;
   /** Why a generation was submitted to no engine yet; `undefined` when it was, when that is unclear, and for a preview. */
   notSubmitted(generation: Pick<StoredGeneration, "status" | "request" | "checkpoint">): string | undefined;
   /** Why an engine takes no generations; `undefined` when it does. */
@@ -76,7 +76,7 @@ const commandRetryMs = 8_000;
 /** So many are claimed at once of those that go on elsewhere. */
 const maxClaimed = 100;
 /** So many generations are remembered by how much of them is made. */
-const maxPercents = 10_000;
+const maxProgresses = 10_000;
 /** A generation that could not be finished is not tried again at once. */
 const laterMs = 2_000;
 
@@ -121,7 +121,7 @@ export function createQueue(options: QueueOptions): Queue {
   let lacksAt = Number.NEGATIVE_INFINITY;
   let divideAt = Number.NEGATIVE_INFINITY;
   /** Bounded, since the end of a generation is not heard of while the database is away. */
-  const percents = createRecent<number>(maxPercents);
+  const progresses = createRecent<Progress>(maxProgresses);
 
   const among = (avoided: readonly string[] = []) => ({
     except: [...jobs.keys(), ...avoided],
@@ -199,7 +199,7 @@ export function createQueue(options: QueueOptions): Queue {
     const { id, account } = claimed;
     const made = await makeVideo(task, slot.engine, {
       ...own,
-      progress: (percent) => store.publish({ kind: "progress", id, percent, account }),
+      progress: (percent, node) => store.publish({ kind: "progress", id, percent, node, account }),
       onSubmitted() {
         slot.onTaken();
         wake();
@@ -349,13 +349,13 @@ export function createQueue(options: QueueOptions): Queue {
     },
     onChange(change) {
       if (change.kind === "cancelled") jobs.get(change.id)?.cancelled.abort(new Error("the generation was cancelled"));
-      if (change.kind === "progress") percents.set(change.id, change.percent);
+      if (change.kind === "progress") progresses.set(change.id, { percent: change.percent, node: change.node });
       if (change.kind !== "generation") return;
-      percents.delete(change.id);
+      progresses.delete(change.id);
       wanted?.add(change.id);
       wake();
     },
-    progressOf: (id) => percents.get(id),
+    progressOf: (id) => progresses.get(id),
     notSubmitted(generation) {
       if (generation.status !== "processing" || generation.checkpoint !== null) return undefined;
       const needs = needsOf(generation);

@@ -3,12 +3,15 @@ export type Change = Whose &
   (
     | { kind: "generation"; id: string }
     | { kind: "cancelled"; id: string }
-    | { kind: "progress"; id: string; percent: number }
+    | ({ kind: "progress"; id: string } & Progress)
     | { kind: "callback"; id: string }
     | { kind: "credits" }
     /** Changes may have been missed: the connection to the database was lost for some time. */
     | { kind: "missed" }
   );
+
+/** How much of a video is made, in percent, or of what the part of its engine makes that is named. */
+export type Progress = { percent?: number | undefined; node?: string | undefined };
 
 /** The account that may be told, besides the service's owner; `null` when it concerns several. */
 type Whose = { account: string | null };

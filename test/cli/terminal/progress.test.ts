@@ -23,8 +23,8 @@ function createScene(isLive: boolean) {
   const follow = (id: string, about: { model?: string; typicalMs?: number } = {}) => {
     show({ event: "following", id, ...about });
     return {
-      onState(status: string, percent?: number) {
-        show({ event: "percent", id, percent });
+      onState(status: string, percent?: number, node?: string) {
+        show({ event: "percent", id, percent, node });
         show({ event: "state", id, status });
       },
       onTrouble: (reason: string) => show({ event: "trouble", id, reason }),
@@ -73,6 +73,12 @@ test("the percent that is made is shown with the next line, as long as the servi
     expect(lines).toHaveLength(1);
     await clock.sleep(30_500);
     expect(lines.at(-1)).toMatch(/^Generating 1b4e28ba\S* \(wan-2\.5, 40 %\) {2}30 s$/);
+    progress.onState("processing", 35, `KSampler\n(Advanced) ${key}`);
+    await clock.sleep(30_500);
+    expect(lines.at(-1)).toMatch(/ \(wan-2\.5, 35 % of KSampler \(Advanced\) \[key\]\) /);
+    progress.onState("processing", undefined, "VAE Decode");
+    await clock.sleep(30_500);
+    expect(lines.at(-1)).toMatch(/ \(wan-2\.5, VAE Decode\) /);
     progress.onState("queued");
     expect(lines.at(-1)).toMatch(/^Waiting for the engine: 1b4e28ba\S* \(wan-2\.5\)/);
     progress.stop();

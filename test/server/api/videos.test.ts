@@ -64,6 +64,11 @@ test("a job goes from queued over in_progress to completed, in the words and uni
   });
   service.queue.onChange({ kind: "progress", id: job.id, percent: 41.7, account: "local" });
   expect(await show(service, job.id)).toMatchObject({ status: "in_progress", progress: 41 });
+  const ofNode = { kind: "progress", id: job.id, percent: 80, node: "KSampler", account: "local" } as const;
+  service.queue.onChange(ofNode);
+  // It is that of a part of the work, which another part may follow.
+  expect(await show(service, job.id)).toMatchObject({ status: "in_progress", progress: 0 });
+  expect(await (await service.status(job.id)).json()).toMatchObject({ progress: 80, progress_node: "KSampler" });
   await service.rest();
   const ended = await show(service, job.id);
   expect(ended).toMatchObject({ status: "completed", progress: 100, error: null });

@@ -331,6 +331,11 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     await shows(card("one"), "Running");
     first.running.progress(42.7);
     await shows(card("one"), "42 %");
+    first.running.progress(undefined, "VAE Decode");
+    await shows(card("one"), "VAE Decode");
+    expect(await card("one").locator("progress").getAttribute("value")).toBe(null);
+    first.running.progress(35, "KSampler");
+    await shows(card("one"), "35 % of KSampler");
     await expect.poll(() => card("one").locator(".elapsed").innerText()).toMatch(/^[1-9] s$/);
     first.running.complete();
     await shows(card("one"), "made in");

@@ -249,7 +249,13 @@ test("of the progress of generations whose end is never heard, the last ten thou
   for (let index = 0; index <= 10_000; index++) made(`${index}`, 1);
   made("1", 2);
   made("another", 3);
-  expect(["0", "1", "2", "3", "another"].map(queue.progressOf)).toEqual([undefined, 2, undefined, 1, 3]);
+  expect(["0", "1", "2", "3", "another"].map((id) => queue.progressOf(id)?.percent)).toEqual([
+    undefined,
+    2,
+    undefined,
+    1,
+    3,
+  ]);
 });
 
 test("what an earlier owner of the state has left is gone on with when somebody asks for it, once", async () => {

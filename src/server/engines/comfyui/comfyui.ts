@@ -7,6 +7,7 @@ import { confirm } from "../upstream/submit.ts";
 import { describe } from "../upstream/upstream.ts";
 import type { ServerIo } from "../videos/server.ts";
 import type { Made } from "./job.ts";
+import { listen } from "./progress.ts";
 import { type ComfyUi, type ComfyUiOptions, createComfyUi } from "./server.ts";
 import { submit } from "./submit.ts";
 import { watch } from "./watch.ts";
@@ -38,7 +39,13 @@ export function createComfyUiEngine(options: Options, io: ServerIo): Engine {
       const outcome = await begin(task, { server, workflow, resume, ...rest });
       if (outcome.kind !== "submitted") return outcome;
       const { upstream, made } = watch(server);
-      const end = await finish(outcome.submitted, task, { upstream, cancel: cancelJob, ...rest });
+      const following = new AbortController();
+      const { submitted } = outcome;
+      const hearing = { progress: rest.progress, signal: following.signal };
+      if ("job" in submitted) void listen(submitted.job, { server, workflow }, hearing);
+      const end = await finish(submitted, task, { upstream, cancel: cancelJob, ...rest }).finally(() =>
+        following.abort(),
+      );
       for (const note of end.kind === "made" ? notesOf(made(), task.id) : []) onNote(`${url}: ${note}`);
       return end;
     },

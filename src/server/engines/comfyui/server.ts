@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
 import { usage, VidgenError } from "../../../errors.ts";
+import type { ReadSocketOptions } from "../../../io.ts";
 import { type Traced, traceHeaders } from "../../observe/trace.ts";
 import type { ImageFile } from "../engine.ts";
 import { type Job, type Reply, readReply, refusesKey, wordsOf } from "../upstream/reply.ts";
@@ -28,6 +29,8 @@ export type ComfyUi = Omit<Upstream, "look"> & {
   upload(image: ImageFile, signal: AbortSignal): Promise<Reply>;
   /** Has it run a graph under this name. Rejects as `fetch` does. */
   create(graph: unknown, job: string, signals: SubmitSignals & Traced): Promise<Reply>;
+  /** Calls `onText` with each message about a job, until the connection or the signal ends. Never rejects. */
+  listen?: ((job: string, options: Pick<ReadSocketOptions, "signal" | "onText">) => Promise<void>) | undefined;
   /** Takes a job out of the queue, and stops it when it runs; one that has ended stays as it is. Rejects when it does not say that it will. */
   stop(job: string, signal: AbortSignal): Promise<void>;
 };
@@ -51,6 +54,7 @@ const maxQueueBytes = 64_000_000;
 export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
   const { url, key, timeoutMs, runningPatienceMs, titled, onNote } = options;
   const { origin } = new URL(url);
+  const { readSocket } = io;
   const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
   const read: ComfyUi["read"] = (reply, maxBytes) => readReply(reply, { maxBytes, secret: key, date: io.date() });
   const jobPath = (job: string) => `${url}/api/jobs/${encodeURIComponent(job)}`;
@@ -100,9 +104,13 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
       return post("/upload/image", { headers: { "Content-Type": contentType }, body }, { signal });
     },
     create(graph, job, { traceparent, ...signals }) {
-      const body = JSON.stringify({ prompt: graph, prompt_id: job });
+      // Each job has a client of its own: that is who is told its progress.
+      const body = JSON.stringify({ prompt: graph, prompt_id: job, client_id: job });
       return post("/prompt", { headers: { ...jsonHeaders, ...traceHeaders({ traceparent }) }, body }, signals);
     },
+    listen:
+      readSocket &&
+      ((job, options) => readSocket(`${url.replace(/^http/, "ws")}/ws?clientId=${job}`, { headers, ...options })),
     async findQueue(signal) {
       const reply = await read(await get(`${url}/queue`, signal), maxQueueBytes);
       const { data } = queueSchema.safeParse(reply.status === 200 ? reply.json : undefined);

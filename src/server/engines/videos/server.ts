@@ -25,7 +25,7 @@ export type ServerOptions = {
   onNote(text: string): void;
 };
 
-export type ServerIo = Pick<Io, "fetch" | "now" | "date" | "sleep" | "limit"> & Pick<Outbound, "open">;
+export type ServerIo = Pick<Io, "fetch" | "readSocket" | "now" | "date" | "sleep" | "limit"> & Pick<Outbound, "open">;
 
 export type EncodedBody = Awaited<ReturnType<typeof encodeBody>>;
 

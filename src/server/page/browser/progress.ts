@@ -1,10 +1,11 @@
 import type { Change } from "../../store/change.ts";
-import { percentText } from "../formatting.ts";
+import { progressText } from "../formatting.ts";
 
 /** Shows how much of a video is made, without a fetch. */
-export function showProgress({ id, percent }: Change & { kind: "progress" }): void {
+export function showProgress({ id, percent, node }: Change & { kind: "progress" }): void {
   const bar = document.querySelector<HTMLProgressElement>(`#progress-${CSS.escape(id)}`);
-  if (bar) bar.value = percent;
+  if (bar && percent !== undefined) bar.value = percent;
+  if (percent === undefined) bar?.removeAttribute("value");
   const text = document.querySelector(`#percent-${CSS.escape(id)}`);
-  if (text) text.textContent = percentText(percent);
+  if (text) text.textContent = progressText({ percent, node });
 }

@@ -460,3 +460,34 @@ describe("to cancel a job", () => {
     await making;
   });
 });
+
+describe("the progress of a job", () => {
+  test("is told with the node that runs, at most once a second for each", async () => {
+    const { make, fake, clock, opened } = await start();
+    const making = make();
+    await clock.sleep(10_000);
+    const [run] = fake.runs;
+    if (!run) throw new Error("nothing runs");
+    expect([run.client, opened]).toEqual([run.id, [`ws://gpu.test:8091/ws?clientId=${run.id}`]]);
+    fake.tell(run, "executing", { node: "6", display_node: "6" });
+    fake.tell(run, "executing", { node: "3", display_node: "3" });
+    for (let value = 1; value <= 20; value++) {
+      await clock.sleep(500);
+      fake.tell(run, "progress", { value, max: 20, node: "3" });
+    }
+    fake.tell(run, "progress", { value: 1, max: 1, node: "7:12" });
+    for (const data of [{ node: null }, { value: 3, max: 0, node: "3" }, { value: "3", max: 4, node: "3" }])
+      fake.tell(run, "progress", data);
+    fake.tell({ ...run, id: "6f1b0a52-0000-4000-8000-000000000000" }, "progress", { value: 3, max: 4, node: "6" });
+    const { outcome, told } = await making;
+    const steps = Array.from({ length: 10 }, (_, index) => [(index + 1) * 10, "KSampler"]);
+    expect(told).toEqual([[undefined, "Prompt"], [undefined, "KSampler"], ...steps, [100, "node 7:12"]]);
+    expect([outcome, fake.clients()]).toEqual(["made", []]);
+  });
+
+  test("is asked for again after a lost connection, every half a minute, and ends with the job", async () => {
+    const { make, opened, fake } = await start({ completeAfterMs: 10 * 60_000, socketMs: 1_000 });
+    expect((await make()).outcome).toBe("made");
+    expect([opened.length >= 18, opened.length <= 20, fake.clients()]).toEqual([true, true, []]);
+  });
+});

@@ -10,6 +10,9 @@
  * - Queue and history are in memory: `forget()` is a restart. The files stay.
  * - The video is under `images` in the outputs of core's SaveVideo, under `gifs` in those of VideoHelperSuite.
  *
+ * Progress is told over a WebSocket alone, `/ws?clientId=`, to the client that submitted the job; `tell` says something there. A new connection of
+ * a client takes the place of its earlier one.
+ *
  * `fault(call)` is asked before each request, as in the fakes of `/v1/videos`; `runs` has each run, so that a second one is seen.
  */
 import { Hono } from "hono";
@@ -21,6 +24,8 @@ type Graph = Record<string, { class_type: string; inputs: Record<string, unknown
 export type Run = {
   id: string;
   graph: Graph;
+  /** Who is told its progress. */
+  client?: string | undefined;
   atMs: number;
   hasWaited?: boolean;
   startedAtMs?: number;
@@ -71,6 +76,7 @@ export function createComfyUi(options: ComfyUiOptions = {}) {
   const { outputs = savedVideo, video = ofPrompt } = options;
   const runs: Run[] = [];
   const uploads = new Map<string, Buffer>();
+  const sockets = new Map<string, (text: string) => void>();
   let memory: Run[] = [];
   let isDead = false;
   const minor = Number(version.split(".")[1]);
@@ -119,7 +125,15 @@ export function createComfyUi(options: ComfyUiOptions = {}) {
     const trouble = () => c.text("500 Internal Server Error\n\nServer got itself in trouble", 500);
     const body = await c.req.json().catch(() => undefined);
     if (body === undefined) return trouble();
-    const { prompt: graph, prompt_id: asked } = body as { prompt: Graph; prompt_id?: string };
+    const {
+      prompt: graph,
+      prompt_id: asked,
+      client_id: client,
+    } = body as {
+      prompt: Graph;
+      prompt_id?: string;
+      client_id?: string;
+    };
     if (Object.values(graph).some(({ inputs }) => Array.isArray(inputs))) return trouble();
     const refuse = (type: string, message: string, errors = {}) =>
       c.json({ error: { type, message, details: "", extra_info: {} }, node_errors: errors }, 400);
@@ -153,7 +167,7 @@ export function createComfyUi(options: ComfyUiOptions = {}) {
     const errors = Object.fromEntries(Object.entries(graph).flatMap(([id, node]) => errorsOf(id, node)));
     if (Object.keys(errors).length === Object.keys(graph).length || "9" in errors)
       return refuse("prompt_outputs_failed_validation", "Prompt outputs failed validation", errors);
-    const run: Run = { id: asked ?? crypto.randomUUID(), graph, atMs: now() };
+    const run: Run = { id: asked ?? crypto.randomUUID(), graph, client, atMs: now() };
     isDead ||= Object.values(graph).some(({ inputs }) => inputs === undefined);
     runs.push(run);
     memory = [...memory.filter(({ id }) => id !== run.id), run];
@@ -226,6 +240,20 @@ export function createComfyUi(options: ComfyUiOptions = {}) {
     },
     runs,
     uploads,
+    /** Opens `/ws?clientId=`. Returns what closes it. */
+    connect(url: string, send: (text: string) => void): () => void {
+      const client = new URL(url).searchParams.get("clientId") ?? "";
+      sockets.set(client, send);
+      const status = { exec_info: { queue_remaining: memory.length } };
+      send(JSON.stringify({ type: "status", data: { status, sid: client } }));
+      return () => void (sockets.get(client) === send && sockets.delete(client));
+    },
+    /** The clients that are connected. */
+    clients: () => [...sockets.keys()],
+    /** Sends a message about a run to its client. */
+    tell({ id, client = "" }: Run, type: string, data: object) {
+      sockets.get(client)?.(JSON.stringify({ type, data: { ...data, prompt_id: id } }));
+    },
     /** A restart: queue and history are gone. */
     forget() {
       memory = [];

@@ -1,5 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Io } from "../../../../src/io.ts";
 import { createComfyUiEngine } from "../../../../src/server/engines/comfyui/comfyui.ts";
 import { readWorkflow } from "../../../../src/server/engines/comfyui/workflow.ts";
 import { createVirtualClock } from "../../../clock.ts";
@@ -32,12 +33,24 @@ export function writeWorkflow(content: unknown): string {
   return file;
 }
 
-export type StartOptions = ComfyUiOptions & { graph?: unknown; engineKey?: string };
+export type StartOptions = ComfyUiOptions & {
+  graph?: unknown;
+  engineKey?: string;
+  /** Ends each connection of its WebSocket after so long. */
+  socketMs?: number;
+};
 
 /** The engine over a fake, on a virtual clock. */
-export async function start({ graph = workflow(), engineKey, ...options }: StartOptions = {}) {
+export async function start({ graph = workflow(), engineKey, socketMs, ...options }: StartOptions = {}) {
   const clock = createVirtualClock();
   const fake = createComfyUi({ now: clock.now, ...options });
+  const opened: string[] = [];
+  const readSocket: NonNullable<Io["readSocket"]> = async (url, { signal, onText }) => {
+    opened.push(url);
+    const close = fake.connect(url, onText);
+    const cut = clock.doze(socketMs ?? Number.POSITIVE_INFINITY, signal).catch(() => {});
+    await cut.finally(close);
+  };
   const read = readWorkflow(writeWorkflow(graph), ["wan-2.5"]);
   const settings = {
     url: engineUrl,
@@ -50,9 +63,9 @@ export async function start({ graph = workflow(), engineKey, ...options }: Start
   };
   const engine = await createTestEngine(ioFetch(fake), {
     clock,
-    create: (io, onNote) => createComfyUiEngine({ ...settings, workflow: read, onNote }, io),
+    create: (io, onNote) => createComfyUiEngine({ ...settings, workflow: read, onNote }, { ...io, readSocket }),
   });
   /** A request that leaves open what it can. */
   const make = (made: MakeOptions = {}) => engine.make({ unset: ["aspectRatio", "duration", "resolution"], ...made });
-  return { ...engine, make, fake, id: "2a1b2c3d-0000-4000-8000-000000000000" };
+  return { ...engine, make, fake, opened, id: "2a1b2c3d-0000-4000-8000-000000000000" };
 }

@@ -64,7 +64,9 @@ export type Made = {
   /** The same as the queue gets it; `undefined` for an error. */
   end: RenderOutcome | undefined;
   checkpoints: (string | null)[];
-  percents: number[];
+  percents: (number | undefined)[];
+  /** The percents, each with the node that it is of. */
+  told: [percent: number | undefined, node: string | undefined][];
   /** The bytes that were saved; `undefined` when no file was left. */
   video: Buffer | undefined;
   /** How long it took. */
@@ -113,7 +115,8 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
     };
     const file = join(folder, `${count++}.mp4`);
     const checkpoints: Made["checkpoints"] = [];
-    const percents: number[] = [];
+    const percents: Made["percents"] = [];
+    const told: Made["told"] = [];
     const start = clock.now();
     let end: RenderOutcome | undefined;
     const outcome = await engine
@@ -124,7 +127,10 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
           signal,
           confirm,
           releaseSlot,
-          progress: (percent) => void percents.push(percent),
+          progress(percent, node) {
+            percents.push(percent);
+            told.push([percent, node]);
+          },
           checkpoint: async (kept) =>
             void checkpoints.push(kept?.state === "submitted" ? kept.job : (kept?.state ?? null)),
         },
@@ -137,7 +143,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
         (error: Error) => error.message,
       );
     const video = await readFile(file).catch(() => undefined);
-    return { outcome, end, checkpoints, percents, video, seconds: (clock.now() - start) / 1_000 };
+    return { outcome, end, checkpoints, percents, told, video, seconds: (clock.now() - start) / 1_000 };
   }
   return { clock, engine, notes, folder, make };
 }

@@ -1,0 +1,41 @@
+import type { Socket } from "node:net";
+import type { Io } from "../../io.ts";
+
+/** A longer message ends the connection. */
+const maxBytes = 16_000_000;
+
+/** Creates `Io["readSocket"]`, which connects as `connection.ts` does, through the proxies that `env` names. */
+export function createSocketReader(env: Io["env"]): NonNullable<Io["readSocket"]> {
+  return async (url, { headers, signal, onText }) => {
+    let connection: Socket | undefined;
+    const { Agent, WebSocket } = await import("undici/index.js");
+    const { connect } = await import("./connection.ts");
+    if (signal.aborted) return;
+    const dispatcher = new Agent({
+      webSocket: { maxPayloadSize: maxBytes },
+      connect({ protocol, host }, done) {
+        connect(new URL(`${protocol}//${host}`), env, signal).then(
+          (socket) => {
+            connection = socket;
+            done(null, socket);
+          },
+          (error) => done(error, null),
+        );
+      },
+    });
+    const socket = new WebSocket(url, { headers: { "User-Agent": "vidgen", ...headers }, dispatcher });
+    await new Promise<void>((resolve) => {
+      const end = () => resolve();
+      signal.addEventListener("abort", end, { once: true });
+      socket.addEventListener("close", () => {
+        signal.removeEventListener("abort", end);
+        resolve();
+      });
+      socket.addEventListener("message", ({ data }) => void (typeof data === "string" && onText(data)));
+    });
+    socket.close();
+    // The other side may never answer that it closes, too.
+    connection?.destroy();
+    await dispatcher.destroy();
+  };
+}
