@@ -41,10 +41,16 @@ export class RequestError extends Error {
   readonly sent: boolean;
 
   constructor(cause: unknown, { sent }: { sent: boolean }) {
-    super(cause instanceof Error ? cause.message : String(cause), { cause });
+    super(messageOf(cause), { cause });
     this.name = RequestError.name;
     this.sent = sent;
   }
+}
+
+/** OpenSSL puts its own functions and files into a message: only its reason is for people. */
+function messageOf(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause);
+  return "library" in cause && "reason" in cause ? `TLS error: ${cause.reason}` : cause.message;
 }
 
 type Terminal = { isTTY?: boolean; columns?: number };

@@ -50,7 +50,8 @@ function shorten(apiKey: string): string {
 
 type Address = { baseUrl: string; apiKey: string | undefined };
 
-const answerLimitMs = 15_000;
+/** More than looking up a name may take: see `connection.ts`. */
+const answerLimitMs = 30_000;
 
 /** Sends one free request, as any command would, and reports what it shows: proxy, name, connection, reply and clock. */
 export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
@@ -103,6 +104,9 @@ function passDns({ hostname }: URL, proxy: HttpProxy | undefined): Check {
 const proxyFix = ({ variable }: HttpProxy) => `A proxy is set: check ${variable} and NO_PROXY.`;
 const certificateFix =
   "For a private CA, set NODE_EXTRA_CA_CERTS to its file; otherwise check the base URL and this machine's clock.";
+const tlsFix =
+  "Check the base URL: the service does not speak TLS there, or wants something else. Client certificates are not supported.";
+const nameServerFix = "No name server answers: check your network and its DNS settings.";
 const firewallFix = "Check your network and firewall; if you need a proxy, set HTTPS_PROXY.";
 const loopbackFix = "Nothing accepts connections there. `vidgen serve` starts the local service.";
 
@@ -110,12 +114,13 @@ const loopbackFix = "Nothing accepts connections there. `vidgen serve` starts th
 function judgeFailure(error: unknown, url: URL, proxy: HttpProxy | undefined): Check[] {
   const code = systemCode(error) ?? "";
   const failed = (name: string, fix: string) => fail(name, describeFailure(error), { code: "network", fix });
-  if (/^(ENOTFOUND|EAI_)/.test(code))
-    return [
-      failed("dns", proxy === undefined ? "Check the spelling of the base URL, and your network." : proxyFix(proxy)),
-    ];
+  if (/^(ENOTFOUND|EAI_)/.test(code)) {
+    const fix = code === "ENOTFOUND" ? "Check the spelling of the base URL, and your network." : nameServerFix;
+    return [failed("dns", proxy === undefined ? fix : proxyFix(proxy))];
+  }
   const dns = passDns(url, proxy);
-  if (/^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO_|DEPTH_ZERO|SELF_SIGNED|EPROTO)/.test(code))
+  if (code.startsWith("ERR_SSL_")) return [dns, failed("connection", tlsFix)];
+  if (/^(ERR_TLS|CERT_|UNABLE_TO_|DEPTH_ZERO|SELF_SIGNED|EPROTO)/.test(code))
     return [dns, failed("connection", certificateFix)];
   if (code === "") return [dns, failed("service", "Check the base URL and your network, then try again.")];
   const directFix = isLoopback(url.hostname) ? loopbackFix : firewallFix;

@@ -2,11 +2,14 @@ import { type EventEmitter, once } from "node:events";
 import { request } from "node:http";
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
+import { systemCode } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { findProxy, type HttpProxy, tunnelError } from "./proxy.ts";
 
 /** How long the other side may say nothing, at each step of making a connection. */
 const silenceLimitMs = 10_000;
+/** The system asks several name servers, one after the other, and waits for the IPv6 address too: 15 s where none comes. */
+const lookupLimitMs = 20_000;
 /** TCP keep-alive: a reply may take minutes, and a router in between forgets a connection that is silent. */
 const keepAliveMs = 60_000;
 
@@ -59,17 +62,32 @@ type Step = { socket: Socket; host: string; signal?: AbortSignal | undefined };
 
 /** Waits for an event. If an error, the signal or a long silence comes first, the connection that is being made ends. */
 async function nextEvent(emitter: EventEmitter, event: string, { socket, host, signal }: Step) {
+  let isLookup = socket.connecting && isIP(host) === 0;
+  const onLookup = () => {
+    isLookup = false;
+    socket.setTimeout(silenceLimitMs);
+  };
   const onSilence = () =>
-    void socket.destroy(failure(`${host} did not respond within ${silenceLimitMs / 1000} s`, "ETIMEDOUT"));
-  socket.setTimeout(silenceLimitMs, onSilence);
+    void socket.destroy(
+      isLookup
+        ? lookupFailure(host, "EAI_AGAIN")
+        : failure(`${host} did not respond within ${silenceLimitMs / 1000} s`, "ETIMEDOUT"),
+    );
+  socket.once("lookup", onLookup).setTimeout(isLookup ? lookupLimitMs : silenceLimitMs, onSilence);
   try {
     return await once(emitter, event, { signal });
   } catch (error) {
     socket.destroy();
-    throw signal?.aborted ? signal.reason : error;
+    if (signal?.aborted) throw signal.reason;
+    const code = systemCode(error) ?? "";
+    throw code.startsWith("EAI_") ? lookupFailure(host, code) : error;
   } finally {
-    socket.setTimeout(0).off("timeout", onSilence);
+    socket.setTimeout(0).off("timeout", onSilence).off("lookup", onLookup);
   }
+}
+
+function lookupFailure(host: string, code: string): Error {
+  return failure(`the name ${host} could not be looked up`, code);
 }
 
 /** By its code `retry.ts` and `vidgen doctor` judge a failure. */

@@ -140,7 +140,7 @@ function looksReadable(text: string): boolean {
 export function describeFailure(error: unknown): string {
   const message = error instanceof Error && error.message !== "" ? error.message : String(systemCode(error) ?? error);
   const code = systemCode(error);
-  // What vidgen itself says of a proxy needs no code.
-  const isSaid = code === undefined || message.includes(code) || /PROXY/.test(code);
+  // Such a code only repeats the message.
+  const isSaid = code === undefined || message.includes(code) || /PROXY|^ERR_SSL_/.test(code);
   return isSaid ? message : `${message} (${code})`;
 }

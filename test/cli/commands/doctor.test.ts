@@ -72,6 +72,8 @@ const faults: [string, Fault, string, number, RegExp][] = [
     /base URL/,
   ],
   ["a name that does not exist", broken("ENOTFOUND"), "dns", 8, /spelling/],
+  ["a name server that does not answer", broken("EAI_AGAIN"), "dns", 8, /DNS/],
+  ["a port without TLS", broken("ERR_SSL_WRONG_VERSION_NUMBER"), "connection", 8, /Client certificates/],
   ["a connection that is refused", broken("ECONNREFUSED"), "connection", 8, /firewall/],
   ["a certificate of nobody's", broken("DEPTH_ZERO_SELF_SIGNED_CERT"), "connection", 8, /NODE_EXTRA_CA_CERTS/],
 ];
@@ -85,9 +87,9 @@ test.each(faults)(
   },
 );
 
-test("a service that does not answer fails after 15 s", async () => {
+test("a service that does not answer fails after 30 s", async () => {
   const { run, find, world } = await examine((_, { io }) => io.sleep(60_000).then(() => undefined));
-  expect([run.code, find("service")?.says, world.io.now()]).toEqual([8, "no response within 15 s", 15_000]);
+  expect([run.code, find("service")?.says, world.io.now()]).toEqual([8, "no response within 30 s", 30_000]);
 });
 
 test("a proxy shows without its password, and is where to look when the way is broken", async () => {

@@ -1,3 +1,4 @@
+import dns from "node:dns";
 import { getEventListeners, once } from "node:events";
 import { createServer as createHttpServer, type IncomingMessage, type RequestListener } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
@@ -227,6 +228,26 @@ test("the error of a request reads like its cause: message and code", async () =
   // Where a name has several addresses, the error has no message of its own.
   const ofSeveral = new RequestError(new AggregateError([failure.cause]), { sent: false });
   expect(describeFailure(ofSeveral)).toBe("ECONNREFUSED");
+});
+
+test("of an OpenSSL error only its reason is told", async () => {
+  const at = await answer("HTTP/1.1 400 Bad Request\r\n\r\n", (socket) => socket.end());
+  for (const init of [post, {}]) {
+    const failure = await createFetch({})(`https://${at}/`, init).catch((error) => error);
+    expect(describeFailure(failure)).toBe("TLS error: wrong version number");
+    expect(isFinalConnectFailure(systemCode(failure), `https://${at}`)).toBe(true);
+  }
+});
+
+test("where no name server answers, it is the name that could not be looked up", async () => {
+  const error = Object.assign(new Error("getaddrinfo EAI_AGAIN"), { code: "EAI_AGAIN", syscall: "getaddrinfo" });
+  vi.spyOn(dns, "lookup").mockImplementation(
+    ((...given: unknown[]) => void setImmediate(given.at(-1) as (error: Error) => void, error)) as typeof dns.lookup,
+  );
+  onTestFinished(() => void vi.restoreAllMocks());
+  const failure = await failureOf("https://api.video.example/");
+  expect([failure.sent, systemCode(failure)]).toEqual([false, "EAI_AGAIN"]);
+  expect(describeFailure(failure)).toBe("the name api.video.example could not be looked up (EAI_AGAIN)");
 });
 
 test("one reason ends two requests: each error says whether its own was sent", async () => {
