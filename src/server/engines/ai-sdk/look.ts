@@ -1,7 +1,8 @@
 import * as z from "zod";
 import { unlessAborted } from "../../../abort.ts";
-import { missingMs } from "../upstream/follow.ts";
-import { clean, type Job, wordsOf } from "../upstream/reply.ts";
+import { isRecord } from "../../../protocol/json.ts";
+import { isCompleted, missingMs } from "../upstream/follow.ts";
+import { beginningOf, clean, type Job, wordsOf } from "../upstream/reply.ts";
 import { notNowStatuses } from "../upstream/submit.ts";
 import { describe, type Upstream } from "../upstream/upstream.ts";
 import { type Answer, createCall, describeError, isSuccess } from "./call.ts";
@@ -59,12 +60,13 @@ export function createLook({
     const call = createCall({ fetch }, { signal });
     const told = await ask(await openModel(call.fetch), operation, signal);
     const answer = call.answer();
-    const found = "problem" in told ? (findListed(answer) ?? findFiltered(answer, name) ?? told) : told;
+    const read = "problem" in told ? (findListed(answer) ?? findFiltered(answer, name)) : told;
+    const found = read ?? findEmpty(answer) ?? told;
     const isProblem = "problem" in found;
     const since = isProblem && isAboutVideo(found, answer) ? (problemsAt.get(operation) ?? io.now()) : undefined;
     if (since === undefined) problemsAt.delete(operation);
     else problemsAt.set(operation, since);
-    if (!isProblem) return found;
+    if (!isProblem) return found.url === undefined ? { ...found, noFileWords: beginningIn(answer) } : found;
     const words = (answer && !isSuccess(answer) && wordsIn(answer)) || found.problem;
     if (since !== undefined && io.now() - since >= missingMs) return jobWith({ status: "failed", error: words });
     const isMissing = answer !== undefined && "status" in answer && answer.status === 404;
@@ -121,6 +123,40 @@ function findFiltered(answer: Answer | undefined, name: string): Job | undefined
   if (reasons.length === 0 && !told.raiMediaFilteredCount) return undefined;
   const words = clean(reasons.join("; ")) || "no reason was given";
   return jobWith({ status: "failed", error: `the filter of ${name} has blocked this video: ${words}` });
+}
+
+const statusFields = ["status", "state", "task_status"];
+/** Beside the words of `/v1/videos`: those of Black Forest Labs and of Kling. */
+const completedWords = /^(ready|succeed)$/i;
+
+/**
+ * A completed job without its video, as fal, Black Forest Labs and Google show one, is a reply that their packages cannot read, or an error of the
+ * video. It tells no error, and has nothing that could be a video or its address.
+ */
+function findEmpty(answer: Answer | undefined): Job | undefined {
+  if (!answer || !isSuccess(answer) || !("json" in answer) || !isRecord(answer.json)) return undefined;
+  const fields = fieldsIn(answer.json);
+  const statuses = fields.flatMap(([name, value]) => (statusFields.includes(name) ? [String(value)] : []));
+  const isDone = fields.some(([name, value]) => name === "done" && value === true);
+  const isCompletedThere = statuses.some((word) => isCompleted({ status: word }) || completedWords.test(word));
+  // What fal answers in place of the video has no status.
+  const isResult = statuses.length === 0 && "video" in answer.json;
+  const mayBeVideo = fields.some(([, value]) => typeof value === "string" && /^(https?:|data:|.{1000})/s.test(value));
+  const hasError = fields.some(([name, value]) => /^errors?$/.test(name) && value);
+  if (hasError || mayBeVideo || !(isDone || isCompletedThere || isResult)) return undefined;
+  return jobWith({ status: "completed" });
+}
+
+const maxDepth = 4;
+
+/** The fields of a reply, and of what is in it. */
+function fieldsIn(value: unknown, depth = 0): [name: string, value: unknown][] {
+  if (typeof value !== "object" || value === null || depth > maxDepth) return [];
+  return Object.entries(value).flatMap(([name, part]) => [[name, part], ...fieldsIn(part, depth + 1)]);
+}
+
+function beginningIn(answer: Answer | undefined): string | undefined {
+  return answer && "status" in answer ? beginningOf(answer) : undefined;
 }
 
 /** A page of a proxy, a refusal of this request alone, and a 2xx that the package could not read say nothing about the video. */

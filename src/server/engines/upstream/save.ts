@@ -9,6 +9,7 @@ import type { RenderOptions } from "../engine.ts";
 import { isCompleted, lookOnce, missingPollMs } from "./follow.ts";
 import { minuteMs } from "./patience.ts";
 import { clean, findAddressIn, type Job, type Reply, wordsOf } from "./reply.ts";
+import { peek } from "./reply-video.ts";
 import { backOffMs, createAbsence, describe, minutes, type Upstream } from "./upstream.ts";
 
 const maxBytes = 2_000_000_000;
@@ -37,6 +38,8 @@ type Failure =
       isEmpty?: boolean;
       /** Whether it was JSON, as a server's own is. */
       isJson?: boolean;
+      /** Whether a part of a video came before. */
+      hasPart?: boolean;
     }
   | { kind: "fault"; reason: string; digest: string };
 
@@ -52,6 +55,8 @@ const absentPollMs = 20_000;
 /** What has not come within an hour hardly comes in the next seconds, and a provider's patience is a day. */
 const lateMs = 3_600_000;
 const latePollMs = 300_000;
+/** A longer time between two answers without a video is that of an outage, and counts as so long. */
+const maxGapMs = 2 * latePollMs;
 const maxRefused = 3;
 
 /**
@@ -67,6 +72,7 @@ export async function save(source: Source, file: string, options: SaveOptions): 
   const startedAt = io.now();
   const [absence, forgetting, lack] = [createAbsence(io), createAbsence(io), createAbsence(io)];
   let noFileWords = "job" in source ? source.noFileWords : undefined;
+  let absentMs = 0;
   let absentAt: number | undefined;
   let [isForgotten, forgottenMs] = [false, 0];
   let fault: { digest: string; at: number } | undefined;
@@ -77,14 +83,18 @@ export async function save(source: Source, file: string, options: SaveOptions): 
     const addresses = told.filter((address) => !refused.has(address));
     const address = addresses[(tries - 1) % addresses.length] ?? told[0];
     const kinds = { isOtherKind: "job" in source && source.isOtherKind === true, seen: fault?.digest };
-    const failure = await tryAddress(address, file, { ...options, ...kinds });
+    const failure = await tryAddress(address, file, { ...options, ...kinds, words: noFileWords });
     if (!failure) return upstream.report(undefined);
     const { kind } = failure;
     if (kind === "final" && address !== undefined) refused.set(address, failure);
     if (failure.kind === "fault" && failure.digest !== fault?.digest) fault = { digest: failure.digest, at: io.now() };
     const isAbsent = kind !== "trouble" && kind !== "final";
-    absentAt = isAbsent ? (absentAt ?? io.now()) : undefined;
-    const absentMs = io.now() - (absentAt ?? io.now());
+    // Trouble in between does not begin this time anew, but a part of the video does.
+    if ("hasPart" in failure && failure.hasPart) [absentMs, absentAt] = [0, undefined];
+    if (isAbsent) {
+      absentMs += Math.min(io.now() - (absentAt ?? io.now()), maxGapMs);
+      absentAt = io.now();
+    }
     const goneWords = "isEmpty" in failure && failure.isEmpty ? upstream.goneWords : undefined;
     const removed = kind === "missing" && "job" in source ? findRemoval(source, io.date(), goneWords) : undefined;
     // A replica that has the job may say that its video is not ready, while the others do not know it.
@@ -118,7 +128,7 @@ export async function save(source: Source, file: string, options: SaveOptions): 
     const absentWaitMs = absentMs < lateMs ? Math.min(backOffMs(tries - 1), absentPollMs) : latePollMs;
     const waitMs = isAbsent ? absentWaitMs : backOffMs(tries - 1, retryAfterMs);
     await io.sleep(isSoon ? missingPollMs : waitMs, signal);
-    if (!("job" in source) || isRepeated(tries)) continue;
+    if (!("job" in source) || (address !== undefined && isRepeated(tries))) continue;
     const look = await lookOnce(source.job, upstream, signal);
     isForgotten = "trouble" in look && look.isMissing;
     forgottenMs = forgetting(isForgotten);
@@ -147,9 +157,10 @@ type Kinds = { isOtherKind: boolean; seen: string | undefined };
 async function tryAddress(
   address: string | undefined,
   file: string,
-  options: SaveOptions & Kinds,
+  { words, ...options }: SaveOptions & Kinds & { words: string | undefined },
 ): Promise<Failure | undefined> {
-  return address === undefined ? noAddress : fetchVideo(address, file, options);
+  if (address !== undefined) return fetchVideo(address, file, options);
+  return words === undefined ? noAddress : { ...noAddress, reason: `${noAddress.reason} (${words})` };
 }
 
 /** Why a completed job may have no video any more. It is sure only with the server's own word: another replica may have the job. */
@@ -179,13 +190,19 @@ async function fetchVideo(
 ): Promise<Failure | undefined> {
   const limit = upstream.io.limit(slowMs, signal, new Error(`less than 1 MB came within ${slowMs / 1_000} s`));
   let failure: Failure | undefined;
+  let hasPart = false;
   try {
-    const reply = await openVideo(address, { upstream, signal: limit.signal });
+    const opened = await openVideo(address, { upstream, signal: limit.signal });
     confirm();
-    failure = "kind" in reply ? reply : await write(reply, file, { onPart: limit.restart, ...kinds });
+    if ("kind" in opened) failure = opened;
+    else {
+      const { reply, isVideo } = await peek(opened);
+      hasPart = isVideo;
+      failure = await write(reply, file, { onPart: limit.restart, ...kinds });
+    }
   } catch (error) {
     const isForbidden = error instanceof Error && "isForbidden" in error;
-    failure = { kind: isForbidden ? "final" : "trouble", reason: describe(error) };
+    failure = { kind: isForbidden ? "final" : "trouble", reason: describe(error), hasPart };
   } finally {
     limit.clear();
   }
@@ -209,7 +226,7 @@ function isConfirmed(confirm: () => void): boolean {
 
 /** Writes a reply to a file, each chunk at once, as `Io["fetch"]` wants; calls `onPart` after each megabyte. */
 async function write(
-  reply: HttpResponse,
+  reply: Omit<HttpResponse, "text">,
   path: string,
   { onPart, isOtherKind, seen }: Kinds & { onPart(): void },
 ): Promise<Failure | undefined> {

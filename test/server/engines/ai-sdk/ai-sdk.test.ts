@@ -286,12 +286,55 @@ test("of several files of one job, the first that is a video by its ending is ta
   expect(notes).toEqual([]);
 });
 
-test.each([[null], [[]]])("a job that succeeded with %j is asked for a day, and then says so", async (output) => {
-  const { make } = await replicate(() => output);
-  const freed: number[] = [];
-  const { outcome, seconds } = await make({ releaseSlot: () => void freed.push(1) });
-  expect(outcome).toBe(
-    "made-up generated this video, but it could not be downloaded: it says that this video is ready, but not where it is",
+/** A package that cannot read a completed job without its video, and throws, or calls that an error of the video. */
+const throwing = (words: string) => ({ throws: words });
+const failing = (error: string) => ({ status: "error", error });
+
+test.each<[string, object, object]>([
+  [
+    "Replicate's without output",
+    { status: "succeeded", output: null, urls: { get: "https://api.test/1" } },
+    throwing("Expected string"),
+  ],
+  ["Replicate's with an empty list", { status: "succeeded", output: [] }, throwing("Expected string")],
+  ["fal's result, by an error", { video: null, seed: 7 }, failing("Invalid JSON response")],
+  ["fal's result, by a throw", { video: { url: null } }, throwing("No video URL in response")],
+  ["Black Forest Labs'", { id: "1", status: "Ready", result: null }, throwing("result is null")],
+  ["Google's", { name: "operations/1", done: true }, throwing("No videos in response")],
+  ["Google's with an empty response", { done: true, response: { generateVideoResponse: {} } }, throwing("No videos")],
+  ["Alibaba's", { output: { task_status: "SUCCEEDED", video_url: "" } }, failing("no video")],
+])("a completed job without a video, %s, is asked for a day, and is then not fetched", async (_, reply, told) => {
+  const made = createPackage(
+    (send) => send(),
+    async (fetch) => {
+      await (await fetch("https://api.test/jobs/1")).json();
+      if ("throws" in told) throw new Error(String(told.throws));
+      return told;
+    },
   );
-  expect([Math.floor(seconds / 3_600), freed.length > 0]).toEqual([24, true]);
+  const { make, requests } = await startMadeUp(made, () => json(200, reply));
+  const freed: number[] = [];
+  const { outcome, seconds } = await make({ releaseSlot: () => void freed.push(requests()) });
+  const words =
+    "made-up generated this video, but it could not be downloaded: it says that this video is ready, but not where it is";
+  expect(outcome).toMatch(words);
+  expect(outcome).toContain(JSON.stringify(reply).slice(0, 20));
+  expect([Math.floor(seconds / 3_600), (freed[0] ?? 99) < 10]).toEqual([24, true]);
+  // Every 20 s for an hour, and then every five minutes.
+  expect(Math.abs(requests() - 180 - 23 * 12)).toBeLessThan(20);
+});
+
+test.each<[string, object]>([
+  ["tells an error", { done: true, error: { message: "The service is overloaded" } }],
+  ["goes on", { status: "processing", video: null }],
+])("a reply that %s is no completed job", async (_, reply) => {
+  const made = createPackage(
+    (send) => send(),
+    async (fetch) => {
+      await (await fetch("https://api.test/jobs/1")).json();
+      return failing("no");
+    },
+  );
+  const { make } = await startMadeUp(made, () => json(200, reply));
+  expect(await make()).toMatchObject({ outcome: "no" });
 });

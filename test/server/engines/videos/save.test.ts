@@ -533,6 +533,40 @@ test("a large download may take longer than a minute, and each megabyte counts",
   expect([outcome, seconds > 200, saved?.equals(large)]).toEqual(["made", true, true]);
 });
 
+describe("a page in place of the video, and trouble in between", () => {
+  test.each<[string, Answer]>([
+    ["an outage", (_, count) => (count % 2 === 0 ? json(503, {}) : page())],
+    ["a connection that closes", (_, count) => (count % 2 === 0 ? "drop" : page())],
+    ["two outages", (_, count) => (count % 3 > 0 ? json(502, {}) : page())],
+  ])("in turn with %s, is asked for as long as a page alone", async (_, answer) => {
+    const { make } = await start(answer);
+    const { outcome, seconds } = await make();
+    expect(outcome).toMatch(gone("it is text$"));
+    expect(seconds).toBeGreaterThanOrEqual(30 * 60);
+    expect(seconds).toBeLessThan(34 * 60);
+  });
+
+  test("does not end it after an outage of hours, of which a page is the first that comes back", async () => {
+    const clock = createVirtualClock();
+    const answer: Answer = (_, count) => {
+      if (clock.now() > 5 * 3_600_000 + 120_000) return undefined;
+      return count === 1 || clock.now() > 5 * 3_600_000 ? page() : json(503, {});
+    };
+    const { make } = await start(answer, { clock });
+    expect((await make()).outcome).toBe("made");
+  });
+
+  test("begins anew once a part of the video has come", async () => {
+    const clock = createVirtualClock();
+    const answer: Answer = (_, count) => {
+      if (clock.now() > 45 * 60_000) return undefined;
+      return count % 20 === 0 ? { reply: video(), bytes: 20 } : page();
+    };
+    const { make } = await start(answer, { clock });
+    expect((await make()).outcome).toBe("made");
+  });
+});
+
 test("a disk that cannot be written to is tried again", async () => {
   const { make, folder, clock } = await start(() => undefined);
   await rm(folder, { recursive: true });
