@@ -300,6 +300,27 @@ export async function kill(world: World, isThere: (request: Request) => boolean,
   world.reboot();
 }
 
+/** Runs a command until it has written such a line into the journal, then kills it. */
+export async function killAtLine(world: World, kind: string, ...argv: string[]): Promise<void> {
+  const { disk } = world.io;
+  await new Promise<void>((resolve) => {
+    const open = (async (...call: Parameters<typeof disk.open>) => {
+      const file = await disk.open(...call);
+      const { write } = file;
+      const writeThenStop = async (bytes: never, ...rest: never[]) => {
+        const written = await write.call(file, bytes, ...rest);
+        if (!Buffer.from(bytes).includes(`"kind":"${kind}"`)) return written;
+        resolve();
+        return new Promise<never>(() => {});
+      };
+      return Object.assign(file, { write: writeThenStop });
+    }) as typeof disk.open;
+    Object.assign(world.io, { disk: { ...disk, open } });
+    void world.vidgen(...argv);
+  });
+  world.reboot();
+}
+
 /** Answers the first `times` start requests itself. */
 export function onStart(answer: () => Response, times = Number.POSITIVE_INFINITY): Fault {
   let left = times;

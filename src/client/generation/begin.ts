@@ -253,6 +253,7 @@ async function startAnew(
     request: options.record,
     place: outputPath,
     path: options.fullPath?.path,
+    part: target?.partPath,
     no_wait: options.noWait,
     batch: batch?.path,
     row: batch?.row,

@@ -24,6 +24,8 @@ export type JournalLine =
       request: StartRequest;
       place?: string | undefined;
       path?: string | undefined;
+      /** The partial file of its video, whose place is claimed. */
+      part?: string | undefined;
       /** The process does not wait for the generation. */
       no_wait?: boolean | undefined;
       /** The results file of the batch that it is started for, and its row there. */
@@ -270,7 +272,7 @@ export type Entry = Partial<Take> & {
   dismissed?: boolean;
   /** Its id was handed to the caller, who does not wait for it. */
   told?: boolean;
-  /** The partial files that its processes have written, as absolute paths. */
+  /** The partial files of which its processes have claimed the places, as absolute paths. */
   parts?: string[];
   /** Where it was saved; "-" for standard output. */
   file?: string;
@@ -329,8 +331,8 @@ function createLater() {
 }
 
 /** An attempt from its lines, the oldest first. */
-export function foldEntry([{ kind: _, ...intent }, ...lines]: AttemptLines): Entry {
-  const entry: Entry = { ...intent, state: "sending", status: "starting" };
+export function foldEntry([{ kind: _, part, ...intent }, ...lines]: AttemptLines): Entry {
+  const entry: Entry = { ...intent, state: "sending", status: "starting", ...(part && { parts: [part] }) };
   for (const line of lines) addLine(entry, line);
   return entry;
 }

@@ -29,6 +29,8 @@ import {
 export type Target = {
   /** `-o` for the command that resumes this one. */
   outputPath: string;
+  /** The partial file, which is opened later; `undefined` for "-". */
+  partPath: string | undefined;
   /** Aborts when another process has taken over the place, because this one was suspended for a minute. */
   lost: AbortSignal;
   /**
@@ -168,6 +170,8 @@ export function createTargets(
         () => false,
       );
     };
+    // By this line whoever ends the attempt finds what this process leaves when it is killed. A new one has it in its intent.
+    if (entry && !entry.parts?.includes(partPath)) await record({});
     const findOwnLine = () => findLine(partPath);
     return createTarget(place, { partPath, lease, from, overwrite, check, findLine: findOwnLine, record }, disk);
   }
@@ -370,6 +374,7 @@ function createTarget(place: Place, held: Held, disk: Disk): Target {
 
   return {
     outputPath: place.outputPath,
+    partPath: place.isTemporary ? undefined : partPath,
     lost: lease.lost,
     open: openOnce,
     async commit(naming, content) {

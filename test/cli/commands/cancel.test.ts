@@ -1,7 +1,7 @@
 import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { apiKey, baseUrl, createWorld, type Fault, isStart, kill, type World } from "../../vidgen.ts";
+import { apiKey, baseUrl, createWorld, type Fault, isStart, kill, killAtLine, type World } from "../../vidgen.ts";
 
 const unknownId = "123e4567-e89b-12d3-a456-426614174000";
 
@@ -71,6 +71,30 @@ test.each([
     [],
     [],
   ]);
+});
+
+test.each([
+  ["a start, before its partial file is written down, is removed by --dismiss", true],
+  ["a wait with a place of its own is removed by the end", false],
+])("the lock and the lease of a process that was killed in %s", async (_, isNew) => {
+  const world = await createWorld();
+  const own = join(world.folder, "fox.mp4");
+  const left = async () => [
+    ...(await readdir(world.folder)),
+    ...(await readdir(world.home)).filter((each) => /lock|lease/.test(each)),
+  ];
+  if (isNew) {
+    await killAtLine(world, "intent", "generate", "a fox", "-o", own);
+    expect(await left()).toEqual([".fox.mp4.lock", "journal.jsonl.leases", "journal.jsonl.lock"]);
+    const [{ attempt }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+    expect(await world.vidgen("list", "--dismiss", attempt)).toMatchObject({ code: 0 });
+  } else {
+    const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
+    await kill(world, (request) => request.url.includes("generation-status"), "wait", id, "-o", own);
+    expect(await left()).toEqual([".fox.mp4.lock"]);
+    expect(await world.vidgen("wait", id)).toMatchObject({ code: 0 });
+  }
+  expect(await left()).toEqual([]);
 });
 
 test("the same run again starts a new one", async () => {

@@ -16,7 +16,17 @@ import { basename, join, relative } from "node:path";
 import { describe, expect, test } from "vitest";
 import { findPart } from "../../folder.ts";
 import { tinyMp4 } from "../../mp4.ts";
-import { apiKey, createWorld, failure, goneReply, isStart, kill, onStart, type World } from "../../vidgen.ts";
+import {
+  apiKey,
+  createWorld,
+  failure,
+  goneReply,
+  isStart,
+  kill,
+  killAtLine,
+  onStart,
+  type World,
+} from "../../vidgen.ts";
 
 const paid = (world: World) => world.requests.filter(isStart).length;
 
@@ -25,27 +35,6 @@ const journalLines = (world: World) =>
     .split("\n")
     .filter((line) => line.trim() !== "")
     .map((line) => JSON.parse(line));
-
-/** Runs a command until it has written such a line into the journal, then kills it. */
-async function killAtLine(world: World, kind: string, ...argv: string[]): Promise<void> {
-  const { disk } = world.io;
-  await new Promise<void>((resolve) => {
-    const open = (async (...call: Parameters<typeof disk.open>) => {
-      const file = await disk.open(...call);
-      const { write } = file;
-      const writeThenStop = async (bytes: never, ...rest: never[]) => {
-        const written = await write.call(file, bytes, ...rest);
-        if (!Buffer.from(bytes).includes(`"kind":"${kind}"`)) return written;
-        resolve();
-        return new Promise<never>(() => {});
-      };
-      return Object.assign(file, { write: writeThenStop });
-    }) as typeof disk.open;
-    Object.assign(world.io, { disk: { ...disk, open } });
-    void world.vidgen(...argv);
-  });
-  world.reboot();
-}
 
 const isPoll = (request: Request) => request.url.includes("generation-status");
 const isDownload = (request: Request) => request.url.endsWith(".mp4");

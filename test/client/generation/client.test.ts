@@ -188,6 +188,7 @@ test("a video is saved under its words, and the next process finds it there", as
   expect(lines().map(({ kind }) => kind)).toEqual([
     "intent",
     "accepted",
+    "part",
     "completed",
     "part",
     "part",
