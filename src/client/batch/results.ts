@@ -97,7 +97,8 @@ export function openResults(path: string, source: RunLine, io: ResultsIo): Resul
 
 /** A line without what holds on this machine alone: the file may be moved, together with the videos. */
 function withoutPlace(line: DatedLine, path: string): DatedLine {
-  if (line.kind === "intent") return { ...line, path: undefined, part: undefined, batch: undefined, rows_file: undefined };
+  if (line.kind === "intent")
+    return { ...line, path: undefined, part: undefined, batch: undefined, rows_file: undefined };
   return hasFile(line) ? { ...line, file: relative(dirname(path), resolve(line.file)) } : line;
 }
 

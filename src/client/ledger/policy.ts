@@ -4,7 +4,7 @@ import type { StartRequest } from "../../protocol/schema.ts";
 import { type State, stopsOthers } from "./attempt.ts";
 import { type Dated, datedEntries, type Entry, isHandedOver, isUnfinished, reusableMs, type Take } from "./history.ts";
 import type { RecordedPlace } from "./identity.ts";
-import type { Journal, LeaseState, Lock } from "./journal.ts";
+import type { Intent, Journal, LeaseState, Lock } from "./journal.ts";
 
 /**
  * What a start does about earlier attempts at the same: `resume` resumes one that was interrupted; `reuse` resumes any generation of the same
@@ -148,8 +148,18 @@ async function findCandidates(wanted: Wanted, journal: Ledger, lock: Lock | unde
   const known = await candidates(now, lock);
   if (earlier !== "reuse") return known;
   const names = new Set(known.map(({ attempt }) => attempt));
-  const found = await entriesOfPrompt(request.prompt, ({ no_wait }) => no_wait === true);
-  return [...known, ...found.filter(({ attempt }) => !names.has(attempt))];
+  const isWanted = (intent: Intent) => intent.no_wait === true || names.has(intent.attempt);
+  return merge(known, await entriesOfPrompt(request.prompt, isWanted));
+}
+
+/** All entries of two parts of the journal, each in its place: before the next one that both have. */
+function merge(entries: readonly Entry[], others: readonly Entry[]): Entry[] {
+  const left = [...others];
+  const merged = entries.flatMap((entry) => {
+    const at = left.findIndex(({ attempt }) => attempt === entry.attempt);
+    return [...left.splice(0, at + 1).slice(0, -1), entry];
+  });
+  return [...merged, ...left];
 }
 
 type Choosing = Wanted & Pick<Journal, "leaseOf">;

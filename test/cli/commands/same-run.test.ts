@@ -685,6 +685,28 @@ describe("the same run again", () => {
     expect(paid(world)).toBe(3);
   });
 
+  test("--reuse takes the newest first, also of those far back in a long journal", async () => {
+    const world = await createWorld();
+    await kill(world, isPoll, "generate", "a fox", "-o", join(world.folder, "fox.mp4"));
+    const newest = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
+    const request = { prompt: "x".repeat(100_000), model: "wan-2.5" };
+    for (let index = 0; index < 24; index++) {
+      const at = world.io.date().toISOString();
+      const intent = {
+        at,
+        kind: "intent",
+        attempt: `other-${index}`,
+        base_url: "https://x.example",
+        account: "x",
+        request,
+      };
+      appendFileSync(join(world.home, "journal.jsonl"), `${JSON.stringify(intent)}\n`);
+    }
+    await world.io.sleep(48 * 3600_000);
+    const run = await world.vidgen("generate", "a fox", "--reuse");
+    expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining(`Resuming ${newest}`) });
+  });
+
   test("--no-wait: a run that was killed before its id was printed is resumed, and prints it; after that it is a new one", async () => {
     const world = await createWorld();
     await kill(world, isPoll, "generate", "a fox");
