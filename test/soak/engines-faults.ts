@@ -163,7 +163,7 @@ export const troubles: Record<string, TroubleMaker> = {
       // ComfyUI, which is asked whether it took a create, could not answer that.
       ...(isForEver && {
         excuse:
-          /which was generating this video, has not responded for (30|1440) min|unclear whether \S+ generates this video \(the local/,
+          /which was generating this video, has not (responded|given a reply that can be read) for (30|1440) min|unclear whether \S+ generates this video \(the local/,
         staysOpen: true,
       }),
     };

@@ -20,6 +20,8 @@ type Kind = {
 type Target = Announced & { id: string; random: Random };
 
 const headersMs = 15_000;
+/** Proxies keep idle connections for up to 120 s, and the service keeps them longer. */
+const idleMs = 155_000;
 /** A body that keeps coming may be a slow upload, which has an hour: too long for this. */
 const bodiesMs = 125_000;
 const unreadMs = 32_000;
@@ -62,12 +64,6 @@ const quick: Kind[] = [
     },
   },
   {
-    name: "idle after a reply",
-    address: "base_url",
-    limitMs: headersMs,
-    open: (socket, target) => socket.resume().write(look(target)),
-  },
-  {
     name: "half a request after a reply",
     address: "base_url",
     limitMs: headersMs,
@@ -76,6 +72,12 @@ const quick: Kind[] = [
 ];
 
 const patient: Kind[] = [
+  {
+    name: "idle after a reply",
+    address: "base_url",
+    limitMs: idleMs,
+    open: (socket, target) => socket.resume().write(look(target)),
+  },
   {
     name: "half a body",
     address: "base_url",
@@ -127,7 +129,7 @@ export const slow: Goal = {
     ),
 };
 
-const goalText = `all cut, headers within ${headersMs / 1_000} s, bodies within ${bodiesMs / 1_000} s; an upload of 45 s is taken; normal ones under ${mostMs} ms at p99`;
+const goalText = `all cut, headers within ${headersMs / 1_000} s, bodies within ${bodiesMs / 1_000} s, idle ones within ${idleMs / 1_000} s; an upload of 45 s is taken; normal ones under ${mostMs} ms at p99`;
 
 /** Some megabytes: four hundred of it do not fit into any buffer on the way. */
 async function makeVideo(client: Client): Promise<string> {
@@ -242,6 +244,6 @@ function figures(cuts: Cut[], times: number[]): string {
   const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
   return (
     `${cuts.filter(isCut).length} of ${cuts.length} cut in time, headers within ${seconds(longest(headersMs))}, ` +
-    `bodies within ${seconds(longest(bodiesMs))}, those that read nothing within ${seconds(longest(unreadMs))}; ${times.length} normal requests, ${Math.round(percentile(times, 0.99))} ms at p99`
+    `bodies within ${seconds(longest(bodiesMs))}, idle ones within ${seconds(longest(idleMs))}, those that read nothing within ${seconds(longest(unreadMs))}; ${times.length} normal requests, ${Math.round(percentile(times, 0.99))} ms at p99`
   );
 }
