@@ -8,8 +8,17 @@ import { unlessAborted } from "./abort.ts";
 import { openBatch } from "./client/batch/batch.ts";
 import { iterateBatch } from "./client/batch/iterate.ts";
 import { keyRows, type Row } from "./client/batch/row.ts";
-import { createServiceClient } from "./client/generation/client.ts";
-import { collect, type Ended, run } from "./client/generation/run.ts";
+import {
+  type Attempt,
+  close,
+  type Finished,
+  handOverId,
+  type OpenOptions,
+  openAttempt,
+} from "./client/generation/attempt.ts";
+import { entriesOf, listEntries, openService } from "./client/generation/service.ts";
+import { start as startGeneration } from "./client/generation/start.ts";
+import { readStatus } from "./client/generation/status.ts";
 import { createFetch } from "./client/http/http.ts";
 import { unusedProxy } from "./client/http/proxy.ts";
 import { createRedaction } from "./client/http/redaction.ts";
@@ -50,7 +59,7 @@ import {
   toRecord,
   toSaved,
 } from "./library/results.ts";
-import { asCompleted, tell, untilEnded, untilStarted } from "./library/run.ts";
+import { asCompleted, finishFor, placesOf, readStarted, tell } from "./library/run.ts";
 import { readCost } from "./protocol/schema.ts";
 import { plain } from "./protocol/text.ts";
 
@@ -172,7 +181,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   const path = findJournal(options.journal, env);
   const opened = path === undefined ? undefined : openJournal(path, io);
   const kept = path === undefined ? [] : [path, `${path}.lock`, `${path}.leases`];
-  const client = createServiceClient({ baseUrl, apiKey, journal: opened, kept, onNote }, io);
+  const service = openService({ baseUrl, apiKey, journal: opened, kept, onNote }, io);
   const unused = options.fetch === undefined ? unusedProxy(new URL(baseUrl), env) : undefined;
   if (unused !== undefined) onNote(`${unused.says} ${unused.fix}`);
   const restate: Restate = (error, idempotencyKey) => restateError(error, { journal: path, idempotencyKey, redact });
@@ -190,12 +199,13 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     return result;
   };
 
-  async function runOnce(request: GenerationRequest, { onExisting, output, idempotencyKey, ...how }: RunHow) {
+  async function startOnce(request: GenerationRequest, { onExisting, output, idempotencyKey, ...how }: RunHow) {
     const { wire, from } = await readStart(request, how);
     const isNew = onExisting === undefined && idempotencyKey === undefined;
     const earlier = onExisting === "resume" || onExisting === "reuse" ? onExisting : "again";
     const options = { ...how, from, outputPath: asPath(output), idempotencyKey };
-    return run(wire, isNew ? options : { ...options, earlier }, client);
+    const made = await startGeneration(service, wire, isNew ? options : { ...options, earlier });
+    return readStarted(made, idempotencyKey);
   }
 
   /** The body of a start, with the last frame of `from`, whose generation it names where that is known. */
@@ -207,64 +217,77 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     if (request.images !== undefined && request.images.length > 0) throw usage("from and images cannot be combined.");
     const { findLastFrame } = await import("./connect/frames.ts");
     const system = { env, home: homedir(), platform: process.platform };
-    const [entry] = await client.entriesOf(from);
+    const [entry] = await entriesOf(service, from);
     const isFile =
       entry === undefined &&
       (await io.disk.stat(from).then(
         (found) => found.isFile(),
         () => false,
       ));
-    const source = isFile ? { file: from, id: undefined } : { id: from, entry, open: async () => ({ client }) };
+    const source = isFile ? { file: from, id: undefined } : { id: from, entry, open: async () => ({ service }) };
     const frame = await findLastFrame(source, { signal, timeoutMs, intervalMs }, { ...io, ...system });
     if (frame.isNearlyOneColor) onNote(`The last frame of ${from} has nearly one colour, as after a fade.`);
     return { wire: await readRequest({ ...request, images: [frame.path] }, onNote), from: entry?.id };
   }
 
   async function generate(request: GenerationRequest, how: GenerateOptions & { signal: AbortSignal }) {
-    const events = await runOnce(request, { ...how, onExisting: how.onExisting ?? "resume", noWait: false });
+    const { attempt, started } = await startOnce(request, {
+      ...how,
+      onExisting: how.onExisting ?? "resume",
+      noWait: false,
+    });
     try {
-      const started = await untilStarted(events, how.idempotencyKey);
       tell(how.onStarted, started);
-      const { id } = started;
-      const { generation, videoUrl, file, content } = await untilEnded(events, how);
-      const saved = content ?? (file === undefined ? undefined : (await client.entriesOf(id))[0]?.content);
-      const cost = generation && readCost(generation);
-      return { ...started, videoUrl, cost, file, sha256: saved?.sha256, size: saved?.size };
+      const finished = await finishFor(attempt, how);
+      const { file, videoUrl } = placesOf(finished);
+      const saved = finished.kind === "saved" ? finished.content : undefined;
+      const known = saved ?? (file === undefined ? undefined : (await entriesOf(service, started.id))[0]?.content);
+      const cost = finished.kind === "found" ? undefined : readCost(finished.generation);
+      return { ...started, videoUrl, cost, file, sha256: known?.sha256, size: known?.size };
     } finally {
-      await events.return(undefined);
+      await close(attempt);
     }
   }
 
   async function start(request: GenerationRequest, how: StartOptions & { signal: AbortSignal }) {
     const noWait = how.onExisting === undefined;
-    const events = await runOnce(request, { ...how, noWait });
+    const { attempt, started } = await startOnce(request, { ...how, noWait });
     try {
-      const started = await untilStarted(events, how.idempotencyKey);
-      if (noWait) await events.next();
+      if (noWait) await handOverId(attempt);
       return started;
     } finally {
-      await events.return(undefined);
+      await close(attempt);
     }
+  }
+
+  /** Opens a generation, and closes it once `work` is over. */
+  async function withAttempt<Result>(id: string, how: OpenOptions, work: (attempt: Attempt) => Promise<Result>) {
+    const attempt = await openAttempt(service, id, how);
+    return work(attempt).finally(() => close(attempt));
   }
 
   async function download(id: string, output: string | { to: "bytes" | WritableStream<Uint8Array> }, how = {}) {
     return call({ name: "download", id, how }, async (signal) => {
       if (typeof output === "string") {
         const outputPath = asPath(output) ?? "";
-        const { file, content, ...done } = await untilEnded(collect(id, { ...how, outputPath, signal }, client), how);
-        if (file === undefined || content === undefined) throw existsError(file ?? outputPath);
-        return { ...toCompleted(asCompleted(done)), ...toSaved({ file, content }) };
+        return withAttempt(id, { ...how, outputPath, signal }, async (attempt) => {
+          const finished = await finishFor(attempt, how);
+          if (finished.kind !== "saved") throw existsError(placesOf(finished).file ?? outputPath);
+          return { ...toCompleted(finished), ...toSaved(finished) };
+        });
       }
       const { to } = output;
       let bytes: Uint8Array | undefined;
-      const take = async ({ file = "" }: Ended) => {
+      const take = async (finished: Finished) => {
+        const { file = "" } = placesOf(finished);
         if (to === "bytes") bytes = new Uint8Array(await readFile(file));
         else await pipeTo(file, to, signal);
       };
       // The same as for standard output: a temporary file.
-      const events = collect(id, { ...how, outputPath: "-", signal }, client);
-      const done = await untilEnded(events, { ...how, take });
-      return { ...toCompleted(asCompleted(done)), ...(bytes && { bytes }) };
+      return withAttempt(id, { ...how, outputPath: "-", signal }, async (attempt) => {
+        const finished = await finishFor(attempt, { ...how, take });
+        return { ...toCompleted(asCompleted(finished)), ...(bytes && { bytes }) };
+      });
     });
   }
 
@@ -281,7 +304,8 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     const idempotencyKey = entry.key ?? entry.attempt;
     try {
       const outputPath = path === "-" ? undefined : path;
-      const { file, videoUrl } = await untilEnded(collect(id, { ...how, outputPath }, client), how);
+      const finished = await withAttempt(id, { ...how, outputPath }, (attempt) => finishFor(attempt, how));
+      const { file, videoUrl } = placesOf(finished);
       return { id, idempotencyKey, file, videoUrl, error: undefined };
     } catch (error) {
       how.signal.throwIfAborted();
@@ -294,10 +318,10 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     generate: (request, how = {}) => call({ name: "generate", how }, (signal) => generate(request, { ...how, signal })),
     start: (request, how = {}) => call({ name: "start", how }, (signal) => start(request, { ...how, signal })),
     status: (id, how = {}) =>
-      call({ name: "status", id, how }, async (signal) => toGeneration(await client.status(id, { signal }))),
+      call({ name: "status", id, how }, async (signal) => toGeneration(await readStatus(service, id, { signal }))),
     follow: (id, how = {}) =>
       call({ name: "follow", id, how }, async (signal) =>
-        toCompleted(asCompleted(await untilEnded(collect(id, { ...how, signal }, client), how))),
+        withAttempt(id, { ...how, signal }, async (attempt) => toCompleted(asCompleted(await finishFor(attempt, how)))),
       ),
     download: download as Client["download"],
     async *batch(rows, how) {
@@ -313,7 +337,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
         const { jobs = 4 } = how;
         const keyed = keyRows(await Promise.all(rows.map((row, index) => asRow(row, { index, onNote }))));
         const source = { file: "", total: keyed.length, shard: null };
-        const batch = await openBatch(keyed, { ...how, source, onNote }, { client, io });
+        const batch = await openBatch(keyed, { ...how, source, onNote }, { service, io });
         try {
           const events = iterateBatch(batch, { ...how, jobs, signal: stop.signal, leave, onNote }, io.date);
           for await (const event of events) yield toBatchEvent(event);
@@ -335,19 +359,23 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
         call({ name: "generations.list", how }, async () => {
           const { leaseOf } = needJournal();
           const { status, limit = 20 } = how;
-          const found = await listAttempts({ status, limit }, { entries: client.entries, leaseOf }, io);
+          const found = await listAttempts(
+            { status, limit },
+            { entries: (goOn) => listEntries(service, goOn), leaseOf },
+            io,
+          );
           return found.map(toRecord);
         }),
       get: (id) =>
         call({ id }, async () => {
           needJournal();
-          const [entry] = await client.entriesOf(id);
+          const [entry] = await entriesOf(service, id);
           return entry && toRecord(entry);
         }),
       resume: (how = {}) =>
         call({ name: "generations.resume", how }, async (signal) => {
           const { leaseOf } = needJournal();
-          const left = (await client.entries()).filter(isLeft).filter((entry) => isPaidBy(client.account, entry));
+          const left = (await listEntries(service)).filter(isLeft).filter((entry) => isPaidBy(service.account, entry));
           const leases = await Promise.all(left.map(({ attempt }) => leaseOf(attempt)));
           const free = left.filter((_, index) => leases[index] === "dead");
           const results: Resumed[] = [];

@@ -31,8 +31,9 @@ export async function printDryRun(
   for (const doubt of new Set(requests.flatMap((each) => findDoubts(each, { isLocal: local })))) output.note(doubt);
   const session = await openLook(options, context);
   if (session === undefined) output.note("No base URL is set; without --dry-run this would fail.");
-  const choices = await session?.client.look(requests, { ...options, signal: context.io.signal });
-  const url = local ? "{local service}" : (session?.client.baseUrl ?? "{base_url}");
+  const { lookAtStarts } = await import("../client/generation/choose.ts");
+  const choices = session && (await lookAtStarts(session.service, requests, options));
+  const url = local ? "{local service}" : (session?.service.baseUrl ?? "{base_url}");
   const parts = [];
   for (const [index, request] of requests.entries())
     parts.push(await describeStart(request, choices?.[index], { ...options, url }, context));

@@ -74,7 +74,7 @@ export async function locateGenerations(
   io: Pick<Io, "date" | "env">,
 ): Promise<Generations> {
   const isNamed = local || baseUrl !== undefined;
-  const named = isNamed ? (await open()).client.baseUrl : undefined;
+  const named = isNamed ? (await open()).service.baseUrl : undefined;
   const isNamedStart = (entry: Entry): entry is StartedEntry =>
     isStarted(entry) && (named === undefined || entry.base_url === named);
   const entries = async (goOn?: (part: Entry[]) => boolean): Promise<StartedEntry[]> => {

@@ -1,8 +1,9 @@
-import { type RunEvent, type RunOptions, run } from "../client/generation/run.ts";
+import { type Attempt, close, handOverId } from "../client/generation/attempt.ts";
+import { type PaidStartOptions, type StartedAttempt, start as startGeneration } from "../client/generation/start.ts";
 import { formatAge, formatPrice } from "../connect/format.ts";
 import { explainLocalCredits } from "../connect/local.ts";
 import type { Session } from "../connect/session.ts";
-import { asVidgenError, type VidgenError } from "../errors.ts";
+import { asVidgenError } from "../errors.ts";
 import type { AcceptedStart, StartRequest } from "../protocol/schema.ts";
 import type { Context } from "./context.ts";
 import { withResumeHint } from "./resume.ts";
@@ -23,19 +24,16 @@ export type StartFlags = {
 
 export type Starting = Context & { options: StartFlags; reporter: Reporter };
 
-type Events = AsyncGenerator<RunEvent, undefined>;
-
 /** All that a start needs, once everything that can fail before it has been done. */
 export type Ready = {
   session: Session;
   request: StartRequest;
-  how: RunOptions;
+  how: PaidStartOptions;
 };
 
 /** A generation that was started, now or earlier, and is to be followed. */
 export type Running = {
-  id: string;
-  events: Events;
+  attempt: Attempt;
   /** The fields that `--json` prints of it. */
   document: object;
   /** What it cost, where that is known. */
@@ -47,50 +45,58 @@ export type Running = {
 
 /** Sends the request, or finds the generation that is resumed, and prints the id as soon as it is known. */
 export async function start(ready: Ready, context: Starting): Promise<Running> {
-  const { session, request } = ready;
+  const { session, request, how } = ready;
   const { io, output, reporter, defer } = context;
-  const events = run(request, ready.how, session.client);
-  defer(async () => void (await events.return(undefined)));
-  const { value: first } = await events.next().catch((error) => {
-    throw stoppedBefore(error, ready, context);
-  });
-  if (first?.event === "resumed") return { ...tellResumed(first, ready, context), events };
-  const { value: second } = await events.next().finally(showStart(output, io));
-  if (second?.event !== "accepted") throw notStarted(second, session, reporter);
-  const { id, attempt, started } = second;
-  const { generation, credits_charged, remaining_credits, balance_fell } = started;
-  const credits = session.isLocal ? undefined : credits_charged;
-  const told = { id, attempt, model: request.model, resumed: false, remaining_credits, credits, balance_fell };
-  reporter.tell({ event: "started", ...told });
-  const cost = session.isLocal ? localCost(request.model, session) : remoteCost(started);
-  output.note(`Started ${id} (${request.model}${cost}).`);
-  const document = { ...generation, credits_charged, remaining_credits };
-  return { id, events, document, credits, isResumed: false, accepted: started };
+  let stopShowing = () => {};
+  const onSending = () => {
+    stopShowing = showStart(output, io);
+  };
+  const started = await startGeneration(session.service, request, { ...how, onSending })
+    .finally(() => stopShowing())
+    .catch((error) => {
+      throw stoppedBefore(error, ready, context);
+    });
+  if (started.kind === "accepted" || started.kind === "resumed") {
+    defer(() => close(started.attempt));
+    return started.kind === "accepted" ? tellStarted(started, ready, context) : tellResumed(started, ready, context);
+  }
+  const { kind, error } = started;
+  throw reporter.notStarted(kind, session.isLocal ? explainLocalCredits(error) : error);
 }
 
-/** The error of a run that has sent nothing; one that was about to resume a generation says which, and how to go on. */
+/** The error of a start that has sent nothing; one that was about to resume a generation says which, and how to go on. */
 function stoppedBefore(error: unknown, { how }: Ready, { io, reporter, options }: Starting): unknown {
   const { id, code } = asVidgenError(error);
   if (id === undefined || code === "unknown" || code === "not_found") return error;
   return reporter.stopped(id, withResumeHint(error, id, { ...options, outputPath: how.outputPath }, io));
 }
 
-function notStarted(event: RunEvent | undefined, session: Session, reporter: Reporter): VidgenError {
-  const ended = event?.event === "ended" ? event : undefined;
-  if (ended?.error === undefined) throw new Error("a start ends with an id or an error");
-  const { status, error } = ended;
-  return reporter.notStarted(status, session.isLocal ? explainLocalCredits(error) : error);
+function tellStarted(
+  { attempt, started }: StartedAttempt & { kind: "accepted" },
+  { session, request }: Ready,
+  { output, reporter }: Starting,
+): Running {
+  const { id } = attempt;
+  const { generation, credits_charged, remaining_credits, balance_fell } = started;
+  const credits = session.isLocal ? undefined : credits_charged;
+  const told = { model: request.model, resumed: false, remaining_credits, credits, balance_fell };
+  reporter.tell({ event: "started", id, attempt: attempt.attempt, ...told });
+  const cost = session.isLocal ? localCost(request.model, session) : remoteCost(started);
+  output.note(`Started ${id} (${request.model}${cost}).`);
+  const document = { ...generation, credits_charged, remaining_credits };
+  return { attempt, document, credits, isResumed: false, accepted: started };
 }
 
 function tellResumed(
-  { id, attempt, earlier, isSaved }: RunEvent & { event: "resumed" },
+  { attempt, earlier }: StartedAttempt & { kind: "resumed" },
   { how }: Ready,
   { io, output, reporter }: Starting,
-): Omit<Running, "events"> {
-  reporter.tell({ event: "started", id, attempt, model: earlier.request.model, resumed: true });
+): Running {
+  const { id, file } = attempt;
+  reporter.tell({ event: "started", id, attempt: attempt.attempt, model: earlier.request.model, resumed: true });
   const outcome = how.earlier === "reuse" ? "nothing is charged" : "--again starts a new one";
-  if (!isSaved) output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
-  return { id, document: earlierDocument(earlier), isResumed: true };
+  if (file === undefined) output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
+  return { attempt, document: earlierDocument(earlier), isResumed: true };
 }
 
 /** The price is what the service states alone: the balance falls also by what others spend. */
@@ -102,22 +108,23 @@ function remoteCost({ credits_charged, remaining_credits, balance_fell = 0 }: Ac
 }
 
 /** A preview is free; what another engine makes may cost money elsewhere. The service says which it is, and not a flag. */
-function localCost(model: string, { client, makersOf }: Session): string {
-  if (client.isPreview(model)) return ", free";
+function localCost(model: string, { service, makersOf }: Session): string {
+  if (service.isPreview(model)) return ", free";
   const makers = makersOf(model);
   return makers.length === 0 ? "" : `, by ${makers.join(" ")}`;
 }
 
 /** `--no-wait`: prints the id. A Ctrl-C that came while the request was out takes effect here. */
 export async function printId(
-  { id, document, events }: Running,
+  { attempt, document }: Running,
   { isInProcess }: Pick<Session, "isInProcess">,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<void> {
+  const { id } = attempt;
   await output.result(id, document);
   await output.printed();
-  // From here on the same line starts a new one: whoever reads stdout has the id.
-  await events.next();
+  // Whoever reads stdout has the id.
+  await handOverId(attempt);
   if (isInProcess()) output.note(`It is rendered when you run vidgen wait ${id}, or while vidgen serve is running.`);
   io.signal.throwIfAborted();
 }

@@ -1,10 +1,8 @@
-import type { RunEvent } from "../client/generation/run.ts";
-import type { Session } from "../connect/session.ts";
+import { type Attempt, handOver } from "../client/generation/attempt.ts";
 import { asVidgenError, compareSeverity, type VidgenError } from "../errors.ts";
-import type { Io } from "../io.ts";
 import { errorDocument, type Output } from "./terminal/output.ts";
-import { type Reporter, watch } from "./terminal/reporter.ts";
-import { type PrintOptions, printResult, resultOf } from "./terminal/result.ts";
+import { type PrintOptions, resultOf } from "./terminal/result.ts";
+import { type Delivering, deliver, watch } from "./watch.ts";
 
 /** How one of several generations of a command ended. */
 export type Outcome = {
@@ -21,28 +19,24 @@ export type Outcome = {
 
 type Failed = Outcome & { error: VidgenError };
 
-type Following = { session: Session; reporter: Reporter; io: Io };
-
 /** Follows one of several to its end. Prints it right then, unless `--json` has all at the end. Never rejects. */
 export async function followOne(
-  id: string,
-  events: AsyncGenerator<RunEvent, undefined>,
+  attempt: Attempt,
   print: Omit<PrintOptions, "open" | "saveCommand">,
-  { session, reporter, io }: Following,
+  context: Delivering,
 ): Promise<Outcome> {
+  const { id } = attempt;
   const { output, extra } = print;
+  const { session, reporter } = context;
   try {
-    const ended = await watch(id, events, { session, reporter });
-    if (ended.error) throw ended.error;
-    const result = resultOf(ended, id, session.isInProcess(), output);
-    const handOver = async () => {
-      await output.printed();
-      await events.next();
-    };
-    if (!output.json) await printResult(result, { ...print, open: false }, io);
+    const finished = await watch(attempt, context);
+    if (!output.json) {
+      const document = await deliver(finished, { ...print, open: false }, context);
+      return { id, document: { ...extra, ...document } };
+    }
+    const result = resultOf(finished, session.isInProcess(), output);
     reporter.ended(id, result);
-    if (!output.json) await handOver();
-    return { id, document: { ...extra, ...result.document }, handOver };
+    return { id, document: { ...extra, ...result.document }, handOver: () => handOver(finished) };
   } catch (thrown) {
     const error = reporter.stopped(id, thrown);
     return failedOutcome(error, { id, status: error.ended ?? reporter.statusOf(id) });
@@ -85,6 +79,7 @@ async function printAll(outcomes: readonly Outcome[], output: Output): Promise<V
   const documents = outcomes.map(({ document }) => document);
   try {
     await output.result("", documents);
+    await output.printed();
   } catch (error) {
     return asVidgenError(error).about(outcomes.flatMap(({ id }) => id ?? []).join(", "));
   }

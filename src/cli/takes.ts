@@ -1,5 +1,6 @@
-import type { ServiceClient } from "../client/generation/client.ts";
-import type { RunOptions } from "../client/generation/run.ts";
+import { handOverId } from "../client/generation/attempt.ts";
+import { listEntries, type Service } from "../client/generation/service.ts";
+import { openTakes, type PaidStartOptions } from "../client/generation/start.ts";
 import { hasContent } from "../client/ledger/content.ts";
 import type { Entry } from "../client/ledger/history.ts";
 import { type Earlier, isTakeDone } from "../client/ledger/policy.ts";
@@ -18,7 +19,7 @@ import { nearPath } from "./terminal/result.ts";
 export type Takes = {
   session: Session;
   requests: readonly StartRequest[];
-  how: RunOptions & { earlier: Earlier };
+  how: PaidStartOptions & { earlier: Earlier };
   maxCredits: number | undefined;
   /** A person was asked before. */
   isConfirmed: boolean;
@@ -43,13 +44,13 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   const stop = (error: unknown) => {
     throw beforePaying(error);
   };
-  const run = await session.client.beginRun(requests, how).catch(stop);
+  const run = await openTakes(session.service, requests, how).catch(stop);
   defer(run.release);
   const news = requests.filter((_, index) => run.made[index] === undefined);
   await confirm(news, takes, context).catch(stop);
   const budget = await openBudget(run.name, takes, io).catch(stop);
-  const follow = ({ id, events, document: extra, credits }: Running) =>
-    followOne(id, events, { outputPath: how.outputPath, extra, credits, output }, { session, reporter, io });
+  const follow = ({ attempt, document: extra, credits }: Running) =>
+    followOne(attempt, { outputPath: how.outputPath, extra, credits, output }, { session, reporter, io });
   const makeTake = async (index: number, request: StartRequest): Promise<Made> => {
     const position = index + 1;
     const made = run.made[index];
@@ -63,9 +64,9 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
     try {
       if (made && (await hasResult(made, options, io))) return { outcome: await printEarlier(made, context) };
       const started = await start({ session, request, how: { ...how, take, first: position, check } }, context);
-      id = started.id;
+      id = started.attempt.id;
       if (started.accepted) budget?.started(request, started.accepted);
-      return { outcome: options.wait ? follow(started) : await handOverId(started, session, context) };
+      return { outcome: options.wait ? follow(started) : await endWithId(started, session, context) };
     } catch (thrown) {
       // The thrown copy also says that nothing was charged, but the takes before this one were.
       const failure = overrun ?? asVidgenError(thrown);
@@ -110,23 +111,23 @@ async function confirm(
 ): Promise<void> {
   const { io } = context;
   if (isConfirmed || news.length === 0 || !canAsk(context, io)) return;
-  await askToStart(news.length, session.isLocal ? undefined : await priceOf(news, session.client), io);
+  await askToStart(news.length, session.isLocal ? undefined : await priceOf(news, session.service), io);
 }
 
 /** What requests cost in all, in credits, where the service has stated it for each of them. */
-async function priceOf(requests: readonly StartRequest[], client: ServiceClient): Promise<number | undefined> {
-  const prices = readPrices(await client.entries(() => false).catch(() => []), client.account);
+async function priceOf(requests: readonly StartRequest[], service: Service): Promise<number | undefined> {
+  const prices = readPrices(await listEntries(service, () => false).catch(() => []), service.account);
   const credits = requests.map((request) => prices.get(kindOfRequest(request))?.credits);
   return credits.reduce((sum, each) => (sum === undefined || each === undefined ? undefined : sum + each), 0);
 }
 
 /** The budget of `--max-credits`, with what earlier processes have spent in this run. */
-async function openBudget(run: string, { session: { client }, maxCredits }: Takes, { date }: Io) {
+async function openBudget(run: string, { session: { service }, maxCredits }: Takes, { date }: Io) {
   if (maxCredits === undefined) return undefined;
   const { createCosts, checkBudget } = await import("../client/batch/costs.ts");
-  const entries = await client.entries();
+  const entries = await listEntries(service);
   const earlier = entries.filter((entry) => entry.run === run);
-  const costs = createCosts(earlier, entries, { account: client.account, now: date() });
+  const costs = createCosts(earlier, entries, { account: service.account, now: date() });
   return {
     started: costs.started,
     check: (request: StartRequest) => checkBudget(request, { maxCredits }, costs),
@@ -153,9 +154,10 @@ async function printEarlier(made: Entry, { output, reporter }: Pick<Starting, "o
 }
 
 /** `--no-wait`. */
-async function handOverId(started: Running, session: Session, context: Context): Promise<Outcome> {
-  const { id, document, events } = started;
-  if (context.output.json) return { id, document, handOver: async () => void (await events.next()) };
+async function endWithId(started: Running, session: Session, context: Context): Promise<Outcome> {
+  const { attempt, document } = started;
+  const { id } = attempt;
+  if (context.output.json) return { id, document, handOver: () => handOverId(attempt) };
   await printId(started, session, context);
   return { id, document };
 }

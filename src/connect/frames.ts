@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { requireFfmpeg } from "../client/film/ffmpeg.ts";
 import { type KeptFrame, keepLastFrame } from "../client/film/kept-frame.ts";
-import { type CollectOptions, collect } from "../client/generation/run.ts";
+import { close, type FinishOptions, finish, openAttempt } from "../client/generation/attempt.ts";
 import { hasContent } from "../client/ledger/content.ts";
 import type { Entry } from "../client/ledger/history.ts";
 import { sayNothingSent, VidgenError } from "../errors.ts";
@@ -12,13 +12,12 @@ import { storageFolder } from "./storage.ts";
 /** The video whose last frame is wanted: a file, with its generation where that is known, or a generation. */
 export type FrameSource =
   | { file: string; id: string | undefined }
-  | { id: string; entry: Entry | undefined; open(): Promise<Pick<Session, "client">> };
+  | { id: string; entry: Entry | undefined; open(): Promise<Pick<Session, "service">> };
 
 type FrameIo = Pick<Io, "env" | "home" | "platform" | "run" | "limit" | "disk" | "uuid" | "date">;
 type Keep = (video: string, signal: AbortSignal) => Promise<KeptFrame>;
 
-type FrameOptions = Pick<CollectOptions, "timeoutMs" | "intervalMs"> & {
-  signal: AbortSignal;
+type FrameOptions = Pick<FinishOptions, "signal" | "timeoutMs" | "intervalMs"> & {
   /** Called before the video of a generation is downloaded, which is not saved. */
   onFetch?: (() => void) | undefined;
 };
@@ -41,27 +40,26 @@ export async function findLastFrame(source: FrameSource, options: FrameOptions, 
   });
 }
 
-async function takeLastFrame(source: FrameSource, options: FrameOptions, io: FrameIo): Promise<KeptFrame> {
+async function takeLastFrame(wanted: FrameSource, options: FrameOptions, io: FrameIo): Promise<KeptFrame> {
   const { signal, onFetch = () => {}, ...times } = options;
   const keep = await createFrameKeeper("The last frame of a video", signal, io);
-  if ("file" in source) return keep(source.file, signal);
-  const { id, entry, open } = source;
+  if ("file" in wanted) return keep(wanted.file, signal);
+  const { id, entry, open } = wanted;
   const saved = entry?.content && entry.file;
   if (saved && entry.content && (await hasContent(saved, entry.content, io.disk))) return keep(saved, signal);
   onFetch();
-  const { client } = await open();
+  const { service } = await open();
   // As for a stream to stdout: the file is gone afterwards, and the journal does not call the video delivered.
-  const events = collect(id, { ...times, outputPath: "-", signal }, client);
+  const source = await openAttempt(service, id, { ...times, outputPath: "-", signal });
   try {
-    for await (const event of events) {
-      if (event.event !== "ended") continue;
+    const finished = await finish(source).catch((error: VidgenError) => {
       // The outcome of the source is not that of the start, such as that it may have been charged.
-      if (event.error) throw event.error.ended ? noVideoError(id, event.error) : event.error;
-      if (event.file !== undefined) return await keep(event.file, signal);
-    }
-    throw new Error("a generation is followed to its end");
+      throw error.ended ? noVideoError(id, error) : error;
+    });
+    if (finished.kind === "url") throw new Error("a video that has a place is saved");
+    return await keep(finished.file, signal);
   } finally {
-    await events.return(undefined);
+    await close(source);
   }
 }
 

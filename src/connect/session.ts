@@ -1,10 +1,11 @@
 import { dirname, join } from "node:path";
-import { createServiceClient, type ServiceClient } from "../client/generation/client.ts";
-import type { Ended } from "../client/generation/run.ts";
+import type { Finished } from "../client/generation/attempt.ts";
+import { listEntries, openService, type Service } from "../client/generation/service.ts";
+import { addInfo } from "../client/generation/status.ts";
 import { unusedProxy } from "../client/http/proxy.ts";
 import { type Entry, typicalMs } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
-import { asVidgenError, VidgenError } from "../errors.ts";
+import { VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findServiceFolder, type Local, localBaseUrl } from "./local.ts";
 import { configPath } from "./settings.ts";
@@ -34,7 +35,7 @@ export type ServiceAccess = { baseUrl: string; apiKey: string; keyHint?: string;
 
 /** What a command does with one service, and with the journal of what it started there. */
 export type Session = {
-  client: ServiceClient;
+  service: Service;
   /** The user's journal, of all services. */
   journal: Journal;
   /** Whether the local service runs inside this process: its URLs end with the command. */
@@ -45,22 +46,22 @@ export type Session = {
   makersOf(model: string): readonly string[];
   /** The model of a generation, and how long that typically takes, as far as the journal tells. Never rejects. */
   findTypical(id: string): Promise<{ model: string | undefined; typicalMs: number | undefined }>;
-  /** Writes the info file that `--write-info-json` asks for beside a video that was saved before, and explains why there is no video. */
-  complete(ended: Ended, id: string): Promise<Ended>;
+  /** Writes the info file that `--write-info-json` asks for beside a video that was saved before. Throws `output`, or the signal's reason. */
+  complete(finished: Finished): Promise<void>;
   /** Adds to a `not_found` error the service at which this machine started that id; returns any other error unchanged. */
   explainNotFound(error: unknown, id: string): Promise<unknown>;
   /** Closes the local service if it runs in this process; with `isDone` only once its callbacks are sent. */
   close(isDone: boolean): Promise<void>;
 };
 
-export function createSession(service: ServiceAccess, options: SessionOptions & { journal: Journal }, io: Io): Session {
-  const { baseUrl, apiKey, keyHint, local } = service;
+export function createSession(access: ServiceAccess, options: SessionOptions & { journal: Journal }, io: Io): Session {
+  const { baseUrl, apiKey, keyHint, local } = access;
   const { output, journal } = options;
   output.hide(apiKey);
   const unused = local === undefined ? unusedProxy(new URL(baseUrl), io.env) : undefined;
   if (unused !== undefined) output.note(`${unused.says} ${unused.fix}`);
   const fetch = traceFetch(local?.fetch ?? io.fetch, baseUrl, output, io);
-  const client = createServiceClient(
+  const service = openService(
     {
       baseUrl,
       apiKey,
@@ -87,20 +88,18 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
 
   /** How long its model typically takes. A video that was paid for is saved even where the journal cannot be read. */
   const findTypical = async (id: string) => {
-    recent ??= client.entries(() => false).catch(() => []);
+    recent ??= listEntries(service, () => false).catch(() => []);
     const entries = await recent;
     const model = entries.find((entry) => entry.id === id)?.request.model;
     return { model, typicalMs: model === undefined ? undefined : typicalMs(entries, model) };
   };
 
-  const complete = async (ended: Ended, id: string): Promise<Ended> => {
-    const { file, generation, error } = ended;
-    if (file !== undefined && generation === undefined && options.writeInfoJson) await client.addInfo(id, file, io);
-    return error === undefined ? ended : { ...ended, error: asVidgenError(await explainNotFound(error, id)) };
+  const complete = async (finished: Finished): Promise<void> => {
+    if (finished.kind === "found" && options.writeInfoJson) await addInfo(service, finished.of.id, finished.file, io);
   };
 
   return {
-    client,
+    service,
     journal,
     isLocal: local !== undefined,
     makersOf: (model) => (local?.engine.length ? local.engine : (local?.makersOf(model) ?? [])),

@@ -1,47 +1,42 @@
-import type { Ended, RunEvent } from "../client/generation/run.ts";
+import { type Attempt, type Finished, finish, handOver } from "../client/generation/attempt.ts";
+import type { NotStarted, StartedAttempt } from "../client/generation/start.ts";
 import type { CompletedGeneration } from "../protocol/schema.ts";
 import type { DownloadOptions } from "./options.ts";
 import type { Started } from "./results.ts";
 
-type Events = AsyncGenerator<RunEvent, undefined>;
-
-/** Takes the events of a run until its generation has an id. Rejects with the error of a start that was not accepted. */
-export async function untilStarted(events: Events, idempotencyKey: string | undefined): Promise<Started> {
-  for (;;) {
-    const { value: event } = await events.next();
-    if (event?.event === "ended" && event.error) throw event.error;
-    if (event?.event === "accepted") {
-      const { id, attempt, started } = event;
-      const { credits_charged: credits, remaining_credits: remainingCredits } = started;
-      return { id, idempotencyKey: idempotencyKey ?? attempt, resumed: false, credits, remainingCredits };
-    }
-    if (event?.event === "resumed") {
-      const { id, attempt, earlier } = event;
-      const { key = attempt, credits, remaining_credits: remainingCredits } = earlier;
-      return { id, idempotencyKey: key, resumed: true, credits, remainingCredits };
-    }
-    if (!event) throw new Error("a start ends with an id or an error");
+/** Returns the attempt of a start, and what the program is told of it. Throws the error of a start that was not accepted. */
+export function readStarted(
+  made: StartedAttempt | NotStarted,
+  idempotencyKey: string | undefined,
+): { attempt: Attempt; started: Started } {
+  if (made.kind === "accepted") {
+    const { id, attempt: name = "" } = made.attempt;
+    const { credits_charged: credits, remaining_credits: remainingCredits } = made.started;
+    const started = { id, idempotencyKey: idempotencyKey ?? name, resumed: false, credits, remainingCredits };
+    return { attempt: made.attempt, started };
   }
+  if (made.kind === "resumed") {
+    const { id, attempt, key = attempt, credits, remaining_credits: remainingCredits } = made.earlier;
+    const started = { id, idempotencyKey: key, resumed: true, credits, remainingCredits };
+    return { attempt: made.attempt, started };
+  }
+  throw made.error;
 }
 
 type Listeners = Pick<DownloadOptions, "onState" | "onProgress"> & {
   /** Takes the video before it is handed over. */
-  take?: (ended: Ended) => Promise<void>;
+  take?: (finished: Finished) => Promise<void>;
 };
 
-/** Takes the events of a run until its generation has ended, and its result is handed over. Rejects with the error that it has ended with. */
-export async function untilEnded(events: Events, { onState, onProgress, take }: Listeners): Promise<Ended> {
-  let last: Ended | undefined;
-  for await (const event of events) {
-    if (event.event === "state") tell(onState, event.status, event.percent);
-    if (event.event === "progress") tell(onProgress, event.received, event.total);
-    if (event.event !== "ended") continue;
-    if (event.error) throw event.error;
-    await take?.(event);
-    last = event;
-  }
-  if (last === undefined) throw new Error("a generation is followed to its end");
-  return last;
+/** Follows a generation to its end, and hands its result over. Rejects as `finish` does, and with what `take` does. */
+export async function finishFor(attempt: Attempt, { onState, onProgress, take }: Listeners): Promise<Finished> {
+  const finished = await finish(attempt, {
+    state: (status, percent) => tell(onState, status, percent),
+    progress: (...args) => tell(onProgress, ...args),
+  });
+  await take?.(finished);
+  await handOver(finished);
+  return finished;
 }
 
 /** A listener that throws must not stop a download that was paid for. */
@@ -51,8 +46,14 @@ export function tell<Args extends unknown[]>(listener: ((...args: Args) => void)
   } catch {}
 }
 
-/** The generation of a run that has asked the service about it. */
-export function asCompleted({ generation, videoUrl }: Pick<Ended, "generation" | "videoUrl">): CompletedGeneration {
-  if (generation === undefined || videoUrl === undefined) throw new Error("a completed generation has an address");
-  return { generation, videoUrl };
+/** The generation of a result that the service was asked for. */
+export function asCompleted(finished: Finished): CompletedGeneration {
+  if (finished.kind === "found") throw new Error("a video that is downloaded was not saved before");
+  return finished;
+}
+
+/** Where the video is saved, and where the service has it, each where that is known. */
+export function placesOf(finished: Finished): { file: string | undefined; videoUrl: string | undefined } {
+  const file = finished.kind === "url" ? undefined : finished.file;
+  return { file, videoUrl: finished.kind === "found" ? undefined : finished.videoUrl };
 }

@@ -1,5 +1,7 @@
 import { type Budget, type Costs, checkBudget, createCosts } from "../client/batch/costs.ts";
-import { type RunOptions, run } from "../client/generation/run.ts";
+import { close } from "../client/generation/attempt.ts";
+import { listEntries } from "../client/generation/service.ts";
+import { type PaidStartOptions, start as startGeneration } from "../client/generation/start.ts";
 import type { StartedEntry } from "../client/ledger/policy.ts";
 import { explainLocalCredits } from "../connect/local.ts";
 import type { Services } from "../connect/services.ts";
@@ -47,12 +49,12 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
   /** By service: credits of one tell nothing of another. */
   const costs = new Map<string, Costs>();
 
-  async function costsAt({ client }: Session): Promise<Costs> {
-    const known = costs.get(client.baseUrl);
+  async function costsAt({ service }: Session): Promise<Costs> {
+    const known = costs.get(service.baseUrl);
     if (known) return known;
-    const entries = maxCredits === undefined ? [] : await client.entries();
-    const created = createCosts([], entries, { account: client.account, now: io.date() });
-    costs.set(client.baseUrl, created);
+    const entries = maxCredits === undefined ? [] : await listEntries(service);
+    const created = createCosts([], entries, { account: service.account, now: io.date() });
+    costs.set(service.baseUrl, created);
     return created;
   }
 
@@ -65,35 +67,47 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
     };
     const signal = AbortSignal.any([cancelled, ending]);
     signal.throwIfAborted();
-    const sending = { sendSignal: ending, leave: io.leave, balance: costs.balance };
+    const onSending = () => {
+      if (cancelled.aborted) throw beforePaying(cancelledError());
+    };
+    const sending = { sendSignal: ending, leave: io.leave, balance: costs.balance, onSending };
     const earlier = again ? "again" : "reuse";
-    const how: RunOptions = { earlier, mcp: true, noWait: true, parent: parent?.id, from, signal, check, ...sending };
-    return { session, costs, events: run(request, how, session.client) };
+    const how: PaidStartOptions = {
+      earlier,
+      mcp: true,
+      noWait: true,
+      parent: parent?.id,
+      from,
+      signal,
+      check,
+      ...sending,
+    };
+    return { session, costs, how };
   }
 
   async function start(request: StartRequest, options: ToolStartOptions): Promise<Start> {
-    const { session, costs, events } = await prepare(request, options).catch((error) => {
+    const { session, costs, how } = await prepare(request, options).catch((error) => {
       throw beforePaying(error);
     });
     const { model } = request;
-    for await (const event of events) {
-      if (event.event === "sending" && options.cancelled.aborted) throw beforePaying(cancelledError());
-      if (event.event === "resumed") {
-        const { id, at: started_at, earlier } = event;
-        const { status, remaining_credits = null } = earlier;
+    const made = await startGeneration(session.service, request, how);
+    if (made.kind !== "accepted" && made.kind !== "resumed") {
+      if (made.kind === "unknown") costs.unknown(request);
+      throw session.isLocal ? explainLocalCredits(made.error) : made.error;
+    }
+    const { attempt } = made;
+    const { id, at: started_at = "" } = attempt;
+    try {
+      if (made.kind === "resumed") {
+        const { status, remaining_credits = null } = made.earlier;
         return { id, status, model, resumed: true, started_at, remaining_credits, session };
       }
-      if (event.event === "accepted") {
-        const { id, at: started_at, started } = event;
-        const { generation, remaining_credits = null } = started;
-        costs.started(request, started);
-        return { id, status: generation.status, model, resumed: false, started_at, remaining_credits, session };
-      }
-      if (event.event !== "ended" || !event.error) continue;
-      if (event.status === "unknown") costs.unknown(request);
-      throw session.isLocal ? explainLocalCredits(event.error) : event.error;
+      const { generation, remaining_credits = null } = made.started;
+      costs.started(request, made.started);
+      return { id, status: generation.status, model, resumed: false, started_at, remaining_credits, session };
+    } finally {
+      await close(attempt);
     }
-    throw new Error("a start ends with an id or an error");
   }
 
   return (request: StartRequest, options: ToolStartOptions) => inTurn(() => start(request, options));

@@ -1,8 +1,9 @@
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import * as z from "zod";
+import { type Attempt, close, finish, openAttempt, recordDelivered } from "../client/generation/attempt.ts";
 import { failedError, readVideoUrl } from "../client/generation/follow.ts";
-import { collect } from "../client/generation/run.ts";
+import { readStatus } from "../client/generation/status.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
@@ -62,7 +63,7 @@ function getTool(options: ToolOptions, io: Io): Tool {
       const failure = generation.status === "failed" ? failedError(id, generation) : undefined;
       const status = failure?.ended ?? generation.status;
       const video_url = readVideoUrl(generation) ?? null;
-      if (video_url !== null) await session.client.delivered(id);
+      if (video_url !== null) await recordDelivered(session.service, id);
       const error = failure ? (failureReason(generation) ?? "the service gave no reason") : null;
       const hint = failure && hintOf(failure);
       return { id, status, video_url, thumbnail_url, error, note: noteOf(status, { hint, session }) };
@@ -87,7 +88,7 @@ type Waiting = { session: Session; ageMs: number; waitMs: number; call: Call };
 async function waitFor(id: string, { session, ageMs, waitMs, call }: Waiting, io: Io): Promise<WireGeneration> {
   const begin = io.now();
   const onState = (status: string) => call.onProgress((io.now() - begin) / 1000, status);
-  const look = () => session.client.status(id, call);
+  const look = () => readStatus(session.service, id, call);
   let last: WireGeneration = await look().catch((error) => {
     const { code } = asVidgenError(error);
     if (code !== "not_found" || ageMs > freshMs) throw error;
@@ -100,9 +101,10 @@ async function waitFor(id: string, { session, ageMs, waitMs, call }: Waiting, io
     last = { ...last, status };
     onState(status);
   };
-  const follow = { timeoutMs, signal: call.signal, onState: listener };
   try {
-    return (await session.client.follow(id, follow)).generation;
+    const attempt = await openAttempt(session.service, id, { timeoutMs, signal: call.signal });
+    const finished = await finish(attempt, { state: listener });
+    return finished.kind === "found" ? last : finished.generation;
   } catch (thrown) {
     const { code, ended } = asVidgenError(thrown);
     if (ended !== undefined) return look();
@@ -139,20 +141,21 @@ function saveTool(options: ToolOptions, io: Io): Tool {
       const limit = io.limit(maxWaitSeconds * 1000, call.signal, overdue);
       const begin = io.now();
       let status = "processing";
+      const state = (seen: string) => {
+        status = seen;
+        call.onProgress((io.now() - begin) / 1000, status);
+      };
+      let attempt: Attempt | undefined;
       try {
-        for await (const event of collect(id, { outputPath, signal: limit.signal }, session.client)) {
-          if (event.event === "state") {
-            status = event.status;
-            call.onProgress((io.now() - begin) / 1000, status);
-          }
-          if (event.event !== "ended") continue;
-          const { file, generation, error } = event;
-          if (error && limit.signal.reason !== overdue) throw error;
-          if (file !== undefined)
-            return await describe(id, file, generation ? "The video is saved." : "It was already saved there.");
-        }
+        attempt = await openAttempt(session.service, id, { outputPath, signal: limit.signal });
+        const finished = await finish(attempt, { state });
+        if (finished.kind === "saved") return await describe(id, finished.file, "The video is saved.");
+        if (finished.kind === "found") return await describe(id, finished.file, "It was already saved there.");
+      } catch (error) {
+        if (limit.signal.reason !== overdue) throw error;
       } finally {
         limit.clear();
+        if (attempt) await close(attempt);
       }
       const what =
         status === "completed"

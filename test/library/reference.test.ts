@@ -61,7 +61,11 @@ test("the page has each call, in the words of its comment", async () => {
 });
 
 test("each type that the library exports is declared once, and each of its fields has a comment", () => {
-  const sources = ["src/index.ts", "src/errors.ts", ...["library", "client", "cli", "mcp"].flatMap(listSources)];
+  const sources = [
+    "src/index.ts",
+    "src/errors.ts",
+    ...["library", "protocol", "client", "cli", "mcp"].flatMap(listSources),
+  ];
   const text = sources.map((path) => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8")).join("\n");
   const types = readFileSync(new URL("../../dist/index.d.cts", import.meta.url), "utf8");
   const { statements } = ts.createSourceFile("index.d.cts", types, ts.ScriptTarget.Latest, true);

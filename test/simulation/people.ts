@@ -24,7 +24,8 @@ import "../../src/client/save/output-path.ts";
 import "../../src/protocol/request.ts";
 import { dirname } from "node:path";
 import { main } from "../../src/cli/main.ts";
-import { createServiceClient } from "../../src/client/generation/client.ts";
+import { finish, openAttempt } from "../../src/client/generation/attempt.ts";
+import { openService } from "../../src/client/generation/service.ts";
 import { openJournal } from "../../src/client/ledger/journal.ts";
 import type { Earlier } from "../../src/client/ledger/policy.ts";
 import type { Services } from "../../src/connect/services.ts";
@@ -372,8 +373,8 @@ async function mcp({ calls, isAtOnce, maxCredits }: Command & { type: "mcp" }, r
   const onNote = (text: string) => note(said, text);
   const journal = openJournal(run.journal, { ...process.machine, signal: process.signal, onNote });
   const io = { ...ioOf(process, run.fetch), leave: process.leave } as unknown as Io;
-  const client = createServiceClient({ baseUrl: serviceUrl, apiKey: run.key, journal, onNote }, io);
-  const session = { client, isLocal: false } as unknown as Session;
+  const service = openService({ baseUrl: serviceUrl, apiKey: run.key, journal, onNote }, io);
+  const session = { service, isLocal: false } as unknown as Session;
   const services: Pick<Services, "journal" | "open"> = { journal, open: async () => session };
   const start = createStarts({ services, maxCredits, ending: process.signal }, io);
   const ask = async ({ prompt, again, cancels, waits }: AgentCall) => {
@@ -384,7 +385,7 @@ async function mcp({ calls, isAtOnce, maxCredits }: Command & { type: "mcp" }, r
     try {
       const { id } = await start(request, { again, cancelled: cancelled.signal });
       print(run, `Started ${id}.`);
-      if (waits) await client.follow(id, { signal: process.signal, timeoutMs: 90_000 });
+      if (waits) await finish(await openAttempt(service, id, { signal: process.signal, timeoutMs: 90_000 }));
     } catch (error) {
       fail(said, error);
     }

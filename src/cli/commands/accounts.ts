@@ -209,8 +209,9 @@ async function open(flags: { local?: true; baseUrl?: string }, { io, output, def
   const { openServices } = await import("../../connect/services.ts");
   const services = await openServices({ ...flags, output }, io);
   defer(services.close);
-  const { client } = await services.open();
-  return client.accounts({ signal: io.signal });
+  const { service } = await services.open();
+  const { createAccounts } = await import("../../client/http/accounts.ts");
+  return createAccounts(service.api, { signal: io.signal }, io);
 }
 
 async function readKey({ io, output }: Context): Promise<string> {

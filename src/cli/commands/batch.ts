@@ -151,7 +151,7 @@ async function prepare(file: string, given: Options, context: BatchContext): Pro
   const opened = await openBatch(
     own,
     { ...pickPlanning(options), results, source, onNote: output.note },
-    { client: session.client, io },
+    { service: session.service, io },
   );
   defer(opened.close);
   const needsFrames = opened.rows.some(({ source, state }) => source !== undefined && state.kind === "new");

@@ -1,5 +1,5 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { ServiceClient } from "../../client/generation/client.ts";
+import type { cancelGeneration } from "../../client/generation/status.ts";
 import { withEngineFlag } from "../../connect/engines.ts";
 import { asVidgenError, compareSeverity, usage, type VidgenError } from "../../errors.ts";
 import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
@@ -63,9 +63,10 @@ async function cancel(typed: string[], given: Options, { io, output, defer }: Co
   if (worst) throw worst;
 }
 
-async function cancelOne({ id, open }: LocatedGeneration, signal: AbortSignal): ReturnType<ServiceClient["cancel"]> {
+async function cancelOne({ id, open }: LocatedGeneration, signal: AbortSignal): ReturnType<typeof cancelGeneration> {
   const session = await open();
-  return session.client.cancel(id, { signal }).catch(async (error) => {
+  const { cancelGeneration } = await import("../../client/generation/status.ts");
+  return cancelGeneration(session.service, id, { signal }).catch(async (error) => {
     throw await session.explainNotFound(error, id);
   });
 }

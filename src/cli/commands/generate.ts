@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { Command, CommandUnknownOpts } from "@commander-js/extra-typings";
+import { findBalance } from "../../client/generation/service.ts";
 import type { Earlier, StartedEntry } from "../../client/ledger/policy.ts";
 import { outputError } from "../../client/save/files.ts";
 import { checkEngineTimeout, withEngine, withEngineFlag } from "../../connect/engines.ts";
@@ -39,9 +40,10 @@ import { withService } from "../onboarding.ts";
 import { waitCommand, withResumeHint } from "../resume.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { askWhether, canAsk, readPrompt } from "../terminal/prompts.ts";
-import { createReporter, watch } from "../terminal/reporter.ts";
-import { checkInfoPath, checkOutputPath, noteOutputPath, printResult, resultOf } from "../terminal/result.ts";
+import { createReporter } from "../terminal/reporter.ts";
+import { checkInfoPath, checkOutputPath, noteOutputPath } from "../terminal/result.ts";
 import { findOwnAttempt, hashLine, type TypedLine, type TypedWords } from "../typed-line.ts";
+import { deliver, watch } from "../watch.ts";
 
 export function addGenerate(program: CommandUnknownOpts, context: Context): void {
   const command = withStartFlags(
@@ -144,21 +146,15 @@ async function make(ready: Ready, context: Starting & { options: Options }): Pro
   const { session } = ready;
   const startedAt = io.now();
   const started = await start(ready, context);
-  const { id, events, document, credits, isResumed } = started;
-  let { outputPath } = ready.how;
+  const { attempt, document, credits, isResumed } = started;
+  const { id, outputPath } = attempt;
   try {
     if (!options.wait) return await printId(started, session, context);
-    const ended = await ringAfter(options.bell ?? false, () => watch(id, events, { session, reporter }), io);
-    outputPath = ended.outputPath;
-    if (ended.error) throw ended.error;
+    const finished = await ringAfter(options.bell ?? false, () => watch(attempt, { session, reporter }), io);
     const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);
     const tookMs = isResumed ? undefined : io.now() - startedAt;
     const print = { outputPath, extra: document, open: options.open ?? false, tookMs, credits, saveCommand, output };
-    const result = resultOf(ended, id, session.isInProcess(), output);
-    await printResult(result, print, io);
-    reporter.ended(id, result);
-    await output.printed();
-    await events.next();
+    await deliver(finished, print, { session, reporter, io });
   } catch (error) {
     throw reporter.stopped(id, withResumeHint(error, id, { ...options, outputPath }, io));
   }
@@ -201,7 +197,7 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   if (count > 1 && place !== undefined) await makeFolder(place, io);
   const kept = [...localImages(input.images), ...(options.from !== undefined ? [options.from] : [])];
   const saving = { outputPath, overwrite, kept, infoJson: options.writeInfoJson };
-  const balance = session.isLocal ? undefined : session.client.balance;
+  const balance = session.isLocal ? undefined : () => findBalance(session.service);
   const { signal, leave } = io;
   const named = { parent: parent?.id, from: frame?.id, typed: line.hash };
   const sending = { earlier, ...named, noWait: !options.wait, balance, signal, leave };

@@ -1,9 +1,9 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { dismiss } from "../../client/generation/begin.ts";
 import { statuses, stopsOthers } from "../../client/ledger/attempt.ts";
 import { listAttempts } from "../../client/ledger/attempts.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import type { Journal } from "../../client/ledger/journal.ts";
+import { dismiss } from "../../client/save/claim.ts";
 import { createTargets } from "../../client/save/target.ts";
 import { formatAge, formatNumber, formatUsd } from "../../connect/format.ts";
 import { localBaseUrl } from "../../connect/local.ts";

@@ -48,7 +48,8 @@ async function status(typed: string | undefined, given: Options, { io, output, d
   const located = await (typed === undefined ? generations.findRunningOrLast() : generations.find(typed));
   const { id, open } = located;
   const session = await open();
-  const generation = await session.client.status(id, { signal: io.signal }).catch(async (error) => {
+  const { readStatus } = await import("../../client/generation/status.ts");
+  const generation = await readStatus(session.service, id, { signal: io.signal }).catch(async (error) => {
     throw await session.explainNotFound(error, id);
   });
   const failure = generation.status === "failed" ? failedError(generation.id, generation) : undefined;
@@ -66,7 +67,8 @@ async function status(typed: string | undefined, given: Options, { io, output, d
   await output.result(text, document);
   if (videoUrl !== undefined && entry?.state !== "delivered") {
     await output.printed();
-    await session.client.delivered(id);
+    const { recordDelivered } = await import("../../client/generation/attempt.ts");
+    await recordDelivered(session.service, id);
   }
   if (!isShown && generation.status === "completed" && !(io.stdout.isTTY && file !== undefined))
     output.note(file === undefined ? `Save it with: vidgen wait ${id} -o <file>` : `Already saved: ${file}`);

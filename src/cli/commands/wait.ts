@@ -1,5 +1,5 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { type CollectOptions, collect } from "../../client/generation/run.ts";
+import { close, type OpenOptions, openAttempt } from "../../client/generation/attempt.ts";
 import { isExistsError } from "../../client/save/files.ts";
 import { withEngine, withEngineFlag } from "../../connect/engines.ts";
 import { findOutputSetting } from "../../connect/settings.ts";
@@ -26,8 +26,9 @@ import { isOver, resumeHint, waitCommand, withResumeHint } from "../resume.ts";
 import { endAll, failedOutcome, followOne, type Outcome } from "../several.ts";
 import type { Output } from "../terminal/output.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
-import { createReporter, type Reporter, watch } from "../terminal/reporter.ts";
-import { checkInfoPath, checkOutputPath, noteOutputPath, printResult, resultOf } from "../terminal/result.ts";
+import { createReporter, type Reporter } from "../terminal/reporter.ts";
+import { checkInfoPath, checkOutputPath, noteOutputPath } from "../terminal/result.ts";
+import { deliver, watch } from "../watch.ts";
 
 export function addWait(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((ids, options) => wait(ids, options, context));
@@ -114,25 +115,24 @@ async function waitForOne({ id, open }: LocatedGeneration, waiting: Waiting): Pr
   };
   const session = await open().catch(stop);
   const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);
-  const events = collect(id, collectOptions(waiting, 0), session.client);
-  waiting.defer(async () => void (await events.return(undefined)));
   const resume = { ...options, outputPath };
   try {
-    const ended = await watch(id, events, { session, reporter });
-    resume.outputPath = ended.outputPath ?? outputPath;
-    if (ended.error) throw ended.error;
-    const result = resultOf(ended, id, session.isInProcess(), output);
-    await printResult(result, { outputPath, open: options.open ?? false, saveCommand, output }, io);
-    reporter.ended(id, result);
-    await output.printed();
-    await events.next();
+    const attempt = await openAttempt(session.service, id, openOptions(waiting, 0));
+    waiting.defer(() => close(attempt));
+    resume.outputPath = attempt.outputPath;
+    const finished = await watch(attempt, { session, reporter });
+    await deliver(
+      finished,
+      { outputPath, open: options.open ?? false, saveCommand, output },
+      { session, reporter, io },
+    );
   } catch (error) {
     // The same -o would fail again.
     stop(isExistsError(error) ? error : withResumeHint(error, id, resume, io));
   }
 }
 
-function collectOptions({ options, io }: Waiting, index: number): CollectOptions {
+function openOptions({ options, io }: Waiting, index: number): OpenOptions {
   const { output: outputPath, overwrite, writeInfoJson: infoJson } = options;
   return { ...readTimes(options), outputPath, overwrite, infoJson, first: index + 1, signal: io.signal };
 }
@@ -148,9 +148,9 @@ async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise
   const follow = async ({ id, open }: LocatedGeneration, index: number): Promise<Outcome> => {
     try {
       const session = await open();
-      const events = collect(id, collectOptions(waiting, index), session.client);
-      defer(async () => void (await events.return(undefined)));
-      return await followOne(id, events, { outputPath, output }, { session, reporter, io });
+      const attempt = await openAttempt(session.service, id, openOptions(waiting, index));
+      defer(() => close(attempt));
+      return await followOne(attempt, { outputPath, output }, { session, reporter, io });
     } catch (error) {
       return failedOutcome(reporter.stopped(id, error), { id });
     }

@@ -1,11 +1,10 @@
 import {
   createEventFilter,
   type EndStatus,
+  endStatusOf,
   errorFieldsOf,
   type GenerationEvent,
 } from "../../client/generation/events.ts";
-import { type Ended, endStatusOf, type RunEvent } from "../../client/generation/run.ts";
-import type { Session } from "../../connect/session.ts";
 import { asVidgenError, type VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Output } from "./output.ts";
@@ -64,31 +63,3 @@ export function createReporter(
     },
   };
 }
-
-/**
- * Shows what happens to a generation until it has ended, and returns that end. Its result is handed over once the caller takes the next event.
- */
-export async function watch(
-  id: string,
-  events: AsyncGenerator<RunEvent, undefined>,
-  { session, reporter }: Watching,
-): Promise<Ended> {
-  const { show, tell } = reporter;
-  try {
-    for (;;) {
-      const { value: event } = await events.next();
-      if (!event) throw new Error("a generation is followed to its end");
-      if (event.event === "ended") return await session.complete(event, id);
-      if (event.event === "following") show({ ...event, ...(await session.findTypical(id)) });
-      if (event.event === "trouble") show(event);
-      if (event.event === "progress") tell({ ...event, total: event.total ?? null });
-      if (event.event !== "state") continue;
-      show({ event: "percent", id, percent: event.percent, node: event.node });
-      tell({ event: "state", id, status: event.status });
-    }
-  } finally {
-    show({ event: "left", id });
-  }
-}
-
-type Watching = { session: Pick<Session, "complete" | "findTypical">; reporter: Reporter };

@@ -2,7 +2,7 @@ import { createReadStream } from "node:fs";
 import { isAbsolute, relative, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { pathToFileURL } from "node:url";
-import type { Ended } from "../../client/generation/run.ts";
+import type { Finished } from "../../client/generation/attempt.ts";
 import { formatBytes } from "../../client/http/bytes.ts";
 import type { StartedEntry } from "../../client/ledger/policy.ts";
 import { formatPrice, formatTime } from "../../connect/format.ts";
@@ -33,11 +33,14 @@ export type Result = {
  * The result of a run that has ended without an error; `--json` leaves out URLs that end with this process. Throws as `checkVideoUrl` when the
  * video was not saved.
  */
-export function resultOf(ended: Ended, id: string, isInProcess: boolean, output: Pick<Output, "redact">): Result {
-  const { generation, videoUrl = "", file } = ended;
-  // An earlier run has saved it: the service was not asked about it.
-  if (generation === undefined)
-    return { document: { id, status: "completed", file }, file, videoUrl, isInProcess: false, isNew: false };
+export function resultOf(finished: Finished, isInProcess: boolean, output: Pick<Output, "redact">): Result {
+  const { id } = finished.of;
+  if (finished.kind === "found") {
+    const { file } = finished;
+    return { document: { id, status: "completed", file }, file, videoUrl: "", isInProcess: false, isNew: false };
+  }
+  const { generation, videoUrl } = finished;
+  const file = finished.kind === "saved" ? finished.file : undefined;
   if (file === undefined) checkVideoUrl(videoUrl, id, output);
   const urls = isInProcess ? { video_url: null, thumbnail_url: null } : { video_url: videoUrl };
   const document = { ...generation, ...urls, ...(file === undefined ? {} : { file }) };

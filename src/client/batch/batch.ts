@@ -2,8 +2,9 @@ import { basename, dirname, relative, resolve } from "node:path";
 import { asVidgenError, beforePaying, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, Machine } from "../../io.ts";
 import { findDoubts } from "../../protocol/fields.ts";
-import type { ServiceClient } from "../generation/client.ts";
 import { createEventFilter, type GenerationEvent } from "../generation/events.ts";
+import { type Service, withJournal } from "../generation/service.ts";
+import { addInfo, recordSaved } from "../generation/status.ts";
 import { redactValue } from "../http/redaction.ts";
 import { hasContent } from "../ledger/content.ts";
 import { type AttemptLines, type Entry, type FilmLine, foldEntry, type RunLine } from "../ledger/history.ts";
@@ -72,31 +73,13 @@ export type Batch = {
   /** Writes down that a film of the videos is about to get its name. Throws `output`. */
   recordFilm(film: Omit<FilmLine, "kind">): Promise<void>;
   /** Refuses a path that is a file which vidgen, or this batch, needs, as `Kept` says. */
-  checkKept: ServiceClient["checkKept"];
+  checkKept: Service["checkKept"];
   /** Ends the lease of the results file. */
   close(): Promise<void>;
 };
 
 type BatchDependencies = {
-  client: Pick<
-    ServiceClient,
-    | "redact"
-    | "baseUrl"
-    | "account"
-    | "isFree"
-    | "isPreview"
-    | "beginNew"
-    | "delivered"
-    | "claim"
-    | "download"
-    | "follow"
-    | "findSaved"
-    | "recordSaved"
-    | "attempts"
-    | "withJournal"
-    | "addInfo"
-    | "checkKept"
-  >;
+  service: Service;
   io: Machine;
 };
 
@@ -110,19 +93,19 @@ export async function openBatch(
   options: OpenBatchOptions,
   known: BatchDependencies,
 ): Promise<Batch> {
-  const { client, io } = known;
+  const { service, io } = known;
   const path = await findResults(options.results, io.disk);
   const holding = { io, onNote: options.onNote };
   const lease = options.isDryRun ? undefined : await holdResults(path, holding);
   try {
-    const named = rows.map((row) => redactRow(row, client.redact));
+    const named = rows.map((row) => redactRow(row, service.redact));
     const own = await readResults(path, io.disk);
-    checkService(own.source, path, client.redact(client.baseUrl));
+    checkService(own.source, path, service.name);
     const rowsFile = await findRowsFile(options.source.file, io.disk);
-    const source = describeSource(path, { rows: named, rowsFile, ...options.source, client });
-    const results = openResults(path, source, { ...io, redact: client.redact });
+    const source = describeSource(path, { rows: named, rowsFile, ...options.source, service: service.name });
+    const results = openResults(path, source, { ...io, redact: service.redact });
     if (lease) await results.begin();
-    const journaled = await client.attempts();
+    const journaled = (await service.journal.attempts()).filter(([intent]) => intent.base_url === service.name);
     const entries = journaled.map(foldEntry);
     const others = rowsFile ? await findOtherResults(path, rowsFile, entries, io.disk) : new Set<string>();
     const names = new Set([path, ...own.names]);
@@ -137,18 +120,21 @@ export async function openBatch(
       ...(rowsFile ? [rowsFile.identity.path] : []),
       ...rows.flatMap(({ files = [] }) => files),
     ];
-    const writing = client.withJournal(ledger.beside, { kept });
+    const writing = withJournal(service, ledger.beside, { kept });
     const open = attempts.filter(({ status }) => status !== "dismissed");
-    checkMaking(open, path, client);
-    const planned = await checkOutputs(await planRows(named, open, options, io.disk), options, { client: writing, io });
+    checkMaking(open, path, service);
+    const planned = await checkOutputs(await planRows(named, open, options, io.disk), options, {
+      service: writing,
+      io,
+    });
     const unwritten = findUnwritten(lines, own.attempts, new Set(named.map(({ key }) => key)));
     if (lease) await createFolders(planned, io.disk);
     noteOrphans(planned, open, options.onNote);
     const oldFrames = findOldFrames(planned, attempts);
     noteOldFrames(oldFrames, options.onNote);
-    noteOtherAccounts(planned, client.account, options.onNote);
-    noteDoubts(planned, options.onNote, client);
-    const costs = createCosts(attempts, entries, { account: client.account, now: io.date() });
+    noteOtherAccounts(planned, service.account, options.onNote);
+    noteDoubts(planned, options.onNote, service);
+    const costs = createCosts(attempts, entries, { account: service.account, now: io.date() });
     return {
       plan: sumUp(planned, costs),
       rows: planned,
@@ -163,7 +149,7 @@ export async function openBatch(
           });
         for (const { state } of planned)
           if (state.kind === "done" && state.isFound && state.file !== undefined)
-            await writing.recordSaved(state.id, state.file);
+            await recordSaved(writing, state.id, state.file);
         const isNews = createEventFilter(io.now);
         let listenerError: VidgenError | undefined;
         const onEvent = (event: GenerationEvent) => {
@@ -176,9 +162,9 @@ export async function openBatch(
         };
         const signal = lease ? AbortSignal.any([how.signal, lease.lost]) : how.signal;
         const confirm = async () => lease?.confirm();
-        const label = { name: labelOf(source, client.redact), size: options.source.total };
+        const label = { name: labelOf(source, service.redact), size: options.source.total };
         const work = createWork(
-          { client: writing, costs, ledger, results: path, rowsFile, label, confirm },
+          { service: writing, costs, ledger, results: path, rowsFile, label, confirm },
           { ...how, signal, overwrite: options.overwrite, onEvent },
         );
         const toStart = planned.filter(({ state }) => state.kind === "new");
@@ -216,17 +202,17 @@ export async function openBatch(
 type Sourced = Pick<OpenBatchOptions["source"], "file" | "total" | "shard"> & {
   rows: readonly KeyedRow[];
   rowsFile: RowsFile | undefined;
-  client: Pick<ServiceClient, "baseUrl" | "redact">;
+  service: string;
 };
 
-function describeSource(path: string, { rows, rowsFile, file, total, shard, client }: Sourced): RunLine {
+function describeSource(path: string, { rows, rowsFile, file, total, shard, service }: Sourced): RunLine {
   return {
     kind: "batch",
     file: rowsFile === undefined ? file : relative(dirname(path), rowsFile.identity.path),
     rows: rows.length,
     total,
     shard,
-    service: client.redact(client.baseUrl),
+    service,
     inode: rowsFile?.identity.inode,
     born: rowsFile?.identity.born,
     results: path,
@@ -237,7 +223,7 @@ function describeSource(path: string, { rows, rowsFile, file, total, shard, clie
 const labelCharacters = 200;
 
 /** How the service shows the batch: the name of its rows file, or of its results file where it has none. */
-function labelOf({ file, results }: RunLine, redact: ServiceClient["redact"]): string {
+function labelOf({ file, results }: RunLine, redact: Service["redact"]): string {
   const name = redact(basename(file === "" || file === "-" ? results : file));
   return [...name.replace(/[\p{Cc}\p{Surrogate}]/gu, " ")].slice(0, labelCharacters).join("").trim() || "batch";
 }
@@ -257,14 +243,14 @@ async function findAttempts(
   own: Results,
   written: Written,
   { onNote }: OpenBatchOptions,
-  { client, io }: BatchDependencies,
+  { service, io }: BatchDependencies,
 ): Promise<AttemptLines[]> {
   const { rows, names, others, journaled } = written;
   const keys = new Set(rows.map(({ key }) => key));
   const files = [own];
   for (const other of others) {
     const { source, attempts, ...read } = await readResults(other, io.disk);
-    if (source === undefined || source.service === client.redact(client.baseUrl))
+    if (source === undefined || source.service === service.name)
       files.push({ ...read, source, attempts: attempts.filter(([{ row = "" }]) => keys.has(row)) });
     else onNote(`${other} has the results of another service, ${source.service}: they are ignored.`);
   }
@@ -277,7 +263,7 @@ async function findAttempts(
 }
 
 /** The row as the results file and the journal know it: without a key in it. */
-function redactRow(row: KeyedRow, redact: ServiceClient["redact"]): KeyedRow {
+function redactRow(row: KeyedRow, redact: Service["redact"]): KeyedRow {
   const { key, source, record, from } = row;
   const hash = hashRow(redactValue(record, redact), from !== undefined);
   return { ...row, key: redact(key), source: source && redact(source), hash };
@@ -293,7 +279,7 @@ function checkService(source: RunLine | undefined, path: string, baseUrl: string
 }
 
 /** Throws `usage` where rows have previews and would get real videos now, or the other way round. */
-function checkMaking(attempts: readonly Entry[], path: string, { isPreview }: Pick<ServiceClient, "isPreview">): void {
+function checkMaking(attempts: readonly Entry[], path: string, { isPreview }: Pick<Service, "isPreview">): void {
   const other = attempts.find(
     ({ request, is_preview, id }) => id !== undefined && isOtherMaking(is_preview, isPreview(request.model)),
   );
@@ -311,7 +297,7 @@ const maxInfos = 4;
 /** Writes the info files that videos of earlier runs lack. A service that does not answer for one of them is asked for no other. */
 async function addInfos(
   rows: readonly PlannedRow[],
-  client: Pick<ServiceClient, "addInfo">,
+  service: Service,
   signal: AbortSignal,
 ): Promise<RunEnd["failures"]> {
   const failures: RunEnd["failures"] = [];
@@ -322,7 +308,7 @@ async function addInfos(
       const { state } = row;
       if (state.kind !== "done" || state.file === undefined || signal.aborted) continue;
       try {
-        const answers = await client.addInfo(state.id, state.file, { signal, asks });
+        const answers = await addInfo(service, state.id, state.file, { signal, asks });
         asks &&= answers;
       } catch (error) {
         failures.push({ row, ended: { status: "completed", error: asVidgenError(error) } });
@@ -390,7 +376,7 @@ function noteOtherAccounts(rows: PlannedRow[], account: string, onNote: OpenBatc
 function noteDoubts(
   rows: readonly PlannedRow[],
   onNote: OpenBatchOptions["onNote"],
-  { isFree: isLocal }: Pick<ServiceClient, "isFree">,
+  { isFree: isLocal }: Pick<Service, "isFree">,
 ): void {
   const lines = new Map<string, number[]>();
   for (const { state, record, line } of rows) {

@@ -2,19 +2,20 @@ import { basename, dirname, resolve } from "node:path";
 import { systemCode, VidgenError } from "../../errors.ts";
 import type { Disk, Io } from "../../io.ts";
 import { fillWords } from "../../video/naming.ts";
-import type { ServiceClient } from "../generation/client.ts";
+import type { Service } from "../generation/service.ts";
+import { findSaved } from "../generation/status.ts";
 import { kindOf } from "../save/files.ts";
 import { findOutputPath, isFolder } from "../save/output-path.ts";
 import { type PlannedRow, throwFaults } from "./plan.ts";
 import { readError } from "./results.ts";
 
-type CheckDependencies = { client: Pick<ServiceClient, "findSaved">; io: Pick<Io, "date" | "disk"> };
+type CheckDependencies = { service: Service; io: Pick<Io, "date" | "disk"> };
 
 /** Throws `usage` for rows whose video is to be saved and whose output exists, unless it is that video. */
 export async function checkOutputs(
   rows: PlannedRow[],
   { overwrite }: { overwrite?: boolean | undefined },
-  { client, io }: CheckDependencies,
+  { service, io }: CheckDependencies,
 ): Promise<PlannedRow[]> {
   if (overwrite) return rows;
   const faults: string[] = [];
@@ -31,7 +32,7 @@ export async function checkOutputs(
       return;
     }
     const id = state.kind === "running" ? state.attempt.id : undefined;
-    const saved = id === undefined || outputPath === undefined ? undefined : await client.findSaved(id, outputPath);
+    const saved = id === undefined || outputPath === undefined ? undefined : await findSaved(service, id, outputPath);
     if (id !== undefined && saved !== undefined)
       checked.push({ ...row, state: { kind: "done", id, file: saved, isFound: true } });
     else faults.push(`line ${row.line}: ${file} already exists; --overwrite replaces it`);

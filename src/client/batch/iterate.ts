@@ -1,7 +1,7 @@
 import { VidgenError } from "../../errors.ts";
-import { createChannel } from "../generation/channel.ts";
 import { errorFieldsOf, type GenerationEvent } from "../generation/events.ts";
 import type { Batch } from "./batch.ts";
+import { createChannel } from "./channel.ts";
 import { type BatchCounts, createCounts } from "./counts.ts";
 import type { RunOptions } from "./run.ts";
 import type { WorkOptions } from "./work.ts";

@@ -2,7 +2,7 @@ import { dirname, relative, resolve } from "node:path";
 import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, Io } from "../../io.ts";
 import { parseJson } from "../../protocol/json.ts";
-import type { ServiceClient } from "../generation/client.ts";
+import type { Service } from "../generation/service.ts";
 import { redactValue } from "../http/redaction.ts";
 import {
   type AttemptLines,
@@ -59,7 +59,7 @@ export async function findResults(results: string, disk: Disk): Promise<string> 
   return path;
 }
 
-type ResultsIo = Pick<Io, "date" | "disk"> & Pick<ServiceClient, "redact">;
+type ResultsIo = Pick<Io, "date" | "disk"> & Pick<Service, "redact">;
 
 /** `redact` keeps the key out of the lines: a path, or the service's own words in an error, may hold it. */
 export function openResults(path: string, source: RunLine, io: ResultsIo): ResultsFile {

@@ -1,8 +1,18 @@
 import { asVidgenError, usage, VidgenError } from "../../errors.ts";
+import type { AcceptedStart } from "../../protocol/schema.ts";
 import type { KeptFrame } from "../film/kept-frame.ts";
-import type { ClientDownloadOptions, ServiceClient } from "../generation/client.ts";
+import {
+  type Attempt,
+  close,
+  type Finished,
+  type FinishOptions,
+  finish,
+  handOver,
+  openAttempt,
+} from "../generation/attempt.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../generation/events.ts";
-import { collect, type RunEvent, run } from "../generation/run.ts";
+import type { Service } from "../generation/service.ts";
+import { start } from "../generation/start.ts";
 import type { Label } from "../http/api.ts";
 import { type State, statusOf } from "../ledger/attempt.ts";
 import { recordOf } from "../ledger/history.ts";
@@ -13,8 +23,7 @@ import { hashRow } from "./row.ts";
 import type { RowsFile } from "./rows-file.ts";
 import { kindOfRow, leftAlone } from "./status.ts";
 
-export type WorkOptions = Omit<ClientDownloadOptions, "onState" | "onTrouble" | "onProgress" | "signal"> & {
-  signal: AbortSignal;
+export type WorkOptions = FinishOptions & {
   leave: AbortSignal;
   /** Keeps the last frame of a saved video; for rows that begin with one. */
   keepFrame?: ((video: string, signal: AbortSignal) => Promise<KeptFrame>) | undefined;
@@ -34,8 +43,8 @@ type RowEnd = Ended & { attempt?: string; file?: string | null; video_url?: stri
 /** How a row that was followed has ended; `source` where its video is saved. */
 export type Collected = Ended & { source?: Source | undefined };
 
-/** A row whose generation has an id; `events` tell what happens to one that this run has started. */
-export type Running = { row: PlannedRow; id: string; attempt: string; events?: AsyncGenerator<RunEvent, undefined> };
+/** A row whose generation has an id; `started` is the one that this run has started. */
+export type Running = { row: PlannedRow; id: string; attempt: string; started?: Attempt };
 
 export type Sent =
   | { kind: "running"; running: Running }
@@ -44,7 +53,7 @@ export type Sent =
 
 type WorkDependencies = {
   /** With the journal that the ledger has made of its own. */
-  client: ServiceClient;
+  service: Service;
   costs: Costs;
   ledger: Ledger;
   /** The path of the results file. */
@@ -57,7 +66,7 @@ type WorkDependencies = {
 
 /** What a batch does with one row. The client writes each step into the journal and the results file, before the next one depends on it. */
 export function createWork(
-  { client, costs, ledger, results, rowsFile, label, confirm }: WorkDependencies,
+  { service, costs, ledger, results, rowsFile, label, confirm }: WorkDependencies,
   options: WorkOptions,
 ) {
   const { signal, leave, onEvent } = options;
@@ -73,15 +82,19 @@ export function createWork(
     return { status, error, isLeftAlone: entry !== undefined && leftAlone.has(kindOfRow(entry)) };
   }
 
-  /** Tells how the generation of a row has ended, and whether it could be saved. */
-  function collected(row: PlannedRow, attempt: string, end: RunEvent & { event: "ended" }): Collected {
-    const { id = "", file = null, videoUrl: video_url = null, error } = end;
+  /** Tells how a generation that could not be collected has ended, as far as the journal knows. */
+  function notCollected(row: PlannedRow, attempt: string, error: VidgenError): Collected {
     const { entry } = ledger.find(attempt);
-    if (error) {
-      const status = signal.aborted || !entry ? "processing" : endOf(entry.state);
-      if (status === "failed") costs.failed(row.record, entry?.cost);
-      return tellEnd(row, { attempt, status, error });
-    }
+    const status = signal.aborted || !entry ? "processing" : endOf(entry.state);
+    if (status === "failed") costs.failed(row.record, entry?.cost);
+    return tellEnd(row, { attempt, status, error });
+  }
+
+  function collected(row: PlannedRow, attempt: string, finished: Finished): Collected {
+    const { id } = finished.of;
+    const file = finished.kind === "url" ? null : finished.file;
+    const video_url = finished.kind === "found" ? null : finished.videoUrl;
+    const { entry } = ledger.find(attempt);
     if (file !== null) onEvent({ event: "saved", ...nameOf(row), id, file });
     costs.completed(row.record, entry && costOf(entry));
     const source = file === null ? undefined : { id, file };
@@ -105,37 +118,43 @@ export function createWork(
       const { key, line, state, record, outputPath } = row;
       const dismissed = state.kind === "new" ? state.dismissed : [];
       const batch = { path: results, row: key, line, rowsFile: rowsFile?.identity, dismissed };
-      const sending = { leave, label, balance: costs.balance, retriesNotNow: false, tellsDoubts: false };
-      let events: AsyncGenerator<RunEvent, undefined>;
       let attempt = "";
-      try {
+      let takenOver: { error: unknown } | undefined;
+      const onSending = async (name: string) => {
+        attempt = name;
+        await confirm().catch((error) => {
+          takenOver = { error };
+          throw error;
+        });
+      };
+      const sending = { leave, label, balance: costs.balance, retriesNotNow: false, tellsDoubts: false, onSending };
+      const begin = async () => {
         const request = await row.load(source && (await keepFrame(row, source)));
         const hasFrame = source !== undefined;
         if (hashRow(recordOf(request), hasFrame) !== hashRow(record, hasFrame))
           throw usage("An image has changed since the file was checked. Nothing was sent.");
-        events = run(request, { ...options, ...sending, outputPath, batch, from: source?.id }, client);
-        const { value: begun } = await events.next();
-        if (begun?.event === "sending") attempt = begun.attempt;
-      } catch (error) {
-        return { kind: "ended", ...tellEnd(row, { status: "unsent", error: asVidgenError(error) }) };
-      }
-      await confirm().catch(async (error) => {
-        await events.return(undefined);
-        throw error;
-      });
-      const { value: sent } = await events.next();
-      if (sent?.event === "accepted") {
-        const { id, started } = sent;
-        const { remaining_credits, credits_charged: credits, balance_fell } = started;
-        costs.started(record, started);
+        return start(service, request, { ...options, ...sending, outputPath, batch, from: source?.id });
+      };
+      const begun = await begin().catch(asVidgenError);
+      if (takenOver) throw takenOver.error;
+      if (begun instanceof VidgenError)
+        return { kind: "ended", ...tellEnd(row, { attempt, status: "unsent", error: begun }) };
+      if (begun.kind === "accepted" || begun.kind === "resumed") {
+        const { id } = begun.attempt;
+        const isResumed = begun.kind === "resumed";
+        if (!isResumed) costs.started(record, begun.started);
+        const {
+          remaining_credits,
+          credits_charged: credits,
+          balance_fell,
+        }: Partial<AcceptedStart> = isResumed ? {} : begun.started;
         const told = { remaining_credits, credits, balance_fell };
-        onEvent({ event: "started", ...nameOf(row), id, attempt, model: record.model, resumed: false, ...told });
-        return { kind: "running", running: { row, id, attempt, events } };
+        onEvent({ event: "started", ...nameOf(row), id, attempt, model: record.model, resumed: isResumed, ...told });
+        return { kind: "running", running: { row, id, attempt, started: begun.attempt } };
       }
-      if (sent?.event !== "ended") throw new Error("a start ends with an id or an error");
-      await events.next();
-      const { status, error, notNow } = sent;
-      if (status === "unknown" || sent.id !== undefined) costs.unknown(record);
+      const { kind: status, error } = begun;
+      if (status === "unknown" || error.id !== undefined) costs.unknown(record);
+      const notNow = "notNow" in begun ? begun.notNow : undefined;
       if (status === "refused" && notNow && !signal.aborted) return { kind: "not now", afterMs: notNow.waitMs };
       return { kind: "ended", ...tellEnd(row, { attempt, status, error }) };
     },
@@ -146,20 +165,28 @@ export function createWork(
         error: new VidgenError("pending", `Not started: it begins from line ${line}, which ${describeEnd(status)}.`),
       }),
     /** Follows a row's generation to its end, and saves its video. Never rejects. */
-    async collect({ row, id, attempt, events }: Running): Promise<Collected> {
+    async collect({ row, id, attempt, started }: Running): Promise<Collected> {
       const { record, outputPath } = row;
-      if (!events) onEvent({ event: "started", ...nameOf(row), id, attempt, model: record.model, resumed: true });
+      if (!started) onEvent({ event: "started", ...nameOf(row), id, attempt, model: record.model, resumed: true });
       const { prompt, model } = record;
-      const how = { ...options, outputPath, attempt, words: { prompt, model } };
-      let last: RunEvent | undefined;
-      // The loop takes the event after `ended`, which records the URL as delivered.
-      for await (const event of events ?? collect(id, how, client)) {
-        if (event.event === "state") onEvent({ event: "state", ...nameOf(row), id, status: event.status });
-        if (event.event === "progress") onEvent({ ...event, ...nameOf(row), total: event.total ?? null });
-        last = event;
-      }
-      if (last?.event !== "ended") throw new Error("a generation is followed to its end");
-      return collected(row, attempt, last);
+      const follow = async () => {
+        const open =
+          started ?? (await openAttempt(service, id, { ...options, outputPath, attempt, words: { prompt, model } }));
+        try {
+          const finished = await finish(open, {
+            state: (status) => onEvent({ event: "state", ...nameOf(row), id, status }),
+            progress: (received, total) =>
+              onEvent({ event: "progress", ...nameOf(row), id, received, total: total ?? null }),
+          });
+          // The results file has its address, and tells the caller.
+          await handOver(finished);
+          return finished;
+        } finally {
+          await close(open);
+        }
+      };
+      const finished = await follow().catch(asVidgenError);
+      return finished instanceof VidgenError ? notCollected(row, attempt, finished) : collected(row, attempt, finished);
     },
   };
 }

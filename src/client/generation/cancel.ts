@@ -15,7 +15,7 @@ export type Cancelled = {
 
 export type CancelOptions = {
   signal: AbortSignal;
-  /** Asks how the generation stands; see `Client.status`. */
+  /** Asks how the generation stands; see `readStatus`. */
   look(): Promise<WireGeneration>;
 };
 
@@ -27,7 +27,7 @@ const replyLimitMs = 120_000;
  * `failed` when it has failed otherwise; what `look` throws for an unknown id, a wrong key and a service that does not answer; or the
  * signal's reason. Nothing has changed then.
  */
-export async function cancel(
+export async function askToCancel(
   api: Api,
   id: string,
   { signal, look }: CancelOptions,

@@ -4,6 +4,12 @@ import type { Status } from "../ledger/attempt.ts";
 /** How a generation, or a row of a batch, has ended for this run; `processing` when it still runs, `lost` when the service does not know it. */
 export type EndStatus = Exclude<Status, "starting" | "dismissed">;
 
+/** How far a generation is that could not be collected; `status` is what the service said last. */
+export function endStatusOf(error: VidgenError, status: string | undefined): EndStatus {
+  if (error.code === "not_found") return "lost";
+  return error.ended ?? (status === "completed" ? "completed" : "processing");
+}
+
 /** An error as `--json` and `--events` show it. */
 export type ErrorFields = {
   code: CommandErrorCode;

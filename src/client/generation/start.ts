@@ -1,322 +1,323 @@
-import { asVidgenError, doctorHint, systemCode, VidgenError } from "../../errors.ts";
-import { type Clock, type Io, RequestError } from "../../io.ts";
-import { lacksCredits } from "../../protocol/credits.ts";
-import { type AcceptedStart, errorText, type StartRequest } from "../../protocol/schema.ts";
-import { isNotNow, isRefusal, retryAfterMs } from "../../protocol/status.ts";
-import type { Api, Label } from "../http/api.ts";
-import { describeFailure, describeReply, describeValues, type Reply, refusal } from "../http/reply.ts";
-import { backoffMs, isFinalConnectFailure, type RetryIo } from "../http/retry.ts";
-import { readStartReply } from "../http/salvage.ts";
-import type { JournalLine } from "../ledger/history.ts";
-import type { Journal } from "../ledger/journal.ts";
+import { asVidgenError, beforePaying, VidgenError } from "../../errors.ts";
+import type { AcceptedStart, StartRequest } from "../../protocol/schema.ts";
+import type { DatedLine, Entry, JournalLine } from "../ledger/history.ts";
+import type { FileIdentity } from "../ledger/identity.ts";
+import type { Hold, Journal, Lock } from "../ledger/journal.ts";
+import { type Choice, type Earlier, refusalError, type StartedEntry } from "../ledger/policy.ts";
 import { withdraw } from "../ledger/withdraw.ts";
+import { claimPlace, dismiss, releaseOf, untilFree, type WaitOptions } from "../save/claim.ts";
+import type { ClaimOptions, Target } from "../save/target.ts";
+import { type Attempt, createAttempt, type FinishOptions } from "./attempt.ts";
+import { type Asked, chooseStart, chooseTakes, findUnclear, type WantedStart, wantedOf } from "./choose.ts";
+import { type Intent, keepsKey, type Outcome, type SendOptions, sendPaid } from "./send.ts";
+import type { Service } from "./service.ts";
 
-export type PaidStartOptions = {
-  /** The attempt's name in the journal and in errors. */
-  attempt: string;
-  /** The Idempotency-Key. */
-  key: string;
-  journal: Pick<Journal, "append" | "withdraw">;
-  /** Aborts at the first Ctrl-C; a request that was sent gets 10 s more, so that its id is not lost. */
-  signal: AbortSignal;
-  /** Aborts at the second Ctrl-C, which ends those 10 s. */
-  leave: AbortSignal;
-  /** Rejects where this process may no longer send the attempt: before each request it is asked. */
-  confirm(): Promise<void>;
-  /** Throws where this process has stood still since then; called right before the first byte of a request. */
-  assertFresh(): void;
-  /** Whether the id belongs to another request, or to another account: a gateway may replay a reply. */
-  isForeign(id: string): Promise<boolean>;
-  /**
-   * Whether it is sent again because an earlier request with the same key may have been charged, to a service that knows its keys: see
-   * `keepsKey` in `client.ts`. Then it has its id, or stays unknown.
-   */
-  mayBeCharged?: boolean | undefined;
-  /** Whether "not now" answers are retried; without, such an answer ends the start as refused. */
-  retriesNotNow?: boolean | undefined;
-  /** What the account had before, where that is known: by how much it fell is written down where the service states no cost. */
-  balance?: number | undefined;
-  /** What it belongs to, for a service that shows that. */
-  label?: Label | undefined;
-  onNote(text: string): void;
+export type PaidStartOptions = Asked &
+  FinishOptions &
+  Pick<ClaimOptions, "kept" | "first"> &
+  Omit<SendOptions, "balance"> & {
+    /** The caller does not wait for the generation, so a later run does not resume it. */
+    noWait?: boolean | undefined;
+    /** The row of a batch that it is started for. */
+    batch?: StartedRow | undefined;
+    /** The id of the generation whose last frame it begins with. */
+    from?: string | undefined;
+    /** The hash of the command line that was typed. */
+    typed?: string | undefined;
+    /** Throws where a new generation would go beyond a budget, before anything is written down or dismissed. */
+    check?: (() => void) | undefined;
+    /** Called when the intent is written, and the request goes out next: where it rejects, nothing is sent. */
+    onSending?: ((attempt: string) => void | Promise<void>) | undefined;
+    /** Returns the credits that the account has, right before the request: with them a start tells by how much they have fallen. */
+    balance?: (() => number | undefined | Promise<number | undefined>) | undefined;
+    /** Aborts the request that is out; by default `signal` does. A call of an agent that is cancelled must not lose the id. */
+    sendSignal?: AbortSignal | undefined;
+  };
+
+export type StartedRow = {
+  /** The results file. */
+  path: string;
+  row: string;
+  line: number;
+  /** The file that has the row on that line, where there is one. */
+  rowsFile?: FileIdentity | undefined;
+  /** Earlier attempts at the row that may have been charged: they are passed over. */
+  dismissed: Entry[];
 };
 
-type StartIo = RetryIo & Pick<Io, "unsettled">;
+/** A generation that was started, now or earlier. The caller closes its `attempt`. */
+export type StartedAttempt =
+  /** The service has accepted it now. */
+  | { kind: "accepted"; attempt: Attempt; started: AcceptedStart }
+  /** An earlier attempt is resumed: nothing was sent. */
+  | { kind: "resumed"; attempt: Attempt; earlier: StartedEntry };
 
-type Accepted = { kind: "accepted"; started: AcceptedStart };
-type Final = { kind: "refused" | "unknown"; error: VidgenError };
-/** `notNow` has what Retry-After asks for, where the last answer was "not now" and is not retried. */
-type Refused = { kind: "refused"; error: VidgenError; notNow?: { waitMs: number | undefined } };
-
-/** How a start ended, in the journal's words. */
-export type End = Accepted | Refused | { kind: "unknown" | "unsent"; error: VidgenError };
-
-/** The outcomes that may be retried. */
-type Unsent = { kind: "unsent"; reason: string; isFinal: boolean };
-type NotNow = { kind: "not now"; reason: string; httpStatus: number; waitMs: number | undefined };
-
-/** Another process has taken the attempt, or may have: nothing more is sent. */
-type Stopped = { kind: "stopped"; error: VidgenError };
-
-type SendOutcome = Accepted | Final | Unsent | NotNow | Stopped;
-
-/** How long making the connection may take, then the upload without progress, and then the service with its answer. */
-const stepLimitMs = 120_000;
-/** How long unsent requests and "not now" answers are retried. */
-const unsentLimitMs = 60_000;
-const notNowLimitMs = 120_000;
-/** The shortest wait after "not now", whatever Retry-After says. */
-const minWaitMs = 500;
-/** How long a sent request may still take after the first Ctrl-C. */
-const interruptLimitMs = 10_000;
+/** A start that has no generation, with its place released. */
+export type NotStarted = Exclude<Outcome, { kind: "accepted" }>;
 
 /**
- * Starts a generation (interface 4.1) whose intent is in the journal: see `begin.ts`. The request costs money, so it is sent once: it is retried
- * only when no byte of it was written, or when the service said "not now" (429, 421, 425). Returns how it ended; the error is `network`
- * (nothing was sent), `unknown` (it may have been charged), or the code of the service's refusal.
+ * Starts a generation, which costs money, or resumes an earlier one, as `submit.md` has it. What comes of the request is returned. What is thrown
+ * was thrown before it: nothing was sent. Throws `unknown` where an earlier attempt may have been charged, `not_found` where the service has lost
+ * the generation of one, `pending` where another process is still starting the same or saving to the same file, `output` where the place or the
+ * journal cannot be written, `usage`, the error of `check` or `onSending`, or the signal's reason.
  */
-export async function start(api: Api, request: StartRequest, options: PaidStartOptions, io: StartIo): Promise<End> {
-  const { attempt } = options;
-  const end = await startUntilKnown(api, request, options, io)
-    .then((end) => unlessForeign(end, options))
-    .then((end) => unlessCharged(end, options))
-    .then((end) => withFall(end, options));
-  const recorded = await record(end, options);
-  // A process that ends after an unknown outcome, however it ends, ends with exit 6.
-  if (end.kind !== "unknown") io.unsettled.delete(attempt);
-  return recorded;
-}
-
-/** Writes down the outcome, and returns it. It is reported even where the journal can no longer be written. */
-async function record(end: End, { attempt, journal, onNote }: PaidStartOptions): Promise<End> {
-  // A generation that a refusal names may exist: its id is never overwritten.
-  if (end.kind === "unsent" || (end.kind === "refused" && end.error.id === undefined)) {
-    const { kind, error } = end;
-    return { ...end, error: await withdraw(attempt, { kind, error }, journal) };
-  }
-  await journal.append(outcomeLine(end, attempt)).catch((error) => onNote(asVidgenError(error).message));
-  return end;
-}
-
-/** The id of another request is not taken for this one's: its video would be saved under the wrong name. */
-async function unlessForeign(end: End, { attempt, isForeign }: PaidStartOptions): Promise<End> {
-  const id = end.kind === "accepted" ? end.started.generation.id : end.error.id;
-  if (id === undefined || end.kind === "unknown") return end;
-  if (!(await isForeign(id).catch(() => false))) return end;
-  return unknownOutcome(`its reply named generation ${id}, which another request started`, attempt);
-}
-
-/** What the second request says tells of the first one only when it gives its id. */
-function unlessCharged(end: End, { attempt, mayBeCharged }: PaidStartOptions): End {
-  if (!mayBeCharged || end.kind === "accepted" || end.kind === "unknown") return end;
-  return unknownOutcome(`it was sent again with the same key: ${end.error.message}`, attempt);
-}
-
-function withFall(end: End, { balance }: PaidStartOptions): End {
-  if (end.kind !== "accepted" || balance === undefined) return end;
-  const { credits_charged, remaining_credits: left } = end.started;
-  if (credits_charged !== undefined || left === undefined) return end;
-  return { ...end, started: { ...end.started, balance_fell: balance - left } };
-}
-
-function outcomeLine(end: End, attempt: string): JournalLine {
-  if (end.kind !== "accepted") {
-    const { message: reason, code, id } = end.error;
-    return { kind: end.kind, attempt, id, reason, code };
-  }
-  const { generation, credits_charged: credits, balance_fell, remaining_credits } = end.started;
-  return { kind: "accepted", attempt, id: generation.id, credits, balance_fell, remaining_credits };
-}
-
-async function startUntilKnown(api: Api, request: StartRequest, options: PaidStartOptions, io: StartIo): Promise<End> {
-  const begin = io.now();
-  /** Set once a request was answered with "not now": then no message may say that nothing was sent. */
-  let notNow: NotNow | undefined;
-  for (let failures = 0; ; failures++) {
-    if (options.signal.aborted) return stoppedBetweenRequests(asVidgenError(options.signal.reason), notNow);
-    const outcome = await attemptOnce(api, request, options, io);
-    if (outcome.kind === "stopped") return stoppedBetweenRequests(outcome.error, notNow);
-    if (outcome.kind !== "unsent" && outcome.kind !== "not now") return outcome;
-    if (outcome.kind === "not now") notNow = outcome;
-    if (options.signal.aborted) return stoppedBetweenRequests(asVidgenError(options.signal.reason), notNow);
-    const minimumMs = outcome.kind === "not now" ? Math.max(outcome.waitMs ?? 0, minWaitMs) : 0;
-    const waitMs = Math.max(minimumMs, backoffMs(failures, io.random()));
-    const isOver = io.now() + waitMs - begin > (notNow ? notNowLimitMs : unsentLimitMs);
-    if (notNow && options.retriesNotNow === false) return { ...notAccepted(outcome, notNow), notNow };
-    if (isOver || (outcome.kind === "unsent" && outcome.isFinal))
-      return notNow ? notAccepted(outcome, notNow) : unreachable(outcome);
-    const what = notNow ? "Not accepted yet" : "Nothing was sent";
-    options.onNote(`${what} (${outcome.reason}); retrying in ${Math.ceil(waitMs / 1000)} s.`);
-    await io.sleep(waitMs, options.signal).catch(() => {});
-  }
-}
-
-/** Sends the request once, unless another process may have taken the attempt. */
-async function attemptOnce(
-  api: Api,
+export async function start(
+  service: Service,
   request: StartRequest,
   options: PaidStartOptions,
-  io: StartIo,
-): Promise<SendOutcome> {
-  const { attempt } = options;
-  try {
-    await options.confirm();
-  } catch (error) {
-    return stopped(error);
-  }
-  io.unsettled.add(attempt);
-  const outcome = await sendOnce(api, request, options, io);
-  if (outcome.kind === "unsent" || outcome.kind === "not now" || outcome.kind === "stopped")
-    io.unsettled.delete(attempt);
-  return outcome;
-}
-
-async function sendOnce(
-  api: Api,
-  request: StartRequest,
-  options: PaidStartOptions,
-  clock: Clock,
-): Promise<SendOutcome> {
-  const limit = createStepLimit(options, clock);
-  let isStale = false;
-  const beforeSend = () => {
-    isStale = true;
-    options.assertFresh();
-    isStale = false;
-    limit.restart("no response within 120 s");
-  };
-  const onUpload = (bytesLeft: number) =>
-    limit.restart(bytesLeft > 0 ? "the upload made no progress for 120 s" : "no response within 120 s");
-  try {
-    const how = { signal: limit.signal, unsentSignal: options.signal, beforeSend, onUpload, label: options.label };
-    return classify(await api.start(request, options.key, how), options.attempt, clock.date());
-  } catch (error) {
-    if (isStale) return stopped(error instanceof RequestError ? error.cause : error);
-    if (wasSent(error)) {
-      const wasInterrupted = limit.signal.aborted && options.signal.aborted;
-      const reason = wasInterrupted ? "interrupted before the service responded" : describeFailure(error);
-      return unknownOutcome(reason, options.attempt);
-    }
-    const isFinal = isFinalConnectFailure(systemCode(error), api.baseUrl);
-    return { kind: "unsent", reason: describeFailure(error), isFinal };
-  } finally {
-    limit.clear();
-  }
-}
-
-/**
- * A signal that aborts two minutes after the last step, at the second Ctrl-C, or ten seconds after the first. `restart` begins a step, and says
- * what has happened when its time is over.
- */
-function createStepLimit(options: PaidStartOptions, clock: Clock) {
-  const tooLong = new Error("no response within 120 s");
-  const limit = clock.limit(stepLimitMs, options.leave, tooLong);
-  const controller = new AbortController();
-  const cleared = new AbortController();
-  const onLimit = () => controller.abort(limit.signal.reason);
-  const wait = async () => {
-    // An unsent request is aborted at once, which clears this limit: then there is no note.
-    await clock.sleep(50, cleared.signal);
-    options.onNote("Request sent; waiting up to 10 s for its id. Press Ctrl-C again to quit now (you may be charged).");
-    await clock.sleep(interruptLimitMs, cleared.signal);
-    controller.abort(options.signal.reason);
-  };
-  const onInterrupt = () => void wait().catch(() => {});
-  limit.signal.addEventListener("abort", onLimit, { once: true });
-  options.signal.addEventListener("abort", onInterrupt, { once: true });
-  const clear = () => {
-    limit.clear();
-    cleared.abort();
-    options.signal.removeEventListener("abort", onInterrupt);
-  };
-  const restart = (ifTooLong: string) => {
-    tooLong.message = ifTooLong;
-    limit.restart();
-  };
-  return { signal: controller.signal, restart, clear };
-}
-
-/**
- * What an answer to the start request means. Only `unknown` may have been charged; only "not now" is sent again. An id is never thrown away:
- * whatever the status, the outcome has it.
- */
-export function classify(reply: Reply, attempt: string, now: Date): SendOutcome {
-  const { status, headers } = reply;
-  const { started, saysNo } = readStartReply(reply.text);
-  const id = started?.generation.id;
-  const isSuccess = status >= 200 && status < 300;
-  if (started && !saysNo && (isSuccess || isNotNow(status))) return { kind: "accepted", started };
-  const reason = describeReply(reply);
-  if (isNotNow(status) && id === undefined && !lacksCredits(reply))
-    return { kind: "not now", reason, httpStatus: status, waitMs: retryAfterMs(reply.retryAfter, now) };
-  if (isRefusal(status) && !(isNotNow(status) && started)) return refusedOutcome(reply, id);
-  if (id !== undefined)
-    return unknownOutcome(`${reason}, but the reply contains an id`, attempt, { httpStatus: status, headers, id });
-  if (!isSuccess) return unknownOutcome(reason, attempt, { httpStatus: status, headers });
-  if (reply.cut !== undefined) {
-    const cut = `the response was cut off: ${describeFailure(reply.cut)}`;
-    return unknownOutcome(cut, attempt, { httpStatus: status, headers });
-  }
-  if (saysNo && errorText(reply.json) !== undefined) return refusedOutcome(reply);
-  return unknownOutcome(`a response without an id: ${describeValues(reply)}`, attempt, { httpStatus: status, headers });
-}
-
-function refusedOutcome(reply: Reply, id?: string): Final {
-  const error = refusal(reply);
-  const hint = "See `vidgen generate --help` for the flags and `vidgen models` for the models.";
-  const explained = error.hint === undefined ? error.with({ hint }) : error;
-  if (id === undefined) return { kind: "refused", error: explained };
-  const { code, message, httpStatus, headers } = explained;
-  const named = new VidgenError(code, `${message} The reply named generation ${id} anyway.`, {
-    httpStatus,
-    headers,
-    id,
+): Promise<StartedAttempt | NotStarted> {
+  // From the choice to the intent, killed at any moment: the next start finds an intent that is "sending" and dead, and refuses, or finds nothing.
+  const prepared = await prepare(service, request, options).catch((error) => {
+    throw beforePaying(error);
   });
-  return { kind: "refused", error: named.with({ hint: `\`vidgen status ${id}\` shows whether there is one.` }) };
-}
-
-/** Whether a byte of the request was written; yes where `fetch` does not say, since a retry could charge twice. */
-function wasSent(error: unknown): boolean {
-  return !(error instanceof RequestError) || error.sent;
-}
-
-type UnknownDetails = { httpStatus?: number; headers?: Reply["headers"]; id?: string };
-
-/** The outcome of a start that may have been charged. `id` is that of a generation which the answer named without accepting the start. */
-export function unknownOutcome(reason: string, attempt: string, details: UnknownDetails = {}): Final {
-  const { httpStatus, headers, id } = details;
-  const named = id === undefined ? "" : ` The reply named generation ${id}.`;
-  const message = `The request was sent, but got no usable response: ${reason}. It may have been charged (attempt ${attempt}).${named}`;
-  const fetches = id === undefined ? "`vidgen wait <id>` fetches it" : `\`vidgen wait ${id}\` fetches it`;
-  const hint = `Check your account for it before retrying; ${fetches}. \`vidgen list --status unknown\` shows the attempt, which was not sent again.`;
-  return { kind: "unknown", error: new VidgenError("unknown", message, { httpStatus, headers, id, hint, attempt }) };
-}
-
-function stopped(error: unknown): Stopped {
-  const hint = "Run the same command again: what another process has started meanwhile is not paid for again.";
-  return { kind: "stopped", error: asVidgenError(error).with({ hint }) };
-}
-
-/** The end of a start that stops between two requests. A request that was sent before was answered with "not now". */
-function stoppedBetweenRequests({ code, message, hint }: VidgenError, notNow: NotNow | undefined): End {
-  if (notNow) {
-    const { httpStatus } = notNow;
-    const error = new VidgenError(code, `${message} No generation was started.`, { httpStatus, hint });
-    return { kind: "refused", error };
+  if (prepared.kind === "resumed") return prepared;
+  const { intent, target, release } = prepared;
+  try {
+    // Ctrl-C, or a consumer that gives up, until here: it is written down as not sent.
+    const balance = await lastStep(service, intent, options);
+    // Killed from here on: nobody knows whether it was charged. Sent again it is never, unless the service keeps its key.
+    const signal = options.sendSignal ?? options.signal;
+    const outcome = await sendPaid(service, request, intent, { ...options, signal, balance });
+    if (outcome.kind !== "accepted") {
+      await release();
+      return outcome;
+    }
+    const { id } = outcome.started.generation;
+    const { attempt, at } = intent;
+    const place = { target, outputPath: target?.outputPath ?? options.outputPath };
+    return { ...outcome, attempt: createAttempt(service, { id, attempt, at, ...place, options, release }) };
+  } catch (error) {
+    await release();
+    throw error;
   }
+}
+
+/** What comes between the intent and the request. Where it fails, the attempt is written down as not sent. */
+async function lastStep(service: Service, { attempt }: Intent, { onSending, balance }: PaidStartOptions) {
+  try {
+    await onSending?.(attempt);
+    return await balance?.();
+  } catch (thrown) {
+    const error = asVidgenError(thrown);
+    const told = await withdraw(attempt, { kind: "unsent", error }, service.journal);
+    if (told !== error) service.note(`${told.message} ${told.hint}`);
+    throw thrown;
+  }
+}
+
+type Prepared = { kind: "new"; intent: Intent; target: Target | undefined; release(): Promise<void> };
+
+/** Chooses, claims the place, and writes the intent of a new attempt, or takes over an earlier one. */
+async function prepare(
+  service: Service,
+  request: StartRequest,
+  options: PaidStartOptions,
+): Promise<Prepared | (StartedAttempt & { kind: "resumed" })> {
+  const wanted = await wantedOf(service, request, options);
+  const chosen = await chooseAndWrite(service, wanted, options).catch(async (error) => {
+    if (!(await canSendAgain(service, error, wanted, options))) throw error;
+    return chooseAndWrite(service, { ...wanted, keepsKeys: true }, options);
+  });
+  return chosen.kind === "new" ? chosen : resume(service, wanted, chosen, options);
+}
+
+/** Whether a start with a caller's key failed because an earlier one is unclear, and the service keeps that key: then it is safe to send again. */
+async function canSendAgain(
+  service: Service,
+  error: unknown,
+  wanted: WantedStart,
+  { signal }: PaidStartOptions,
+): Promise<boolean> {
+  if (asVidgenError(error).code !== "unknown") return false;
+  const oldest = await findUnclear(service, wanted);
+  return oldest !== undefined && keepsKey(service, oldest.at, signal);
+}
+
+type Resumed = { kind: "resume"; entry: StartedEntry; hold: Hold | undefined };
+
+/** Under the journal's lock, so that two processes never choose the same. Looks again while another process starts the same, or has the place. */
+function chooseAndWrite(service: Service, wanted: WantedStart, options: PaidStartOptions): Promise<Prepared | Resumed> {
+  return underLock(service, wanted, options, async (lock) => {
+    const choice = await chooseStart(service, wanted, lock);
+    if (choice.kind === "wait") return undefined;
+    if (choice.kind === "refuse") throw refusalError(choice);
+    if (choice.kind === "new") return writeIntent(service, wanted, choice, { ...options, lock });
+    const { entry, isJoined } = choice;
+    // Where a live process has its lease, this one follows the generation beside that.
+    return { kind: "resume" as const, entry, hold: isJoined ? undefined : await service.journal.hold(entry.attempt) };
+  });
+}
+
+/** Runs `work` under the journal's lock, again and again while it returns `undefined`: then it waits for another process. */
+function underLock<Result>(
+  { journal, targets, note, io }: Service,
+  { request }: Pick<WantedStart, "request">,
+  { outputPath, timeoutMs, signal }: Pick<PaidStartOptions, "outputPath"> & WaitOptions,
+  work: (lock: Lock) => Promise<Result | undefined>,
+): Promise<Result> {
+  const look = async (looks: number) => {
+    // Once it waits, it leaves the lock to others until the file may be free.
+    if (looks > 1 && outputPath !== undefined && (await targets.isHeld(outputPath, request))) return undefined;
+    return journal.lock(work, signal);
+  };
+  const message = "Another process is still starting the same request. Nothing was sent.";
+  return untilFree(look, { timeoutMs, signal, note, message }, io);
+}
+
+/**
+ * Claims the place and writes the intent of a new attempt, if the budget allows one. The lock is confirmed after that: a process that was suspended
+ * meanwhile, so that another one has the lock, ends here, and whoever has the lock sees the intent in the journal. Then the partial file is made: each
+ * one belongs to an attempt that the journal knows. `undefined` while another process has the place.
+ */
+async function writeIntent(
+  service: Service,
+  wanted: WantedStart,
+  { dismissed, mayBeCharged }: Choice & { kind: "new" },
+  options: PaidStartOptions & { lock: Lock },
+): Promise<Prepared | undefined> {
+  const { journal, targets, io } = service;
+  const { outputPath, idempotencyKey, overwrite, kept, infoJson, first, batch } = options;
+  options.check?.();
+  const [attempt, at] = [io.uuid(), io.date().toISOString()];
+  const taken = await findTaken(service, wanted, outputPath);
+  // Everybody sees the name of a file: no key that stands in the prompt may get into it.
+  const claiming = { overwrite, attempt, words: wanted.request, kept, infoJson, first, taken };
+  const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claiming);
+  if (outputPath !== undefined && !target) return undefined;
+  let hold: Hold | undefined;
+  try {
+    hold = await journal.hold(attempt);
+    const record = async () => {
+      await journal.append(intentLine(service, wanted, { attempt, part: target?.partPath, ...options }));
+      await options.lock.confirm();
+      await target?.open();
+      for (const entry of [...dismissed, ...(batch?.dismissed ?? [])]) await dismiss(entry, service);
+    };
+    await record().catch(async (error) => {
+      throw await withdraw(attempt, { kind: "unsent", error: asVidgenError(error) }, journal);
+    });
+  } catch (error) {
+    await releaseOf(target, hold)();
+    throw error;
+  }
+  const [key, isNamed] = [idempotencyKey ?? attempt, idempotencyKey !== undefined];
+  const intent = { attempt, key, at, isNamed, mayBeCharged, ...ownershipOf(attempt, hold, journal) };
+  return { kind: "new", intent, target, release: releaseOf(target, hold) };
+}
+
+function intentLine(
+  { account, engine }: Service,
+  wanted: WantedStart,
+  {
+    attempt,
+    part,
+    outputPath,
+    noWait,
+    batch,
+    from,
+    typed,
+  }: PaidStartOptions & { attempt: string; part: string | undefined },
+): JournalLine {
   return {
-    kind: "unsent",
-    error: new VidgenError(code, `${message} Nothing was sent, nothing was charged.`, { hint }),
+    kind: "intent",
+    attempt,
+    key: wanted.key,
+    base_url: wanted.service,
+    account,
+    request: wanted.request,
+    place: outputPath,
+    path: wanted.fullPath?.path,
+    part,
+    no_wait: noWait,
+    batch: batch?.path,
+    row: batch?.row,
+    line: batch?.line,
+    rows_file: batch?.rowsFile,
+    mcp: wanted.mcp,
+    is_preview: wanted.isPreview,
+    engine,
+    parent: wanted.parent,
+    from,
+    typed,
+    ...wanted.take,
   };
 }
 
-function unreachable({ reason }: Pick<Unsent, "reason">): End {
-  const message = `Could not reach the service: ${reason}. Nothing was sent, nothing was charged.`;
-  return { kind: "unsent", error: new VidgenError("network", message, { hint: doctorHint }) };
+/** The partial files of the other positions of a run: it gives no name with `{n}` twice, whatever has become of the file. */
+async function findTaken({ journal }: Service, { take, request }: WantedStart, outputPath = ""): Promise<string[]> {
+  if (take === undefined || !outputPath.includes("{n}")) return [];
+  const entries = await journal.entriesOfPrompt(request.prompt, ({ run }) => run === take.run);
+  return entries.flatMap(({ position, parts = [] }) => (position === take.position ? [] : parts));
 }
 
-function notAccepted(last: Unsent | NotNow, notNow: NotNow): Refused {
-  const then = last.kind === "unsent" ? `; then it could not be reached: ${last.reason}` : "";
-  const message = `The service did not accept the request: ${notNow.reason}${then}. Try again later.`;
-  return { kind: "refused", error: new VidgenError("network", message, { httpStatus: notNow.httpStatus }) };
+/** Whether a process may still send its attempt: it may have been suspended for so long that another one has taken its place. */
+function ownershipOf(
+  attempt: string,
+  hold: Hold | undefined,
+  { findLast }: Pick<Journal, "findLast">,
+): Pick<Intent, "confirm" | "assertFresh"> {
+  const isAboutIt = (line: DatedLine): line is DatedLine & { kind: "intent" | "dismissed" } =>
+    (line.kind === "intent" || line.kind === "dismissed") && line.attempt === attempt;
+  return {
+    async confirm() {
+      await hold?.confirm();
+      // Whoever dismisses an attempt also takes its lease, but that may have failed.
+      if ((await findLast(isAboutIt))?.kind !== "dismissed") return;
+      throw new VidgenError("output", `Attempt ${attempt} was dismissed by another process meanwhile.`);
+    },
+    assertFresh: () => hold?.assertFresh(),
+  };
+}
+
+/** Takes over an earlier attempt: claims the place for its video, or finds it there. */
+async function resume(
+  service: Service,
+  wanted: WantedStart,
+  { entry, hold }: Resumed,
+  options: PaidStartOptions,
+): Promise<StartedAttempt & { kind: "resumed" }> {
+  const { outputPath, overwrite, kept, infoJson, first, timeoutMs, signal } = options;
+  const { attempt, at, id } = entry;
+  try {
+    const taken = await findTaken(service, wanted, outputPath);
+    const claiming = { overwrite, id, entry, kept, infoJson, first, taken, timeoutMs, signal };
+    const claimed = outputPath === undefined ? undefined : await claimPlace(outputPath, claiming, service, service.io);
+    const { target, file } = claimed ?? {};
+    const place = { target, file, outputPath: target?.outputPath ?? outputPath };
+    const held = { id, attempt, at, ...place, options, release: releaseOf(target, hold) };
+    return { kind: "resumed", earlier: entry, attempt: createAttempt(service, held) };
+  } catch (error) {
+    await hold?.release();
+    // With the id, a program can resume the generation that was paid for.
+    throw asVidgenError(error).with({ id });
+  }
+}
+
+/** Several generations that one command line asks for. */
+export type Takes = {
+  /** The name of their run. */
+  name: string;
+  /** The attempt of each position that an earlier process has made, or that runs. */
+  made: readonly (Entry | undefined)[];
+  release(): Promise<void>;
+};
+
+/**
+ * Begins a run of several generations, or takes over the one that the same line has left; until it is released, others see that a live process
+ * works on it. Its generations are started one by one, each as a take of it. `requests` has at least one. Throws as `start` does.
+ */
+export async function openTakes(
+  service: Service,
+  requests: readonly StartRequest[],
+  options: Asked & { earlier: Earlier } & WaitOptions,
+): Promise<Takes> {
+  const wanted = await wantedOf(service, requests[0] as StartRequest, options);
+  // The places of its generations are claimed with each of them.
+  return underLock(service, wanted, { ...options, outputPath: undefined }, async () => {
+    const choice = await chooseTakes(service, requests, options);
+    if (choice.kind === "wait") return undefined;
+    const { name = service.io.uuid(), made } = choice;
+    const hold = await service.journal.hold(name);
+    return hold && { name, made, release: hold.release };
+  });
 }

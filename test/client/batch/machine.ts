@@ -7,8 +7,8 @@ import { keyRows, type Row } from "../../../src/client/batch/row.ts";
 import type { RunEnd, RunOptions } from "../../../src/client/batch/run.ts";
 import { readStatus } from "../../../src/client/batch/status.ts";
 import type { WorkOptions } from "../../../src/client/batch/work.ts";
-import { createServiceClient } from "../../../src/client/generation/client.ts";
 import type { GenerationEvent } from "../../../src/client/generation/events.ts";
+import { openService } from "../../../src/client/generation/service.ts";
 import { openJournal } from "../../../src/client/ledger/journal.ts";
 import { type Disk, type FetchInit, systemMachine } from "../../../src/io.ts";
 import { createVirtualClock } from "../../clock.ts";
@@ -176,10 +176,10 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
       const onNote = (text: string) => void notes.push(text);
       const journal = openJournal(machine.journal, io);
       const { baseUrl = serviceUrl, apiKey = "canary-key-0123456789" } = options;
-      const client = createServiceClient({ baseUrl, apiKey, journal, onNote }, io);
+      const opened = openService({ baseUrl, apiKey, journal, onNote }, io);
       const source = { file: machine.rowsFile, total: rows.length, shard: null };
       const how = { results: machine.results, source, onNote, ...options };
-      return { ...(await openBatch(keyRows(rows), how, { client, io })), notes };
+      return { ...(await openBatch(keyRows(rows), how, { service: opened, io })), notes };
     },
     async run(rows: Row[], options: Options = {}): Promise<Ran> {
       const batch = await machine.open(rows, options);

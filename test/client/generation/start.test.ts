@@ -1,203 +1,512 @@
-import { expect, test } from "vitest";
-import { classify } from "../../../src/client/generation/start.ts";
-import type { Reply } from "../../../src/client/http/reply.ts";
-import { parseJson } from "../../../src/protocol/json.ts";
+import { createHash } from "node:crypto";
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { close, finish, openAttempt } from "../../../src/client/generation/attempt.ts";
+import { findEntry, listEntries, openService } from "../../../src/client/generation/service.ts";
+import { type PaidStartOptions, start as startGeneration } from "../../../src/client/generation/start.ts";
+import { findSaved, readStatus } from "../../../src/client/generation/status.ts";
+import { accountOf } from "../../../src/client/ledger/history.ts";
+import { type Journal, openJournal } from "../../../src/client/ledger/journal.ts";
+import { claimPlace } from "../../../src/client/save/claim.ts";
+import { VidgenError } from "../../../src/errors.ts";
+import { type FetchInit, type Machine, RequestError, systemMachine } from "../../../src/io.ts";
+import { createVirtualClock } from "../../clock.ts";
+import { findPart, makeFolder } from "../../folder.ts";
+import { tinyMp4 } from "../../mp4.ts";
 
-const now = new Date("2026-01-01T00:00:00Z");
-const started = {
-  success: true,
-  data: { id: "1b4e28ba-2fa1-41d2-883f-0016d3cca427", status: "processing", model: "veo-3.1", prompt: "a fox" },
-  remaining_credits: 90,
+const baseUrl = "https://api.video.example";
+const apiKey = "canary-key-0123456789";
+const account = accountOf(baseUrl, apiKey);
+const request = { prompt: "A red fox", model: "wan-2.5" };
+const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
+const video = tinyMp4("a fox");
+const { signal } = new AbortController();
+
+type Answer = (url: string, init: FetchInit) => Response | Promise<Response>;
+
+const accepted: Answer = () => Response.json({ success: true, data: { id, status: "processing" } });
+
+/** Accepts each start as `id`, has its video at once, and serves it. */
+const honest: Answer = (url, { method }) => {
+  if (method === "POST") return accepted(url, {});
+  if (url.endsWith(".mp4")) return new Response(video.slice());
+  return Response.json({ id, status: "completed", video_url: "https://media.video.example/fox.mp4" });
 };
 
-/** What `classify` makes of an answer; a body is sent as JSON unless it is a text. */
-function outcomeOf(status: number, body: unknown, details: Partial<Reply> = {}) {
-  const text = typeof body === "string" ? body : JSON.stringify(body);
-  return classify({ status, retryAfter: null, text, json: parseJson(text), ...details }, "attempt-1", now);
+type OpenOptions = Partial<Journal> & {
+  pid?: number;
+  running?: number[];
+  machine?: Partial<Machine>;
+  onNote?: (text: string) => void;
+};
+
+function createWorld() {
+  const folder = makeFolder();
+  const journal = join(folder, "journal.jsonl");
+  const place = join(folder, "fox.mp4");
+  const lines = () =>
+    existsSync(journal)
+      ? readFileSync(journal, "utf8")
+          .split("\n")
+          .filter(Boolean)
+          .map((line) => JSON.parse(line))
+      : [];
+  /** A process with a client of its own; the others it knows to be running. */
+  const open = (answer: Answer = honest, options: OpenOptions = {}) => {
+    const { pid = 1, running = [1], machine, onNote, ...how } = options;
+    const fetch = async (url: string, init: FetchInit = {}) => answer(url, init);
+    const processes = {
+      self: async () => ({ machine: "boot", namespace: "1", pid, start: "0" }),
+      startOf: async (other: number) => (running.includes(other) ? "0" : undefined),
+    };
+    const io = {
+      ...systemMachine,
+      ...createVirtualClock(),
+      ...machine,
+      processes,
+      fetch,
+      unsettled: new Set<string>(),
+    };
+    const opened = { ...openJournal(journal, io), ...how };
+    const service = openService({ baseUrl, apiKey, journal: opened, onNote }, io);
+    const begin = (options: Partial<PaidStartOptions> = {}, wanted = request) =>
+      startGeneration(service, wanted, { signal, ...options });
+    const start = async (options: Partial<PaidStartOptions> = {}) => {
+      const made = await begin(options);
+      if (made.kind !== "accepted") throw made.kind === "resumed" ? new Error("it was started before") : made.error;
+      await close(made.attempt);
+      return { ...made.started, attempt: made.attempt.attempt };
+    };
+    const claim = async (place: string, { timeoutMs }: { timeoutMs?: number } = {}) => {
+      const entry = await findEntry(service, id);
+      return claimPlace(place, { id, entry, signal, timeoutMs }, service, io);
+    };
+    const save = async (id: string, place: string) => {
+      const attempt = await openAttempt(service, id, { outputPath: place, signal });
+      const finished = await finish(attempt).finally(() => close(attempt));
+      if (finished.kind !== "saved") throw new Error("it is saved already");
+      return finished;
+    };
+    return { service, journal: opened, begin, start, claim, save };
+  };
+  return { folder, journal, place, lines, open };
 }
 
-test.each([200, 201, 202])("%i with an id is accepted", (status) => {
-  expect(outcomeOf(status, started)).toMatchObject({
-    kind: "accepted",
-    started: { generation: { id: started.data.id }, remaining_credits: 90 },
+test.each([
+  ["reuse", [], { kind: "accepted", attempt: "a", id }, id],
+  ["resume", [{ kind: "accepted", attempt: "a", id }], { kind: "delivered", id }, undefined],
+] as const)(
+  "%s: what a process writes just before it is found to have ended counts",
+  async (earlier, before, last, resumed) => {
+    const { open, journal } = createWorld();
+    const write = (line: object) =>
+      appendFileSync(journal, `${JSON.stringify({ at: createVirtualClock().date(), ...line })}\n`);
+    const intent = { kind: "intent", attempt: "a", base_url: baseUrl, account, request };
+    for (const line of [intent, ...before]) write(line);
+    const leaseOf = async () => {
+      write(last);
+      return "dead" as const;
+    };
+    const made = await open(honest, { leaseOf }).begin({ earlier });
+    expect(made.kind === "resumed" ? made.earlier.id : undefined).toBe(resumed);
+    if ("attempt" in made) await close(made.attempt);
+  },
+);
+
+test("reuse: a video that another process saves at the same moment is found, and is not in the way", async () => {
+  const { open, journal, place } = createWorld();
+  const write = (line: object) =>
+    appendFileSync(journal, `${JSON.stringify({ at: createVirtualClock().date(), ...line })}\n`);
+  write({ kind: "intent", attempt: "a", base_url: baseUrl, account, request });
+  write({ kind: "accepted", attempt: "a", id });
+  const { candidates: read } = open().journal;
+  const candidates: typeof read = async (now) => {
+    const found = await read(now);
+    writeFileSync(place, video);
+    const sha256 = createHash("sha256").update(video).digest("hex");
+    write({ kind: "delivered", id, file: place, sha256, size: video.length, inode: 0, mtime: 0 });
+    return found;
+  };
+  const made = await open(honest, { candidates }).begin({ earlier: "reuse", outputPath: place });
+  expect(made).toMatchObject({ kind: "resumed", attempt: { file: place } });
+  if ("attempt" in made) await close(made.attempt);
+});
+
+test("a start is in the journal before it is sent, and what came of it after that", async () => {
+  const { open, lines, place } = createWorld();
+  const seen: unknown[] = [];
+  const client = open((...call) => {
+    seen.push(...lines().map(({ kind }) => kind));
+    return accepted(...call);
+  });
+  const { attempt } = await client.start({ outputPath: place });
+  expect(seen).toEqual(["intent", "part"]);
+  expect(lines()).toMatchObject([
+    { kind: "intent", attempt, base_url: baseUrl, request, place },
+    { kind: "part", attempt },
+    { kind: "accepted", attempt, id },
+  ]);
+  expect(await listEntries(client.service)).toMatchObject([{ id, attempt, status: "processing" }]);
+});
+
+test("a journal that cannot be written stops a start before anything is sent", async () => {
+  const { open, journal } = createWorld();
+  mkdirSync(journal);
+  const client = open(() => expect.fail("something was sent"));
+  await expect(client.start()).rejects.toMatchObject({ code: "output", message: /journal/ });
+});
+
+test("where no more files can be opened, the error says what to do, and nothing of permissions", async () => {
+  const { open } = createWorld();
+  const failing = async () => Promise.reject(Object.assign(new Error("too many"), { code: "EMFILE" }));
+  const disk = { ...systemMachine.disk, open: failing };
+  const error = await open(() => expect.fail("something was sent"), { machine: { disk } })
+    .start()
+    .catch((error) => error);
+  expect(error).toMatchObject({ code: "output", message: /too many open files/, hint: /ulimit -n 1024/ });
+  expect(error.hint).not.toMatch(/permissions/);
+});
+
+test("the key is not in the journal, though the service repeats it", async () => {
+  const { open, journal } = createWorld();
+  const client = open(() => Response.json({ error: `${apiKey} is wrong` }, { status: 401 }));
+  await expect(client.start()).rejects.toMatchObject({ code: "auth" });
+  expect(readFileSync(journal, "utf8")).toContain("[key] is wrong");
+  expect(readFileSync(journal, "utf8")).not.toContain(apiKey);
+});
+
+test("a key that stands in the prompt is not in the name of the video, nor of its partial file", async () => {
+  const { open, folder } = createWorld();
+  const client = open();
+  const pasted = { ...request, prompt: `A fox ${apiKey}` };
+  const made = await client.begin({ outputPath: `${folder}/{slug}.mp4` }, pasted);
+  if (made.kind !== "accepted") throw new Error("it is accepted");
+  const finished = await finish(made.attempt).finally(() => close(made.attempt));
+  expect(finished).toMatchObject({ kind: "saved", file: join(folder, "a-fox-key.mp4") });
+  expect(readdirSync(folder).join()).not.toContain("canary");
+});
+
+test("a video is saved under its words, and the next process finds it there", async () => {
+  const { open, folder, lines } = createWorld();
+  const client = open();
+  await client.start();
+  const { file } = await client.save(id, `${folder}/{slug}-{id}.mp4`);
+  expect([file, new Uint8Array(readFileSync(file))]).toEqual([join(folder, `a-red-fox-${id}.mp4`), video]);
+  expect(lines().map(({ kind }) => kind)).toEqual([
+    "intent",
+    "accepted",
+    "part",
+    "completed",
+    "part",
+    "part",
+    "downloaded",
+    "delivered",
+  ]);
+  expect(await findSaved(open().service, id, `${folder}/{slug}-{id}.mp4`)).toBe(file);
+  expect(await findSaved(open().service, id, join(folder, "other.mp4"))).toBe(undefined);
+});
+
+test("what the service says of a generation that was started here is written down once", async () => {
+  const { open, lines } = createWorld();
+  const client = open();
+  await client.start();
+  for (const looker of [client, client, open(), open()])
+    expect((await readStatus(looker.service, id, { signal })).status).toBe("completed");
+  expect(lines().filter(({ kind }) => kind === "completed")).toHaveLength(1);
+});
+
+test("another service's generations are not its own", async () => {
+  const { open, journal } = createWorld();
+  await open().start();
+  const text = readFileSync(journal, "utf8").replaceAll(baseUrl, "https://other.example");
+  writeFileSync(journal, text);
+  expect(await listEntries(open().service)).toEqual([]);
+});
+
+describe("the place of another process", () => {
+  const claimAt = async (client: ReturnType<ReturnType<typeof createWorld>["open"]>, place: string) => {
+    const { target } = await client.claim(place, { timeoutMs: 1_000 });
+    await target?.open();
+    return target;
+  };
+
+  test("is waited for while that runs, also by the same client, and free once it is released", async () => {
+    const { open, place } = createWorld();
+    const client = open();
+    const target = await claimAt(client, place);
+    const still = { code: "pending", message: `Another process is still saving to ${place}.` };
+    await expect(claimAt(client, place)).rejects.toMatchObject(still);
+    await expect(claimAt(open(honest, { pid: 2, running: [1, 2] }), place)).rejects.toMatchObject(still);
+    await target?.release();
+    await (await claimAt(client, place))?.release();
+  });
+
+  test("is taken over when that is gone, with what it has left", async () => {
+    const { open, place, folder } = createWorld();
+    await claimAt(open(), place);
+    const next = await claimAt(open(honest, { pid: 2, running: [2] }), place);
+    expect(findPart(folder)).toContain("fox.mp4.");
+    await next?.release();
+    expect(readdirSync(folder).filter((name) => name.includes("fox"))).toEqual([]);
+  });
+
+  test("holds what another program has put there: that is left alone", async () => {
+    const { open, place, folder } = createWorld();
+    await claimAt(open(), place);
+    const part = findPart(folder);
+    writeFileSync(part, "a diary");
+    await expect(claimAt(open(honest, { pid: 2, running: [2] }), place)).rejects.toMatchObject({
+      code: "output",
+      hint: expect.stringContaining("move that .part file"),
+    });
+    expect(readFileSync(part, "utf8")).toBe("a diary");
   });
 });
 
-test.each([
-  ["a 200 that says no without a word", 200, { success: false }],
-  ["a 200 that is an HTML page", 200, "<!doctype html><title>Welcome</title>"],
-  ["a 200 without an id", 200, { success: true, data: { status: "processing" } }],
-  ["a 200 whose id is no use", 200, { success: true, data: { ...started.data, id: "" } }],
-  ["a 200 that is no object", 200, [started]],
-  ["a 204", 204, ""],
-  ["a 301", 301, ""],
-  ["a 302 with an id", 302, started],
-  ["a 308", 308, ""],
-  ["a 408", 408, { error: "too slow" }],
-  ["a 500", 500, { error: "oops" }],
-  ["a 500 that speaks of credits", 500, { error: "insufficient credits" }],
-  ["a 502 that is an HTML page", 502, "<html>Bad Gateway</html>"],
-  ["a 503", 503, { error: "later" }],
-  ["a 503 with an id", 503, started],
-  ["a 504", 504, ""],
-])("after %s it may have been charged", (_, status, body) => {
-  expect(outcomeOf(status, body)).toMatchObject({ kind: "unknown", error: { code: "unknown", httpStatus: status } });
+test("a place where a file appears between the two looks is left as it was", async () => {
+  const { open, place } = createWorld();
+  const access: typeof systemMachine.disk.access = async (...args) => {
+    writeFileSync(place, "a diary");
+    await systemMachine.disk.access(...args);
+  };
+  const client = open(honest, { machine: { disk: { ...systemMachine.disk, access } } });
+  await expect(client.claim(place)).rejects.toMatchObject({ code: "output", message: /exists/ });
+  expect(readFileSync(place, "utf8")).toBe("a diary");
+  rmSync(place);
+  const { target } = await open().claim(place);
+  await target?.release();
 });
 
-test.each([
-  [{ task_id: 12345, state: "queued" }, "a response without an id: task_id 12345, state queued (HTTP 200)"],
-  [{ success: true, id: "7" }, "a response without an id: success true, id 7 (HTTP 200)"],
-  [{ success: false }, "a response without an id: success false (HTTP 200)"],
-  [
-    { message: "Queued; see\n your dashboard" },
-    "a response without an id: message Queued; see your dashboard (HTTP 200)",
-  ],
-  [{ image: "https://img.example/?secret", at: "x".repeat(300) }, "a response without an id: HTTP 200"],
-  ["OK, thanks", "a response without an id: OK, thanks (HTTP 200)"],
-  ["<html>", "a response without an id: HTTP 200"],
-])("an answer %j is unknown, and shown: %s", (body, reason) => {
-  const message = expect.stringContaining(`response: ${reason}. It may`);
-  expect(outcomeOf(200, body)).toMatchObject({ kind: "unknown", error: { message } });
-});
-
-test("after a 503 with Retry-After it may have been charged, and is not sent again", () => {
-  expect(outcomeOf(503, "", { retryAfter: "3" })).toMatchObject({ kind: "unknown" });
-});
-
-test("after a 200 that broke off before its id it may have been charged", () => {
-  const cut = Object.assign(new Error("other side closed"), { code: "UND_ERR_SOCKET" });
-  expect(outcomeOf(200, '{"success":true,"data":{"id":"1b4e', { cut })).toMatchObject({
-    kind: "unknown",
-    error: {
-      message: expect.stringContaining("the response was cut off: other side closed (UND_ERR_SOCKET)"),
-      httpStatus: 200,
+test("a download resumes what an earlier process has left, on condition that it is the same video", async () => {
+  const { open, place } = createWorld();
+  const cut: Answer = (url, init) => {
+    if (!url.endsWith(".mp4")) return honest(url, init);
+    if (new Headers(init.headers).has("Range")) return new Response("", { status: 400 });
+    const headers = { ETag: '"one"', "Content-Length": String(video.length) };
+    return new Response(video.slice(0, 20), { headers });
+  };
+  const first = open(cut);
+  await first.start();
+  await expect(first.save(id, place)).rejects.toMatchObject({ code: "output" });
+  const asked: unknown[] = [];
+  const second = open(
+    (url, init) => {
+      if (!url.endsWith(".mp4")) return honest(url, init);
+      const headers = new Headers(init.headers);
+      asked.push([headers.get("Range"), headers.get("If-Range")]);
+      const range = { "Content-Range": `bytes 20-${video.length - 1}/${video.length}` };
+      return new Response(video.slice(20), { status: 206, headers: range });
     },
-  });
-});
-
-test("a 200 that broke off after the id inside `data` is accepted (submit.md)", () => {
-  const text = '{"success":true,"data":{"id":"5f3c","status":"proc';
-  const outcome = classify(
-    { status: 200, retryAfter: null, text, json: undefined, cut: new Error("reset") },
-    "attempt-1",
-    new Date(0),
+    { pid: 2, running: [2] },
   );
-  expect(outcome).toMatchObject({ kind: "accepted", started: { generation: { id: "5f3c" } } });
+  const { file } = await second.save(id, place);
+  expect(asked).toEqual([["bytes=20-", '"one"']]);
+  expect(new Uint8Array(readFileSync(file))).toEqual(video);
+});
+
+test("a video that was paid for is saved even where the journal can no longer be read or written", async () => {
+  const { open, journal, place } = createWorld();
+  const client = open();
+  await client.start();
+  rmSync(journal);
+  mkdirSync(journal);
+  expect((await client.save(id, place)).file).toBe(place);
+});
+
+test("what a client does follows from the service's answers, its clock, its random numbers and its UUIDs", async () => {
+  const run = async () => {
+    const world = createWorld();
+    let count = 0;
+    const machine = { uuid: () => `uuid-${++count}`, random: () => 0.9 };
+    let starts = 0;
+    const busyFirst: Answer = (url, init) =>
+      init.method === "POST" && starts++ < 3 ? new Response("busy", { status: 429 }) : honest(url, init);
+    const { start, service } = world.open(busyFirst, { machine });
+    await start();
+    await finish(await openAttempt(service, id, { signal }));
+    return readFileSync(world.journal, "utf8");
+  };
+  expect(await run()).toBe(await run());
+});
+
+test("a start that is written, but does not reach the disk, is not sent", async () => {
+  const { open } = createWorld();
+  const full = Object.assign(new Error("full"), { code: "ENOSPC" });
+  const disk: Machine["disk"] = {
+    ...systemMachine.disk,
+    open: async (...args) =>
+      Object.assign(await systemMachine.disk.open(...args), { datasync: () => Promise.reject(full) }),
+  };
+  let requests = 0;
+  const count: Answer = () => {
+    requests++;
+    return accepted("", {});
+  };
+  const { start } = open(count, { machine: { disk } });
+  await expect(start()).rejects.toMatchObject({ code: "output" });
+  expect(requests).toBe(0);
 });
 
 test.each([
-  [200, "success: false", { ...started, success: false }],
-  [200, "success: false, and why", { ...started, success: false, error: "no" }],
-  [200, "a cut success: false", `{"success":false,"data":{"id":"${started.data.id}","mo`],
-  [302, "a redirect", started],
-  [408, "a timeout", started],
-  [429, "success: false", { ...started, success: false }],
-  [500, "an error", { ...started, error: "oops" }],
-  [503, "later", started],
-])("%i, %s, with an id in `data` is unknown, and the id is told", (status, _, body) => {
-  const { id } = started.data;
-  const error = { code: "unknown", id, httpStatus: status, hint: expect.stringContaining(`vidgen wait ${id}`) };
-  expect(outcomeOf(status, body)).toMatchObject({ kind: "unknown", error });
+  ["somebody stops it", { stops: true }],
+  ["its balance cannot be read", { stops: false }],
+])(
+  "a start that is written down and not sent, because %s, is unsent; where that cannot be written, it is said",
+  async (_, { stops }) => {
+    for (const isBroken of [false, true]) {
+      const { open, lines } = createWorld();
+      const notes: string[] = [];
+      const full = new VidgenError("output", "the disk is full");
+      const broken = isBroken ? { withdraw: () => Promise.reject(full) } : {};
+      const client = open(() => expect.fail("something was sent"), { ...broken, onNote: (text) => notes.push(text) });
+      const balance = () => {
+        throw new Error("no balance");
+      };
+      let attempt = "";
+      const onSending = (name: string) => {
+        attempt = name;
+        if (stops) throw new VidgenError("interrupted", "It was stopped before the request.");
+      };
+      await expect(client.begin({ balance, onSending })).rejects.toThrow(stops ? "stopped" : "no balance");
+      expect(lines().map(({ kind }) => kind)).toEqual(isBroken ? ["intent"] : ["intent", "unsent"]);
+      const told = `Nothing was sent, .* may stop with exit 6[^]*\`vidgen list --dismiss ${attempt}\``;
+      expect(notes).toEqual(isBroken ? [expect.stringMatching(told)] : []);
+    }
+  },
+);
+
+test("a process that finds its lock taken over, once its intent is written, sends nothing", async () => {
+  const { open, lines } = createWorld();
+  let seen: unknown[] = [];
+  const confirm = async () => {
+    seen = lines().map(({ kind }) => kind);
+    throw new VidgenError("output", "This process no longer holds the lock.");
+  };
+  let requests = 0;
+  const count: Answer = () => {
+    requests++;
+    return accepted("", {});
+  };
+  const { start } = open(count, { lock: (work) => work({ confirm }) });
+  await expect(start()).rejects.toMatchObject({ code: "output" });
+  expect([seen, requests]).toEqual([["intent"], 0]);
+  expect(lines().map(({ kind }) => kind)).toEqual(["intent", "unsent"]);
 });
 
-test.each([200, 429, 421, 425])("%i with an id in `data` is accepted", (status) => {
-  const outcome = { kind: "accepted", started: { generation: { id: started.data.id } } };
-  expect(outcomeOf(status, { ...started, success: undefined })).toMatchObject(outcome);
-});
+describe("a process that stood still while another one took its place", () => {
+  /** Another process, to which the first one is dead, passes its attempt over and starts the same. */
+  const startElsewhere = async (open: ReturnType<typeof createWorld>["open"]) => {
+    const made = await open(honest, { pid: 2, running: [2] }).begin({ earlier: "again" });
+    if (made.kind !== "accepted") throw new Error("the other process starts a new one");
+    await close(made.attempt);
+  };
 
-test.each([400, 402, 403, 404, 409, 422])("%i with an id in `data` is refused, and the id is told", (status) => {
-  const { id } = started.data;
-  const outcome = outcomeOf(status, { ...started, error: "no" });
-  expect(outcome).toMatchObject({ kind: "refused", error: { id, message: expect.stringContaining(id) } });
-});
-
-test.each([
-  [400, { error: "bad prompt" }, "rejected"],
-  [401, { error: "bad key" }, "auth"],
-  [402, {}, "credits"],
-  [403, "", "auth"],
-  [404, "", "rejected"],
-  [405, "", "rejected"],
-  [409, { error: "conflict" }, "rejected"],
-  [413, "", "rejected"],
-  [415, "", "rejected"],
-  [422, { detail: [{ loc: ["body", "duration"], msg: "too long" }] }, "rejected"],
-  [451, "<html>", "rejected"],
-  [400, { error: "Insufficient credits" }, "credits"],
-  [400, { error: { code: "insufficient_credits", message: "Top up your account" } }, "credits"],
-  [400, { message: "You are out of credits." }, "credits"],
-  [403, { detail: "not enough credits" }, "credits"],
-  [422, { error: "Your credits are exhausted" }, "credits"],
-  [400, { error: "You have no credits left" }, "credits"],
-  [400, { error: "No credits." }, "credits"],
-  [400, { error: "Insufficient account credits" }, "credits"],
-  [400, { error: "Your credit balance is too low" }, "credits"],
-  [429, { error: { code: "insufficient_quota", message: "You exceeded your current quota" } }, "credits"],
-  [429, { error: "You have run out of credits" }, "credits"],
-  [200, { success: false, message: "余额不足" }, "credits"],
-  [403, { error: { code: "insufficient_user_quota" } }, "credits"],
-  [400, { error: "Prompt refused: she keeps her balance" }, "rejected"],
-  [403, { error: { code: "forbidden_host", message: "Host not allowed" } }, "rejected"],
-  [403, { error: "forbidden" }, "auth"],
-  [400, { error: "Each second costs 5 credits; duration must be 4 or 8" }, "rejected"],
-  [400, { error: "The prompt asks for no end credits" }, "rejected"],
-  [422, { error: "The image lacks closing credits" }, "rejected"],
-  [400, { error: "Say 'no credits at the end' in another way" }, "rejected"],
-  [200, { success: false, error: "the prompt is not allowed" }, "rejected"],
-  [200, { success: false, message: "insufficient credits" }, "credits"],
-])("%i %j is refused: %s", (httpStatus, body, code) => {
-  expect(outcomeOf(httpStatus, body)).toMatchObject({ kind: "refused", error: { code, httpStatus } });
-});
-
-test.each([
-  [429, "7", 7_000],
-  [429, "Thu, 01 Jan 2026 00:00:09 GMT", 9_000],
-  [429, null, undefined],
-  [429, "soon", undefined],
-  [421, null, undefined],
-  [425, "1", 1_000],
-])("%i with Retry-After %s is put off", (httpStatus, retryAfter, waitMs) => {
-  expect(outcomeOf(httpStatus, "", { retryAfter })).toMatchObject({ kind: "not now", httpStatus, waitMs });
-});
-
-test.each([
-  [400, { error: "bad prompt" }, "The service refused the request: bad prompt (HTTP 400)"],
-  [401, { message: "who are you" }, "The service rejected the API key: who are you (HTTP 401)"],
-  [
-    403,
-    { error: { code: "forbidden_host", message: "this host name is not allowed" } },
-    "Refused by the service or a proxy in front of it: this host name is not allowed (HTTP 403)",
-  ],
-  [402, "Pay first", "Not enough credits: Pay first (HTTP 402)"],
-  [404, "<html>nginx</html>", "The service refused the request: HTTP 404"],
-  [
-    403,
-    "<!DOCTYPE html><title>Just a moment...</title>",
-    "Refused by the service or a proxy in front of it: Just a moment... (HTTP 403)",
-  ],
-  [
-    400,
-    "<html><title>400 Bad Request</title>",
-    "Refused by the service or a proxy in front of it: 400 Bad Request (HTTP 400)",
-  ],
-  [
-    413,
-    "<html><title>413 Request Entity Too Large</title>",
-    "The image is larger than the service or its proxy takes: 413 Request Entity Too Large (HTTP 413)",
-  ],
-  [
-    422,
-    { detail: [{ loc: ["body", "duration"], msg: "Input should be 4 or 8" }] },
-    "The service refused the request: duration: Input should be 4 or 8 (HTTP 422)",
-  ],
-])("%i %j reads as: %s", (status, body, message) => {
-  expect(outcomeOf(status, body)).toMatchObject({ error: { message } });
-});
-
-test("a long refusal is cut between words: half a key would not be known as one", () => {
-  const outcome = outcomeOf(400, { error: `${"no ".repeat(160)}such key: key-ABCDEFGHIJKLMNOPQRSTUVWXYZ` });
-  expect(outcome).toMatchObject({
-    kind: "refused",
-    error: { message: expect.stringMatching(/such key: … \(HTTP 400\)$/) },
+  test.each([
+    ["no byte of the first request was written", new RequestError(new Error("refused"), { sent: false }), "unsent"],
+    ["the first request was answered with 429", new Response("busy", { status: 429 }), "refused"],
+  ] as const)("sends nothing more where %s", async (_, first, kind) => {
+    const { open, lines } = createWorld();
+    let requests = 0;
+    const client = open(async () => {
+      requests++;
+      await startElsewhere(open);
+      if (first instanceof Error) throw first;
+      return first;
+    });
+    const end = await client.begin();
+    expect(end).toMatchObject({ kind, error: { code: "output", message: /another (process|one) may have taken/ } });
+    if (end.kind === "unsent") expect(end.error.message).toMatch(/Nothing was sent, nothing was charged/);
+    else expect(end).toMatchObject({ error: { message: /No generation was started/ } });
+    expect(requests).toBe(1);
+    expect(lines().map(({ kind }) => kind)).toEqual(["intent", "intent", "dismissed", "accepted", kind]);
   });
+
+  test("sends nothing where the attempt was dismissed, though its lease could not be taken", async () => {
+    const { open } = createWorld();
+    let requests = 0;
+    const client = open(async () => {
+      requests++;
+      throw new RequestError(new Error("refused"), { sent: false });
+    });
+    const end = await client.begin({
+      onSending: (attempt) => client.journal.append({ kind: "dismissed", attempt }),
+    });
+    expect(end).toMatchObject({
+      kind: "unsent",
+      error: { message: /dismissed.*Nothing was sent, nothing was charged/ },
+    });
+    expect(requests).toBe(0);
+  });
+
+  test("sends nothing where it stood still while the connection was made", async () => {
+    const { open, lines } = createWorld();
+    const clock = createVirtualClock();
+    let pausedMs = 0;
+    let posts = 0;
+    const connectSlowly: Answer = (url, init) => {
+      pausedMs = 60_000;
+      try {
+        init.beforeSend?.();
+      } catch (cause) {
+        throw new RequestError(cause, { sent: false });
+      }
+      posts++;
+      return accepted(url, init);
+    };
+    const machine = { ...clock, now: () => clock.now() + pausedMs };
+    await expect(open(connectSlowly, { machine }).start()).rejects.toMatchObject({
+      code: "output",
+      message: /Nothing was sent, nothing was charged/,
+    });
+    expect([posts, ...lines().map(({ kind }) => kind)]).toEqual([0, "intent", "unsent"]);
+  });
+
+  test("sends nothing where its lease cannot be refreshed", async () => {
+    const { open } = createWorld();
+    const denied = Object.assign(new Error("denied"), { code: "EACCES" });
+    let isDenied = false;
+    const disk: Machine["disk"] = {
+      ...systemMachine.disk,
+      utimes: async (...args) => {
+        if (isDenied) throw denied;
+        return systemMachine.disk.utimes(...args);
+      },
+    };
+    const client = open(() => expect.fail("something was sent"), { machine: { disk } });
+    const onSending = () => {
+      isDenied = true;
+    };
+    const end = await client.begin({ onSending });
+    expect(end).toMatchObject({
+      kind: "unsent",
+      error: { code: "output", message: /permission denied.*Nothing was sent/ },
+    });
+  });
+});
+
+test("two hundred starts at once are started, each once, and none is refused for want of the lock", async () => {
+  const { open, lines } = createWorld();
+  let count = 0;
+  const { start } = open(() => Response.json({ success: true, data: { id: `id-${++count}`, status: "processing" } }));
+  const started = await Promise.all(Array.from({ length: 200 }, () => start({ noWait: true })));
+  expect(new Set(started.map(({ generation }) => generation.id)).size).toBe(200);
+  expect(lines().filter(({ kind }) => kind === "accepted")).toHaveLength(200);
+});
+
+test("a signal ends the wait for the lock, also in the turn of others", async () => {
+  const { open } = createWorld();
+  let free = () => {};
+  const held = new Promise<void>((resolve) => (free = resolve));
+  const { start, journal } = open();
+  const holding = journal.lock(() => held);
+  const controller = new AbortController();
+  const waiting = [start({ signal: controller.signal }), start({ signal: controller.signal })];
+  const reason = new VidgenError("interrupted", "Interrupted.");
+  controller.abort(reason);
+  const stopped = { code: "interrupted", message: /Nothing was sent/ };
+  await Promise.all(waiting.map((each) => expect(each).rejects.toMatchObject(stopped)));
+  free();
+  await holding;
+  await start();
 });

@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { start } from "../../../src/client/generation/start.ts";
-import { createApi } from "../../../src/client/http/api.ts";
+import { sendPaid } from "../../../src/client/generation/send.ts";
+import { openService } from "../../../src/client/generation/service.ts";
 import { createFetch } from "../../../src/client/http/http.ts";
-import { type Clock, type Io, RequestError } from "../../../src/io.ts";
+import { type Clock, type Io, RequestError, systemMachine } from "../../../src/io.ts";
 import { createVirtualClock } from "../../clock.ts";
 
 // A start with a large image, over a real connection; the service takes it as slowly as the clock of the test says.
@@ -41,20 +41,12 @@ async function serve({ onMegabyte = async () => {}, onWhole }: Service): Promise
 
 /** How a start ends, and how many seconds that takes. */
 async function startAt(baseUrl: string, clock: Clock, fetch: Io["fetch"] = createFetch({})) {
-  const options = {
-    attempt: "attempt-1",
-    key: "attempt-1",
-    journal: { append: async () => {}, withdraw: async () => {} },
-    signal: new AbortController().signal,
-    leave: new AbortController().signal,
-    confirm: async () => {},
-    assertFresh: () => {},
-    isForeign: async () => false,
-    onNote: () => {},
-  };
-  const io = { ...clock, random: () => 0.5, unsettled: new Set<string>() };
+  const io = { ...systemMachine, ...clock, random: () => 0.5, fetch, unsettled: new Set<string>() };
+  const service = openService({ baseUrl, apiKey: "canary-key-0123456789" }, io);
   const request = { prompt: "a fox", model: "wan-2.5", imageUrl: image };
-  const end = await start(createApi({ baseUrl, fetch }), request, options, io);
+  const written = { attempt: "attempt-1", key: "attempt-1", at: io.date().toISOString() };
+  const owned = { isNamed: false, mayBeCharged: false, confirm: async () => {}, assertFresh: () => {} };
+  const end = await sendPaid(service, request, { ...written, ...owned }, { signal: new AbortController().signal });
   return { kind: end.kind, message: end.kind === "accepted" ? "" : end.error.message, seconds: clock.now() / 1_000 };
 }
 

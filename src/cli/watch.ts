@@ -1,0 +1,43 @@
+import { type Attempt, type Finished, finish, handOver } from "../client/generation/attempt.ts";
+import type { Session } from "../connect/session.ts";
+import type { Io } from "../io.ts";
+import type { Reporter } from "./terminal/reporter.ts";
+import { type PrintOptions, printResult, resultOf } from "./terminal/result.ts";
+
+type Watching = { session: Session; reporter: Reporter };
+
+export type Delivering = Watching & { io: Io };
+
+/** Shows what happens to a generation until it has ended. Throws as `finish` does. */
+export async function watch(attempt: Attempt, { session, reporter }: Watching): Promise<Finished> {
+  const { show, tell } = reporter;
+  const { id, file } = attempt;
+  try {
+    if (file === undefined) show({ event: "following", id, ...(await session.findTypical(id)) });
+    const finished = await finish(attempt, {
+      state(status, percent, node) {
+        show({ event: "percent", id, percent, node });
+        tell({ event: "state", id, status });
+      },
+      trouble: (reason) => show({ event: "trouble", id, reason }),
+      progress: (received, total) => tell({ event: "progress", id, received, total: total ?? null }),
+    });
+    await session.complete(finished);
+    return finished;
+  } catch (error) {
+    throw await session.explainNotFound(error, id);
+  } finally {
+    show({ event: "left", id });
+  }
+}
+
+/** Ends a generation of a command with its result: prints it, tells how it ended, and hands it over once stdout has it. Returns its document. */
+export async function deliver(finished: Finished, print: PrintOptions, context: Delivering): Promise<object> {
+  const { session, reporter, io } = context;
+  const result = resultOf(finished, session.isInProcess(), print.output);
+  await printResult(result, print, io);
+  reporter.ended(finished.of.id, result);
+  await print.output.printed();
+  await handOver(finished);
+  return result.document;
+}

@@ -1,0 +1,275 @@
+import { resolve } from "node:path";
+import { asVidgenError, VidgenError } from "../../errors.ts";
+import { type CompletedGeneration, readCost, type WireGeneration } from "../../protocol/schema.ts";
+import { nextState } from "../ledger/attempt.ts";
+import type { Content } from "../ledger/content.ts";
+import { type Entry, isOpen, isPaidBy, type JournalLine } from "../ledger/history.ts";
+import { claimPlace, clear, releaseOf, type WaitOptions } from "../save/claim.ts";
+import { writeInfo } from "../save/info.ts";
+import { save } from "../save/save.ts";
+import type { ClaimOptions, Target } from "../save/target.ts";
+import { follow, readTimes } from "./follow.ts";
+import { explainKey, findEntry, record, type Service } from "./service.ts";
+
+export type FinishOptions = WaitOptions & {
+  /** Between two polls, in milliseconds; by default what the interface recommends. */
+  intervalMs?: number | undefined;
+  overwrite?: boolean | undefined;
+  /** Also writes the info file beside the video (see `info.ts`). */
+  infoJson?: boolean | undefined;
+};
+
+/** What a front end holds of a generation from its id to its end. Whoever gets one closes it. */
+export type Attempt = {
+  service: Service;
+  id: string;
+  /** Its name in the journal and when it was started (ISO 8601, UTC); `undefined` where that is not known here. */
+  attempt: string | undefined;
+  at: string | undefined;
+  /** `-o` for the command that resumes this one: the place that was claimed, with its number for `{n}`. */
+  outputPath: string | undefined;
+  /** Where its video is saved already. */
+  file: string | undefined;
+  /** The place that was claimed for its video; without one the address is the result. */
+  target: Target | undefined;
+  options: FinishOptions;
+  release(): Promise<void>;
+};
+
+/** What happens to a generation until it has ended. */
+export type Listeners = {
+  /** At each poll until it is completed: the service's own word for its state; where it tells them, the percent that is made, and the node that runs. */
+  state?: ((status: string, percent?: number, node?: string) => void) | undefined;
+  /** The service could not be reached three times in a row, or more, for this reason. */
+  trouble?: ((reason: string) => void) | undefined;
+  /** The bytes of its video so far; `total` is `undefined` where the media address does not say. */
+  progress?: ((received: number, total: number | undefined) => void) | undefined;
+};
+
+/** The result of a generation. */
+export type Finished = { of: Attempt } & (
+  | ({ kind: "url" } & CompletedGeneration)
+  | ({ kind: "saved"; file: string; content: Content } & CompletedGeneration)
+  /** Its video was saved there before: the service was not asked. */
+  | { kind: "found"; file: string }
+);
+
+export function createAttempt(service: Service, known: Pick<Attempt, "id" | "options"> & Partial<Attempt>): Attempt {
+  const { attempt, at, outputPath, file, target, release = releaseOf(target) } = known;
+  const { id, options } = known;
+  return { service, id, attempt, at, outputPath, file, target, options, release };
+}
+
+export type OpenOptions = FinishOptions &
+  Pick<ClaimOptions, "attempt" | "words" | "first"> & {
+    /** Where its video is saved; without it the address is the result. */
+    outputPath?: string | undefined;
+  };
+
+/**
+ * Takes a generation that exists: claims the place for its video, or finds it there. Waits for a process that has the place. Throws `output`,
+ * `pending` when the other process still has it, or the signal's reason.
+ */
+export async function openAttempt(service: Service, id: string, options: OpenOptions): Promise<Attempt> {
+  const { outputPath, attempt } = options;
+  if (outputPath === undefined) return createAttempt(service, { id, attempt, options });
+  // A video that was paid for can be claimed even where the journal cannot be read or written.
+  const entry = await findEntry(service, id);
+  const claimed = await claimPlace(outputPath, { ...options, id, entry }, service, service.io).catch((error) => {
+    throw asVidgenError(error).with({ id });
+  });
+  const { target, file } = claimed;
+  return createAttempt(service, { id, attempt, target, file, outputPath: target?.outputPath ?? outputPath, options });
+}
+
+/** For this long after a generation has completed its video may be downloaded, however little of the time to wait is left. */
+const downloadMs = 5 * 60_000;
+
+/**
+ * Follows a generation until it has ended, and saves its video where a place was claimed. Throws as `follow` does, and `output`; the attempt stays
+ * open then. A listener that throws stops nothing: its error is thrown once the video is saved.
+ */
+export async function finish(attempt: Attempt, listeners: Listeners = {}): Promise<Finished> {
+  const { id, file, target } = attempt;
+  if (file !== undefined) return { of: attempt, kind: "found", file };
+  const { tell, check } = guard();
+  const guarded: Listeners = {
+    state: (...args) => tell(listeners.state, ...args),
+    trouble: (...args) => tell(listeners.trouble, ...args),
+    progress: (...args) => tell(listeners.progress, ...args),
+  };
+  try {
+    const finished: Finished = target
+      ? { of: attempt, kind: "saved", ...(await followAndSave(attempt, target, guarded)) }
+      : { of: attempt, kind: "url", ...(await followAndRecord(attempt, attempt.options.signal, guarded)) };
+    check();
+    return finished;
+  } catch (error) {
+    throw asVidgenError(error).with({ id });
+  }
+}
+
+/** Calls listeners, and keeps the first error that one of them throws. */
+function guard() {
+  let fault: { error: unknown } | undefined;
+  return {
+    tell<Args extends unknown[]>(listener: ((...args: Args) => void) | undefined, ...args: Args): void {
+      try {
+        listener?.(...args);
+      } catch (error) {
+        fault ??= { error };
+      }
+    },
+    check(): void {
+      if (fault) throw fault.error;
+    },
+  };
+}
+
+async function followAndRecord(
+  { service, id, options }: Attempt,
+  signal: AbortSignal,
+  listeners: Listeners,
+): Promise<CompletedGeneration> {
+  const { api, account, unfollowed, note, io } = service;
+  const times = readTimes(options, service.baseUrl);
+  const isNew = unfollowed.has(id);
+  const entry = await findEntry(service, id);
+  const isKnown = entry !== undefined && isPaidBy(account, entry);
+  let isWatched = isNew;
+  let failed: WireGeneration | undefined;
+  const onState = (status: string, percent?: number, node?: string) => {
+    if (!isWatched) void recordFound(service, id, entry);
+    isWatched = true;
+    listeners.state?.(status, percent, node);
+  };
+  const onFailed = (generation: WireGeneration) => {
+    failed = generation;
+  };
+  const onTrouble = (reason: string) => listeners.trouble?.(reason);
+  const watching = { isNew, isKnown, signal, onState, onTrouble, onFailed, onNote: note };
+  const completed = await follow(api, id, { ...times, ...watching }, io)
+    .catch(async (thrown) => {
+      const error = explainKey(service, asVidgenError(thrown));
+      if (error.ended) await record(service, failureLine(id, error, failed));
+      if (error.ended && entry) await clear(entry, service);
+      throw await explainNotFound(service, explainUnclear(error, entry), id, entry);
+    })
+    // From here on the journal has it.
+    .finally(() => unfollowed.delete(id));
+  listeners.state?.("completed");
+  const cost = readCost(completed.generation);
+  await record(service, { kind: "completed", id, watched: isWatched || undefined, cost });
+  return completed;
+}
+
+/** Killed before the file has its name: the next process goes on with the partial file. After that, and before "delivered": it finds the file. */
+async function followAndSave(attempt: Attempt, target: Target, listeners: Listeners) {
+  const { service, id, options } = attempt;
+  const { api, note, io } = service;
+  const times = readTimes(options, service.baseUrl);
+  const begin = io.now();
+  const signal = AbortSignal.any([options.signal, target.lost]);
+  const entry = await findEntry(service, id);
+  const completed = await followAndRecord(attempt, signal, listeners);
+  const freshUrl = async (signal: AbortSignal) =>
+    (await follow(api, id, { ...times, isNew: false, isKnown: true, signal, onNote: note }, io)).videoUrl;
+  const onWhole = (content: Content) => record(service, { kind: "downloaded", id, ...content });
+  const timeoutMs = Math.max(times.timeoutMs - (io.now() - begin), downloadMs);
+  const onProgress = (received: number, total: number | undefined) => listeners.progress?.(received, total);
+  const saving = { target, entry, timeoutMs, signal, onWhole, freshUrl, onProgress, onNote: note };
+  const { file, content } = await save(completed, saving, io);
+  const saved = { ...completed, file, content };
+  if (target.outputPath === "-") return saved;
+  await record(service, { kind: "delivered", id, file: resolve(file), ...content });
+  if (entry) await clear(entry, service);
+  if (options.infoJson) {
+    const known = { id, ...(await infoOf(service, id, entry)), generation: completed.generation };
+    await writeInfo(file, known, { overwrite: options.overwrite, redact: service.redact }, io);
+  }
+  return saved;
+}
+
+/**
+ * Writes down that the result was handed over: the address was printed or returned, or the video streamed. What is saved to a file was handed over
+ * when the file got its name. Until then the same line resumes the generation. Never rejects.
+ */
+export async function handOver(finished: Finished): Promise<void> {
+  const { service, id, outputPath } = finished.of;
+  if (finished.kind === "url") await recordDelivered(service, id);
+  if (finished.kind === "saved" && outputPath === "-") await record(service, { kind: "delivered", id, file: "-" });
+}
+
+/** Writes down that the caller, who does not wait, has the id: from here on the same line starts a new generation. Never rejects. */
+export async function handOverId({ service, attempt }: Attempt): Promise<void> {
+  if (attempt !== undefined) await record(service, { kind: "told", attempt });
+}
+
+/** Releases the place and the lease. What has not ended stays open, and is resumed later. Does nothing the second time. */
+export async function close(attempt: Attempt): Promise<void> {
+  await attempt.release();
+}
+
+/** Writes down that the address of a generation was handed over, where it was started without an output path. Never rejects. */
+export async function recordDelivered(service: Service, id: string): Promise<void> {
+  const entry = await findEntry(service, id);
+  // A file alone delivers what was started with an output path; of what cannot be read nobody knows that.
+  if (entry === undefined || entry.place !== undefined || entry.state === "delivered") return;
+  await record(service, { kind: "delivered", id });
+  await clear(entry, service);
+}
+
+/** Writes down that a generation runs which was not known, or had been lost. Never rejects. */
+export async function recordFound(service: Service, id: string, entry: Entry | undefined): Promise<void> {
+  if (entry !== undefined && nextState(entry.state, "found") !== entry.state)
+    await record(service, { kind: "found", id });
+}
+
+/** What the journal tells of a generation for its info file; where it cannot, what was known before. */
+export async function infoOf(service: Service, id: string, before?: Entry) {
+  const entry = (await findEntry(service, id)) ?? before;
+  return { entry, credits: service.isFree ? 0 : entry?.credits };
+}
+
+/** A 404 means something for what this key has started alone: it is lost then, and stays so until it is found or started again. */
+export async function explainNotFound(
+  service: Service,
+  error: VidgenError,
+  id: string,
+  entry: Entry | undefined,
+): Promise<VidgenError> {
+  const { account } = service;
+  if (error.code !== "not_found" || entry === undefined) return error;
+  if (!isPaidBy(account, entry)) {
+    const message = `The service has no generation ${id} for this key (account ${account}); it was started with another key (account ${entry.account}).`;
+    const hint = "Nothing was changed. Use the key that started the generation.";
+    return new VidgenError("not_found", message, { id, httpStatus: error.httpStatus, hint });
+  }
+  if (!isOpen(entry)) return error;
+  await record(service, { kind: "lost", id });
+  const message = `The service accepted generation ${id} but no longer knows it: the generation is lost.`;
+  const hint = `It was charged. \`vidgen wait ${id}\` asks the service again. The same command does not start another one unless you add --again.`;
+  return new VidgenError("not_found", message, { id, httpStatus: error.httpStatus, hint });
+}
+
+/** The line about the end of a generation that has failed. */
+export function failureLine(
+  id: string,
+  { ended, code, message: reason }: VidgenError,
+  generation: WireGeneration | undefined,
+): JournalLine & { kind: "failed" | "unclear" } {
+  if (ended === "unknown") return { kind: "unclear", id, reason };
+  // What a failed one has not cost is no price.
+  const cost = (generation && readCost(generation)) || undefined;
+  return { kind: "failed", id, reason, code: code === "failed" ? undefined : code, cost };
+}
+
+/** Adds the attempt to the error of a generation that may have been charged: by it, the user says that the matter is settled. */
+function explainUnclear(error: VidgenError, entry: Entry | undefined): VidgenError {
+  if (error.code !== "unknown" || entry === undefined) return error;
+  const { attempt } = entry;
+  return error.with({
+    attempt,
+    hint: `\`vidgen list --dismiss ${attempt}\` closes the attempt once you have checked the account.`,
+  });
+}

@@ -1,0 +1,433 @@
+import { asVidgenError, doctorHint, systemCode, VidgenError } from "../../errors.ts";
+import { RequestError } from "../../io.ts";
+import { lacksCredits } from "../../protocol/credits.ts";
+import { findDoubts } from "../../protocol/fields.ts";
+import { type AcceptedStart, errorText, failureReason, type StartRequest } from "../../protocol/schema.ts";
+import { isNotNow, isRefusal, retryAfterMs } from "../../protocol/status.ts";
+import type { Label } from "../http/api.ts";
+import { describeFailure, describeReply, describeValues, type Reply, refusal } from "../http/reply.ts";
+import { backoffMs, isFinalConnectFailure } from "../http/retry.ts";
+import { readStartReply } from "../http/salvage.ts";
+import type { JournalLine } from "../ledger/history.ts";
+import { withdraw } from "../ledger/withdraw.ts";
+import { failedError } from "./follow.ts";
+import { poll } from "./poll.ts";
+import { entriesOf, explainKey, record, recordedRequest, remember, type Service } from "./service.ts";
+
+/** An attempt that is written down, and whose request may go out. */
+export type Intent = {
+  /** Its name in the journal and in errors. */
+  attempt: string;
+  /** Its Idempotency-Key. */
+  key: string;
+  /** When it was started; ISO 8601, UTC. */
+  at: string;
+  /** Whether the key is the caller's: then it stands for one start for ever. */
+  isNamed: boolean;
+  /**
+   * Whether an earlier request with its key may have been charged, to a service that knows its keys: see `keepsKey`. Then it has its id, or
+   * stays unknown.
+   */
+  mayBeCharged: boolean;
+  /** Rejects where another process has taken the attempt, or may have, or where it was dismissed: then nothing may be sent. */
+  confirm(): Promise<void>;
+  /** Throws where this process has stood still since `confirm`, so that another one may have taken the attempt. Does not look. */
+  assertFresh(): void;
+};
+
+export type SendOptions = {
+  /** Aborts at the first Ctrl-C; a request that was sent gets 10 s more, so that its id is not lost. */
+  signal: AbortSignal;
+  /** Aborts at the second Ctrl-C, which ends those 10 s. */
+  leave?: AbortSignal | undefined;
+  /** Whether "not now" answers are retried; without, such an answer ends the start as refused. */
+  retriesNotNow?: boolean | undefined;
+  /** What the account had before, where that is known: by how much it fell is written down where the service states no cost. */
+  balance?: number | undefined;
+  /** What it belongs to, for a service that shows that. */
+  label?: Label | undefined;
+  /** Whether a note says what is probably wrong in the request; a batch has told it in its plan. */
+  tellsDoubts?: boolean | undefined;
+};
+
+type Accepted = { kind: "accepted"; started: AcceptedStart };
+type Final = { kind: "refused" | "unknown"; error: VidgenError };
+/** `notNow` has what Retry-After asks for, where the last answer was "not now" and is not retried. */
+type Refused = { kind: "refused"; error: VidgenError; notNow?: { waitMs: number | undefined } };
+
+/** How a start ended, in the journal's words. */
+export type Outcome = Accepted | Refused | { kind: "unknown" | "unsent"; error: VidgenError };
+
+/** The outcomes that may be retried. */
+type Unsent = { kind: "unsent"; reason: string; isFinal: boolean };
+type NotNow = { kind: "not now"; reason: string; httpStatus: number; waitMs: number | undefined };
+
+/** Another process has taken the attempt, or may have: nothing more is sent. */
+type Stopped = { kind: "stopped"; error: VidgenError };
+
+/** What came of one request. */
+type Answer = Accepted | Final | Unsent | NotNow | Stopped;
+
+/** How long making the connection may take, then the upload without progress, and then the service with its answer. */
+const stepLimitMs = 120_000;
+/** How long unsent requests and "not now" answers are retried. */
+const unsentLimitMs = 60_000;
+const notNowLimitMs = 120_000;
+/** The shortest wait after "not now", whatever Retry-After says. */
+const minWaitMs = 500;
+/** How long a sent request may still take after the first Ctrl-C. */
+const interruptLimitMs = 10_000;
+
+/** How often an unclear start is sent again with its caller's key, within some 8 s: a later call may go on with it. */
+const maxResends = 4;
+const lookMs = 10_000;
+
+/**
+ * Sends the request that costs money (interface 4.1), whose intent is written down. It is sent once: again only when no byte of it was written,
+ * when the service said "not now" (429, 421, 425), or with a caller's key that the service keeps. Never rejects: the outcome is written down before
+ * it is returned. Its error is `network` (nothing was sent), `unknown` (it may have been charged), or the code of the service's refusal.
+ */
+export async function sendPaid(
+  service: Service,
+  request: StartRequest,
+  intent: Intent,
+  options: SendOptions,
+): Promise<Outcome> {
+  const { io } = service;
+  if (options.tellsDoubts !== false) tellDoubts(service, request);
+  let outcome = await sendAndRecord(service, request, intent, options);
+  for (let failures = 0; intent.isNamed && outcome.kind === "unknown" && failures < maxResends; failures++) {
+    const isWaitedFor = await io.sleep(backoffMs(failures, io.random()), options.signal).then(
+      () => true,
+      () => false,
+    );
+    if (!isWaitedFor || !(await keepsKey(service, intent.at, options.signal))) break;
+    outcome = await sendAndRecord(service, request, { ...intent, mayBeCharged: true }, options);
+  }
+  return outcome;
+}
+
+function tellDoubts({ isFree, warned, note }: Service, request: StartRequest): void {
+  for (const doubt of findDoubts(request, { isLocal: isFree })) {
+    if (!warned.has(doubt)) note(`${doubt} Sent as typed.`);
+    remember(warned, doubt, true);
+  }
+}
+
+/** A key counts as known for so much less than the service says: their clocks may differ, and the request takes time. */
+const keyMarginSeconds = 3_600;
+
+/**
+ * Whether the service says that a start with the key of one that was sent at this time (ISO 8601) is the same start: it is asked now, for nothing,
+ * since another service may have been at this address.
+ */
+export async function keepsKey({ api, io }: Service, at: string, signal: AbortSignal): Promise<boolean> {
+  const limit = io.limit(lookMs, signal, new Error("no answer"));
+  const asked = api.probe(limit.signal).finally(limit.clear);
+  const reply = await asked.catch(() => undefined);
+  const seconds = Number(reply?.headers?.["idempotency-key-lifetime"] ?? 0);
+  const age = (io.date().getTime() - Date.parse(at)) / 1_000;
+  // By a clock that is behind that of the attempt nobody can tell its age.
+  return age > -keyMarginSeconds && age < seconds - keyMarginSeconds;
+}
+
+/** Sends the request until its outcome is known, and writes that down. */
+async function sendAndRecord(
+  service: Service,
+  request: StartRequest,
+  intent: Intent,
+  options: SendOptions,
+): Promise<Outcome> {
+  const { attempt, at } = intent;
+  const posted = await postUntilAnswered(service, request, intent, options);
+  const own = await unlessForeign(service, posted, intent);
+  const outcome = withFall(unlessCharged(own, intent), options);
+  const recorded = await recordOutcome(service, outcome, attempt);
+  // A process that ends after an unknown outcome, however it ends, ends with exit 6.
+  if (outcome.kind !== "unknown") service.io.unsettled.delete(attempt);
+  const settled =
+    recorded.kind === "refused" ? await settleRefused(service, recorded, { attempt, ...options }) : recorded;
+  if (settled.kind !== "accepted") return { ...settled, error: explainKey(service, settled.error) };
+  const { generation, credits_charged: credits, remaining_credits } = settled.started;
+  const { name: base_url, account } = service;
+  const entry = {
+    attempt,
+    at,
+    base_url,
+    account,
+    request: recordedRequest(service, request),
+    credits,
+    remaining_credits,
+  };
+  remember(service.unfollowed, generation.id, { ...entry, id: generation.id, state: "running", status: "processing" });
+  return settled;
+}
+
+/** The id of another request is not taken for this one's: a gateway may replay a reply, and its video would be saved under the wrong name. */
+async function unlessForeign(service: Service, outcome: Outcome, { attempt, key }: Intent): Promise<Outcome> {
+  const id = outcome.kind === "accepted" ? outcome.started.generation.id : outcome.error.id;
+  if (id === undefined || outcome.kind === "unknown") return outcome;
+  const known = await entriesOf(service, id).catch(() => []);
+  if (!known.some((entry) => (entry.key ?? entry.attempt) !== key)) return outcome;
+  return unknownOutcome(`its reply named generation ${id}, which another request started`, attempt);
+}
+
+/** What the second request says tells of the first one only when it gives its id. */
+function unlessCharged(outcome: Outcome, { attempt, mayBeCharged }: Intent): Outcome {
+  if (!mayBeCharged || outcome.kind === "accepted" || outcome.kind === "unknown") return outcome;
+  return unknownOutcome(`it was sent again with the same key: ${outcome.error.message}`, attempt);
+}
+
+function withFall(outcome: Outcome, { balance }: SendOptions): Outcome {
+  if (outcome.kind !== "accepted" || balance === undefined) return outcome;
+  const { credits_charged, remaining_credits: left } = outcome.started;
+  if (credits_charged !== undefined || left === undefined) return outcome;
+  return { ...outcome, started: { ...outcome.started, balance_fell: balance - left } };
+}
+
+/** Writes down the outcome, and returns it. It is reported even where the journal can no longer be written. */
+async function recordOutcome(service: Service, outcome: Outcome, attempt: string): Promise<Outcome> {
+  // A generation that a refusal names may exist: its id is never overwritten.
+  if (outcome.kind === "unsent" || (outcome.kind === "refused" && outcome.error.id === undefined)) {
+    const { kind, error } = outcome;
+    return { ...outcome, error: await withdraw(attempt, { kind, error }, service.journal) };
+  }
+  await record(service, outcomeLine(outcome, attempt));
+  return outcome;
+}
+
+function outcomeLine(outcome: Outcome, attempt: string): JournalLine {
+  if (outcome.kind !== "accepted") {
+    const { message: reason, code, id } = outcome.error;
+    return { kind: outcome.kind, attempt, id, reason, code };
+  }
+  const { generation, credits_charged: credits, balance_fell, remaining_credits } = outcome.started;
+  return { kind: "accepted", attempt, id: generation.id, credits, balance_fell, remaining_credits };
+}
+
+/** A refusal that named a generation is final only where the service does not know that, or says for certain that it failed: it is asked once. */
+async function settleRefused(
+  service: Service,
+  refused: Outcome & { kind: "refused" },
+  { attempt, leave }: Pick<Intent, "attempt"> & Pick<SendOptions, "leave">,
+): Promise<Outcome> {
+  const { api, io } = service;
+  const { id } = refused.error;
+  if (id === undefined) return refused;
+  const limit = io.limit(lookMs, leave ?? new AbortController().signal, new Error("no answer"));
+  const answer = await poll(api, id, io, limit.signal).catch(asVidgenError).finally(limit.clear);
+  let reason = `it was refused, and the service did not say whether generation ${id} exists`;
+  if ("generation" in answer && answer.generation.status === "failed") {
+    if (failedError(id, answer.generation).ended !== "unknown") return refused;
+    reason = `it was refused, and the service cannot say whether generation ${id} was charged (${failureReason(answer.generation) ?? "it gave no reason"})`;
+  } else if ("generation" in answer) {
+    const { generation } = answer;
+    await record(service, { kind: generation.status === "completed" ? "completed" : "found", id });
+    return { kind: "accepted", started: { generation, remaining_credits: undefined } };
+  }
+  if ("error" in answer && answer.error.code === "not_found") return refused;
+  await record(service, { kind: "unclear", id, reason });
+  io.unsettled.add(attempt);
+  return unknownOutcome(reason, attempt, { id });
+}
+
+/** Sends the request until there is an answer that decides. */
+async function postUntilAnswered(
+  service: Service,
+  request: StartRequest,
+  intent: Intent,
+  options: SendOptions,
+): Promise<Outcome> {
+  const { io } = service;
+  const begin = io.now();
+  /** Set once a request was answered with "not now": then no message may say that nothing was sent. */
+  let notNow: NotNow | undefined;
+  for (let failures = 0; ; failures++) {
+    if (options.signal.aborted) return stoppedBetweenRequests(asVidgenError(options.signal.reason), notNow);
+    const answer = await postOnce(service, request, intent, options);
+    if (answer.kind === "stopped") return stoppedBetweenRequests(answer.error, notNow);
+    if (answer.kind !== "unsent" && answer.kind !== "not now") return answer;
+    if (answer.kind === "not now") notNow = answer;
+    if (options.signal.aborted) return stoppedBetweenRequests(asVidgenError(options.signal.reason), notNow);
+    const minimumMs = answer.kind === "not now" ? Math.max(answer.waitMs ?? 0, minWaitMs) : 0;
+    const waitMs = Math.max(minimumMs, backoffMs(failures, io.random()));
+    const isOver = io.now() + waitMs - begin > (notNow ? notNowLimitMs : unsentLimitMs);
+    if (notNow && options.retriesNotNow === false) return { ...notAccepted(answer, notNow), notNow };
+    if (isOver || (answer.kind === "unsent" && answer.isFinal))
+      return notNow ? notAccepted(answer, notNow) : unreachable(answer);
+    const what = notNow ? "Not accepted yet" : "Nothing was sent";
+    service.note(`${what} (${answer.reason}); retrying in ${Math.ceil(waitMs / 1000)} s.`);
+    await io.sleep(waitMs, options.signal).catch(() => {});
+  }
+}
+
+/** Sends the request once, unless another process may have taken the attempt. */
+async function postOnce(
+  service: Service,
+  request: StartRequest,
+  intent: Intent,
+  options: SendOptions,
+): Promise<Answer> {
+  const { unsettled } = service.io;
+  try {
+    await intent.confirm();
+  } catch (error) {
+    return stopped(error);
+  }
+  unsettled.add(intent.attempt);
+  const answer = await post(service, request, intent, options);
+  if (answer.kind === "unsent" || answer.kind === "not now" || answer.kind === "stopped")
+    unsettled.delete(intent.attempt);
+  return answer;
+}
+
+async function post(
+  service: Service,
+  request: StartRequest,
+  { attempt, key, assertFresh }: Intent,
+  options: SendOptions,
+): Promise<Answer> {
+  const { api, io } = service;
+  const limit = createStepLimit(service, options);
+  let isStale = false;
+  const beforeSend = () => {
+    isStale = true;
+    assertFresh();
+    isStale = false;
+    limit.restart("no response within 120 s");
+  };
+  const onUpload = (bytesLeft: number) =>
+    limit.restart(bytesLeft > 0 ? "the upload made no progress for 120 s" : "no response within 120 s");
+  try {
+    const how = { signal: limit.signal, unsentSignal: options.signal, beforeSend, onUpload, label: options.label };
+    return classify(await api.start(request, key, how), attempt, io.date());
+  } catch (error) {
+    if (isStale) return stopped(error instanceof RequestError ? error.cause : error);
+    if (wasSent(error)) {
+      const wasInterrupted = limit.signal.aborted && options.signal.aborted;
+      const reason = wasInterrupted ? "interrupted before the service responded" : describeFailure(error);
+      return unknownOutcome(reason, attempt);
+    }
+    const isFinal = isFinalConnectFailure(systemCode(error), api.baseUrl);
+    return { kind: "unsent", reason: describeFailure(error), isFinal };
+  } finally {
+    limit.clear();
+  }
+}
+
+/**
+ * A signal that aborts two minutes after the last step, at the second Ctrl-C, or ten seconds after the first. `restart` begins a step, and says
+ * what has happened when its time is over.
+ */
+function createStepLimit({ io, note }: Service, options: SendOptions) {
+  const tooLong = new Error("no response within 120 s");
+  const limit = io.limit(stepLimitMs, options.leave ?? new AbortController().signal, tooLong);
+  const controller = new AbortController();
+  const cleared = new AbortController();
+  const onLimit = () => controller.abort(limit.signal.reason);
+  const wait = async () => {
+    // An unsent request is aborted at once, which clears this limit: then there is no note.
+    await io.sleep(50, cleared.signal);
+    note("Request sent; waiting up to 10 s for its id. Press Ctrl-C again to quit now (you may be charged).");
+    await io.sleep(interruptLimitMs, cleared.signal);
+    controller.abort(options.signal.reason);
+  };
+  const onInterrupt = () => void wait().catch(() => {});
+  limit.signal.addEventListener("abort", onLimit, { once: true });
+  options.signal.addEventListener("abort", onInterrupt, { once: true });
+  const clear = () => {
+    limit.clear();
+    cleared.abort();
+    options.signal.removeEventListener("abort", onInterrupt);
+  };
+  const restart = (ifTooLong: string) => {
+    tooLong.message = ifTooLong;
+    limit.restart();
+  };
+  return { signal: controller.signal, restart, clear };
+}
+
+/**
+ * What an answer to the start request means. Only `unknown` may have been charged; only "not now" is sent again. An id is never thrown away:
+ * whatever the status, the outcome has it.
+ */
+export function classify(reply: Reply, attempt: string, now: Date): Answer {
+  const { status, headers } = reply;
+  const { started, saysNo } = readStartReply(reply.text);
+  const id = started?.generation.id;
+  const isSuccess = status >= 200 && status < 300;
+  if (started && !saysNo && (isSuccess || isNotNow(status))) return { kind: "accepted", started };
+  const reason = describeReply(reply);
+  if (isNotNow(status) && id === undefined && !lacksCredits(reply))
+    return { kind: "not now", reason, httpStatus: status, waitMs: retryAfterMs(reply.retryAfter, now) };
+  if (isRefusal(status) && !(isNotNow(status) && started)) return refusedOutcome(reply, id);
+  if (id !== undefined)
+    return unknownOutcome(`${reason}, but the reply contains an id`, attempt, { httpStatus: status, headers, id });
+  if (!isSuccess) return unknownOutcome(reason, attempt, { httpStatus: status, headers });
+  if (reply.cut !== undefined) {
+    const cut = `the response was cut off: ${describeFailure(reply.cut)}`;
+    return unknownOutcome(cut, attempt, { httpStatus: status, headers });
+  }
+  if (saysNo && errorText(reply.json) !== undefined) return refusedOutcome(reply);
+  return unknownOutcome(`a response without an id: ${describeValues(reply)}`, attempt, { httpStatus: status, headers });
+}
+
+function refusedOutcome(reply: Reply, id?: string): Final {
+  const error = refusal(reply);
+  const hint = "See `vidgen generate --help` for the flags and `vidgen models` for the models.";
+  const explained = error.hint === undefined ? error.with({ hint }) : error;
+  if (id === undefined) return { kind: "refused", error: explained };
+  const { code, message, httpStatus, headers } = explained;
+  const named = new VidgenError(code, `${message} The reply named generation ${id} anyway.`, {
+    httpStatus,
+    headers,
+    id,
+  });
+  return { kind: "refused", error: named.with({ hint: `\`vidgen status ${id}\` shows whether there is one.` }) };
+}
+
+/** Whether a byte of the request was written; yes where `fetch` does not say, since a retry could charge twice. */
+function wasSent(error: unknown): boolean {
+  return !(error instanceof RequestError) || error.sent;
+}
+
+type UnknownDetails = { httpStatus?: number; headers?: Reply["headers"]; id?: string };
+
+/** The outcome of a start that may have been charged. `id` is that of a generation which the answer named without accepting the start. */
+export function unknownOutcome(reason: string, attempt: string, details: UnknownDetails = {}): Final {
+  const { httpStatus, headers, id } = details;
+  const named = id === undefined ? "" : ` The reply named generation ${id}.`;
+  const message = `The request was sent, but got no usable response: ${reason}. It may have been charged (attempt ${attempt}).${named}`;
+  const fetches = id === undefined ? "`vidgen wait <id>` fetches it" : `\`vidgen wait ${id}\` fetches it`;
+  const hint = `Check your account for it before retrying; ${fetches}. \`vidgen list --status unknown\` shows the attempt, which was not sent again.`;
+  return { kind: "unknown", error: new VidgenError("unknown", message, { httpStatus, headers, id, hint, attempt }) };
+}
+
+function stopped(error: unknown): Stopped {
+  const hint = "Run the same command again: what another process has started meanwhile is not paid for again.";
+  return { kind: "stopped", error: asVidgenError(error).with({ hint }) };
+}
+
+/** The end of a start that stops between two requests. A request that was sent before was answered with "not now". */
+function stoppedBetweenRequests({ code, message, hint }: VidgenError, notNow: NotNow | undefined): Outcome {
+  if (notNow) {
+    const { httpStatus } = notNow;
+    const error = new VidgenError(code, `${message} No generation was started.`, { httpStatus, hint });
+    return { kind: "refused", error };
+  }
+  return {
+    kind: "unsent",
+    error: new VidgenError(code, `${message} Nothing was sent, nothing was charged.`, { hint }),
+  };
+}
+
+function unreachable({ reason }: Pick<Unsent, "reason">): Outcome {
+  const message = `Could not reach the service: ${reason}. Nothing was sent, nothing was charged.`;
+  return { kind: "unsent", error: new VidgenError("network", message, { hint: doctorHint }) };
+}
+
+function notAccepted(last: Unsent | NotNow, notNow: NotNow): Refused {
+  const then = last.kind === "unsent" ? `; then it could not be reached: ${last.reason}` : "";
+  const message = `The service did not accept the request: ${notNow.reason}${then}. Try again later.`;
+  return { kind: "refused", error: new VidgenError("network", message, { httpStatus: notNow.httpStatus }) };
+}

@@ -1,0 +1,99 @@
+import { asVidgenError } from "../../errors.ts";
+import { readCost, type WireGeneration } from "../../protocol/schema.ts";
+import { type Event, nextState } from "../ledger/attempt.ts";
+import { isPaidBy, type JournalLine } from "../ledger/history.ts";
+import { clear } from "../save/claim.ts";
+import { hasInfo, writeInfo } from "../save/info.ts";
+import { explainNotFound, failureLine, infoOf, recordFound } from "./attempt.ts";
+import { askToCancel, type Cancelled } from "./cancel.ts";
+import { cancelledReason, failedError } from "./follow.ts";
+import { pollUntilAnswered } from "./poll.ts";
+import { entriesOf, explainKey, findEntry, record, type Service } from "./service.ts";
+
+type Signalled = { signal: AbortSignal };
+
+/**
+ * Polls a generation once (interface 4.2), retries for 30 s until there is an answer, and writes down an end that the journal does not have. Rejects
+ * as `pollUntilAnswered` does.
+ */
+export async function readStatus(service: Service, id: string, { signal }: Signalled): Promise<WireGeneration> {
+  const { api, account, journal, unfollowed, note, io } = service;
+  const entry = await findEntry(service, id);
+  const generation = await pollUntilAnswered(api, id, io, signal, note).catch(async (thrown) => {
+    const error = explainKey(service, asVidgenError(thrown));
+    const isOther = entry !== undefined && !isPaidBy(account, entry);
+    // One look tells too little to call it lost.
+    throw isOther ? await explainNotFound(service, error, id, entry) : error;
+  });
+  const { status } = generation;
+  if (status !== "completed" && status !== "failed") {
+    await recordFound(service, id, entry);
+    return generation;
+  }
+  if (entry === undefined) return generation;
+  const line: JournalLine & { kind: Event } =
+    status === "completed"
+      ? { kind: status, id, cost: readCost(generation) }
+      : failureLine(id, failedError(id, generation), generation);
+  // The journal may have its end from an earlier look.
+  if (nextState(entry.state, line.kind) === entry.state) return generation;
+  await journal.append(line).catch(() => {});
+  if (line.kind === "failed") await clear(entry, service);
+  unfollowed.delete(id);
+  return generation;
+}
+
+/**
+ * Cancels a generation, where its service can, and writes it down as failed. `wasOver` is set where the journal has its end already. Rejects as
+ * `askToCancel` does.
+ */
+export async function cancelGeneration(
+  service: Service,
+  id: string,
+  { signal }: Signalled,
+): Promise<Cancelled & { wasOver: boolean }> {
+  const entry = await findEntry(service, id);
+  const wasOver = entry?.status === "failed";
+  const look = () => readStatus(service, id, { signal });
+  const cancelled = await askToCancel(service.api, id, { signal, look }, service.io);
+  if (!wasOver) await record(service, { kind: "failed", id, reason: cancelledReason });
+  if (entry) await clear(entry, service);
+  service.unfollowed.delete(id);
+  return { ...cancelled, wasOver };
+}
+
+/** Where the video of a generation is saved already, if `outputPath` would save it there. Changes nothing. Throws `output` for a journal that cannot be read. */
+export async function findSaved(service: Service, id: string, outputPath: string): Promise<string | undefined> {
+  const entry = service.unfollowed.get(id) ?? (await entriesOf(service, id))[0];
+  return entry && service.targets.findSaved({ ...entry, id }, outputPath);
+}
+
+/** Writes down where a video was found, unless the journal knows of a place. Never rejects. */
+export async function recordSaved(service: Service, id: string, file: string): Promise<void> {
+  const entry = await findEntry(service, id);
+  if (entry) await service.targets.recordSaved({ ...entry, id }, file);
+}
+
+/**
+ * Writes the info file beside a video that is saved already, unless it is there; without `asks` of what the journal knows alone. Returns whether the
+ * service answered, if it was asked. Rejects with `output` or the signal's reason.
+ */
+export async function addInfo(
+  service: Service,
+  id: string,
+  file: string,
+  { signal, asks = true }: Signalled & { asks?: boolean },
+): Promise<boolean> {
+  const { api, redact, note, io } = service;
+  if (await hasInfo(file, id, io.disk)) return true;
+  let answers = true;
+  // The journal knows enough when the service cannot be asked.
+  const asked = asks ? pollUntilAnswered(api, id, io, signal, note) : Promise.resolve(undefined);
+  const generation = await asked.catch((error) => {
+    answers = asVidgenError(error).code !== "network";
+    return undefined;
+  });
+  signal.throwIfAborted();
+  await writeInfo(file, { id, ...(await infoOf(service, id)), generation }, { redact }, io);
+  return answers;
+}
