@@ -133,10 +133,10 @@ async function canSendAgain(
   return oldest !== undefined && keepsKey(service, oldest.at, signal);
 }
 
-type Resumed = { kind: "resume"; entry: StartedEntry; hold: Hold | undefined };
+type Taken = { kind: "resume"; entry: StartedEntry; hold: Hold | undefined };
 
 /** Under the journal's lock, so that two processes never choose the same. Looks again while another process starts the same, or has the place. */
-function chooseAndWrite(service: Service, wanted: WantedStart, options: PaidStartOptions): Promise<Prepared | Resumed> {
+function chooseAndWrite(service: Service, wanted: WantedStart, options: PaidStartOptions): Promise<Prepared | Taken> {
   return underLock(service, wanted, options, async (lock) => {
     const choice = await chooseStart(service, wanted, lock);
     if (choice.kind === "wait") return undefined;
@@ -273,7 +273,7 @@ function ownershipOf(
 async function resume(
   service: Service,
   wanted: WantedStart,
-  { entry, hold }: Resumed,
+  { entry, hold }: Taken,
   options: PaidStartOptions,
 ): Promise<StartedAttempt & { kind: "resumed" }> {
   const { outputPath, overwrite, kept, infoJson, first, timeoutMs, signal } = options;

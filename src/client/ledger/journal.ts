@@ -175,8 +175,11 @@ export function openJournal(path: string, io: JournalIo): Journal {
       }
       return undefined;
     },
-    lock: (work, signal = io.signal) =>
-      inTurn(() => withLock(`${path}.lock`, { io, signal, onNote: io.onNote }, work), signal).catch(asOutputError),
+    lock(work, signal = io.signal) {
+      const locked = (lease: Lease) => work({ confirm: () => lease.confirm().catch(asOutputError) });
+      const wait = { io, signal, onNote: io.onNote };
+      return inTurn(() => withLock(`${path}.lock`, wait, locked), signal).catch(asOutputError);
+    },
     async hold(name) {
       const acquired = await tryLease(leaseOf(name), io, watch).catch(asOutputError);
       if (acquired.kind === "held") return undefined;
