@@ -56,8 +56,8 @@ export type StartedAttempt =
 export type NotStarted = Exclude<Outcome, { kind: "accepted" }>;
 
 /**
- * Starts a generation, which costs money, or resumes an earlier one, as `submit.md` has it. What comes of the request is returned. What is thrown
- * was thrown before it: nothing was sent. Throws `unknown` where an earlier attempt may have been charged, `not_found` where the service has lost
+ * Starts a generation, which costs money, or resumes an earlier one. What comes of the request is returned. What is thrown was thrown before the
+ * request: nothing was sent. Throws `unknown` where an earlier attempt may have been charged, `not_found` where the service has lost
  * the generation of one, `pending` where another process is still starting the same or saving to the same file, `output` where the place or the
  * journal cannot be written, `usage`, the error of `check` or `onSending`, or the signal's reason.
  */
@@ -66,22 +66,23 @@ export async function start(
   request: StartRequest,
   options: PaidStartOptions,
 ): Promise<StartedAttempt | NotStarted> {
-  // From the choice to the intent, killed at any moment: the next start finds an intent that is "sending" and dead, and refuses, or finds nothing.
+  // Killed before the intent is written: nothing has happened. Killed after it: the same line refuses, since the request may have been sent.
   const prepared = await prepare(service, request, options).catch((error) => {
     throw beforePaying(error);
   });
   if (prepared.kind === "resumed") return prepared;
   const { intent, target, release } = prepared;
   try {
-    // Ctrl-C, or a consumer that gives up, until here: it is written down as not sent.
+    // Stopped before this: it is written down as not sent.
     const balance = await lastStep(service, intent, options);
-    // Killed from here on: nobody knows whether it was charged. Sent again it is never, unless the service keeps its key.
+    // Killed during this: nobody knows whether it was charged, and the same line refuses. The first Ctrl-C waits 10 s for the id.
     const signal = options.sendSignal ?? options.signal;
     const outcome = await sendPaid(service, request, intent, { ...options, signal, balance });
     if (outcome.kind !== "accepted") {
       await release();
       return outcome;
     }
+    // From here on the same line resumes it, until it is handed over.
     const { id } = outcome.started.generation;
     const { attempt, at } = intent;
     const place = { target, outputPath: target?.outputPath ?? options.outputPath };

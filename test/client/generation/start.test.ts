@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { close, finish, openAttempt } from "../../../src/client/generation/attempt.ts";
+import { close, finish, handOver, openAttempt } from "../../../src/client/generation/attempt.ts";
 import { findEntry, listEntries, openService } from "../../../src/client/generation/service.ts";
 import { type PaidStartOptions, start as startGeneration } from "../../../src/client/generation/start.ts";
 import { findSaved, readStatus } from "../../../src/client/generation/status.ts";
@@ -205,6 +205,39 @@ test("a video is saved under its words, and the next process finds it there", as
   ]);
   expect(await findSaved(open().service, id, `${folder}/{slug}-{id}.mp4`)).toBe(file);
   expect(await findSaved(open().service, id, join(folder, "other.mp4"))).toBe(undefined);
+});
+
+test("a listener that throws does not stop a download: its error comes once the video is saved", async () => {
+  const { open, place, lines } = createWorld();
+  const { service, start } = open();
+  await start();
+  const attempt = await openAttempt(service, id, { outputPath: place, signal });
+  const progress = () => {
+    throw new Error("a broken bar");
+  };
+  await expect(finish(attempt, { progress }).finally(() => close(attempt))).rejects.toThrow("a broken bar");
+  expect(new Uint8Array(readFileSync(place))).toEqual(video);
+  expect(lines().at(-1)).toMatchObject({ kind: "delivered", file: place });
+});
+
+test("what was not handed over is resumed by the same line, and what was is not", async () => {
+  const { open } = createWorld();
+  let posts = 0;
+  const count: Answer = (url, init) => {
+    if (init.method === "POST") posts++;
+    return honest(url, init);
+  };
+  const first = await open(count).begin({ earlier: "resume" });
+  if (first.kind !== "accepted") throw new Error("it is accepted");
+  await finish(first.attempt);
+  await close(first.attempt);
+  const second = await open(count, { pid: 2, running: [2] }).begin({ earlier: "resume" });
+  if (second.kind !== "resumed") throw new Error("it is resumed");
+  await handOver(await finish(second.attempt));
+  await close(second.attempt);
+  expect(posts).toBe(1);
+  await open(count, { pid: 3, running: [3] }).begin({ earlier: "resume" });
+  expect(posts).toBe(2);
 });
 
 test("what the service says of a generation that was started here is written down once", async () => {
