@@ -116,12 +116,22 @@ export function meaningOf({ status }: WireGeneration): "completed" | "failed" | 
   return otherWords.get(status.trim().toLowerCase());
 }
 
-const reasonFields = ["error", "fail_reason", "failure_reason", "error_message", "reasons", "errors", "message"];
+/** Fields in which services say why a generation has failed, in small letters and without "_"; the first one that says something counts. */
+const reasonFields = [
+  ...["error", "failreason", "failurereason", "failedreason", "failmsg", "failmessage", "errormessage", "errormsg"],
+  ...["reason", "reasons", "errors", "failure", "taskstatusmsg", "statusmessage", "detail", "message"],
+];
 
-/** Why a generation has failed, in the first field that says so; `undefined` where none does. */
-export function failureReason(generation: WireGeneration): string | undefined {
-  const fields: Readonly<Record<string, unknown>> = generation;
-  return reasonFields.map((field) => errorText(fields[field])).find((text) => text !== undefined);
+/** Why a generation has failed, with all reasons where there is a list; `undefined` where it does not say. */
+export function failureReason(generation: object): string | undefined {
+  const named = new Map(
+    Object.entries(generation).map(([name, value]) => [name.replaceAll("_", "").toLowerCase(), value]),
+  );
+  const said = reasonFields.map((field) => {
+    const reasons = [named.get(field)].flat().map(errorText);
+    return reasons.filter((reason) => reason !== undefined).join("; ");
+  });
+  return said.find((text) => text !== "");
 }
 
 function resolveUrl(url: WireGeneration["video_url"], base: string): WireGeneration["video_url"] {
@@ -150,7 +160,7 @@ export function errorText(json: unknown): string | undefined {
     const field = json.loc.filter((part) => part !== "body").join(".");
     return errorText(field === "" ? json.msg : `${field}: ${json.msg}`);
   }
-  for (const field of ["error", "message", "detail", "msg", "title", "code", "errors"]) {
+  for (const field of ["error", "message", "detail", "msg", "title", "code", "errors", "reason"]) {
     const found = errorText(json[field]);
     if (found !== undefined) return found;
   }

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { readStartReply } from "../../src/client/http/salvage.ts";
 import { isSameId } from "../../src/protocol/id.ts";
 import { isRecord, parseJson } from "../../src/protocol/json.ts";
-import { errorText, readGeneration, saysNo } from "../../src/protocol/schema.ts";
+import { errorText, failureReason, readGeneration, saysNo } from "../../src/protocol/schema.ts";
 
 // Written by hand from the interface, so that a slip in the schema that both sides share cannot hide.
 const startReply = `{
@@ -216,6 +216,23 @@ test.each([
   [{ id, status: "processing" }, undefined],
 ])("the error %j reads as %j", (json, text) => {
   expect(errorText(json)).toBe(text);
+});
+
+test.each([
+  [{ error: "no" }, "no"],
+  [{ error: null, fail_reason: "no" }, "no"],
+  [{ error: {}, failureReason: "no" }, "no"],
+  [{ errorMessage: "no" }, "no"],
+  [{ failure: { reason: "no" } }, "no"],
+  [{ task_status_msg: "no" }, "no"],
+  [{ reasons: ["violence", "", "a face"] }, "violence; a face"],
+  [{ errors: [{ message: "no" }, { message: "never" }] }, "no; never"],
+  [{ error: [{ loc: ["body", "duration"], msg: "must be 4 or 8", type: "value" }] }, "duration: must be 4 or 8"],
+  [{ detail: [{ loc: ["query", "id"], msg: "is missing" }] }, "query.id: is missing"],
+  [{ message: "Task failed", failure_reason: "a face" }, "a face"],
+  [{ prompt: "no" }, undefined],
+])("the reason of the failed generation %j reads as %j", (fields, text) => {
+  expect(failureReason({ id, status: "failed", ...fields })).toBe(text);
 });
 
 test.each([

@@ -1,10 +1,11 @@
 import { createHash, type Hash } from "node:crypto";
 import { asVidgenError, systemCode, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, HttpResponse, Io } from "../../io.ts";
+import { lacksCredits } from "../../protocol/credits.ts";
 import { isTransient, retryAfterMs } from "../../protocol/status.ts";
 import { type Fault, faultOfMp4 } from "../../video/mp4.ts";
 import { isProxyRefusal } from "../http/proxy.ts";
-import { describeFailure } from "../http/reply.ts";
+import { describeFailure, describeReply, readReply } from "../http/reply.ts";
 import { backoffMs, freeRetryMs, type RetryIo } from "../http/retry.ts";
 import { hashFile } from "../ledger/content.ts";
 import { isSameVersion, rangeHeaders, readVersion, type Version } from "../ledger/version.ts";
@@ -28,8 +29,8 @@ export type DownloadIo = RetryIo & Pick<Io, "fetch"> & { disk: Pick<Disk, "write
 type DownloadOutcome =
   | { kind: "whole" }
   | { kind: "not ready"; reason: string }
-  | { kind: "trouble"; reason: string; waitMs?: number | undefined }
-  | { kind: "expired"; status: number };
+  | { kind: "trouble" | "outage"; reason: string; waitMs?: number | undefined }
+  | { kind: "expired"; status: number; reason: string; mayNeedKey: boolean };
 
 type Part = {
   /** How many bytes the file holds. */
@@ -67,6 +68,7 @@ export async function download(url: string, file: DiskFile, options: MediaOption
   let triedFrom = 0;
   let notReadySince: number | undefined;
   let unfinished = 0;
+  let outages = 0;
   let expirations = 0;
   /** How many bytes the file held when its address expired, and since when it has not grown. */
   let stuck = { at: -1, since: 0 };
@@ -81,14 +83,21 @@ export async function download(url: string, file: DiskFile, options: MediaOption
       await io.sleep(freeRetryMs(unfinished, io.random()), options.signal);
       continue;
     }
+    if (outcome.kind === "outage") {
+      if (++outages === 2) options.onNote(`Could not download the video yet (${outcome.reason}); retrying.`);
+      await io.sleep(freeRetryMs(outages, io.random(), outcome.waitMs), options.signal).catch(() => {
+        const message = `Timed out before the video was saved; its address answers: ${outcome.reason}.`;
+        throw new VidgenError("pending", message);
+      });
+      continue;
+    }
     if (outcome.kind === "expired") {
       const { status } = outcome;
       if (have.furthest > stuck.at) {
         stuck = { at: have.furthest, since: io.now() };
         expirations = 0;
       }
-      if (io.now() - stuck.since >= patienceMs)
-        throw new VidgenError("output", `The video URL has expired: HTTP ${status}.`, { httpStatus: status });
+      if (io.now() - stuck.since >= patienceMs) throw expiredError(outcome, from);
       from = await requestFreshUrl(status, options);
       if (++expirations === 2) options.onNote(`The video URL does not work yet (HTTP ${status}); retrying.`);
       await io.sleep(backoffMs(expirations, io.random()), options.signal);
@@ -102,6 +111,15 @@ export async function download(url: string, file: DiskFile, options: MediaOption
     if (tries === 2) options.onNote(`Could not download the video yet (${outcome.reason}); retrying.`);
     await io.sleep(freeRetryMs(tries, io.random(), outcome.waitMs), options.signal);
   }
+}
+
+function expiredError(
+  { status, reason, mayNeedKey }: Extract<DownloadOutcome, { kind: "expired" }>,
+  url: string,
+): VidgenError {
+  if (!mayNeedKey) return new VidgenError("output", `The video URL has expired: ${reason}.`, { httpStatus: status });
+  const message = `The video URL returned ${reason}: the address may need the key, which is sent to the service alone.`;
+  return new VidgenError("output", message, { httpStatus: status, hint: `The video is at ${url}` });
 }
 
 async function requestFreshUrl(status: number, options: MediaOptions): Promise<string> {
@@ -127,7 +145,7 @@ async function fetchOnce(
   try {
     const response = await fetchMedia(url, rangeHeaders(have.size, have.version), { signal, fetch: io.fetch });
     const next = await prepare(response, file, have, options);
-    if (next === "no video") return readFailure(response, io);
+    if (next === "no video") return await readFailure(response, io);
     if (next === "body") await writeBody(response, file, have, { options, onBytes: limit.restart, disk: io.disk });
     const isLengthKnown = have.version.total !== undefined;
     const fault = await onDisk(faultOfMp4(file, { isLengthKnown }));
@@ -209,14 +227,18 @@ async function restart(file: DiskFile, have: Part): Promise<void> {
   have.version = {};
 }
 
-function readFailure(response: HttpResponse, io: Pick<Io, "date">): DownloadOutcome {
-  const { status, headers } = response;
-  if (isTransient(status)) {
-    const waitMs = retryAfterMs(headers.get("Retry-After"), io.date());
-    return { kind: "trouble", reason: `HTTP ${status}`, waitMs };
-  }
-  if ([401, 403, 404, 410].includes(status)) return { kind: "expired", status };
-  throw new VidgenError("output", `The video URL returned HTTP ${status}.`, { httpStatus: status });
+async function readFailure(response: HttpResponse, io: Pick<Io, "date">): Promise<DownloadOutcome> {
+  const reply = await readReply(response);
+  const { status } = reply;
+  const reason = describeReply(reply);
+  const waitMs = retryAfterMs(reply.retryAfter, io.date());
+  // The video is made: what is said about the account's money passes.
+  if (lacksCredits(reply)) return { kind: "outage", reason, waitMs };
+  if (isTransient(status)) return { kind: "trouble", reason, waitMs };
+  // A host of videos says with a page that an address has expired, and an API in JSON that it wants a key.
+  const mayNeedKey = status === 401 || (status === 403 && reply.json !== undefined);
+  if ([401, 403, 404, 410].includes(status)) return { kind: "expired", status, reason, mayNeedKey };
+  throw new VidgenError("output", `The video URL returned ${reason}.`, { httpStatus: status });
 }
 
 /** GET that follows redirects, at most five, and from https only to https. */

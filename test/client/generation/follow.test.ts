@@ -206,7 +206,7 @@ test.each([
   [{ fail_reason: "a" }, "a"],
   [{ error: null, failure_reason: "b" }, "b"],
   [{ error_message: "c" }, "c"],
-  [{ reasons: ["d", "e"] }, "d"],
+  [{ reasons: ["d", "e"] }, "d; e"],
   [{ message: "f" }, "f"],
   [{ error: "g", message: "h" }, "g"],
 ])("a failed generation with %j says: %s", (fields, reason) => {

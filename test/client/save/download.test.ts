@@ -316,10 +316,34 @@ test.each([
   expect(notes).toEqual([`The video URL does not work yet (HTTP ${code}); retrying.`]);
 });
 
-test("an address that does not work for a minute is an error", async () => {
-  const { outcome, clock } = await run([status(403)]);
-  expect(outcome).toMatchObject({ message: "The video URL has expired: HTTP 403.", httpStatus: 403 });
+const key = "the address may need the key, which is sent to the service alone.";
+test.each<[number, string, string, string | undefined]>([
+  [404, "<html>no video</html>", "The video URL has expired: HTTP 404.", undefined],
+  [403, "<title>Expired</title>", "The video URL has expired: Expired (HTTP 403).", undefined],
+  [401, "", `The video URL returned HTTP 401: ${key}`, `The video is at ${fresh}`],
+  [403, '{"detail":"No token"}', `The video URL returned No token (HTTP 403): ${key}`, `The video is at ${fresh}`],
+])("an address that answers with %i %j for a minute is an error, which says so", async (code, body, message, hint) => {
+  const { outcome, clock } = await run([() => new Response(body, { status: code })]);
+  expect(outcome).toMatchObject({ code: "output", message, httpStatus: code, hint });
   expect(clock.now()).toSatisfy((ms: number) => ms >= 60_000 && ms < 80_000);
+});
+
+const poor = { error: { message: "You do not have enough credits" } };
+test.each([
+  [402, {}],
+  [401, poor],
+  [403, poor],
+  [429, poor],
+])("%i %j says nothing about the video: it is asked again, until the time is over", async (code, body) => {
+  const outage: Answer = () => Response.json(body, { status: code });
+  const { outcome, freshUrls } = await run([...Array.from({ length: 15 }, () => outage), whole()]);
+  expect([outcome, freshUrls]).toEqual(["saved", 0]);
+  const controller = new AbortController();
+  const over = await run([(_, clock) => (clock.now() > 300_000 && controller.abort(), outage(_, clock))], {
+    signal: controller.signal,
+  });
+  const message = expect.stringMatching(/^Timed out before the video was saved; its address answers: .*HTTP 4/);
+  expect(over.outcome).toMatchObject({ code: "pending", exit: 5, message });
 });
 
 test("an address may expire each time that there was progress, and has a minute again", async () => {
@@ -357,7 +381,7 @@ test("when no fresh address comes, the video cannot be saved: it says why", asyn
   expect(outcome).toMatchObject({ code: "output", message: expect.stringContaining("rejected the API key") });
 });
 
-test.each([400, 402, 416, 204, 206, 304])("%i is final", async (code) => {
+test.each([400, 416, 204, 206, 304])("%i is final", async (code) => {
   const { outcome, requests } = await run([status(code)]);
   expect(outcome).toMatchObject({
     code: "output",

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { HttpResponse } from "../../../io.ts";
 import { isRecord, parseJson } from "../../../protocol/json.ts";
+import { failureReason } from "../../../protocol/schema.ts";
 import { retryAfterMs } from "../../../protocol/status.ts";
 
 /** A job as a server of `/v1/videos` tells it. Unknown statuses count as running. */
@@ -97,7 +98,7 @@ export function findJob({ json }: Reply): Job | undefined {
     status: ended,
     progress,
     url,
-    error: findWords(error),
+    error: findWords(error) ?? (isRecord(json) ? clean(failureReason(json) ?? "") || undefined : undefined),
     completedAt,
     expiresAt,
     cost: usage?.cost,

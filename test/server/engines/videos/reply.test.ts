@@ -68,3 +68,14 @@ test.each([
   expect(findJob(reply({ id: "1", status: "failed", error }))?.code).toBe(code);
   expect(errorCodeOf(reply({ error }))).toBe(code);
 });
+
+test.each([
+  [{ error: null, fail_reason: "a face" }, "a face"],
+  [{ failureReason: "a face" }, "a face"],
+  [{ error: "no", message: "never" }, "no"],
+  [{ reasons: ["violence", "a face"] }, "violence; a face"],
+  [{}, undefined],
+])("a failed job with %j says why: %s", (fields, error) => {
+  const json = { id: "1", status: "failed", ...fields };
+  expect(findJob({ status: 200, text: JSON.stringify(json), json })?.error).toBe(error);
+});
