@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { writeSync } from "node:fs";
+import { type MakeDirectoryOptions, writeSync } from "node:fs";
 import * as files from "node:fs/promises";
 import { hostname } from "node:os";
+import { dirname } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { systemCode } from "./errors.ts";
 
@@ -299,12 +300,37 @@ async function run(command: string, args: readonly string[], options: RunOptions
   }
 }
 
+/**
+ * As `mkdir` of Node, which with `recursive` never returns where no folder can be made in one that exists, as in /proc. Returns nothing then.
+ */
+async function makeFolder(path: string, { recursive = false, ...options }: MakeDirectoryOptions = {}): Promise<void> {
+  if (!recursive) return files.mkdir(path, options);
+  if (await isFolder(path)) return;
+  try {
+    await files.mkdir(path, options);
+  } catch (error) {
+    // Another process may have made it meanwhile.
+    if (await isFolder(path)) return;
+    const parent = dirname(path);
+    if (systemCode(error) !== "ENOENT" || parent === path || (await isFolder(parent))) throw error;
+    await makeFolder(parent, { recursive, ...options });
+    await makeFolder(path, { recursive, ...options });
+  }
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return files.stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+}
+
 /** The real machine. */
 export const systemMachine: Machine = {
   ...systemClock,
   random: Math.random,
   uuid: randomUUID,
-  disk: { ...files, writeSync },
+  disk: { ...files, mkdir: makeFolder as Disk["mkdir"], writeSync },
   processes: systemProcesses(process.pid),
   run,
 };

@@ -36,7 +36,7 @@ export type World = {
   folder: string;
   /** Where vidgen keeps its things. */
   home: string;
-  stdin: string | Buffer | undefined;
+  stdin: string | Buffer | Readable | undefined;
   /** Whether a person sits there; then `answers` are typed, each when its question shows on stderr. */
   isTerminal: boolean;
   /** How wide the terminal is. */
@@ -219,7 +219,9 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
       world.printed = run;
       const isTTY = world.isTerminal;
       const terminal = isTTY ? { isTTY, columns: world.columns } : {};
-      const piped = Readable.from(world.stdin === undefined ? [] : [Buffer.from(world.stdin as Buffer)]);
+      const { stdin = [] } = world;
+      const piped =
+        stdin instanceof Readable ? stdin : Readable.from(stdin.length === 0 ? [] : [Buffer.from(stdin as Buffer)]);
       const keyboard = new PassThrough();
       const type = () => {
         const [question, keys] = world.answers[0] ?? [];

@@ -39,6 +39,8 @@ export function suggestionsFor(parameter: Option | Argument): readonly Suggestio
   return suggestions.get(parameter)?.();
 }
 
+export const missingPrompt = "A prompt is missing.";
+
 /** Flags that more than one command has, besides those of the request's fields: */
 export const setOption = () =>
   new Option("--set <field=value>", "another field of the request; may be repeated").argParser(collectValues);

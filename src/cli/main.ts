@@ -3,7 +3,7 @@ import { findKeys } from "../connect/settings.ts";
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findSimilar } from "../protocol/models.ts";
-import { flagWords } from "./command.ts";
+import { flagWords, missingPrompt } from "./command.ts";
 import type { Close } from "./context.ts";
 import { commandOf, createProgram, readGlobalFlags } from "./program.ts";
 import { createOutput } from "./terminal/output.ts";
@@ -21,13 +21,15 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
   const context = { io, output, input, defer: (close: Close) => void deferred.unshift(close) };
   let code = 0;
   let program: CommandUnknownOpts | undefined;
+  let words = argv;
   try {
     if (output.events && output.json) throw usage("--events and --json cannot be combined: both write to stdout.");
     program = await createProgram(argv, context);
-    await program.parseAsync(argv, { from: "user" }).catch(ignoreHelpShown);
+    words = await withJoinedValues(argv, program);
+    await program.parseAsync(words, { from: "user" }).catch(ignoreHelpShown);
     await output.printed();
   } catch (error) {
-    code = output.fail(explain(error, argv, program));
+    code = output.fail(await explain(error, words, program));
   }
   code = await output.end(code);
   // Clean-up runs after everything is printed, and cannot change the exit code.
@@ -36,18 +38,35 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
   return code;
 }
 
+/** See `joinValues`, which is loaded where a flag may have a value that begins with a dash. */
+async function withJoinedValues(argv: readonly string[], program: CommandUnknownOpts): Promise<readonly string[]> {
+  const name = commandOf(argv);
+  const command = program.commands.find((each) => each.name() === name);
+  const isDashed = argv.some((word, at) => word.startsWith("-") && /^-.*\s/s.test(argv[at + 1] ?? ""));
+  if (!isDashed || command === undefined || name === "__complete") return argv;
+  return (await import("./dashes.ts")).joinValues(argv, command);
+}
+
 /** commander throws once it has printed help or the version; also the help of vidgen without a command, which it takes for an error. */
 function ignoreHelpShown(error: unknown): void {
   if (!(error instanceof CommanderError && (error.exitCode === 0 || error.code === "commander.help"))) throw error;
 }
 
 /** The error as it is printed; a usage error always says what to type next. */
-function explain(error: unknown, argv: readonly string[], program: CommandUnknownOpts | undefined): VidgenError {
+async function explain(
+  error: unknown,
+  argv: readonly string[],
+  program: CommandUnknownOpts | undefined,
+): Promise<VidgenError> {
+  const isParsing = error instanceof CommanderError && program !== undefined;
+  const known = asVidgenError(error);
+  const isUsage = known.code === "usage" && (known.hint === undefined || known.message === missingPrompt);
+  if (!isParsing && !isUsage) return known;
+  const { dashHint } = await import("./dashes.ts");
   const name = commandOf(argv);
   const help = name === undefined ? "See `vidgen --help` for the commands." : `See \`vidgen ${name} --help\`.`;
-  if (error instanceof CommanderError && program !== undefined) return explainUsageError(error, program, help);
-  const known = asVidgenError(error);
-  return known.code === "usage" && known.hint === undefined ? known.with({ hint: help }) : known;
+  if (isParsing) return explainUsageError(error, program, dashHint(argv, { code: error.code, name, quote }) ?? help);
+  return known.with({ hint: dashHint(argv, { name, quote }) ?? (known.hint === undefined ? help : undefined) });
 }
 
 /** commander's error as a usage error: its sentence, a guess, and what to type next. */

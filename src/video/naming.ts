@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { basename } from "node:path";
 import { usage } from "../errors.ts";
 import { findSimilar } from "../protocol/models.ts";
@@ -15,10 +16,20 @@ export function fileName({ id, prompt, model }: Naming): string {
   return `${parts.length > 1 ? parts.join("-") : `vidgen-${first}`}.mp4`;
 }
 
-/** The first eight digits of a UUID; up to 40 letters and digits of any other id. */
+/** The first eight digits of a UUID; up to 40 letters and digits of any other id, or eight digits for one that cannot be a name. */
 function firstPart(id: string): string {
   if (/^[0-9a-f]{8}-[0-9a-f]{4}-/i.test(id)) return id.slice(0, 8);
-  return id.replace(/[^A-Za-z0-9]+/g, "").slice(0, 40) || "video";
+  return canBeName(id) ? id.replace(/[^A-Za-z0-9]+/g, "").slice(0, 40) : digitsOf(id);
+}
+
+/** Whether a service's id, which may be any text, can be a file's name, but for some signs. */
+export function canBeName(id: string): boolean {
+  return /^[\w:=+@~-][\w.:=+@~-]*$/.test(id) && /[A-Za-z0-9]/.test(id);
+}
+
+/** Stands for an id that cannot be a name: two ids hardly ever have the same. */
+function digitsOf(id: string): string {
+  return createHash("sha256").update(id).digest("hex").slice(0, 8);
 }
 
 /** Windows treats these names as devices, with any extension. */
@@ -157,11 +168,12 @@ export function isTooLong(outputPath: string): boolean {
   return byteLength(`${longest}.12345678.part`) > maxNameBytes;
 }
 
-/** Fills in `{id}`, without the characters that could make it a path. */
-export function fillId(outputPath: string, id: string): string {
-  const word = id
+/** Fills in `{id}`, without the characters that could make it a path; one that cannot be a name is replaced by the prompt and some digits. */
+export function fillId(outputPath: string, { id, prompt = "" }: Naming): string {
+  const clean = id
     .replace(/[^A-Za-z0-9-]+/g, "")
     .replace(/^-+|-+$/g, "")
     .slice(0, maxIdLength);
+  const word = canBeName(id) ? clean : [slug(prompt, 48), digitsOf(id)].filter((part) => part !== "").join("-");
   return fillIn(outputPath, new Map([["id", safeWord(word, "video")]]));
 }

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
 import packageJson from "../../package.json" with { type: "json" };
 import { readGlobalFlags } from "../../src/cli/program.ts";
@@ -69,14 +70,52 @@ test("-q and -v, also as one word with other flags, are --quiet and --verbose", 
   expect((await world.vidgen("-v", "generate", "a fox", "--no-wait")).stderr).toContain("POST https://");
 });
 
+test.each([
+  [["generate", "-quiet forest"], 'vidgen generate -- "-quiet forest"'],
+  [["generate", "-ocean waves", "--local"], 'vidgen generate --local -- "-ocean waves"'],
+  [["generate", "--a fox"], 'vidgen generate -- "--a fox"'],
+  [["generate", "- a fox", "-o", "-my fox.mp4"], 'vidgen generate "--output=-my fox.mp4" -- "- a fox"'],
+  [["generate", "-n 5 foxes"], 'vidgen generate -- "-n 5 foxes"'],
+  [["generate", "-quiet"], "vidgen generate -- -quiet"],
+  [["again", "last", "-verbose fox"], 'vidgen again last -- "-verbose fox"'],
+  [["batch", "-my rows.txt"], 'vidgen batch -- "-my rows.txt"'],
+  [["-quiet forest"], 'vidgen generate -- "-quiet forest"'],
+])("%j says how an argument with a dash at its beginning is typed", async (words, line) => {
+  const world = await createWorld();
+  const run = await world.vidgen(...words);
+  const quoted = line.replaceAll('"', "'");
+  const hint = run.stderr.trim().split("\n").at(-1)?.trim();
+  expect([run.code, hint]).toEqual([2, `An argument that begins with a dash goes after --: ${quoted}`]);
+  expect(world.requests).toEqual([]);
+});
+
+test("a pipe that nobody closes is waited for with a line that says so", async () => {
+  for (const words of [
+    ["generate"],
+    ["generate", "-"],
+    ["batch", "-", "-y", "--results", "r.jsonl"],
+    ["login", "--with-token"],
+  ]) {
+    const world = await createWorld();
+    world.stdin = new PassThrough();
+    const running = world.vidgen(...words);
+    await expect.poll(() => world.printed.stderr).toMatch(/Waiting for the (prompt|rows|key) on stdin, until that is/);
+    world.press("Ctrl-C");
+    expect((await running).code).toBe(130);
+  }
+});
+
 test.each([["-quiet forest"], ["-qvy at night"], ["-very dark"]])(
   "the value %j is not read as the flags -q and -v",
   async (text) => {
     const world = await createWorld();
     const typed = ["--prompt", "a fox", "--input-format", "jsonl", "--results", join(world.folder, "r.jsonl")];
     world.stdin = '{"id":"a"}\n';
-    const run = await world.vidgen("batch", "-", ...typed, "--style", text, "--dry-run");
-    expect(run).toMatchObject({ code: 0 });
+    const run = await world.vidgen("batch", "-", ...typed, "--style", text, "-y");
+    expect([run.code, world.requests.flatMap(({ body }) => (body ? JSON.parse(body).prompt : []))]).toEqual([
+      0,
+      [`a fox, ${text}`],
+    ]);
     expect(readGlobalFlags(["batch", "-", "--style", text])).toMatchObject({ quiet: false, verbose: false });
     const started = await world.vidgen("generate", "a fox", "--set", `style=${text}`, "--no-wait");
     expect(started.stderr).toContain("Started ");

@@ -217,7 +217,7 @@ async function open(flags: { local?: true; baseUrl?: string }, { io, output, def
 async function readKey({ io, output }: Context): Promise<string> {
   const { readStdinKey } = await import("../terminal/prompts.ts");
   const { checkApiKey } = await import("../../client/http/redaction.ts");
-  const key = checkApiKey(await readStdinKey(io), "The key on stdin");
+  const key = checkApiKey(await readStdinKey({ io, output }), "The key on stdin");
   output.hide(key);
   return key;
 }

@@ -33,7 +33,7 @@ export function addAgain(program: CommandUnknownOpts, context: Context): void {
     const { io, output } = context;
     const find = async () => {
       const journal = findJournal({ ...io, onNote: output.note });
-      const prompt = typedPrompt === undefined ? undefined : await readPrompt(typedPrompt, io);
+      const prompt = typedPrompt === undefined ? undefined : await readPrompt(typedPrompt, context);
       const words = { command: "again" as const, generation: typed, prompt };
       const line = await readLine(words, options, { ...context, command });
       const own = typed === last ? await findOwnAttempt(line, journal, context) : undefined;

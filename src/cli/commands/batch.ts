@@ -124,6 +124,7 @@ async function prepare(file: string, given: Options, context: BatchContext): Pro
   const shard = readShard(options.shard);
   const results = options.results ?? nameResults(file, shard);
   const { readRows } = await import("../../client/batch/rows/rows.ts");
+  const { noteWait } = await import("../terminal/prompts.ts");
   const { keyRows, shardOf } = await import("../../client/batch/row.ts");
   const { openBatch } = await import("../../client/batch/batch.ts");
   const { openServices } = await import("../../connect/services.ts");
@@ -140,7 +141,9 @@ async function prepare(file: string, given: Options, context: BatchContext): Pro
   const isLocal = options.local ?? false;
   const typed = { ...options, isLocal, style, texts: { ...texts, model }, images, set };
   const flags = { ...typed, format, each, output: outputPath, ignoreColumns };
-  const { rows, notes, unused } = await readRows(file, flags, io);
+  const { rows, notes, unused } = await (file === "-"
+    ? noteWait(readRows(file, flags, io), "the rows", context)
+    : readRows(file, flags, io));
   for (const note of notes) output.note(note);
   const keyed = keyRows(rows);
   const own = shard ? keyed.filter((row) => shardOf(row, shard.of) === shard.index) : keyed;

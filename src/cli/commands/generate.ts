@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { Command, CommandUnknownOpts } from "@commander-js/extra-typings";
 import { findBalance } from "../../client/generation/service.ts";
 import type { Earlier, StartedEntry } from "../../client/ledger/policy.ts";
-import { outputError } from "../../client/save/files.ts";
+import { makeFolder } from "../../client/save/files.ts";
 import { checkEngineTimeout, withEngine, withEngineFlag } from "../../connect/engines.ts";
 import { localBaseUrl } from "../../connect/local.ts";
 import { findJournal } from "../../connect/services.ts";
@@ -25,6 +25,7 @@ import {
   infoJsonOption,
   intervalOption,
   localOption,
+  missingPrompt,
   openOption,
   readTimes,
   saveOption,
@@ -173,7 +174,7 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   const earlier = howEarlier(options);
   const given = await chooseOutputPath(options, context);
   // `again` has read it.
-  const prompt = parent ? typed : await readPrompt(typed, io);
+  const prompt = parent ? typed : await readPrompt(typed, context);
   const line = options.line ?? (await readLine({ command: "generate", prompt }, options, context));
   const frame = await findFrame(line, options, context);
   const asked = { ...options, given, frame: frame?.path, starts: count };
@@ -194,7 +195,8 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   const services = await openServices({ ...options, isStarting: true, output }, io);
   defer(services.close);
   const session = await services.open(parent?.base_url);
-  if (count > 1 && place !== undefined) await makeFolder(place, io);
+  // A folder that is named by a slash at its end may be missing.
+  if (count > 1 && place !== undefined && /[/\\]$/.test(place)) await makeFolder(place, place, io.disk);
   const kept = [...localImages(input.images), ...(options.from !== undefined ? [options.from] : [])];
   const saving = { outputPath, overwrite, kept, infoJson: options.writeInfoJson };
   const balance = session.isLocal ? undefined : () => findBalance(session.service);
@@ -277,14 +279,6 @@ async function placeForSeveral(place: string | undefined, { disk }: Io): Promise
   throw usage(`-n needs a folder or distinct names, not ${place}: -o clips/ or -o '{slug}-{n}.mp4'`);
 }
 
-/** A folder that is named by a slash at its end may be missing. */
-async function makeFolder(place: string, { disk }: Io): Promise<void> {
-  if (!/[/\\]$/.test(place)) return;
-  await disk.mkdir(place, { recursive: true }).catch((error) => {
-    throw outputError(error, place);
-  });
-}
-
 function howEarlier({ again, reuse }: Options): Earlier {
   if (again && reuse) throw usage("--again and --reuse cannot be combined.");
   if (again) return "again";
@@ -345,7 +339,7 @@ async function resolveInput(
     return { input, outputPath: given ?? defaultPath, isConfirmed: false };
   }
   if (!canAsk(context, io))
-    throw usage("A prompt is missing.", 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
+    throw usage(missingPrompt, 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
   const { askForInput } = await import("../interactive.ts");
   const isSaved = options.wait && !options.dryRun;
   const noImage = frame === undefined ? {} : { image: undefined };

@@ -138,7 +138,7 @@ function checkBaseUrlAnswer(text: string): string {
 
 async function readKey({ withToken }: Options, baseUrl: string, context: Context): Promise<string> {
   const { io, output } = context;
-  if (withToken) return checkApiKey(await readStdinKey(io));
+  if (withToken) return checkApiKey(await readStdinKey(context));
   if (!canAsk(context, io))
     throw usage("Cannot prompt for a key: not a terminal.", "Pipe it in: vidgen login --with-token < key.txt");
   output.note(`The key will be stored in plain text in ${configPath(io)}.`);

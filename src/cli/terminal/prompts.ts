@@ -4,6 +4,7 @@ import { formatNumber } from "../../connect/format.ts";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { toUtf8 } from "../../protocol/text.ts";
+import type { Output } from "./output.ts";
 import { isAscii } from "./text.ts";
 
 type AskOptions = { input: boolean };
@@ -109,14 +110,29 @@ async function ask<Answer>(prompt: (context: Context) => Promise<Answer>, io: Io
   }
 }
 
+type Reading = { io: Io; output: Pick<Output, "note"> };
+
 /** All of stdin, at most 1 MB of it. Throws `usage` for more. */
-function readStdin(io: Io): Promise<Buffer> {
-  return readAll(io.stdin, "The input on stdin", { signal: io.signal });
+function readStdin(what: string, { io, output }: Reading): Promise<Buffer> {
+  const reading = readAll(io.stdin, "The input on stdin", { signal: io.signal });
+  return noteWait(reading, what, { io, output });
+}
+
+const quietWaitMs = 2_000;
+
+/** Says what is read from stdin when that has not ended after 2 s: a pipe that nobody closes would be waited for in silence. */
+export async function noteWait<Read>(reading: Promise<Read>, what: string, { io, output }: Reading): Promise<Read> {
+  const over = new AbortController();
+  io.sleep(quietWaitMs, over.signal).then(
+    () => output.note(`Waiting for ${what} on stdin, until that is closed.`),
+    () => {},
+  );
+  return reading.finally(() => over.abort());
 }
 
 /** A key on stdin; what is not text has characters that no key has. */
-export async function readStdinKey(io: Io): Promise<string> {
-  const bytes = await readStdin(io);
+export async function readStdinKey(context: Reading): Promise<string> {
+  const bytes = await readStdin("the key", context);
   return (toUtf8(bytes) ?? bytes).toString("utf8");
 }
 
@@ -124,12 +140,13 @@ export async function readStdinKey(io: Io): Promise<string> {
  * The text of a prompt as it was typed: itself, "-" for stdin, "@path" for a file; without an argument, what is piped in. `undefined` when
  * there is no prompt. Throws `usage` for a file that cannot be read, and for bytes that are not text: they would cost credits all the same.
  */
-export async function readPrompt(typed: string | undefined, io: Io): Promise<string | undefined> {
-  if (typed === "-") return textOf(await readStdin(io), "on stdin").trim();
+export async function readPrompt(typed: string | undefined, context: Reading): Promise<string | undefined> {
+  const { io } = context;
+  if (typed === "-") return textOf(await readStdin("the prompt", context), "on stdin").trim();
   if (typed?.startsWith("@")) return (await readPromptFile(typed.slice(1), io)).trim();
   if (typed !== undefined) return typed;
   if (io.stdin.isTTY) return undefined;
-  return textOf(await readStdin(io), "on stdin").trim() || undefined;
+  return textOf(await readStdin("the prompt", context), "on stdin").trim() || undefined;
 }
 
 function textOf(bytes: Buffer, source: string): string {

@@ -55,6 +55,22 @@ export function isExistsError(error: unknown): boolean {
   return error instanceof VidgenError && systemCode(error.cause) === "EEXIST";
 }
 
+/** Makes a folder, and those above it, for videos at a path. Throws `output`. */
+export async function makeFolder(folder: string, path: string, disk: Pick<Disk, "mkdir">): Promise<void> {
+  await disk.mkdir(folder, { recursive: true }).catch((error) => {
+    if (systemCode(error) === "ENOENT") throw unmakeableError(path, error);
+    // A file has the folder's name.
+    const cause = systemCode(error) === "EEXIST" ? Object.assign(new Error("exists"), { code: "ENOTDIR" }) : error;
+    throw outputError(cause, path);
+  });
+}
+
+/** The error where the system lets nobody make a file or a folder, such as in /proc. */
+export function unmakeableError(path: string, cause: unknown): VidgenError {
+  const hint = "The system allows no new files there: choose another place with -o.";
+  return new VidgenError("output", `Cannot save ${path}: it cannot be made there.`, { hint, cause });
+}
+
 /** The error for a system call that failed while saving. */
 export function outputError(error: unknown, path: string): VidgenError {
   if (error instanceof VidgenError) return error;

@@ -5,7 +5,7 @@ import { usage } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
 import { isUuid } from "../../protocol/id.ts";
 import { fileName, fillId, fillIn, fillWords, type Naming, type Words } from "../../video/naming.ts";
-import { kindOf, outputError } from "./files.ts";
+import { kindOf, makeFolder, outputError } from "./files.ts";
 
 /** Where a video goes, as far as that is known before its generation has an id. */
 export type Place = {
@@ -38,13 +38,12 @@ export async function findPlace(outputPath: string, options: PlaceOptions, disk:
   const place = await lookForPlace(outputPath, options, disk);
   if (place === undefined) return undefined;
   const { folder, file, isTemporary, isMade } = place;
-  try {
-    if (isTemporary) await disk.mkdir(folder, { mode: 0o700 });
-    else if (isMade) await disk.mkdir(folder, { recursive: true });
-    return place;
-  } catch (error) {
-    throw outputError(error, file ?? folder);
-  }
+  if (isTemporary)
+    await disk.mkdir(folder, { mode: 0o700 }).catch((error) => {
+      throw outputError(error, file ?? folder);
+    });
+  else if (isMade) await makeFolder(folder, file ?? folder, disk);
+  return place;
 }
 
 /** The same, but makes no folder: `isMade` says whether its folder is to be made. */
@@ -67,7 +66,7 @@ export async function lookForPlace(
     }
     if (numbered !== outputPath && (await kindOf(filled, disk)) !== "none") return undefined;
     if (filled.includes("{id}"))
-      return { ...known, folder: dirname(filled), file: undefined, fileOf: ({ id }) => fillId(filled, id) };
+      return { ...known, folder: dirname(filled), file: undefined, fileOf: (naming) => fillId(filled, naming) };
     if (await isFolder(filled, disk)) {
       const fileOf = (naming: Naming) => join(filled, fileName(naming));
       return { ...known, folder: filled, file: undefined, fileOf, isMade: isMade || /[/\\]$/.test(filled) };
@@ -130,6 +129,6 @@ export function folderOf(output: string): string {
 
 /** Where `output` saves the video of a generation; only `{id}` is filled in. Changes nothing. */
 export async function findOutputPath(output: string, naming: Naming, disk: Disk): Promise<string> {
-  const byId = fillId(output, naming.id);
+  const byId = fillId(output, naming);
   return (await isFolder(byId, disk)) ? join(byId, fileName(naming)) : byId;
 }

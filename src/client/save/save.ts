@@ -1,5 +1,7 @@
 import { VidgenError } from "../../errors.ts";
 import type { CompletedGeneration } from "../../protocol/schema.ts";
+import { shorten } from "../../protocol/text.ts";
+import { canBeName } from "../../video/naming.ts";
 import { type Content, readContent } from "../ledger/content.ts";
 import type { Entry } from "../ledger/history.ts";
 import { type DownloadIo, download, type MediaOptions } from "./download.ts";
@@ -42,7 +44,11 @@ export async function save({ generation, videoUrl }: CompletedGeneration, option
     );
     const content = await readContent(file, sha256);
     await options.onWhole(content);
-    return { file: await target.commit(naming, content), content };
+    const path = await target.commit(naming, content);
+    const isNamedById = path !== target.outputPath && target.outputPath !== "-";
+    if (isNamedById && !canBeName(id))
+      options.onNote(`The service's id "${shorten(id)}" cannot be a file name: the name is made from the prompt.`);
+    return { file: path, content };
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     const failure = outputError(error, "the video");

@@ -11,7 +11,7 @@ import type { Journal } from "../ledger/journal.ts";
 import { syncFolder } from "../ledger/lines.ts";
 import type { StartedEntry } from "../ledger/policy.ts";
 import { type Version, validatorOf } from "../ledger/version.ts";
-import { checkFree, isExistsError, kindOf, linkNew, outputError } from "./files.ts";
+import { checkFree, isExistsError, kindOf, linkNew, outputError, unmakeableError } from "./files.ts";
 import { createKept } from "./kept.ts";
 import {
   findOutputPath,
@@ -151,7 +151,9 @@ export function createTargets(
     await disk.access(folder, disk.constants.W_OK).catch((error) => {
       throw withFolderHint(error, path ?? folder);
     });
-    const acquired = await tryLease(leaseOfPart(partPath), io, watch);
+    const acquired = await tryLease(leaseOfPart(partPath), io, watch).catch((error) => {
+      throw systemCode(error) === "ENOENT" ? unmakeableError(path ?? folder, error) : error;
+    });
     if (acquired.kind === "held") return undefined;
     const { lease, from } = acquired;
     try {

@@ -79,11 +79,16 @@ test.each(["../../etc/passwd", "/etc/passwd", "..", ".", "a/b", "C:\\x", "a\u000
   },
 );
 
+/** What stands for an id that cannot be a name. */
+const digits = (text: string) => createHash("sha256").update(text).digest("hex").slice(0, 8);
+
 test.each([
   ["{slug}.mp4", { prompt: "🦊" }, "video.mp4"],
   ["{slug}.mp4", { prompt: "con" }, "con_.mp4"],
   ["{model}.mp4", { model: "..." }, "model.mp4"],
-  ["{id}.mp4", { id: "/" }, "video.mp4"],
+  ["{id}.mp4", { id: "/" }, `a-red-fox-${digits("/")}.mp4`],
+  ["{id}.mp4", { id: "🦊" }, `a-red-fox-${digits("🦊")}.mp4`],
+  ["{id}.mp4", { id: "../x", prompt: "" }, `${digits("../x")}.mp4`],
 ])("%s with %j is %s", async (template, scene, name) => {
   expect(await save(makeFolder(), template, scene)).toBe(name);
 });

@@ -188,3 +188,32 @@ describe("the hint after a failed download", () => {
     expect(stderr).toContain(`The video is at ${mediaUrl}/${id}.mp4`);
   });
 });
+
+test.each([
+  ["../x", "a-fox-wan-2.5-", "."],
+  ["🦊", "a-fox-", "{id}.mp4"],
+])(
+  "an id such as %j cannot be a name: the video is named after its prompt, which is said",
+  async (id, begin, place) => {
+    const world = await createWorld();
+    world.faults.push((request) => {
+      const { pathname, search } = new URL(request.url);
+      if (request.url.startsWith(mediaUrl)) return new Response(video);
+      const data = { id, status: "completed", video_url: `${mediaUrl}/x.mp4`, thumbnail_url: null, error: null };
+      if (pathname.endsWith("/generate") || search !== "") return Response.json({ success: true, data, ...data });
+      return undefined;
+    });
+    const run = await world.vidgen("generate", "a fox", "-o", join(world.folder, place));
+    expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining(`id "${id}" cannot be a file name: `) });
+    expect(basename(run.stdout.trim())).toMatch(new RegExp(`^${begin}[0-9a-f]{8}\\.mp4$`));
+  },
+);
+
+test("a folder in which the system lets nobody make a file ends the command at once, before it pays", async () => {
+  for (const place of ["/proc/x.mp4", "/proc/", "/proc/new/", "/proc/new/{slug}.mp4"]) {
+    const world = await createWorld();
+    const run = await world.vidgen("generate", "a fox", "-o", place);
+    expect(run).toMatchObject({ code: 9, stderr: expect.stringMatching(/^error: Cannot save .*Nothing was sent/) });
+    expect(world.requests.filter(({ method }) => method === "POST")).toEqual([]);
+  }
+});

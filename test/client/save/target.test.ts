@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { mkdir, open, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import process from "node:process";
@@ -263,6 +264,8 @@ test.each([
 });
 
 const id = naming.id;
+/** What stands for an id that cannot be a name. */
+const digits = (text: string) => createHash("sha256").update(text).digest("hex").slice(0, 8);
 test.each([
   [naming, itsName],
   [{ id, prompt: "A red fox" }, "a-red-fox-1b4e28ba.mp4"],
@@ -282,10 +285,12 @@ test.each([
   [{ id, prompt: "..." }, "vidgen-1b4e28ba.mp4"],
   [{ id, prompt: "\ud83e" }, "vidgen-1b4e28ba.mp4"],
   [{ id, model: "../x" }, "x-1b4e28ba.mp4"],
-  [{ id: "../../etc/passwd", prompt: "fox" }, "fox-etcpasswd.mp4"],
-  [{ id: "" }, "vidgen-video.mp4"],
+  [{ id: "../../etc/passwd", prompt: "fox" }, `fox-${digits("../../etc/passwd")}.mp4`],
+  [{ id: "" }, `vidgen-${digits("")}.mp4`],
   [{ id: "CON" }, "vidgen-CON.mp4"],
-  [{ id: "идентификатор" }, "vidgen-video.mp4"],
+  [{ id: "идентификатор" }, `vidgen-${digits("идентификатор")}.mp4`],
+  [{ id: "🦊", prompt: "A fox" }, `a-fox-${digits("🦊")}.mp4`],
+  [{ id: "task_01:a=" }, "vidgen-task01a.mp4"],
   [{ id: "-rf" }, "vidgen-rf.mp4"],
   [{ id: "a".repeat(5_000) }, `vidgen-${"a".repeat(40)}.mp4`],
 ])("%j is saved as %s", (named, name) => {

@@ -132,7 +132,7 @@ test("nothing that a cell holds makes the path leave its folder", async () => {
       const row = JSON.stringify({ prompt: `x${a}`, a, b, id: "i" });
       const { rows } = await read(row, { format: "jsonl", output });
       for (const { outputPath: place = "", record } of rows) {
-        const path = fillId(fillWords(place, record, "2026-01-31"), id);
+        const path = fillId(fillWords(place, record, "2026-01-31"), { id });
         const below = relative(resolve("out"), resolve(path));
         expect(below).not.toMatch(/^\.\.|^$|[\\:\0{}]/);
         expect(below.split(sep)).toHaveLength(output.split("/").length - 1);

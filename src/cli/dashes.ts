@@ -1,0 +1,41 @@
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+
+/**
+ * The words, with each text that begins with a dash and is a value joined to its flag, as in --style="-quiet forest": commander takes the flags of every command,
+ * such as -q, out of any other word.
+ */
+export function joinValues(argv: readonly string[], command: CommandUnknownOpts): string[] {
+  const options = [command, ...command.commands].flatMap((each) => each.options).filter(({ required }) => required);
+  const joined: string[] = [];
+  for (let at = 0; at < argv.length; at++) {
+    const [word = "", value] = argv.slice(at);
+    if (word === "--") return [...joined, ...argv.slice(at)];
+    const option = options.find(({ short, long }) => word === short || word === long);
+    if (option === undefined || value === undefined) joined.push(word);
+    else if (isDashedText(value)) joined.push(`${option.long}=${value}`);
+    else joined.push(word, value);
+    if (option !== undefined && value !== undefined) at++;
+  }
+  return joined;
+}
+
+/** Whether a word begins with a dash and is surely no flag. */
+function isDashedText(word: string): boolean {
+  return /^-.*\s/s.test(word);
+}
+
+/** commander's code for an error, and the command that was typed. */
+type Typed = { code?: string | undefined; name?: string | undefined; quote(word: string): string };
+
+/** What to type for an argument that begins with a dash, such as a prompt: it was read as flags. `undefined` without one. */
+export function dashHint(argv: readonly string[], { code, name = "generate", quote }: Typed): string | undefined {
+  const end = argv.indexOf("--");
+  const words = end === -1 ? argv : argv.slice(0, end);
+  const dashed =
+    words.find((word) => isDashedText(word) && !/^--[\w-]+=/.test(word)) ??
+    words.find((word) => code === "commander.unknownOption" && /^-\p{L}{3}/u.test(word));
+  if (dashed === undefined) return undefined;
+  const others = words.filter((word) => word !== dashed && word !== name);
+  const line = ["vidgen", name, ...others.map(quote), "--", quote(dashed)].join(" ");
+  return `An argument that begins with a dash goes after --: ${line}`;
+}
