@@ -4,7 +4,10 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
  * The words, with each text that begins with a dash and is a value joined to its flag, as in --style="-quiet forest": commander takes the flags of every command,
  * such as -q, out of any other word.
  */
-export function joinValues(argv: readonly string[], command: CommandUnknownOpts): string[] {
+export function joinValues(argv: readonly string[], program: CommandUnknownOpts): readonly string[] {
+  const name = argv.find((word) => !word.startsWith("-"));
+  const command = program.commands.find((each) => each.name() === name);
+  if (command === undefined || command.name() === "__complete") return argv;
   const options = [command, ...command.commands].flatMap((each) => each.options).filter(({ required }) => required);
   const joined: string[] = [];
   for (let at = 0; at < argv.length; at++) {

@@ -25,7 +25,8 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
   try {
     if (output.events && output.json) throw usage("--events and --json cannot be combined: both write to stdout.");
     program = await createProgram(argv, context);
-    words = await withJoinedValues(argv, program);
+    // Loaded where a word may be a text that begins with a dash.
+    if (argv.some((word) => /^-.*\s/s.test(word))) words = (await import("./dashes.ts")).joinValues(argv, program);
     await program.parseAsync(words, { from: "user" }).catch(ignoreHelpShown);
     await output.printed();
   } catch (error) {
@@ -36,15 +37,6 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
   for (const close of deferred) await close(code === 0).catch(() => {});
   await output.flush();
   return code;
-}
-
-/** See `joinValues`, which is loaded where a flag may have a value that begins with a dash. */
-async function withJoinedValues(argv: readonly string[], program: CommandUnknownOpts): Promise<readonly string[]> {
-  const name = commandOf(argv);
-  const command = program.commands.find((each) => each.name() === name);
-  const isDashed = argv.some((word, at) => word.startsWith("-") && /^-.*\s/s.test(argv[at + 1] ?? ""));
-  if (!isDashed || command === undefined || name === "__complete") return argv;
-  return (await import("./dashes.ts")).joinValues(argv, command);
 }
 
 /** commander throws once it has printed help or the version; also the help of vidgen without a command, which it takes for an error. */
