@@ -535,16 +535,18 @@ test("an unclear start with a key is sent again to a service that says it knows 
 });
 
 test.each([
-  ["another process has left it unclear", "86400", undefined],
-  ["it knows keys no longer than that", "600", "unknown"],
-])("a start whose key is unclear in the journal, and %s", async (_, seconds, code) => {
+  ["another process has left it unclear", "86400", apiKey, undefined],
+  ["it knows keys no longer than that", "600", apiKey, "unknown"],
+  ["it was sent with the API key of another account", "86400", `${apiKey}-other`, "unknown"],
+])("a start whose key is unclear in the journal, and %s", async (_, seconds, nextKey, code) => {
   let lifetime: string | undefined;
   const { folder, baseUrl, posts } = await createWorld(forgetful(() => lifetime));
-  const start = () =>
-    createClient({ baseUrl, apiKey, journal: join(folder, "journal.jsonl") }).start(request, {
+  const startWith = (key: string) =>
+    createClient({ baseUrl, apiKey: key, journal: join(folder, "journal.jsonl") }).start(request, {
       idempotencyKey: "order-20",
     });
-  expect((await failureOf(start())).code).toBe("unknown");
+  const start = () => startWith(nextKey);
+  expect((await failureOf(startWith(apiKey))).code).toBe("unknown");
   expect(posts()).toHaveLength(1);
   lifetime = seconds;
   if (code !== undefined) expect((await failureOf(start())).code).toBe(code);

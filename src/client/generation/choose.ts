@@ -1,6 +1,6 @@
 import { usage } from "../../errors.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
-import type { Entry, Take } from "../ledger/history.ts";
+import type { Take } from "../ledger/history.ts";
 import { recordPlace } from "../ledger/identity.ts";
 import type { Lock } from "../ledger/journal.ts";
 import { type Choice, choose, chooseRun, type Earlier, type RunChoice, type Wanted } from "../ledger/policy.ts";
@@ -79,11 +79,4 @@ export async function lookAtStarts(
     choices.push(await chooseStart(chooser, await wantedOf(chooser, request, { ...asked, take })));
   }
   return choices;
-}
-
-/** Whether a start was refused because an earlier one with its own key is unclear, and may be sent again at a service that keeps keys. */
-export async function findUnclear(chooser: Chooser, wanted: WantedStart): Promise<Entry | undefined> {
-  if (wanted.key === undefined) return undefined;
-  const attempts = await chooser.journal.attemptsOf(wanted.key);
-  return attempts.filter(({ base_url }) => base_url === chooser.name).at(-1);
 }

@@ -8,7 +8,7 @@ import { withdraw } from "../ledger/withdraw.ts";
 import { claimPlace, dismiss, releaseOf, untilFree, type WaitOptions } from "../save/claim.ts";
 import type { ClaimOptions, Target } from "../save/target.ts";
 import { type Attempt, createAttempt, type FinishOptions } from "./attempt.ts";
-import { type Asked, chooseStart, chooseTakes, findUnclear, type WantedStart, wantedOf } from "./choose.ts";
+import { type Asked, chooseStart, chooseTakes, type WantedStart, wantedOf } from "./choose.ts";
 import { type Intent, keepsKey, type Outcome, type SendOptions, sendPaid } from "./send.ts";
 import type { Service } from "./service.ts";
 
@@ -122,16 +122,20 @@ async function prepare(
   return chosen.kind === "new" ? chosen : resume(service, wanted, chosen, options);
 }
 
-/** Whether a start with a caller's key failed because an earlier one is unclear, and the service keeps that key: then it is safe to send again. */
+/**
+ * Whether a start with a caller's key failed because an earlier one is unclear, and the service keeps that key: then it is safe to send again, with
+ * the API key that the oldest of them was sent with. To another account the same key may be a new one.
+ */
 async function canSendAgain(
   service: Service,
   error: unknown,
-  wanted: WantedStart,
+  { key }: WantedStart,
   { signal }: PaidStartOptions,
 ): Promise<boolean> {
-  if (asVidgenError(error).code !== "unknown") return false;
-  const oldest = await findUnclear(service, wanted);
-  return oldest !== undefined && keepsKey(service, oldest.at, signal);
+  if (key === undefined || asVidgenError(error).code !== "unknown") return false;
+  const attempts = await service.journal.attemptsOf(key);
+  const oldest = attempts.filter(({ base_url }) => base_url === service.name).at(-1);
+  return oldest?.account === service.account && keepsKey(service, oldest.at, signal);
 }
 
 type Taken = { kind: "resume"; entry: StartedEntry; hold: Hold | undefined };
