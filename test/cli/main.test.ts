@@ -93,7 +93,7 @@ test("a pipe that nobody closes is waited for with a line that says so", async (
   for (const words of [
     ["generate"],
     ["generate", "-"],
-    ["batch", "-", "-y", "--results", "r.jsonl"],
+    ["batch", "-", "-y", "--results", "r.jsonl", "--input-format", "txt"],
     ["login", "--with-token"],
   ]) {
     const world = await createWorld();
