@@ -1,7 +1,7 @@
 import { VidgenError } from "../../../errors.ts";
 import type { Engine, RenderOptions, RenderTask } from "../engine.ts";
 import { finish } from "../upstream/finish.ts";
-import { isCompleted } from "../upstream/follow.ts";
+import { isCompleted, isFailed } from "../upstream/follow.ts";
 import { clean } from "../upstream/reply.ts";
 import { confirm } from "../upstream/submit.ts";
 import { describe } from "../upstream/upstream.ts";
@@ -62,7 +62,7 @@ export function createComfyUiEngine(options: Options, io: ServerIo): Engine {
 const stopPollMs = 1_000;
 
 /**
- * Stops a job, and resolves once it neither waits nor runs: with false when it has completed all the same. A node that runs is stopped at its next
+ * Stops a job, and resolves once it neither waits nor runs: with false when it has completed or failed all the same. A node that runs is stopped at its next
  * step, which may take a while. Rejects when the signal aborts before.
  */
 async function cancel(job: string, server: ComfyUi, signal: AbortSignal): Promise<boolean> {
@@ -74,7 +74,7 @@ async function cancel(job: string, server: ComfyUi, signal: AbortSignal): Promis
   }
   const look = await server.look(job, signal);
   if ("trouble" in look && !look.isMissing) throw new Error(look.trouble);
-  return "trouble" in look || !isCompleted(look);
+  return "trouble" in look || !(isCompleted(look) || isFailed(look));
 }
 
 /** What the owner may want to know about a video that was made. */

@@ -123,6 +123,11 @@ export function isCompleted({ status }: Pick<Job, "status">): boolean {
   return statuses.completed.includes(status.toLowerCase());
 }
 
+/** Whether a job has failed. */
+export function isFailed({ status }: Pick<Job, "status">): boolean {
+  return statuses.failed.includes(status.toLowerCase());
+}
+
 /** Whether its server has stopped a job. */
 export function isCancelled({ status }: Pick<Job, "status">): boolean {
   return statuses.cancelled.includes(status.toLowerCase());

@@ -1,5 +1,5 @@
 import { VidgenError } from "../../../errors.ts";
-import { isCancelled, isCompleted, missingPollMs } from "../upstream/follow.ts";
+import { isCancelled, isCompleted, isFailed, missingPollMs } from "../upstream/follow.ts";
 import { minuteMs } from "../upstream/patience.ts";
 import { wordsOf } from "../upstream/reply.ts";
 import { createAbsence } from "../upstream/upstream.ts";
@@ -43,6 +43,8 @@ async function stop(job: string, server: Server, { signal, onTold }: { signal: A
     if (!("trouble" in look)) {
       if (isCompleted(look)) return false;
       if (isCancelled(look)) return true;
+      // What has failed by itself was not stopped, and may have cost something.
+      if (isFailed(look)) return isTold;
       const reply = await server.remove(job, signal);
       // A page of a proxy with HTTP 200 is no answer of the server: the job may go on, and be paid for.
       const isPage = reply.json === undefined && reply.text.trim() !== "";

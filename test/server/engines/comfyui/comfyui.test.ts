@@ -451,6 +451,12 @@ describe("to cancel a job", () => {
     expect(await engine.cancel?.(fake.runs[0]?.id ?? "", signal)).toBe(false);
   });
 
+  test("comes too late for one that has failed by itself", async () => {
+    const { engine, make, fake } = await start({ failure: () => ({ exception_message: "CUDA out of memory" }) });
+    await make();
+    expect(await engine.cancel?.(fake.runs[0]?.id ?? "", signal)).toBe(false);
+  });
+
   test("is unclear while it runs on", async () => {
     const { engine, make, fake, clock } = await start({ completeAfterMs: 600_000, stopAfterMs: 500_000 });
     const making = make();

@@ -39,6 +39,21 @@ describe.each(kindIds)("a job of %s", (kind) => {
   });
 });
 
+test.each(stopping as (keyof typeof fakes)[])(
+  "a job of %s that has failed by itself was not stopped: it may be paid",
+  async (kind) => {
+    const clock = createVirtualClock();
+    let deletes = 0;
+    const fault = ({ route, request }: Call) => {
+      if (request.method === "DELETE") deletes++;
+      return route === "poll" ? json(200, { id: "1", object: "video", status: "failed", error: "nsfw" }) : undefined;
+    };
+    const fake = fakes[kind]({ now: clock.now, fault });
+    const { engine } = await createTestEngine(ioFetch(fake), { kind, clock });
+    expect([await engine.cancel?.("1", never), deletes]).toEqual([false, 0]);
+  },
+);
+
 test.each(["cancelled", "deleted"])(
   "a job that its server says is %s fails for no fault of the request",
   async (status) => {
