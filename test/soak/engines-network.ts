@@ -22,6 +22,7 @@ export type KindId = Exclude<(typeof kinds)[number]["id"], "vidgen"> | "ai-sdk" 
 export const fakes: Record<KindId, (options: Omit<SglangOptions, "model">) => Fake> = {
   "vllm-omni": createVllmOmni,
   sglang: createSglang,
+  fastvideo: (options) => createSglang({ ...options, owner: "fastvideo" }),
   "tensorrt-llm": createTensorRtLlm,
   litellm: (options) => createLiteLlm({ ...options, models: [model] }),
   openrouter: createOpenRouter,

@@ -63,7 +63,7 @@ export function createEngines(
       const comfyUi = { ...options, runningPatienceMs, workflow, models, concurrency: jobs ?? usualJobs };
       return createComfyUiEngine(comfyUi, { ...io, open });
     }
-    return createVideosEngine({ ...options, models, concurrency: jobs ?? usualJobs }, { ...io, open });
+    return createVideosEngine({ ...options, models, concurrency: jobs }, { ...io, open });
   });
 }
 

@@ -34,6 +34,12 @@ export function familySize(model: string, size: FrameSize): FrameSize {
   return familySizes.find(({ name }) => name.test(model))?.sizes[sizeText(size)] ?? size;
 }
 
+/** Whether it depends on the family of a model whether it has a computed size, and the name does not tell the family. */
+export function needsFamily(model: string, size: FrameSize): boolean {
+  const isNamed = familySizes.some(({ name }) => name.test(model));
+  return !isNamed && familySizes.some(({ sizes }) => sizeText(size) in sizes);
+}
+
 /** Such as "1280x720". */
 export function sizeText({ width, height }: FrameSize): string {
   return `${width}x${height}`;

@@ -42,7 +42,8 @@ export function partOf({ concurrency }: Pick<Engine, "concurrency">, { processes
 
 /** How many more generations an engine may get now. */
 export function roomOf({ engine, breaker, most, jobs, open }: EngineSlots): number {
-  const free = Math.max(0, most - jobs);
+  // How many it makes at once may be known only later.
+  const free = Math.max(0, Math.min(most, engine.concurrency) - jobs);
   return engine.isSimulation ? free : Math.min(free, Math.max(0, breaker.room(open)));
 }
 

@@ -23,7 +23,7 @@ test.each([
   ["ray-3=preview --engine ray-3=preview", /names preview for ray-3 twice/],
   [
     "foo:http://x",
-    /Invalid engine: --engine "foo:http:\/\/x"\.\n.*The kinds are preview, vllm-omni, sglang, tensorrt-llm, litellm/,
+    /Invalid engine: --engine "foo:http:\/\/x"\.\n.*The kinds are preview, vllm-omni, sglang, fastvideo, tensorrt-llm, litellm/,
   ],
   ["ray-3=sglang", /--engine ray-3=sglang needs a URL\.\n.*sglang:http:\/\/gpu-1:8091/],
   ["preview:http://x", /Invalid engine: --engine "preview:http:\/\/x"/],

@@ -137,7 +137,7 @@ test.each<{ client: string; body: FormData | URLSearchParams | object; sent: obj
 });
 
 test("a size that its model does not take ends it with the server's words, and nothing is charged", async () => {
-  const { service, fake, ask, create } = await createServing({ errors: "vllm", refuses: ["size"] });
+  const { service, fake, ask, create } = await createServing({ refuses: ["size"] });
   const { id } = (await (await create({ prompt: "a fox", size: "642x362" })).json()) as { id: string };
   await service.clock.sleep(30_000);
   expect([fake.creates.length, await service.store.balance("local")]).toEqual([1, 1_000]);

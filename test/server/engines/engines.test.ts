@@ -44,6 +44,13 @@ test("an engine without a model serves those that no other one names, also where
   expect([wan?.models, own?.models, own?.isSimulation]).toEqual([["wan-2.5"], ["our-own"], true]);
 });
 
+test("a FastVideo makes one at a time unless more are asked for", async () => {
+  expect(read(["wan-2.5=fastvideo:http://gpu-1", "wan-2.5=sglang:http://gpu-2"])).toMatchObject([
+    { concurrency: 1 },
+    { concurrency: 16 },
+  ]);
+});
+
 test("two engines may serve one model", () => {
   expect(read(["wan-2.5=http://gpu-1", "wan-2.5=http://gpu-2"])).toMatchObject([
     { name: "http://gpu-1", models: ["wan-2.5"] },

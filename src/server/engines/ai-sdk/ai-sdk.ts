@@ -42,6 +42,7 @@ export function createAiSdkEngine(
     const openModel: Sdk["openModel"] = async (fetch) => (await findPackage()).openModel(model, fetch);
     return {
       name,
+      upstreamModel: model,
       timeoutMs,
       patienceMs: paidPatienceMs(timeoutMs),
       io,

@@ -15,6 +15,8 @@ export type SdkModel = {
 
 /** A model of a package, as starting a video and asking for it use it. */
 export type Sdk = Upstream & {
+  /** What the provider calls the model. */
+  upstreamModel: string;
   fetch: Io["fetch"];
   /** Opens the model with a `fetch` of its own for one call. Throws `usage` when the package cannot be used. */
   openModel(fetch: typeof globalThis.fetch): Promise<SdkModel>;

@@ -31,7 +31,7 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
       const guarded = guardImages(call.fetch, images);
       try {
         const model = await openModel(guarded.fetch);
-        const given = toCallOptions(task.request, images, model);
+        const given = toCallOptions(task.request, images, { ...sdk, model });
         const starting = Promise.resolve(
           model.doStart({ ...given, headers: traceHeaders(task.request), abortSignal: signals.signal }),
         );
@@ -73,7 +73,7 @@ function judgeUnseen(error: unknown, name: string): Started {
 function toCallOptions(
   request: RenderRequest,
   { images: [image], lastImage, references }: Images<VideoFile>,
-  { provider }: SdkModel,
+  { model: { provider }, upstreamModel }: { model: SdkModel; upstreamModel: string },
 ): VideoCall {
   const { prompt, unset = [], aspectRatio, extras } = request;
   const { seed, fps, size, ...others } = extras;
@@ -82,7 +82,9 @@ function toCallOptions(
     prompt,
     n: 1,
     aspectRatio: isOpen("aspectRatio") || size !== undefined ? undefined : (aspectRatio as `${number}:${number}`),
-    resolution: isOpen("resolution") ? undefined : (sizeOf(request) as `${number}x${number}`),
+    resolution: isOpen("resolution")
+      ? undefined
+      : (sizeOf({ ...request, model: upstreamModel }) as `${number}x${number}`),
     duration: isOpen("duration") ? undefined : wholeSeconds(request),
     fps: fps === undefined ? undefined : Number(fps),
     seed: seed === undefined ? undefined : Number(seed),

@@ -5,6 +5,8 @@ import { answered } from "../upstream/submit.ts";
 import { type Kind, kinds } from "./kinds.ts";
 
 const timeoutMs = 10_000;
+/** A proxy may list very many models. */
+const maxListBytes = 16_000_000;
 
 /**
  * Finds out which kind of server an engine is, with GETs that cost nothing; their paths are appended to its URL. One whose kind
@@ -32,8 +34,22 @@ export async function detectKind(
     }
   }
   if (trouble === undefined) return undefined;
-  const isWithoutKey = engine.headers.Authorization === undefined;
-  const what = isWithoutKey ? "asks for a key" : "refuses the key";
-  if (refusesKey(trouble)) throw new VidgenError("auth", `${what} (HTTP ${trouble.status})`);
+  throwIfRefused(trouble, engine.headers);
   throw answered(trouble, `HTTP ${trouble.status}`);
+}
+
+function throwIfRefused(reply: Reply, { Authorization }: Readonly<Record<string, string>>): void {
+  const what = Authorization === undefined ? "asks for a key" : "refuses the key";
+  if (refusesKey(reply)) throw new VidgenError("auth", `${what} (HTTP ${reply.status})`);
+}
+
+/** Asks a server of a kind that is detected without the key whether the key is right. Rejects with `auth` when it is not. */
+export async function checkKey(
+  { url, headers }: { url: string; headers: Readonly<Record<string, string>> },
+  { keyPath }: Pick<Kind, "keyPath">,
+  { io, signal }: { io: Pick<Io, "fetch">; signal: AbortSignal },
+): Promise<void> {
+  if (keyPath === undefined) return;
+  const reply = await io.fetch(`${url}${keyPath}`, { headers, signal });
+  throwIfRefused(await readReply(reply, { maxBytes: maxListBytes }), headers);
 }

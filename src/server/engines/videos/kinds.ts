@@ -27,7 +27,7 @@ export type ImageField = {
 
 /** What differs between the servers of `/v1/videos`. A new one is a further entry of `kinds`. */
 type Dialect = {
-  id: "vllm-omni" | "sglang" | "tensorrt-llm" | "litellm" | "vidgen" | "openrouter";
+  id: "vllm-omni" | "sglang" | "fastvideo" | "tensorrt-llm" | "litellm" | "vidgen" | "openrouter";
   title: string;
   /**
    * For a service on the internet: its address, the variable that usually has its key, the path of its public list of models, and what it calls
@@ -36,6 +36,15 @@ type Dialect = {
   provider?: { url: string; keyVariable: string; list: string; models: Readonly<Record<string, string>> };
   /** A GET that costs nothing, and what the body of its reply holds for this kind alone. */
   probe: { path: string; sign: RegExp };
+  /** A GET that costs nothing and that needs the key, where the probe needs none. */
+  keyPath?: string;
+  /** Whether it serves one model, whatever it is asked for, and its list has that alone. */
+  servesOne?: boolean;
+  /** How many generations it makes at the same time unless the owner says so, where it does not queue them itself. */
+  jobs?: number;
+  /** The fields of a start that it drops without a word, and those that it drops beside an image. */
+  ignores?: readonly string[];
+  ignoresWithImage?: readonly string[];
   /** How a create is sent, unless its image is a file. */
   encoding: CreateBody["encoding"];
   /** The first one that takes the images of a create, and that the server has, is used. */
@@ -55,12 +64,13 @@ type Dialect = {
 export type Kind = Dialect & {
   /**
    * Returns the body of a create, without the fields of the names in `dropped`. Without an upstream model the engine chooses; LiteLLM gets the
-   * request's own model, and a provider what it calls that. Throws an Error made for people when the kind does not take the images.
+   * request's own model, and a provider what it calls that. `served` is the one model of a server that is not asked for by its name. Throws an
+   * Error made for people when the kind does not take the images.
    */
   createBody(
     task: Pick<RenderTask, "request" | keyof Images<unknown>>,
     upstreamModel: string | undefined,
-    dropped?: readonly string[],
+    options?: { dropped?: readonly string[]; served?: string | undefined },
   ): CreateBody;
 };
 
@@ -78,6 +88,15 @@ export function otherImagesOf(kind: Dialect | undefined): { takesLastImage: bool
   };
 }
 
+/** What a kind drops of a start without a word. */
+export function ignoredOf(
+  { ignores = [], ignoresWithImage = [] }: Dialect,
+  { request, ...images }: Pick<RenderTask, "request" | keyof Images<unknown>>,
+): string[] {
+  const hasImage = listImages(images).length > 0;
+  return [...ignores, ...(hasImage ? ignoresWithImage : [])].filter((name) => name in request.extras);
+}
+
 function takes(field: ImageField, { images, lastImage, references = [] }: Images<unknown>): boolean {
   const { max, takesLastImage = false, maxReferences = 0 } = field;
   if (references.length > 0)
@@ -92,6 +111,7 @@ const dialects: readonly Dialect[] = [
     id: "vllm-omni",
     title: "vLLM-Omni",
     probe: { path: "/v1/models", sign: /"owned_by":\s*"vllm"/ },
+    servesOne: true,
     encoding: "multipart",
     // Most models read the files of `input_references` as videos (_parse_video_form).
     imageFields: [
@@ -110,23 +130,40 @@ const dialects: readonly Dialect[] = [
     ],
     hasDelete: true,
     stopsDeleted: true,
+    ignores: ["quality", "short_edge", "generate_audio"],
     fields: (request) => ({ size: sizeOf(request), seconds: String(wholeSeconds(request)) }),
   },
   {
     id: "sglang",
     title: "SGLang",
-    // FastVideo is a fork of it.
-    probe: { path: "/v1/models", sign: /"owned_by":\s*"(sglang|fastvideo)"/ },
+    probe: { path: "/v1/models", sign: /"owned_by":\s*"sglang"/ },
+    servesOne: true,
     // Several releases refuse a multipart create that has no image.
     encoding: "json",
     imageFields: [inputReference],
     hasDelete: true,
+    ignores: ["lora", "audio_reference", "boundary_ratio", "generate_sound", "short_edge"],
+    fields: (request) => ({ size: sizeOf(request), seconds: wholeSeconds(request) }),
+  },
+  {
+    // A fork of SGLang, which begins with all requests at once.
+    id: "fastvideo",
+    title: "FastVideo",
+    probe: { path: "/v1/models", sign: /"owned_by":\s*"fastvideo"/ },
+    servesOne: true,
+    encoding: "json",
+    imageFields: [inputReference],
+    hasDelete: true,
+    jobs: 1,
+    ignores: ["flow_shift"],
+    ignoresWithImage: ["guidance_scale_2", "true_cfg_scale"],
     fields: (request) => ({ size: sizeOf(request), seconds: wholeSeconds(request) }),
   },
   {
     id: "tensorrt-llm",
     title: "TensorRT-LLM",
     probe: { path: "/v1/models", sign: /"owned_by":\s*"tensorrt_llm"/ },
+    servesOne: true,
     encoding: "json",
     // Older versions have `input_reference` alone, and read neither width nor height beside a file.
     imageFields: [{ name: "image_reference", max: 1, value: ({ images: [address = ""] }) => address }, inputReference],
@@ -146,6 +183,7 @@ const dialects: readonly Dialect[] = [
     title: "LiteLLM",
     // Its other free replies need a key, or name LiteLLM in some versions only.
     probe: { path: "/health/liveliness", sign: /^"I'm alive!"$/ },
+    keyPath: "/v1/models",
     encoding: "json",
     imageFields: [inputReference],
     hasDelete: true,
@@ -220,7 +258,7 @@ const dialects: readonly Dialect[] = [
 /** The servers of `/v1/videos` that are known. A provider comes last: only what is no server of one's own is asked for its page. */
 export const kinds: readonly Kind[] = dialects.map((dialect) => ({
   ...dialect,
-  createBody({ request, images, lastImage, references }, asked, dropped = []) {
+  createBody({ request, images, lastImage, references }, asked, { dropped = [], served } = {}) {
     const all = { images, lastImage, references };
     const upstreamModel = asked ?? dialect.provider?.models[request.model];
     const most = maxImagesOf(dialect);
@@ -235,7 +273,7 @@ export const kinds: readonly Kind[] = dialects.map((dialect) => ({
       throw new Error(`${dialect.title} would ignore the last image or the references of this generation`);
     const fields: CreateBody["fields"] = {
       prompt: request.prompt,
-      ...dialect.fields({ ...request, model: upstreamModel ?? request.model }),
+      ...dialect.fields({ ...request, model: upstreamModel ?? served ?? request.model }),
       ...request.extras,
       ...(upstreamModel === undefined ? {} : { model: upstreamModel }),
     };

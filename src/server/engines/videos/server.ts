@@ -36,6 +36,11 @@ export type Server = ServerOptions &
     headers: Readonly<Record<string, string>>;
     /** Returns its kind, which is asked for until it is known. Rejects when that cannot be told now. */
     findKind(signal: AbortSignal): Promise<Kind>;
+    fetch: Io["fetch"];
+    /** Tells the owner, unless the same was told before. */
+    noteOnce(text: string): void;
+    /** Returns its kind as far as it is known by now. */
+    knownKind(): Kind | undefined;
     /** Sends a create. Rejects as `fetch` does: a `RequestError` says whether the server may have it. */
     create(body: EncodedBody, signals: SubmitSignals): Promise<HttpResponse>;
     /** Sends a DELETE of a job. Rejects as `fetch` does. */
@@ -64,6 +69,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   };
   const get = (address: string, signal: AbortSignal) => request("GET", address, signal);
   const remove: Server["remove"] = async (job, signal) => read(await request("DELETE", addressOf(job), signal));
+  const noted = new Set<string>();
   let { kind } = options;
   const isPaid = kind?.provider !== undefined;
   const findKind = async (signal: AbortSignal) => {
@@ -79,6 +85,12 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
     headers,
     newsAt: io.now(),
     findKind,
+    knownKind: () => kind,
+    fetch: io.fetch,
+    noteOnce(text) {
+      if (!noted.has(text)) options.onNote(text);
+      noted.add(text);
+    },
     create(encoded, signals) {
       // LiteLLM sends a create to its upstream three times by itself, and each may be paid for; others ignore this, and it may stand before any.
       const once = { "x-litellm-num-retries": "0" };

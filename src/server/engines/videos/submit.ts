@@ -1,5 +1,7 @@
 import { traceHeaders } from "../../observe/trace.ts";
+import { listImages } from "../../store/generations.ts";
 import { optionalExtras, type RenderTask } from "../engine.ts";
+import { needsFamily } from "../frame-size.ts";
 import { findCreated, findFinished, findJob, type Reply, readComplaints } from "../upstream/reply.ts";
 import { peek, saveReply } from "../upstream/reply-video.ts";
 import {
@@ -12,7 +14,8 @@ import {
 } from "../upstream/submit.ts";
 import { insistOptions } from "../upstream/upstream.ts";
 import { encodeBody } from "./encode.ts";
-import type { Kind } from "./kinds.ts";
+import { type CreateBody, frameSize, ignoredOf, type Kind } from "./kinds.ts";
+import { fetchOffers } from "./offers.ts";
 import type { Server } from "./server.ts";
 
 /**
@@ -48,7 +51,10 @@ async function tryOnce(
     options.signal.throwIfAborted();
     return unprepared(error);
   }
-  const body = kind.createBody(task, server.upstreamModel, dropped);
+  const ignored = dropped.length === 0 ? ignoredOf(kind, task) : [];
+  if (ignored.length > 0) server.noteOnce(`${server.url}: ${kind.title} ignores ${ignored.join(", ")}.`);
+  const served = await findServed(task, kind, server, options.signal);
+  const body = kind.createBody(task, server.upstreamModel, { dropped, served });
   const { headers, ...encoded } = await encodeBody(body);
   const sent = { ...encoded, headers: { ...headers, ...traceHeaders(task.request) } };
   const replaceable = body.imageField && body.hasOtherImageField ? [body.imageField.name] : [];
@@ -66,7 +72,7 @@ async function tryOnce(
       const finished = isSuccess ? findFinished(read) : undefined;
       if (finished && "bytes" in finished) return keep({ body: once(finished.bytes) });
       if (finished) return { kind: "submitted", submitted: { finished: new URL(finished.address, server.url).href } };
-      return judge(read, server, [...Object.keys(body.fields), ...replaceable]);
+      return judge(read, server, { body, sent: [...Object.keys(body.fields), ...replaceable] });
     },
     server,
     options,
@@ -76,7 +82,27 @@ async function tryOnce(
 /** Some servers answer with the video itself, in base64. */
 const maxReplyBytes = 64_000_000;
 
-function judge(reply: Reply, { url }: Server, sent: string[]): Judged | NoCredits {
+/** The model of a server that serves one, where the size of the frame depends on it. */
+async function findServed(
+  { request }: RenderTask,
+  kind: Kind,
+  { url, headers, upstreamModel, io, fetch }: Server,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  if (upstreamModel !== undefined || !kind.servesOne || !needsFamily(request.model, frameSize(request)))
+    return undefined;
+  const [first, ...others] = await fetchOffers({ url, kind, headers }, { fetch, limit: io.limit }, signal).catch(
+    () => [],
+  );
+  signal.throwIfAborted();
+  return others.length === 0 ? first?.id : undefined;
+}
+
+function judge(
+  reply: Reply,
+  { url }: Server,
+  { body, sent }: { body: CreateBody; sent: string[] },
+): Judged | NoCredits {
   const { status } = reply;
   const isSuccess = status >= 200 && status < 300;
   const job = isSuccess ? findCreated(reply) : findJob(reply)?.id;
@@ -84,7 +110,18 @@ function judge(reply: Reply, { url }: Server, sent: string[]): Judged | NoCredit
   const judged = judgeReply(reply);
   if (judged.kind !== "refused") return judged;
   const { kind, reason, code } = judged;
-  return { kind, error: `${url} refused the request: ${reason}`, reason, code, fields: findUnknown(reply, sent) };
+  const old = findTooOld(reply, body);
+  const why = old === undefined ? reason : `${old} (${reason})`;
+  return { kind, error: `${url} refused the request: ${why}`, reason, code, fields: findUnknown(reply, sent) };
+}
+
+/** As a vLLM-Omni refuses a list that takes one object: its whole words are two errors of Pydantic. */
+const wantsOneImage = /\bimage_reference\b.*\b(dictionary|model_type)\b|expected dict, got list/s;
+
+function findTooOld(reply: Reply, { images, imageField }: CreateBody): string | undefined {
+  const isList = imageField?.name === "image_reference" && listImages(images).length > 1;
+  if (!isList || !readComplaints(reply).some((words) => wantsOneImage.test(words))) return undefined;
+  return `this server is too old for several ${images.references?.length ? "references" : "images"}`;
 }
 
 /**

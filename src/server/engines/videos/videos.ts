@@ -3,13 +3,19 @@ import type { Engine } from "../engine.ts";
 import { finish } from "../upstream/finish.ts";
 import { describe } from "../upstream/upstream.ts";
 import { cancel } from "./cancel.ts";
-import { detectKind } from "./detect.ts";
+import { checkKey, detectKind } from "./detect.ts";
 import { maxImagesOf, otherImagesOf } from "./kinds.ts";
 import { fetchOffers, findFault, type Offer } from "./offers.ts";
 import { createServer, type ServerIo, type ServerOptions } from "./server.ts";
 import { submit } from "./submit.ts";
 
-export type VideosOptions = ServerOptions & Pick<Engine, "models" | "concurrency">;
+export type VideosOptions = ServerOptions &
+  Pick<Engine, "models"> & {
+    /** How many generations it makes at the same time; what its kind can unless given. */
+    concurrency: number | undefined;
+  };
+
+const usualJobs = 16;
 
 /**
  * Returns the engine for a server of real models that has the `/v1/videos` endpoints. Its checkpoint is the name of the job there; a job is
@@ -31,7 +37,10 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     models,
     maxImages: maxImagesOf(options.kind),
     ...otherImagesOf(options.kind),
-    concurrency,
+    // Its kind may be found out only when it gets the first create, which is alone.
+    get concurrency() {
+      return concurrency ?? server.knownKind()?.jobs ?? usualJobs;
+    },
     timeoutMs: options.timeoutMs,
     async render(task, { resume, ...rest }) {
       const how = { upstream: server, cancel: cancelJob, ...rest };
@@ -55,6 +64,7 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
       const kind = options.kind ?? detected;
       if (!kind)
         throw new Error(`is no kind of server that vidgen recognizes; name its kind with --engine kind:${url}`);
+      await checkKey(server, kind, { io, signal });
       return kind.title;
     },
   };

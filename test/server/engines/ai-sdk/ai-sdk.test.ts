@@ -44,7 +44,7 @@ async function startMadeUp(made: SdkPackage, answer: () => Response, options: En
     create: (io, onNote) => {
       const engine = {
         packageName: "made-up",
-        upstreamModel: "x",
+        upstreamModel: options.upstreamModel ?? "x",
         timeoutMs,
         onNote,
         models: ["wan-2.5"],
@@ -74,6 +74,30 @@ test("a job is asked for through the model that started it, whichever one the en
   expect(await make({ resume: { state: "submitted", job: '"job1"', model: "y" } })).toMatchObject({ outcome: "made" });
   expect(asked).toEqual(["y"]);
 });
+
+test.each([
+  ["film", "fal-ai/wan/v2.2-a14b/text-to-video", "832x480"],
+  ["wan-2.5", "fal-ai/hunyuan-video", "848x480"],
+])(
+  "the size of %s is that of the family of %s, which the provider makes it with",
+  async (model, upstreamModel, size) => {
+    const sizes: unknown[] = [];
+    const made: SdkPackage = {
+      version: "1.0.0",
+      openModel: () => ({
+        provider: "made-up.video",
+        async doStart({ resolution }) {
+          sizes.push(resolution);
+          return { operation: "job1", warnings: [] };
+        },
+        doStatus: async () => ({ status: "completed", videos: [{ type: "binary", data: video }] }),
+      }),
+    };
+    const { make } = await startMadeUp(made, () => json(200, {}), { upstreamModel });
+    expect((await make({ model, resolution: "480p" })).outcome).toBe("made");
+    expect(sizes).toEqual([size]);
+  },
+);
 
 test("a package that sends a failed start again by itself sends it once", async () => {
   const twice = createPackage(async (send) => {

@@ -2,12 +2,13 @@ import { describe, expect, test } from "vitest";
 import type { FetchInit, HttpResponse } from "../../../../src/io.ts";
 import { detectKind } from "../../../../src/server/engines/videos/detect.ts";
 import { createVirtualClock } from "../../../clock.ts";
-import { ioFetch } from "./fakes/fake.ts";
+import { type FakeOptions, ioFetch } from "./fakes/fake.ts";
 import { createLiteLlm } from "./fakes/litellm.ts";
 import { createOpenRouter } from "./fakes/openrouter.ts";
 import { createSglang } from "./fakes/sglang.ts";
 import { createTensorRtLlm } from "./fakes/tensorrt-llm.ts";
 import { createVllmOmni } from "./fakes/vllm-omni.ts";
+import { createTestEngine } from "./run.ts";
 
 type Fetch = (url: string, init?: FetchInit) => Promise<HttpResponse>;
 
@@ -26,6 +27,7 @@ async function detect(fetch: Fetch, { url = "http://gpu.test", headers = {} } = 
 describe.each([
   ["vllm-omni", createVllmOmni],
   ["sglang", createSglang],
+  ["fastvideo", (options: FakeOptions = {}) => createSglang({ ...options, owner: "fastvideo" })],
   ["tensorrt-llm", createTensorRtLlm],
   ["litellm", createLiteLlm],
   ["openrouter", createOpenRouter],
@@ -44,10 +46,6 @@ describe.each([
     const headers = { Authorization: "Bearer secret" };
     expect((await detect(behindProxy, { url: "http://gpu.test/proxy/", headers })).id).toBe(id);
   });
-});
-
-test("FastVideo is found as the SGLang that it was forked from", async () => {
-  expect((await detect(ioFetch(createSglang({ owner: "fastvideo" })))).id).toBe("sglang");
 });
 
 test.each([
@@ -75,6 +73,18 @@ test.each([
 ])("with the headers %j a server with keys %s", async (headers, message) => {
   const wrong = expect.objectContaining({ code: "auth", message });
   await expect(detect(ioFetch(createVllmOmni({ key: "secret" })), { headers })).rejects.toEqual(wrong);
+});
+
+test.each([
+  [{}, "asks for a key (HTTP 401)"],
+  [{ key: "wrong" }, "refuses the key (HTTP 400)"],
+])("the check of a LiteLLM without a database, with the key %j, %s", async ({ key }: { key?: string }, message) => {
+  const fake = createLiteLlm({ key: "secret" });
+  const { engine } = await createTestEngine(ioFetch(fake), { ...(key !== undefined && { key }) });
+  const check = engine.check(new AbortController().signal);
+  await expect(check).rejects.toEqual(expect.objectContaining({ code: "auth", message }));
+  const right = await createTestEngine(ioFetch(fake), { key: "secret" });
+  expect(await right.engine.check(new AbortController().signal)).toBe("LiteLLM");
 });
 
 test("a reply without end is read up to 1 MB", async () => {

@@ -45,7 +45,8 @@ describe.each(kindIds)("a job of %s", (kind) => {
     expect(await make()).toMatchObject({ outcome: "CUDA out of memory", video: undefined });
   });
 
-  test("that the server has forgotten fails after 60 s", async () => {
+  // A lost job of LiteLLM's upstream is like any other error there: below.
+  test.skipIf(kind === "litellm")("that the server has forgotten fails after 60 s", async () => {
     const { make, at, fake } = await start({ kind });
     at(minuteMs, () => fake.forget());
     const { outcome, seconds } = await make();

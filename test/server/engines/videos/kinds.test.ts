@@ -64,6 +64,12 @@ const expected: Record<
     image: { file: "input_reference", fields: { prompt, size: "1280x720", seconds: "5", ...extrasAsText } },
     model: { prompt, size: "1280x720", seconds: 5, model: "Wan-AI/Wan2.2" },
   },
+  fastvideo: {
+    create: () => createSglang({ owner: "fastvideo" }),
+    text: { encoding: "json", fields: { prompt, size: "1280x720", seconds: 5 } },
+    image: { file: "input_reference", fields: { prompt, size: "1280x720", seconds: "5", ...extrasAsText } },
+    model: { prompt, size: "1280x720", seconds: 5, model: "Wan-AI/Wan2.2" },
+  },
   "tensorrt-llm": {
     create: createTensorRtLlm,
     text: { encoding: "json", fields: asMp4 },
@@ -242,6 +248,17 @@ test.each([
   expect(vllm?.createBody({ request, images: [] }, undefined).fields.size).toBe(size);
 });
 
+test.each([
+  ["film", "Wan-AI/Wan2.2-T2V-A14B-Diffusers", "832x480"],
+  ["film", "hunyuan-video", "848x480"],
+  ["wan-2.5", "hunyuan-video", "848x480"],
+  ["taiwan", undefined, "848x480"],
+])("the size of %s is that of the family of what it is called there, %s", (model, upstreamModel, size) => {
+  const request = { ...fox, model, resolution: "480p" as const };
+  for (const kind of kinds.filter(({ provider }) => !provider))
+    expect(kind.createBody({ request, images: [] }, upstreamModel).fields.size).toBe(size);
+});
+
 test("a size in pixels is sent as it is, in place of a ratio and a resolution", () => {
   const request = { ...fox, aspectRatio: "5:3", resolution: "480p" as const, extras: { size: "640x384" } };
   const sent = kinds.map((kind) => kind.createBody({ request, images: [] }, undefined).fields);
@@ -258,6 +275,7 @@ test.each([
   const sent = kinds.map((kind) => kind.createBody({ request: { ...fox, duration }, images: [] }, undefined));
   expect(sent.map(({ fields }) => fields.seconds ?? fields.duration)).toEqual([
     `${seconds}`,
+    seconds,
     seconds,
     seconds,
     `${seconds}`,

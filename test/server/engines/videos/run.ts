@@ -23,6 +23,7 @@ export const timeoutMs = 30 * 60_000;
 export const fakes = {
   "vllm-omni": createVllmOmni,
   sglang: createSglang,
+  fastvideo: (options: FakeOptions) => createSglang({ ...options, owner: "fastvideo" }),
   "tensorrt-llm": createTensorRtLlm,
   litellm: (options: FakeOptions) => createLiteLlm({ ...options, models: ["wan-2.5"] }),
   openrouter: createOpenRouter,
@@ -45,6 +46,8 @@ export type EngineOptions = {
 export type MakeOptions = {
   id?: string;
   prompt?: string;
+  model?: string;
+  resolution?: RenderRequest["resolution"];
   extras?: RenderRequest["extras"];
   unset?: RenderRequest["unset"];
   images?: ImageFile[];
@@ -94,6 +97,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
   let count = 0;
 
   async function make(made: MakeOptions = {}): Promise<Made> {
+    const { model = "wan-2.5", resolution = "720p" } = made;
     const { prompt = "a fox", extras = {}, unset = [], images = [], resume, traceparent } = made;
     const {
       id = crypto.randomUUID(),
@@ -105,10 +109,10 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
     } = made;
     const request = {
       prompt,
-      model: "wan-2.5",
+      model,
       aspectRatio: "16:9",
       duration: 5,
-      resolution: "720p" as const,
+      resolution,
       unset,
       extras,
       traceparent,

@@ -484,10 +484,81 @@ test.each(["audio_reference", "extra_params", "lora"])(
   async (name) => {
     const { make, fake } = await start({ kind: "vllm-omni", fake: { refuses: [name] } });
     const { outcome } = await make({ extras: { seed: 7, [name]: { a: 1 } } });
-    expect(outcome).toMatch(/refused the request: HTTP 422/);
+    expect(outcome).toMatch(/refused the request: HTTP 400/);
     expect([fake.creates.length, fake.jobs.size]).toEqual([1, 0]);
   },
 );
+
+test.each([
+  [
+    "vLLM-Omni's of before 24 July 2026",
+    json(400, {
+      error: {
+        message:
+          "2 validation errors for VideoGenerationRequest\nimage_reference.UrlImageReference\n  Input should be a valid dictionary or instance of UrlImageReference [type=model_type, input_value=[{'image_url': 'data:imag...'}], input_type=list]",
+        type: "BadRequestError",
+        param: null,
+        code: 400,
+      },
+    }),
+  ],
+  [
+    "an older one's",
+    json(400, {
+      error: {
+        message: "Invalid JSON in form field: expected dict, got list.",
+        type: "Bad Request",
+        param: null,
+        code: 400,
+      },
+    }),
+  ],
+])("several references that a server takes one of, by %s words, are told as that", async (_, refusal) => {
+  const { make, folder } = await start({ kind: "vllm-omni", onCreate: () => refusal.clone() });
+  const image: ImageFile = { path: join(folder, "0.png"), format: "png", megapixels: 1, name: "the image" };
+  await writeFile(image.path, "pixels");
+  const old = "http://gpu.test:8091 refused the request: this server is too old for several";
+  expect((await make({ references: [image, image] })).outcome).toMatch(`${old} references (HTTP 400: `);
+  expect((await make({ images: [image, image] })).outcome).toMatch(`${old} images (HTTP 400: `);
+  expect((await make({ references: [image] })).outcome).not.toMatch("too old");
+});
+
+test.each<[(typeof kindIds)[number], object, string | undefined]>([
+  ["sglang", { lora: { name: "a" }, short_edge: 512, seed: 7 }, "SGLang ignores lora, short_edge."],
+  ["sglang", { seed: 7 }, undefined],
+  ["vllm-omni", { quality: "high" }, "vLLM-Omni ignores quality."],
+  ["fastvideo", { flow_shift: 3, guidance_scale_2: 4 }, "FastVideo ignores flow_shift."],
+])("a server of %s with %j: what it drops is told before the start", async (kind, extras, told) => {
+  const order: string[] = [];
+  const { make, notes } = await start({ kind, onCreate: () => void order.push("create", ...notes) });
+  const made = { extras: extras as Record<string, string> };
+  expect((await make(made)).outcome).toBe("made");
+  expect(order).toEqual(["create", ...(told === undefined ? [] : [`http://gpu.test:8091: ${told}`])]);
+  await make(made);
+  // It is said once.
+  expect(notes).toHaveLength(told === undefined ? 0 : 1);
+});
+
+test("FastVideo ignores more beside an image", async () => {
+  const { make, notes, folder } = await start({ kind: "fastvideo" });
+  const image: ImageFile = { path: join(folder, "0.png"), format: "png", megapixels: 1, name: "the image" };
+  await writeFile(image.path, "pixels");
+  expect((await make({ images: [image], extras: { guidance_scale_2: 4, true_cfg_scale: 2 } })).outcome).toBe("made");
+  expect(notes).toEqual(["http://gpu.test:8091: FastVideo ignores guidance_scale_2, true_cfg_scale."]);
+});
+
+test.each([
+  ["film", 16, "Wan-AI/Wan2.2-T2V-A14B-Diffusers", "832x480"],
+  ["film", 16, "hunyuan-video", "848x480"],
+])("a model with a name of the owner's own gets the size of what its server serves", async (model, _, served, size) => {
+  for (const kind of ["vllm-omni", "sglang", "tensorrt-llm"] as const) {
+    const clock = createVirtualClock();
+    const fake = fakes[kind]({ now: clock.now, completeAfterMs: 0, ...{ model: served } });
+    const { make } = await createTestEngine(ioFetch(fake), { kind, clock });
+    expect((await make({ model, resolution: "480p" })).outcome).toBe("made");
+    expect(fake.creates[0]?.fields.size).toBe(size);
+  }
+});
 
 test("more images than a kind takes fail before anything is sent", async () => {
   const { make, posts } = await start({ kind: "sglang" });

@@ -78,6 +78,8 @@ export type Server = {
   filesIn?(fields: Create["fields"]): Create["files"];
   /** The refusal of a request without the right key; not given where there are no keys. */
   unauthorized?: Response;
+  /** That of one with another key, where that is another one. */
+  wrongKey?: Response;
   /** The statuses of a job that runs; the first is its create's, and each poll shows the next. */
   running: readonly string[];
   createdStatus: number;
@@ -100,6 +102,8 @@ export type Server = {
   elsewhere?(request: Request, jobs: Iterable<Job>): Response | undefined;
   error(httpStatus: number, message: string): Response;
   notFound(id: string): string;
+  /** 404 by default. */
+  notFoundStatus?: number;
 };
 
 export type Fake = {
@@ -163,12 +167,15 @@ export function createFake(server: Server, options: FakeOptions): Fake {
     const { publicPages = {} } = server;
     if (request.method === "GET" && pathname in publicPages) return json(200, publicPages[pathname]);
     const isKeyWrong = options.key !== undefined && request.headers.get("Authorization") !== `Bearer ${options.key}`;
-    if (isKeyWrong && server.unauthorized && pathname.startsWith("/v1/")) return server.unauthorized.clone();
+    if (isKeyWrong && server.unauthorized && pathname.startsWith("/v1/")) {
+      const isMissing = request.headers.get("Authorization") === null;
+      return (isMissing ? server.unauthorized : (server.wrongKey ?? server.unauthorized)).clone();
+    }
     if (request.method === "GET" && pathname in server.pages) return json(200, server.pages[pathname]);
     if (route === "create") return create(request);
     if (id === "") return server.elsewhere?.(request, jobs.values()) ?? server.error(404, "Not Found");
     const job = findJob(id);
-    if (!job) return server.error(404, server.notFound(id));
+    if (!job) return server.error(server.notFoundStatus ?? 404, server.notFound(id));
     if (server.shows?.(job, request) === false) return server.error(403, "Forbidden");
     if (route === "content") return content(job);
     if (request.method !== "DELETE") return poll(job);

@@ -22,7 +22,7 @@ const lives = {
     polls: ["in_progress", "in_progress", "completed"],
     notReady: 404,
     failed: [500, { code: 500, message: "no memory" }, 422],
-    unknown: { detail: "Video not found" },
+    unknown: { error: { message: "Video not found", type: "Not Found", code: 404 } },
   },
   sglang: {
     create: (options: FakeOptions) => createSglang({ ...options, bucket }),
@@ -44,9 +44,10 @@ const lives = {
     create: (options: FakeOptions) => createLiteLlm({ ...options, models: ["wan-2.5"] }),
     created: 200,
     polls: ["in_progress", "in_progress", "completed"],
-    notReady: 404,
-    failed: [200, { code: "server_error", message: "no memory" }, 404],
-    unknown: { error: { message: expect.stringContaining("not found"), code: "404" } },
+    // JSON, as if it was the video.
+    notReady: 200,
+    failed: [200, { code: "server_error", message: "no memory" }, 200],
+    unknown: { error: { message: expect.stringContaining("3 validation errors for VideoObject"), code: "500" } },
   },
   openrouter: {
     create: createOpenRouter,
@@ -92,7 +93,7 @@ describe.each(Object.keys(lives) as (keyof typeof lives)[])("the fake of %s", (k
     else expect(new Uint8Array(await content.arrayBuffer())).toEqual(tinyMp4("a fox"));
     fake.forget();
     const lost = await fake.fetch(new Request(path));
-    expect(lost.status).toBe(404);
+    expect(lost.status).toBe(kind === "litellm" ? 500 : 404);
     expect(await lost.json()).toMatchObject(unknown);
   });
 
@@ -131,8 +132,8 @@ test("LiteLLM's ids are long base64 that changes with each poll", async () => {
 test("refusals have the shape of their server", async () => {
   const refusing = { refuses: ["seed"] };
   const refusals = [
+    await start(createVllmOmni({ ...refusing, errors: "fastapi" }), { seed: "1" }),
     await start(createVllmOmni(refusing), { seed: "1" }),
-    await start(createVllmOmni({ ...refusing, errors: "vllm" }), { seed: "1" }),
     await start(createSglang(refusing), { seed: "1" }),
     await start(createSglang(refusing), { seed: "1" }, true),
     await start(createVllmOmni(), {}, true),
@@ -144,7 +145,13 @@ test("refusals have the shape of their server", async () => {
     { http: 400, error: { message: expect.stringContaining("'loc': ('body', 'seed')"), code: 400 } },
     { http: 422, detail: [{ loc: ["body", "seed"] }] },
     { http: 400, detail: expect.stringContaining("VideoGenerationsRequest\nseed\n") },
-    { http: 422, detail: [{ loc: ["body", "prompt"] }] },
+    {
+      http: 400,
+      error: {
+        message: "[{'type': 'missing', 'loc': ('body', 'prompt'), 'msg': 'Field required', 'input': None}]",
+        type: "Bad Request",
+      },
+    },
     { http: 422, message: expect.stringContaining("Unknown request field 'enhance'"), code: 422 },
     { http: 400, error: { message: expect.stringContaining("seed: Input should be valid"), code: "400" } },
   ]);

@@ -27,6 +27,12 @@ export function createLiteLlm(options: LiteLlmOptions = {}): Fake {
   return createFake(
     {
       pages: {
+        "/v1/models": {
+          data: models.map((id) => ({ id, object: "model", created: 1677610602, owned_by: "openai" })),
+          object: "list",
+        },
+      },
+      publicPages: {
         "/health/liveliness": "I'm alive!",
         "/health/readiness": { status: "healthy", db: "Not connected" },
       },
@@ -39,6 +45,10 @@ export function createLiteLlm(options: LiteLlmOptions = {}): Fake {
           param: "None",
           code: "401",
         },
+      }),
+      // It looks for a key in its database, and has none here.
+      wrongKey: json(400, {
+        error: { message: "No connected db.", type: "no_db_connection", param: null, code: "400" },
       }),
       running: ["queued", "in_progress"],
       createdStatus: 200,
@@ -59,13 +69,22 @@ export function createLiteLlm(options: LiteLlmOptions = {}): Fake {
         seconds: job.create.fields.seconds ?? "4",
         size: job.create.fields.size ?? "720x1280",
         model: job.create.fields.model,
-        usage: {},
+        usage: null,
       }),
+      // The error of its upstream, as if it was the video.
       noContent: (_job, status) =>
-        status === "completed" ? undefined : error(404, "litellm.NotFoundError: Video is not ready yet, use GET"),
-      deleted: ({ id }) => ({ id, object: "video.deleted", deleted: true }),
+        status === "completed"
+          ? undefined
+          : new Response(
+              '{"error":{"message":"Generation is still in-progress","type":"Not Found","param":null,"code":404}}',
+              {
+                headers: { "Content-Type": "video/mp4" },
+              },
+            ),
       error,
-      notFound: (id) => `litellm.NotFoundError: Video with id '${rawId(id)}' not found.`,
+      notFound: () =>
+        "litellm.APIConnectionError: openai - 3 validation errors for VideoObject\nid\n  Field required [type=missing, input_value={'error': {'message': 'Vi..., 'param': None, 'code': 404}}, input_type=dict]",
+      notFoundStatus: 500,
     },
     options,
   );

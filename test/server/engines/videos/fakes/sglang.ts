@@ -38,7 +38,10 @@ export function createSglang(options: SglangOptions = {}): Fake {
   const error = (status: number, detail: string) => json(status, { detail });
   const urlOf = ({ id }: Job) => (bucket === undefined ? null : `${bucket}/${id}.mp4`);
   const invalidBody = (field: string, reason: string) =>
-    error(400, `Invalid request body: 1 validation error for VideoGenerationsRequest\n${field}\n  ${reason}`);
+    error(
+      400,
+      `Invalid request body: 1 validation error for VideoGenerationsRequest\n${field}\n  ${reason} [type=value_error, input_value='x', input_type=str]\n    For further information visit https://errors.pydantic.dev/2.10/v/value_error`,
+    );
   const refuseField = (field: string, { encoding, fields }: Create) => {
     const msg = "Input should be valid";
     if (encoding === "json") return invalidBody(field, msg);
@@ -58,6 +61,12 @@ export function createSglang(options: SglangOptions = {}): Fake {
     return invalid ? refuseField(invalid, create) : undefined;
   }
 
+  /** Until it is completed, it is in a folder of its own where there is no output path; FastVideo names it whatever becomes of it. */
+  const fileOf = ({ id }: Job, status: string) => {
+    if (owner === "sglang" && (status === "failed" || (status === "completed" && (bucket || !hasOutputPath))))
+      return null;
+    return `/server/${hasOutputPath ? "outputs" : "tmp"}/${id}.mp4`;
+  };
   const toBody = (job: Job, status: string) => ({
     id: job.id,
     object: "video",
@@ -69,12 +78,16 @@ export function createSglang(options: SglangOptions = {}): Fake {
     seconds: String(job.create.fields.seconds ?? 4),
     quality: "standard",
     url: status === "completed" ? urlOf(job) : null,
-    remixed_from_video_id: null,
     completed_at: status === "completed" ? unixSeconds(job.end?.atMs ?? 0) : null,
-    expires_at: null,
     error: job.end?.failure ? { message: job.end.failure.message } : null,
-    file_path: bucket === undefined && hasOutputPath ? `/outputs/${job.id}.mp4` : null,
-    file_paths: null,
+    file_path: fileOf(job, status),
+    ...(owner === "sglang" && {
+      remixed_from_video_id: null,
+      expires_at: null,
+      file_paths: status === "completed" && fileOf(job, status) !== null ? [fileOf(job, status)] : null,
+      num_outputs: status === "completed" ? 1 : null,
+      action: null,
+    }),
     peak_memory_mb: null,
     inference_time_s: null,
   });
@@ -85,7 +98,16 @@ export function createSglang(options: SglangOptions = {}): Fake {
         "/health": { status: "ok" },
         "/v1/models": {
           object: "list",
-          data: [{ id: model, object: "model", created: 1767225600, owned_by: owner, root: model, task_type: "T2V" }],
+          data: [
+            {
+              id: model,
+              object: "model",
+              created: 1767225600,
+              owned_by: owner,
+              root: model,
+              ...(owner === "sglang" && { parent: null, max_model_len: null, num_gpus: 1, task_type: "TI2V" }),
+            },
+          ],
         },
       },
       check,

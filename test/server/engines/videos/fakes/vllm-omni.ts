@@ -59,11 +59,11 @@ function imagesIn(value: unknown): Create["files"] {
   return list.flatMap(({ image_url }) => dataFile("image_reference", image_url));
 }
 
-const phrases: Record<number, string> = { 400: "Bad Request", 404: "Not Found", 422: "Unprocessable Entity" };
+const phrases: Record<number, string> = { 400: "Bad Request", 404: "Not Found", 422: "Unprocessable Content" };
 
 /** vLLM-Omni: multipart only, a failed job is answered with its HTTP status, and progress is 0 or 100. Unknown fields are ignored. */
 export function createVllmOmni(options: VllmOmniOptions = {}): Fake {
-  const { model = "Wan-AI/Wan2.2-T2V-A14B-Diffusers", errors = "fastapi", now = Date.now } = options;
+  const { model = "Wan-AI/Wan2.2-T2V-A14B-Diffusers", errors = "vllm", now = Date.now } = options;
   const { ttlMs = Number.POSITIVE_INFINITY } = options;
   const expiresAtMs = ({ end }: Job) => (end?.atMs ?? 0) + ttlMs;
   const error = (status: number, message: string) => {
@@ -72,8 +72,8 @@ export function createVllmOmni(options: VllmOmniOptions = {}): Fake {
   };
   const refuse = (type: string, field: string, { msg, input }: { msg: string; input: unknown }) => {
     if (errors === "fastapi") return json(422, { detail: [{ type, loc: ["body", field], msg, input }] });
-    const details = `{'type': '${type}', 'loc': ('body', '${field}'), 'msg': '${msg}', 'input': '${input}'}`;
-    return error(400, `1 validation error:\n  ${details}`);
+    const details = `{'type': '${type}', 'loc': ('body', '${field}'), 'msg': '${msg}', 'input': ${input === null ? "None" : `'${input}'`}}`;
+    return error(400, `[${details}]`);
   };
   const refuseField = (field: string, { fields }: Create) =>
     refuse("value_error", field, { msg: "Input should be valid", input: fields[field] });
