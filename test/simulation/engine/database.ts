@@ -5,7 +5,7 @@ import type { Store } from "../../../src/server/store/store.ts";
 import type { Schedule } from "../schedule.ts";
 import type { ReachEngine } from "./probes.ts";
 import type { Process } from "./process.ts";
-import type { Watched } from "./watch.ts";
+import { checkpointKind, type Watched } from "./watch.ts";
 
 export type ServerOptions = {
   schedule: Schedule;
@@ -161,13 +161,10 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
         },
         release: claims.release,
         keepCheckpoint: (id, checkpoint) =>
-          ask(
-            checkpoint?.state === "submitting" || checkpoint?.state === "submitted" ? checkpoint.state : "store",
-            async () => {
-              if (!mayWrite(id, process)) throw new Error(`no generation ${id} that this process makes`);
-              await own.keepCheckpoint(id, checkpoint);
-            },
-          ),
+          ask(checkpointKind(checkpoint), async () => {
+            if (!mayWrite(id, process)) throw new Error(`no generation ${id} that this process makes`);
+            await own.keepCheckpoint(id, checkpoint);
+          }),
         finish: (id, end, delivery) =>
           ask("finish", async () => mayWrite(id, process) && (await own.finish(id, end, delivery))),
         due: (query) =>

@@ -7,15 +7,20 @@ import {
   type JobEnd,
   type ReadTrouble,
   readTroubles,
+  type Stops,
 } from "./replies.ts";
 
 /** What happens when, in milliseconds since the story began. */
 export type Act =
   | { what: "start"; at: number; generation: Generation }
-  | { what: "cancel"; at: number; name: string }
+  | { what: "cancel"; at: number; name: string; when: CancelState | undefined }
   | { what: "kill" | "stop"; at: number; process: number }
   | { what: "freeze"; at: number; process: number; ms: number }
   | { what: "clock"; at: number; machine: number; aheadMs: number };
+
+/** What is to be so when it is cancelled: its create is out; its job waits, runs or has ended. */
+export const cancelStates = ["submitting", "queued", "running", "ready"] as const;
+export type CancelState = (typeof cancelStates)[number];
 
 /** Creates, and what becomes of them at the provider. */
 export type Generation = {
@@ -29,6 +34,7 @@ export type Generation = {
   rendersMs: number;
   end: JobEnd;
   content: Content;
+  stops: Stops;
 };
 
 /** For a while, this share of the reads of the provider, or all of its connections, are in trouble. */
@@ -40,7 +46,9 @@ export type EnginePlan = {
   seed: string;
   /** Processes that share a database, or that wait for the folder of the one that has it. */
   store: "folder" | "shared";
-  kind: "openrouter" | "vllm-omni" | "vidgen";
+  kind: "openrouter" | "vllm-omni" | "vidgen" | "sglang" | "litellm";
+  /** So many servers are behind a balancer that goes round: each knows its own jobs alone. */
+  replicas: number;
   processes: number;
   /** Whether each process has a machine, or a container, of its own. */
   isApart: boolean;
@@ -69,7 +77,8 @@ export function planOf(seed: string): EnginePlan {
   const random = createRandom(seed);
   const has = (chance: number) => random.next() < chance;
   const store = has(0.5) ? "folder" : "shared";
-  const kind = random.pick(["openrouter", "vllm-omni", "vidgen"] as const);
+  const kind = random.pick(["openrouter", "vllm-omni", "vidgen", "sglang", "litellm"] as const);
+  const replicas = ["vllm-omni", "sglang"].includes(kind) && has(0.4) ? random.pick([2, 4, 8]) : 1;
   const processes = store === "shared" ? random.between(1, 3) : random.between(1, 2);
   const replies = subset(createReplies, random);
   const trouble = subset(readTroubles, random);
@@ -83,9 +92,10 @@ export function planOf(seed: string): EnginePlan {
     at: random.between(0, has(0.5) ? 2_000 : spanMs),
     generation,
   }));
-  if (has(0.25)) {
+  if (has(0.35)) {
     const { name } = random.pick(generations);
-    acts.push({ what: "cancel", at: random.between(500, spanMs), name });
+    const when = random.pick([undefined, ...cancelStates]);
+    acts.push({ what: "cancel", at: random.between(500, spanMs), name, when });
   }
   for (let index = 0; index < processes; index++) {
     if (killing && has(0.3)) acts.push({ what: "kill", at: random.between(100, spanMs), process: index });
@@ -105,6 +115,7 @@ export function planOf(seed: string): EnginePlan {
     seed,
     store,
     kind,
+    replicas,
     processes,
     isApart: has(0.5),
     isCommand: processes === 1 && has(0.2),
@@ -118,7 +129,7 @@ export function planOf(seed: string): EnginePlan {
       ),
     ),
     acts: acts.sort((a, b) => a.at - b.at),
-    troubles: hasTrouble ? some(random, 3, () => troubleOf(random, trouble, spanMs)) : [],
+    troubles: hasTrouble ? some(random, 3, () => troubleOf(random, { kinds: trouble, spanMs, replicas })) : [],
     diskTroubles: has(0.25)
       ? some(random, 2, () => ({
           ...windowOf(random, spanMs),
@@ -144,7 +155,11 @@ function generationOf(index: number, { random, replies, faulty, kind }: Drawing)
   const bad = has(0.25);
   // Of a provider that is paid, whose patience is a day, it would take most of the time of a search.
   // What never comes is asked for as long.
-  const contents: Content[] = kind === "openrouter" ? ["late", "elsewhere"] : ["late", "elsewhere", "gone", "garbage"];
+  const contents: Content[] = [
+    ...(["late", "a page first", "elsewhere"] as const),
+    ...(kind === "openrouter" ? [] : (["gone", "garbage"] as const)),
+    ...(kind === "sglang" ? (["no path", "no path"] as const) : []),
+  ];
   const ends: JobEnd[] = kind === "openrouter" ? ["fails", "is lost"] : ["fails", "is lost", "never ends"];
   return {
     name: `g${index}`,
@@ -159,6 +174,7 @@ function generationOf(index: number, { random, replies, faulty, kind }: Drawing)
     rendersMs: random.pick([100, 5_000, 30_000, 3 * minute]),
     end: bad && has(0.6) ? random.pick(ends) : "completes",
     content: random.next() < 0.6 ? "good" : random.pick([...contents, "good" as const]),
+    stops: kind === "vllm-omni" && has(0.5) ? random.pick(["slowly", "never"] as const) : "at once",
   };
 }
 
@@ -189,9 +205,15 @@ function mishapsOf({ random, killing, freezing, cutting }: Drawn): Mishap[] {
   });
 }
 
-function troubleOf(random: Random, kinds: ReadTrouble[], spanMs: number): Trouble {
-  const kind = random.next() < 0.25 ? "nobody listens" : random.pick(kinds);
-  return { ...windowOf(random, spanMs), share: random.pick([0.3, 0.7]), kind };
+function troubleOf(
+  random: Random,
+  { kinds, spanMs, replicas }: { kinds: ReadTrouble[]; spanMs: number; replicas: number },
+): Trouble {
+  const drawn = random.next() < 0.25 ? "nobody listens" : random.pick(kinds);
+  // With those of the other replicas, it would be all that a job gets for a minute.
+  const kind = drawn === "404" && replicas > 1 ? "429" : drawn;
+  const share = kind === "an error of the upstream" ? 1 : random.pick([0.3, 0.7]);
+  return { ...windowOf(random, spanMs), share, kind };
 }
 
 /** Shorter than anybody's patience. */
@@ -222,6 +244,7 @@ export function* simplerEngine(plan: EnginePlan): Generator<EnginePlan> {
       for (const index of mishaps.keys())
         yield { ...plan, mishaps: plan.mishaps.with(process, lives.with(life, mishaps.toSpliced(index, 1))) };
   if (plan.processes > 1) yield { ...plan, processes: plan.processes - 1 };
+  if (plan.replicas > 1) yield { ...plan, replicas: plan.replicas / 2 };
   if (plan.restore) yield { ...plan, restore: undefined };
   if (plan.callbackFailures > 0) yield { ...plan, callbackFailures: 0 };
   if (plan.callMs > 0) yield { ...plan, callMs: 0 };
@@ -232,6 +255,7 @@ export function* simplerEngine(plan: EnginePlan): Generator<EnginePlan> {
     const plainer: Partial<Generation>[] = [
       { replies: generation.replies.slice(0, -1) },
       { content: "good" },
+      { stops: "at once" },
       { end: "completes" },
       { waitsMs: 0 },
       { rendersMs: 5_000 },

@@ -10,8 +10,10 @@ import {
   type Content,
   type CreateReply,
   type JobEnd,
+  madeReplies,
   notTakenReplies,
   type ReadTrouble,
+  repeatedReplies,
   unsentReplies,
 } from "./replies.ts";
 
@@ -24,6 +26,8 @@ export type Create = {
   /** Whether the provider makes the video, and charges for it. */
   isTaken: boolean;
   job: Job | undefined;
+  /** How many videos it was paid for. */
+  paid: number;
   /** When its process had the answer. */
   answeredAt: number | undefined;
 };
@@ -37,14 +41,14 @@ export type Job = {
   end: JobEnd;
   readyAt: number;
   content: Content;
-  /** How often its video was answered with a page of text. */
-  pages: number;
+  /** The server behind the balancer that has it. */
+  replica: number;
 };
 
 export type ProviderOptions = {
   schedule: Schedule;
   random: Random;
-  plan: Pick<EnginePlan, "kind" | "troubles">;
+  plan: Pick<EnginePlan, "kind" | "replicas" | "troubles">;
   generationOf(prompt: string): Generation;
   reach: ReachEngine;
   onCreate(create: Create): void;
@@ -53,10 +57,15 @@ export type ProviderOptions = {
 
 export const providerUrl = "https://provider.test";
 const cdn = "https://cdn.test/";
+/** How long a job that stops slowly goes on. */
+const stopMs = 8_000;
+/** How long a page stands in place of a video. */
+const pageMs = 40_000;
 
 /** An answer: how long it takes, and what comes. */
 type Answer = { ms: number; status: number; body: Body } | { ms: number; reset: true } | "silence";
 type Body = { text: string | Uint8Array; isCut?: boolean; headers?: Record<string, string> };
+type Request = Pick<FetchInit, "method" | "headers"> & { path: string; replica: number };
 
 export type Provider = ReturnType<typeof createProvider>;
 
@@ -67,6 +76,7 @@ export function createProvider(options: ProviderOptions) {
   const jobs = new Map<string, Job>();
   const asked = new Map<string, number>();
   let isHealed = false;
+  let turn = 0;
 
   const troubleNow = (): Trouble["kind"] | undefined => {
     if (isHealed) return undefined;
@@ -79,9 +89,9 @@ export function createProvider(options: ProviderOptions) {
   };
   const hasEnded = (job: Job) => schedule.now() >= job.readyAt;
 
-  const take = (create: Create) => {
+  const take = (create: Create, replica: number) => {
     const { generation, reply } = create;
-    const isFinished = reply === "the finished video";
+    const isFinished = reply === "the finished video" || reply === "the video itself";
     const now = schedule.now();
     const job: Job = {
       id: `job-${jobs.size}`,
@@ -92,11 +102,12 @@ export function createProvider(options: ProviderOptions) {
       readyAt: isFinished ? now : now + generation.waitsMs + generation.rendersMs,
       // Without a job, a provider that is paid has no way to say that the time of its video is over.
       content: isFinished && generation.content === "gone" ? "good" : generation.content,
-      pages: 0,
+      replica,
     };
     jobs.set(job.id, job);
     create.job = job;
     create.isTaken = true;
+    create.paid++;
   };
   const answerCreate = (create: Create, answersAfterMs: number): Answer => {
     const { reply } = create;
@@ -112,6 +123,13 @@ export function createProvider(options: ProviderOptions) {
         return json(plan.kind === "openrouter" ? 202 : 200, { id: create.job?.id, status: "queued" });
       case "the finished video":
         return json(200, { data: [{ url: `${providerUrl}/finished/${create.job?.id}` }] });
+      case "the video itself":
+        reach("a create is answered with the video itself");
+        return {
+          ms: answersAfterMs,
+          status: 200,
+          body: { text: create.job ? videoOf(create.job) : "", headers: { "Content-Type": "video/mp4" } },
+        };
       case "a cut reply":
         return {
           ms: answersAfterMs,
@@ -143,7 +161,7 @@ export function createProvider(options: ProviderOptions) {
         return { ms: answersAfterMs, reset: true };
     }
   };
-  const created = (process: Process, body: string): Answer => {
+  const created = (process: Process, body: string, { headers, replica }: Request): Answer => {
     const generation = options.generationOf(JSON.parse(promptIn(body)).prompt);
     const nth = creates.filter((each) => each.generation === generation).length;
     const { reply, isTaken, answersAfterMs } = { ...accepts, ...plannedOf(generation, nth) };
@@ -154,11 +172,18 @@ export function createProvider(options: ProviderOptions) {
       reply,
       isTaken: false,
       job: undefined,
+      paid: 0,
       answeredAt: undefined,
     };
-    const isCertain = reply === "accepted" || reply === "the finished video";
-    if (isCertain || (isTaken && !notTakenReplies.includes(reply) && reply !== "a reset before it is read"))
-      take(create);
+    if (
+      madeReplies.includes(reply) ||
+      (isTaken && !notTakenReplies.includes(reply) && reply !== "a reset before it is read")
+    )
+      take(create, replica);
+    if (plan.kind === "litellm" && create.isTaken && repeatedReplies.includes(reply)) {
+      reach("an upstream would repeat a create");
+      if (headers?.["x-litellm-num-retries"] !== "0") create.paid += 2;
+    }
     creates.push(create);
     onCreate(create);
     return answerCreate(create, answersAfterMs);
@@ -173,9 +198,11 @@ export function createProvider(options: ProviderOptions) {
     return isHealed ? undefined : unsent[nth]?.reply;
   };
 
+  /** Whether a job was stopped by now: one that stops slowly goes on for a while. */
+  const isStopped = ({ cancelledAt }: Job) => cancelledAt !== undefined && cancelledAt <= schedule.now();
   const statusOf = (job: Job) => {
     const { end } = job;
-    if (job.cancelledAt !== undefined) return { status: "cancelled" };
+    if (isStopped(job)) return { status: "cancelled" };
     if (schedule.now() < job.createdAt + job.generation.waitsMs) return { status: "queued", progress: 0 };
     if (!hasEnded(job) || end === "never ends") return { status: "in_progress", progress: 10 };
     if (end === "fails") return { status: "failed", error: { code: "nsfw", message: "the model refuses" } };
@@ -183,15 +210,24 @@ export function createProvider(options: ProviderOptions) {
     const url = isElsewhere ? { url: `${cdn}${job.id}/${Math.floor(schedule.now() / 60_000)}` } : {};
     // A provider that is paid is asked for a day, unless it says that its time is over.
     const gone = job.content === "gone" ? { expires_at: 1_000_000_000 } : {};
-    return { status: "completed", progress: 100, usage: { cost: 0.4 }, ...url, ...gone };
+    if (job.content === "no path") reach("a server has no place for its videos");
+    const pathless = job.content === "no path" ? { url: null, file_path: null, file_paths: null } : {};
+    return { status: "completed", progress: 100, usage: { cost: 0.4 }, ...url, ...gone, ...pathless };
   };
   const isLost = (job: Job) => job.end === "is lost" && hasEnded(job);
+  /** What LiteLLM makes of an error of its upstream. */
+  const upstreamError = (): Answer => {
+    if (plan.kind === "litellm") reach("an upstream has an error for a job");
+    const message = "litellm.APIConnectionError: 3 validation errors for VideoObject";
+    return { ms: 20, status: 500, body: { text: JSON.stringify({ error: { message, code: "500" } }) } };
+  };
   const readTrouble = (kind: ReadTrouble, good: () => Answer): Answer => {
     const html = (status: number): Answer => ({ ms: 20, status, body: { text: "<html>so sorry</html>" } });
     if (kind === "reset") return { ms: 20, reset: true };
     if (kind === "silence") return "silence";
     if (kind === "HTML") return html(200);
     if (kind === "403 with HTML") return html(403);
+    if (kind === "an error of the upstream") return upstreamError();
     if (kind !== "cut") return { ms: 20, status: Number(kind), body: { text: '{"error":{"message":"not now"}}' } };
     const answer = good();
     if (answer === "silence" || "reset" in answer || answer.status !== 200) return answer;
@@ -201,7 +237,11 @@ export function createProvider(options: ProviderOptions) {
   const video = (job: Job, minutes?: string): Answer => {
     const { content } = job;
     const missing: Answer = { ms: 20, status: content === "gone" ? 410 : 404, body: { text: '{"error":"no file"}' } };
-    if (!hasEnded(job) || isLost(job)) return missing;
+    if (!hasEnded(job) || isLost(job) || content === "no path") return missing;
+    if (content === "a page first" && schedule.now() < job.readyAt + pageMs) {
+      reach("a video is a page at first");
+      return { ms: 20, status: 200, body: { text: "<!doctype html><title>One moment</title>" } };
+    }
     const isLate = content === "late" && schedule.now() < job.readyAt + 20_000;
     if (content === "gone" || isLate) {
       reach(isLate ? "a video cannot be fetched at first" : "a video can never be fetched");
@@ -218,39 +258,61 @@ export function createProvider(options: ProviderOptions) {
     }
     return { ms: 50, status: 200, body: { text: videoOf(job) } };
   };
-  const answerGet = (path: string): Answer => {
+  const unknownJob: Answer = { ms: 20, status: 404, body: { text: '{"error":{"message":"no such job"}}' } };
+  /** Whether the server that is asked knows a job. vLLM-Omni forgets one that it has stopped. */
+  const knows = (replica: number, job: Job | undefined): job is Job => {
+    if (!job || (plan.kind === "vllm-omni" && isStopped(job))) return false;
+    if (job.replica !== replica) reach("a request reaches another replica");
+    return job.replica === replica;
+  };
+  const answerGet = ({ path, replica }: Request): Answer => {
     const [, id = "", content] = /^\/v1\/videos\/([^/]+)(\/content)?$/.exec(path) ?? [];
     const finished = /^\/finished\/(.*)$/.exec(path)?.[1];
     const job = jobs.get(finished ?? id);
-    if (!job || (isLost(job) && finished === undefined)) {
-      if (job) reach("a job is lost by the provider");
-      return { ms: 20, status: 404, body: { text: '{"error":{"message":"no such job"}}' } };
+    if (job && finished !== undefined) return video(job);
+    if (!knows(replica, job)) return unknownJob;
+    if (isLost(job)) {
+      reach("a job is lost by the provider");
+      return plan.kind === "litellm" ? upstreamError() : unknownJob;
     }
-    if (content !== undefined || finished !== undefined) return video(job);
+    if (content !== undefined) return video(job);
     const status = statusOf(job);
     if (status.status === "failed") reach("a job fails at the provider");
     return { ms: 20, status: 200, body: { text: JSON.stringify({ id: job.id, object: "video", ...status }) } };
   };
-  const answerDelete = (path: string): Answer => {
+  const answerDelete = ({ path, replica }: Request): Answer => {
     const job = jobs.get(path.slice("/v1/videos/".length));
-    if (!job || isLost(job)) return { ms: 20, status: 404, body: { text: "{}" } };
+    if (plan.kind === "litellm") return { ms: 20, status: 405, body: { text: '{"detail":"Method Not Allowed"}' } };
+    if (!knows(replica, job) || isLost(job)) return { ms: 20, status: 404, body: { text: "{}" } };
+    const now = schedule.now();
+    const isDeleted: Answer = { ms: 20, status: 200, body: { text: '{"deleted":true}' } };
+    // SGLang goes on with the work.
+    if (plan.kind === "sglang") return isDeleted;
+    const isRunning = now < job.readyAt || job.end === "never ends";
+    if (isRunning && job.generation.stops !== "at once") {
+      if (job.generation.stops === "slowly" && job.cancelledAt === undefined && now + stopMs < job.readyAt) {
+        job.cancelledAt = now + stopMs;
+        job.readyAt = Number.POSITIVE_INFINITY;
+      }
+      return { ms: 20, status: 409, body: { text: '{"error":{"message":"Cancellation in progress"}}' } };
+    }
     // It may just have ended since it was looked at.
-    if (schedule.now() < job.readyAt + 1_000 || job.end === "never ends") job.cancelledAt ??= schedule.now();
-    return { ms: 20, status: 200, body: { text: '{"deleted":true}' } };
+    if (now < job.readyAt + 1_000 || job.end === "never ends") job.cancelledAt ??= now;
+    return isDeleted;
   };
-  const answer = (process: Process, address: string, { method = "GET", body }: FetchInit): Answer => {
+  const answer = (process: Process, address: string, { method = "GET", headers = {}, body }: FetchInit): Answer => {
     const { pathname, origin } = new URL(address);
-    if (method === "POST") return created(process, String(body instanceof Uint8Array ? Buffer.from(body) : body));
+    const request: Request = { method, headers, path: pathname, replica: turn++ % plan.replicas };
+    if (method === "POST")
+      return created(process, String(body instanceof Uint8Array ? Buffer.from(body) : body), request);
     const good = () => {
-      if (method === "DELETE") return answerDelete(pathname);
-      if (`${origin}/` !== cdn) return answerGet(pathname);
+      if (method === "DELETE") return answerDelete(request);
+      if (`${origin}/` !== cdn) return answerGet(request);
       const [, id = "", minutes] = pathname.split("/");
       const job = jobs.get(id);
       return job ? video(job, minutes) : ("silence" as const);
     };
     const kind = troubleNow();
-    const job = kindOf(method, address) === "video" ? jobs.get(/job-\d+/.exec(pathname)?.[0] ?? "") : undefined;
-    if (kind === "HTML" && job) job.pages++;
     return kind === undefined || kind === "nobody listens" ? good() : readTrouble(kind, good);
   };
   /** The connection of a create that is planned to be refused, or never to come about. */
@@ -327,6 +389,7 @@ export function createProvider(options: ProviderOptions) {
     videoOf,
     hasEnded,
     isLost,
+    isStopped,
     heal() {
       isHealed = true;
     },

@@ -19,6 +19,7 @@ export const createReplies = [
   "connection refused",
   "no connection",
   "the finished video",
+  "the video itself",
 ] as const;
 export type CreateReply = (typeof createReplies)[number];
 
@@ -31,14 +32,38 @@ export const notTakenReplies: readonly (CreateReply | "accepted")[] = [
   "402",
   "400",
 ];
+/** Those that have what was made. */
+export const madeReplies: readonly (CreateReply | "accepted")[] = [
+  "accepted",
+  "the finished video",
+  "the video itself",
+];
+/** LiteLLM sends a create to its upstream three times where the upstream answers so, or not at all, unless it is told not to. */
+export const repeatedReplies: readonly (CreateReply | "accepted")[] = ["500", "503 with HTML", "a reset"];
 /** Nothing of the create was written. */
 export const unsentReplies: readonly CreateReply[] = ["connection refused", "no connection"];
 
 /** What may go wrong when a job is asked for, or its video. */
-export const readTroubles = ["500", "reset", "silence", "HTML", "404", "429", "403 with HTML", "cut"] as const;
+export const readTroubles = [
+  "500",
+  "reset",
+  "silence",
+  "HTML",
+  "404",
+  "429",
+  "403 with HTML",
+  "cut",
+  "an error of the upstream",
+] as const;
 export type ReadTrouble = (typeof readTroubles)[number];
 
 export type JobEnd = "completes" | "fails" | "is lost" | "never ends";
 
-/** "late": not there at first. "elsewhere": at an address of a minute. "gone": removed. "garbage": no video. */
-export type Content = "good" | "late" | "elsewhere" | "gone" | "garbage";
+/**
+ * "late": not there at first. "a page first": HTML with 200 in its place. "elsewhere": at an address of a minute. "gone": removed. "garbage": no
+ * video. "no path": its server was started without a place for files.
+ */
+export type Content = "good" | "late" | "a page first" | "elsewhere" | "gone" | "garbage" | "no path";
+
+/** What a server does with a job that runs when it is told to stop: it says at once that it has, after a while in which it says that it tries, or never. */
+export type Stops = "at once" | "slowly" | "never";

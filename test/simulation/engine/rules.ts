@@ -5,7 +5,7 @@ import type { EnginePlan, Generation } from "./plan.ts";
 import type { ReachEngine } from "./probes.ts";
 import type { Process } from "./process.ts";
 import type { Create, Job, Provider } from "./provider.ts";
-import { notTakenReplies } from "./replies.ts";
+import { madeReplies, notTakenReplies } from "./replies.ts";
 
 /** What a callback or a status reply says. */
 export type Told = { id?: string; status?: string; error?: string; error_code?: string; video_url?: string | null };
@@ -40,7 +40,7 @@ export type EngineRules = ReturnType<typeof createEngineRules>;
 /**
  * What must hold, whatever happens; from `submit.md` ("A paid create at an engine is the same request") and the pages of the service:
  *
- * 1. A create is paid once for a generation: after one that was written, another one is sent only when the first was surely not taken.
+ * 1. A create is paid once for a generation, also by what stands behind the server that gets it: after one that was written, another one is sent only when the first was surely not taken.
  * 2. No create is sent for a generation that has ended, or by a process that another one has taken it over from.
  * 3. What was made is kept.
  * 4. What the service says of the end is true.
@@ -57,8 +57,7 @@ export function createEngineRules(options: RulesOptions) {
   const byId = new Map<string, Tracked>();
   const fail = (rule: number, message: string) => options.onBroken(new Broken(rule, message));
   const createsOf = (name: string) => provider().creates.filter(({ generation }) => generation.name === name);
-  const hasJobAnswer = ({ reply, answeredAt }: Create) =>
-    (reply === "accepted" || reply === "the finished video") && answeredAt !== undefined;
+  const hasJobAnswer = ({ reply, answeredAt }: Create) => madeReplies.includes(reply) && answeredAt !== undefined;
   const isSurelyNotTaken = ({ reply, answeredAt }: Create) =>
     notTakenReplies.includes(reply) && answeredAt !== undefined;
   const isUnclear = (create: Create) => !hasJobAnswer(create) && !isSurelyNotTaken(create);
@@ -99,7 +98,7 @@ export function createEngineRules(options: RulesOptions) {
     }
     if (tracked.isRestored) return false;
     if (isCancelled) {
-      if (job && job.cancelledAt === undefined) fail(3, `${said}, and the provider makes it`);
+      if (job && !provider().isStopped(job)) fail(3, `${said}, and the provider makes it`);
       return plan.hasRefunds;
     }
     switch (end.error_code) {
@@ -116,8 +115,10 @@ export function createEngineRules(options: RulesOptions) {
         return plan.hasRefunds;
       case "not_fetched": {
         // By src/docs/real-models.md, a page of a proxy in place of the video passes.
-        const isBad = job && ["gone", "garbage"].includes(job.content);
+        const isBad = job && ["gone", "garbage", "no path"].includes(job.content);
         if (!job || !provider().hasEnded(job) || !isBad) fail(3, `${said}, and the video is there`);
+        if (job?.content === "no path" && !end.error?.includes("--output-path"))
+          fail(4, `${said}, and it does not say with which flag to start the server`);
         return plan.hasRefunds;
       }
       default: {
@@ -169,8 +170,9 @@ export function createEngineRules(options: RulesOptions) {
       else if (tracked?.ended) fail(2, `a create of ${name} is sent by ${create.process.name}, and it has ended`);
       else if (tracked && !isHolder(create.process, tracked.id))
         fail(2, `a create of ${name} is sent by ${create.process.name}, from which another process has taken over`);
+      if (create.paid > 1) fail(1, `one create of ${name} is paid ${create.paid} times by what is behind the server`);
       if (before.length > 0) reach("a create is put off and sent again");
-      if (create.isTaken && create.reply !== "accepted") reach("an unclear create was taken");
+      if (create.isTaken && !madeReplies.includes(create.reply)) reach("an unclear create was taken");
     },
     onEnd(id: string, end: GenerationEnd, { isCancelled }: { process: Process; isCancelled: boolean }): void {
       const tracked = byId.get(id);

@@ -18,7 +18,7 @@ import { Broken } from "../rules.ts";
 import { createSchedule } from "../schedule.ts";
 import { createDatabaseServer, type DatabaseServer } from "./database.ts";
 import { patchNode } from "./patches.ts";
-import type { Act, EnginePlan, Generation } from "./plan.ts";
+import type { Act, CancelState, EnginePlan, Generation } from "./plan.ts";
 import type { EngineProbe } from "./probes.ts";
 import { createProcess, type DiskFault, type Process } from "./process.ts";
 import { createProvider } from "./provider.ts";
@@ -36,6 +36,13 @@ export type PlayedEngine = {
 
 /** What the service answers. */
 type Json = Omit<Told, "error"> & { data?: { id?: string }; error?: never };
+
+const cancelProbes = {
+  submitting: "a cancel meets a create",
+  queued: "a cancel meets a job that waits",
+  running: "a cancel meets a job that runs",
+  ready: "a cancel meets a finished job",
+} as const satisfies Record<CancelState, EngineProbe>;
 
 const maxSteps = 100_000;
 /** Time for the longest pauses of an engine, and for its patience with a job, one after the other. */
@@ -356,7 +363,7 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
   const ask = async (
     path: string,
     account: keyof typeof accounts,
-    init: RequestInit & { headers?: Record<string, string> } = {},
+    { waitMs = 20_000, ...init }: RequestInit & { headers?: Record<string, string>; waitMs?: number } = {},
   ) => {
     const serve = anyServe();
     if (!serve) return undefined;
@@ -366,7 +373,7 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
       status: each.status,
       json: (await each.json()) as Json,
     }));
-    return Promise.race([answered, wait(20_000).then(() => undefined)]);
+    return Promise.race([answered, wait(waitMs).then(() => undefined)]);
   };
   const ids = new Map<string, string>();
   const ends = new Map<string, Told>();
@@ -416,19 +423,35 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
     }
     return told;
   };
-  const cancel = async (name: string) => {
+  const stateOf = (name: string): CancelState | undefined => {
+    const create = provider.creates.findLast(({ generation }) => generation.name === name);
+    if (!create) return undefined;
+    if (create.answeredAt === undefined) return "submitting";
+    const { job } = create;
+    if (!job) return undefined;
+    if (provider.hasEnded(job)) return "ready";
+    return schedule.now() < job.createdAt + job.generation.waitsMs ? "queued" : "running";
+  };
+  const cancel = async ({ name, when }: Extract<Act, { what: "cancel" }>) => {
+    while (when !== undefined && stateOf(name) !== when) {
+      if (isHealed || ends.has(name)) return;
+      await wait(100);
+    }
     const id = ids.get(name);
     if (id === undefined) return;
-    const answer = await ask(`/api/cancel?id=${id}`, generationOf(name).account, { method: "POST" });
+    const state = stateOf(name);
+    if (state && !ends.has(name)) reach(cancelProbes[state]);
+    const answer = await ask(`/api/cancel?id=${id}`, generationOf(name).account, { method: "POST", waitMs: 100_000 });
     tell(() => `the cancel of ${name} is answered ${answer?.status} ${JSON.stringify(answer?.json)}`);
     if (answer?.status === 409) reach("a cancel comes too late");
+    if (/was told to stop/.test(JSON.stringify(answer?.json))) reach("a job is told to stop, which is not confirmed");
   };
   const happen = (act: Act) => {
     switch (act.what) {
       case "start":
         return void start(act.generation);
       case "cancel":
-        return void cancel(act.name);
+        return void cancel(act);
       case "clock":
         aheadMs[act.machine] = act.aheadMs;
         reach("the clock jumps");

@@ -1,4 +1,4 @@
-import type { GenerationEnd } from "../../../src/server/store/generations.ts";
+import type { Checkpoint, GenerationEnd, StoredCheckpoint } from "../../../src/server/store/generations.ts";
 import type { Provenance, Store } from "../../../src/server/store/store.ts";
 import type { CallKind, Process } from "./process.ts";
 import type { EngineRules } from "./rules.ts";
@@ -42,7 +42,7 @@ export function watch(store: Store, rules: EngineRules): Watched {
         return outcome;
       },
       async keepCheckpoint(id, checkpoint) {
-        await store.keepCheckpoint(id, checkpoint);
+        await store.keepCheckpoint(id, checkpoint && withoutOwner(checkpoint, process));
         rules.onCheckpoint(id, checkpoint, process);
       },
       async finish(id, end, delivery) {
@@ -68,13 +68,25 @@ export function watch(store: Store, rules: EngineRules): Watched {
   };
 }
 
+/** The file of a checkpoint by the path of the folder itself: that of a dead process does nothing any more. */
+function withoutOwner(checkpoint: StoredCheckpoint, { name }: Process): StoredCheckpoint {
+  if (checkpoint.state !== "saved") return checkpoint;
+  return { ...checkpoint, file: checkpoint.file.replace(`/${name}/`, "/state/") };
+}
+
+/** The call that keeps a checkpoint, as `Mishap` names it. */
+export function checkpointKind(checkpoint: Checkpoint | null): CallKind {
+  const { state } = checkpoint ?? {};
+  if (state === "submitting") return state;
+  return state === "submitted" || state === "saved" || state === "finished" ? "submitted" : "store";
+}
+
 /** The store of a process that has its database in its own memory: each call can be the last one. */
 export function gate(store: Store, process: Process): Store {
   const kindOf = (name: string, args: unknown[]): CallKind => {
     if (name === "finish") return "finish";
     if (name !== "keepCheckpoint") return "store";
-    const { state } = (args[1] ?? {}) as { state?: string };
-    return state === "submitting" || state === "submitted" ? state : "store";
+    return checkpointKind(args[1] as Checkpoint | null);
   };
   const free = ["listen", "publish", "close"];
   return Object.fromEntries(

@@ -11,8 +11,13 @@ const longPollMs = 20_000;
 const pollLimitMs = 30_000;
 /** A server of several replicas may answer 404 for a job of another one: only a 404 that repeats for this long counts. */
 export const missingMs = minuteMs;
-/** Until then it is asked this often, so that one of many replicas is found. */
-export const missingPollMs = 500;
+/**
+ * The wait before a server is asked again for what it does not know: short, so that one of many replicas is found, and never the same, since two
+ * jobs that were asked for in turn, in step with a balancer that goes round, would meet each other's replicas for ever.
+ */
+export function missingWaitMs(): number {
+  return 250 + 500 * Math.random();
+}
 /** A job has no more statuses that count as going on. */
 const maxStatuses = 20;
 /** After so many polls without an answer of use, the owner is told. */
@@ -65,7 +70,7 @@ export async function follow(
       if (!look.isMissing && ++failures === worryingFailures) upstream.report(describeTrouble(look, name));
       const waitMs = backOffMs(failures, look.retryAfterMs);
       const waitsMs = look.fault === undefined ? waitMs : Math.min(waitMs, longPollMs);
-      await io.sleep(look.isMissing ? missingPollMs : waitsMs, signal);
+      await io.sleep(look.isMissing ? missingWaitMs() : waitsMs, signal);
       continue;
     }
     upstream.report(undefined);

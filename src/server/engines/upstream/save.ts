@@ -6,7 +6,7 @@ import type { HttpResponse } from "../../../io.ts";
 import { isData } from "../../../protocol/url.ts";
 import { faultOfMp4 } from "../../../video/mp4.ts";
 import type { RenderOptions } from "../engine.ts";
-import { isCompleted, lookOnce, missingPollMs } from "./follow.ts";
+import { isCompleted, lookOnce, missingWaitMs } from "./follow.ts";
 import { minuteMs } from "./patience.ts";
 import { clean, findAddressIn, type Job, type Reply, wordsOf } from "./reply.ts";
 import { peek } from "./reply-video.ts";
@@ -127,7 +127,7 @@ export async function save(source: Source, file: string, options: SaveOptions): 
     const retryAfterMs = "retryAfterMs" in failure ? failure.retryAfterMs : undefined;
     const absentWaitMs = absentMs < lateMs ? Math.min(backOffMs(tries - 1), absentPollMs) : latePollMs;
     const waitMs = isAbsent ? absentWaitMs : backOffMs(tries - 1, retryAfterMs);
-    await io.sleep(isSoon ? missingPollMs : waitMs, signal);
+    await io.sleep(isSoon ? missingWaitMs() : waitMs, signal);
     if (!("job" in source) || (address !== undefined && isRepeated(tries))) continue;
     const look = await lookOnce(source.job, upstream, signal);
     isForgotten = "trouble" in look && look.isMissing;

@@ -4,7 +4,7 @@ import { lacksCredits } from "../../../protocol/credits.ts";
 import { isRefusal } from "../../../protocol/status.ts";
 import type { Checkpoint } from "../../store/generations.ts";
 import type { RenderOptions, RenderOutcome } from "../engine.ts";
-import { lookOnce, missingMs, missingPollMs } from "./follow.ts";
+import { lookOnce, missingMs, missingWaitMs } from "./follow.ts";
 import { beginningOf, errorCodeOf, isAboutRequest, type Reply, refusesKey, wordsOf } from "./reply.ts";
 import { backOffMs, createAbsence, describe, minutes, type Upstream } from "./upstream.ts";
 
@@ -91,7 +91,7 @@ export async function confirm(
       return { kind: "not taken", reason };
     }
     if (io.now() - start > timeoutMs) return { kind: "unclear", reason: `${reason}; ${look.trouble}` };
-    await io.sleep(look.isMissing ? missingPollMs : backOffMs(failures), signal);
+    await io.sleep(look.isMissing ? missingWaitMs() : backOffMs(failures), signal);
   }
 }
 

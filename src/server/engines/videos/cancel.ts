@@ -1,5 +1,5 @@
 import { VidgenError } from "../../../errors.ts";
-import { isCancelled, isCompleted, isFailed, missingPollMs } from "../upstream/follow.ts";
+import { isCancelled, isCompleted, isFailed, missingWaitMs } from "../upstream/follow.ts";
 import { minuteMs } from "../upstream/patience.ts";
 import { wordsOf } from "../upstream/reply.ts";
 import { createAbsence } from "../upstream/upstream.ts";
@@ -57,6 +57,6 @@ async function stop(job: string, server: Server, { signal, onTold }: { signal: A
       }
       if (!isTold) return false;
     }
-    await server.io.sleep(isMissing ? missingPollMs : retryMs, signal);
+    await server.io.sleep(isMissing ? missingWaitMs() : retryMs, signal);
   }
 }

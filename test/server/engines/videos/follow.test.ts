@@ -179,6 +179,21 @@ test("one of four replicas that knows the job is enough", async () => {
   expect(notes).toEqual([]);
 });
 
+test("two jobs never stay in step with each other and a balancer that goes round", async () => {
+  let requests = 0;
+  const owners = new Map<string, number>();
+  const onPoll = ({ request }: Call) => {
+    const replica = requests++ % 2;
+    const { pathname } = new URL(request.url);
+    // The first look at each meets the other one.
+    if (!owners.has(pathname)) owners.set(pathname, 1 - replica);
+    return owners.get(pathname) === replica ? undefined : json(404, { detail: "Video not found" });
+  };
+  const { make } = await start({ onPoll });
+  const made = await Promise.all([make(), make()]);
+  expect(made.map(({ outcome }) => outcome)).toEqual(["made", "made"]);
+});
+
 /** What an answer may be that tells nothing about the job. */
 const troubles: [string, () => ReturnType<Fault>][] = [
   ["a refused connection", refuse],
