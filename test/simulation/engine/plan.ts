@@ -95,7 +95,8 @@ export function planOf(seed: string): EnginePlan {
   if (has(0.35)) {
     const { name } = random.pick(generations);
     const when = random.pick([undefined, ...cancelStates]);
-    acts.push({ what: "cancel", at: random.between(500, spanMs), name, when });
+    // One for a state waits for it.
+    acts.push({ what: "cancel", at: when && has(0.7) ? 0 : random.between(500, spanMs), name, when });
   }
   for (let index = 0; index < processes; index++) {
     if (killing && has(0.3)) acts.push({ what: "kill", at: random.between(100, spanMs), process: index });

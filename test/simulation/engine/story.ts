@@ -433,7 +433,7 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
     return schedule.now() < job.createdAt + job.generation.waitsMs ? "queued" : "running";
   };
   const cancel = async ({ name, when }: Extract<Act, { what: "cancel" }>) => {
-    while (when !== undefined && stateOf(name) !== when) {
+    while (when !== undefined && (stateOf(name) !== when || !ids.has(name))) {
       if (isHealed || ends.has(name)) return;
       await wait(100);
     }
