@@ -9,8 +9,8 @@ const retryMs = 1_000;
 
 /**
  * Stops a job by deleting it, where its server then stops the work; resolves with whether it is stopped. A video that is made already is never
- * deleted. A server proves that it stopped a job by its JSON reply to the DELETE, by the job's own status, or by knowing no such job for a minute:
- * one 404 may be that of another replica. Rejects when the server does not answer, or not in time; with `pending` when it was told to stop by then.
+ * deleted. A server proves that it stopped a job by its JSON reply to the DELETE, by the job's own status, or by knowing no such job for a minute
+ * after it was told to stop: one 404 may be that of another replica. Rejects when the server does not answer, or not in time; with `pending` when it was told to stop by then.
  */
 export async function cancel(job: string, server: Server, signal: AbortSignal): Promise<boolean> {
   if (!(await server.findKind(signal)).stopsDeleted) return false;
@@ -29,34 +29,49 @@ export async function cancel(job: string, server: Server, signal: AbortSignal): 
 }
 
 async function stop(job: string, server: Server, { signal, onTold }: { signal: AbortSignal; onTold(): void }) {
-  const absence = createAbsence(server.io);
+  const [absence, refusal] = [createAbsence(server.io), createAbsence(server.io)];
   let isTold = false;
+  /** How many DELETEs have met a replica that does not know the job. */
+  let strays = 0;
   for (;;) {
-    const look = await server.look(job, signal);
+    let look = await server.look(job, signal);
     const isMissing = "trouble" in look && look.isMissing;
     const absentMs = absence(isMissing);
     // What was never told to stop has not been stopped here, whoever forgot it.
-    if (isMissing && !isTold) return false;
-    if (isMissing && absentMs >= minuteMs) return true;
+    if (isMissing && absentMs >= minuteMs) return isTold;
     // It may be completed: a DELETE would remove a video that was paid for.
     if ("trouble" in look && !isMissing && !isTold) throw new Error(look.trouble);
+    let isUnknown = isMissing;
     if (!("trouble" in look)) {
-      if (isCompleted(look)) return false;
-      if (isCancelled(look)) return true;
-      // What has failed by itself was not stopped, and may have cost something.
-      if (isFailed(look)) return isTold;
+      // A balancer that goes round sends a DELETE right after a look to another replica: looks in between bring it round to the same one.
+      for (let turn = 0; turn < strays % maxReplicas && isRunning(look); turn++) look = await server.look(job, signal);
+      if (!("trouble" in look)) {
+        if (isCompleted(look)) return false;
+        if (isCancelled(look)) return true;
+        // What has failed by itself was not stopped, and may have cost something.
+        if (isFailed(look)) return isTold;
+      }
       const reply = await server.remove(job, signal);
       // A page of a proxy with HTTP 200 is no answer of the server: the job may go on, and be paid for.
       const isPage = reply.json === undefined && reply.text.trim() !== "";
       if (reply.status < 300 && !isPage) return true;
       const isStopping = reply.status === 409;
-      if (!isStopping && reply.status !== 404) throw new Error(wordsOf(reply));
+      isUnknown = reply.status === 404;
+      if (!isStopping && !isUnknown) throw new Error(wordsOf(reply));
+      if (isUnknown) strays++;
       if (isStopping) {
         isTold = true;
         onTold();
       }
-      if (!isTold) return false;
+      if (refusal(isUnknown) >= minuteMs && !isTold) return false;
     }
-    await server.io.sleep(isMissing ? missingWaitMs() : retryMs, signal);
+    await server.io.sleep(isUnknown ? missingWaitMs() : retryMs, signal);
   }
+}
+
+const maxReplicas = 16;
+
+/** Whether a look shows nothing else: one that meets another replica shows nothing. */
+function isRunning(look: Awaited<ReturnType<Server["look"]>>): boolean {
+  return "trouble" in look || !(isCompleted(look) || isCancelled(look) || isFailed(look));
 }
