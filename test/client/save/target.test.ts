@@ -23,6 +23,8 @@ async function claim(output: string, { overwrite = false, attempt: owner = attem
     attempt: owner,
   });
   if (target === undefined) throw new Error("held");
+  // Its file stays open until then; a second release does nothing.
+  onTestFinished(target.release);
   const { file: part } = await target.open();
   return { ...target, part };
 }
