@@ -10,6 +10,8 @@ export type Fault = {
   isFinished: boolean;
   /** Set where the file does not say how long it is, so that nobody can see whether it was cut. */
   hasNoLength?: true;
+  /** Set for an .mp4 in fragments, of which each is whole: there may be more of them. */
+  isFragmented?: true;
 };
 
 type Reader = Pick<DiskFile, "read" | "stat">;
@@ -18,10 +20,13 @@ type Reader = Pick<DiskFile, "read" | "stat">;
 const firstTypes = ["ftyp", "styp", "free", "skip", "wide"];
 /** A file has one of each (sections 4.3 and 8.2.1). */
 const singleTypes = ["ftyp", "moov"];
+/** What a video is made of. Anything else may be cut. */
+const videoTypes = ["moov", "mdat", "moof"];
 
 /**
  * Looks for what keeps a file from being a whole .mp4: its top-level boxes run exactly to the end of the file, with `moov` and `mdat` among
- * them (ISO/IEC 14496-12, section 4.2). Where its length is not known to be right, the last box has to say its size.
+ * them (ISO/IEC 14496-12, section 4.2). Where its length is not known to be right, the last box has to say its size, the video must not be in
+ * fragments, and what follows a whole video does not count.
  */
 export async function faultOfMp4(file: Reader, { isLengthKnown = true } = {}): Promise<Fault | undefined> {
   const { size } = await file.stat();
@@ -35,17 +40,28 @@ export async function faultOfMp4(file: Reader, { isLengthKnown = true } = {}): P
     if (at === 0 && !firstTypes.includes(box?.type ?? ""))
       return { reason: await describeKind(file), mayBeVideo: true, isFinished: true, hasNoLength: true };
     if (!box || at + box.size > size) {
+      const isAfterVideo = ["ftyp", "moov", "mdat"].every((type) => seen.has(type)) && !seen.has("moof");
+      if (!isLengthKnown && isAfterVideo && !videoTypes.includes(box?.type ?? "")) return undefined;
       const cut: Fault = { reason: "it is incomplete or damaged", mayBeVideo: true, isFinished: seen.has("moov") };
-      return box?.size === Number.POSITIVE_INFINITY ? { ...cut, hasNoLength: true } : cut;
+      const isOpen = box?.size === Number.POSITIVE_INFINITY;
+      return isOpen ? { ...cut, reason: "its last box goes on to the end of the file", hasNoLength: true } : cut;
     }
     if (singleTypes.includes(box.type) && seen.has(box.type))
       return { reason: "it contains more than one file", mayBeVideo: false, isFinished: true };
     seen.add(box.type);
     at += box.size;
   }
-  if (seen.has("moov") && seen.has("mdat")) return undefined;
+  if (seen.has("moov") && seen.has("mdat")) return isLengthKnown || !seen.has("moof") ? undefined : fragmented;
   return { reason: "it contains no video", mayBeVideo: true, isFinished: seen.has("moov") };
 }
+
+const fragmented: Fault = {
+  reason: "it is a fragmented .mp4",
+  mayBeVideo: true,
+  isFinished: true,
+  hasNoLength: true,
+  isFragmented: true,
+};
 
 /** The first bytes of other kinds of video, one character a byte; WebM is a kind of Matroska and says so a few bytes later. */
 const kinds: readonly [RegExp, string][] = [

@@ -184,7 +184,9 @@ async function fetchOnce(
   }
 }
 
-function noteFor({ reason, hasNoLength }: Fault): string {
+function noteFor({ reason, hasNoLength, isFragmented }: Fault): string {
+  if (hasNoLength && (isFragmented || reason.startsWith("its ")))
+    return `The downloaded file does not say how long it is: ${reason}. It was saved, because a second download was identical.`;
   if (hasNoLength && reason.startsWith("it is a"))
     return `The downloaded file is no .mp4: ${reason}. It was saved, because a second download was identical.`;
   return `The downloaded file looks damaged (${reason}), and a second download was identical. It was saved anyway: check whether it plays.`;

@@ -243,7 +243,8 @@ async function write(
     }
     const isLengthKnown = reply.headers.get("Content-Length") !== null;
     const fault = await faultOfMp4(file, { isLengthKnown });
-    if (!fault) return undefined;
+    // A provider's proxy is none that cuts a video between two fragments.
+    if (!fault || fault.isFragmented) return undefined;
     const { reason, isFinished, mayBeVideo, hasNoLength } = fault;
     // A page in place of the video, or an empty file, passes.
     if (!isFinished) return { kind: mayBeVideo ? "unfinished" : "not ready", reason };
