@@ -1,3 +1,4 @@
+import { posix } from "node:path";
 import type { Earlier } from "../../src/client/ledger/policy.ts";
 import type { Process } from "./machine.ts";
 import type { Run } from "./people.ts";
@@ -25,7 +26,10 @@ export type Attempt = {
   /** Which one it was to be written down: those before it were there to be seen. */
   place: number;
   prompt: string;
+  /** Without a difference of spelling. */
   output: string | undefined;
+  /** As it was typed. */
+  typed: string | undefined;
   /** The id of the generation that it repeats. */
   parent: string | undefined;
   /** Which one it is of several. */
@@ -139,7 +143,12 @@ export function isSameLast(other: Attempt, mine: Attempt): boolean {
   const [one, two] = [other.run.command, mine.run.command];
   if (one.type !== "generate" || two.type !== "generate" || one.again !== "last" || two.again !== "last") return false;
   const isSameRequest = one.keepsPrompt === two.keepsPrompt && (two.keepsPrompt || one.prompt === two.prompt);
-  return isSameRequest && one.count === two.count && one.place === two.place;
+  return isSameRequest && one.count === two.count && plainPath(one.place) === plainPath(two.place);
+}
+
+/** A path without a difference of spelling. */
+export function plainPath(path: string | undefined): string | undefined {
+  return path && posix.normalize(path).replace(/^\/+/, "/");
 }
 
 /** Whether a new one was asked for, whatever there is. */

@@ -93,6 +93,7 @@ type DiskFailure = { code: string; calls: readonly DiskCall[] };
 const diskFailures: Readonly<Record<string, DiskFailure>> = {
   "is full (ENOSPC)": { code: "ENOSPC", calls: ["create", "write", "sync", "mkdir", "link", "rename"] },
   "has errors (EIO)": { code: "EIO", calls: allCalls },
+  "keeps nothing (EDQUOT)": { code: "EDQUOT", calls: ["sync"] },
   "gives no permission (EACCES)": {
     code: "EACCES",
     calls: ["look", "open", "create", "touch", "mkdir", "link", "rename", "remove"],

@@ -1,3 +1,4 @@
+import { box } from "../mp4.ts";
 import type { Generated } from "./answers.ts";
 import type { Reach } from "./probes.ts";
 import { videoOf } from "./video.ts";
@@ -78,6 +79,14 @@ export const mediaBehaviours: Record<string, MediaBehaviour> = {
       ? fine(g, asked)
       : { status: 206, headers, chunks: [other.subarray(at)], ending: "end" };
   },
+  // Its moov is written last.
+  "is not finished yet": (g, asked) => {
+    const answer = fine(g, { ...asked, range: undefined });
+    const begun = Buffer.concat(answer.chunks).subarray(0, 16);
+    const open = Buffer.from(box("mdat", videoOf(g.id, g.version).subarray(0, 40)));
+    const chunks = inTwo(Buffer.concat([begun, open]));
+    return { ...answer, headers: { "content-length": String(begun.length + open.length) }, chunks };
+  },
   "is a page of HTML": () => plain(200, "<html>please wait</html>"),
   "is empty": () => plain(200, ""),
   "has expired (403)": () => plain(403, "<html>expired</html>"),
@@ -92,6 +101,7 @@ export function mediaAnswer(generated: Generated | undefined, asked: Asked, { is
   const name = isHealthy ? undefined : generated.media[generated.downloads++];
   const behaviour = name === undefined ? undefined : mediaBehaviours[name];
   const answer = (behaviour ?? fine)(generated, asked);
+  if (name === "is not finished yet") reach("a video is not finished yet");
   if (asked.range === undefined) return answer;
   if (answer.status === 206) reach("a download goes on");
   if (name?.startsWith("is another version from now on")) reach("a video changes during its download");

@@ -195,6 +195,48 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
       { ...first, name: `${first.name}'`, waits: random.next() < 0.7 },
     ];
   },
+  // An intent whose fsync fails, and the same again.
+  (first, random) => {
+    const fault = { does: "keeps nothing (EDQUOT)", where: random.pick(["at the journal", "everywhere"]) };
+    const fails: Mishap = { on: "intent", nth: 1, isAfter: true, what: "disk", fault, ms: random.pick([0, 500]) };
+    const next = { ...first, name: `${first.name}'`, gapMs: 1_000, waits: true, mishaps: [] };
+    return [{ ...first, mishaps: [fails] }, next];
+  },
+  // A video that is not finished when it is downloaded first.
+  (first, random) => {
+    const media = Array.from({ length: random.between(1, 4) }, () => "is not finished yet");
+    return [{ ...first, mishaps: [], starts: [{ ...fineStart, media }] }];
+  },
+  // A run that is killed, and the same again with another spelling of its path.
+  (first, random) => {
+    if (first.command.type !== "generate") return [first];
+    const place = first.command.place ?? `${work}/a.mp4`;
+    const spelled = place.replace(work, random.pick([`${work}/.`, `${work}/../work`, `/${work}`]));
+    const on = random.pick(["request", "accepted", "downloaded"] as const);
+    const killed: Mishap = { on, nth: 1, isAfter: true, what: "killed", ms: 0 };
+    const command = { ...first.command, noWait: false, place };
+    const next = { ...first, name: `${first.name}'`, gapMs: 1_000, waits: true, mishaps: [] };
+    return [
+      { ...first, command, mishaps: [killed] },
+      { ...next, command: { ...command, place: spelled } },
+    ];
+  },
+  // A repetition of the last one that is killed, another generation, and the same repetition again.
+  (first, random) => {
+    if (first.command.type !== "generate") return [first];
+    const plain: GenerateCommand = { ...first.command, earlier: "resume", count: undefined, noWait: false };
+    const command: GenerateCommand = { ...plain, again: "last", keepsPrompt: random.next() < 0.5 };
+    const on = random.pick(["request", "accepted", "downloaded"] as const);
+    const killed: Mishap = { on, nth: 1, isAfter: true, what: "killed", ms: 0 };
+    const next = { ...first, gapMs: 1_000, waits: true, starts: [], mishaps: [] };
+    const place = plain.place && `${work}/b.mp4`;
+    return [
+      { ...first, command: plain, starts: [fineStart], mishaps: [] },
+      { ...next, name: `${first.name}'`, command, mishaps: [killed] },
+      { ...next, name: `${first.name}"`, command: { ...plain, prompt: "a train", place } },
+      { ...next, name: `${first.name}+`, command },
+    ];
+  },
   // A lock or a lease that cannot be removed, and the same again.
   (first, random) => {
     const does = random.pick(["removes nothing (EPERM)", "removes nothing (EBUSY)"]);

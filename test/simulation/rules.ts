@@ -1,7 +1,18 @@
 import { createHash } from "node:crypto";
 import { exits } from "../../src/errors.ts";
 import type { Answer, Generated } from "./answers.ts";
-import { type Attempt, allows, isAgain, isNear, isSame, isSameLast, kindOf, nameOf, type TakeRun } from "./attempt.ts";
+import {
+  type Attempt,
+  allows,
+  isAgain,
+  isNear,
+  isSame,
+  isSameLast,
+  kindOf,
+  nameOf,
+  plainPath,
+  type TakeRun,
+} from "./attempt.ts";
 import type { Process } from "./machine.ts";
 import { type Command, type LibraryCall, pastedKey, type Run, resultsOf, rowsOf } from "./people.ts";
 import type { Reach } from "./probes.ts";
@@ -86,7 +97,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         isNamed: line.key !== undefined,
         place: attempts.length,
         prompt: (line.request as { prompt: string }).prompt,
-        output: line.place as string | undefined,
+        output: plainPath(line.place as string | undefined),
+        typed: line.place as string | undefined,
         parent: line.parent as string | undefined,
         take: takeOf(line),
         intentAt: now(),
@@ -111,6 +123,9 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         isTold: false,
         isWithoutResults: false,
       };
+      const { output } = known;
+      const isRespelled = attempts.some((each) => each.output === output && each.typed !== line.place);
+      if (output !== undefined && isRespelled) reach("one path is typed in two spellings");
       attempts.push(known);
       known.take?.run.attempts.push(known);
     }
@@ -238,6 +253,9 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       known.resumedBy.push(run);
       reach("an attempt is taken over");
       if (known.parent !== undefined) reach("an attempt that repeats another is taken over");
+      const isLater = ({ place, posts }: Attempt) => place > known.place && posts.length > 0;
+      if (known.run.command.type === "generate" && known.run.command.again === "last" && attempts.some(isLater))
+        reach("a repetition of the last one goes on after another generation");
       if (now() - known.intentAt > 43_200_000) reach("an attempt goes on after half a day");
     },
     /** The address of a video goes to somebody who has not asked for a file. */
@@ -288,11 +306,9 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       const all = attempts.filter((other) => other !== mine && other.place < mine.place);
       const isOfOwnRun = (other: Attempt) => mine.take !== undefined && other.take?.run === mine.take.run;
       const earlier = all.filter((other) => !isAgain(mine) || isOfOwnRun(other));
-      const newest = all.findLast(({ run, posts }) => run.journal === mine.run.journal && posts.length > 0);
       if (mine.take && earlier.some(({ take, posts }) => take && take.run !== mine.take?.run && posts.length > 0))
         reach("another run of several begins");
-      const isSameLine = (other: Attempt) =>
-        isSame(other, mine) || (other === newest && !isOfOwnRun(other) && isSameLast(other, mine));
+      const isSameLine = (other: Attempt) => isSame(other, mine) || (!isOfOwnRun(other) && isSameLast(other, mine));
       for (const other of earlier)
         if (isSameLine(other) && !allows(other, mine, now())) {
           const first = other.posts.at(-1);
@@ -588,6 +604,24 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     for (const each of attempts)
       if (named.has(each.attempt) && isWaitedFor(each, process))
         throw new Broken(4, `${process.name} calls ${each.attempt} unclear, which its process is still waiting for`);
+    for (const each of attempts)
+      if (named.has(each.attempt) && isSaidUnsent(each))
+        throw new Broken(
+          4,
+          `${process.name} is stopped by ${each.attempt}, and its process has said that it sent nothing`,
+        );
+  }
+
+  /** Whether the process of a start has said, at its end, that it sent nothing, and not that the same line may stop all the same. */
+  function isSaidUnsent({ run, posts }: Attempt): boolean {
+    const { process, command, said, journal } = run;
+    const isOne = command.type === "generate" && command.count === undefined && posts.length === 0;
+    if (!isOne || process.endedAt === undefined || process.wasKilled) return false;
+    // What a newer version writes about an attempt counts as unknown.
+    if (contentOf(journal)?.includes('"kind":"paused"')) return false;
+    return (
+      said.stderr.includes("Nothing was sent, nothing was charged") && !said.stderr.includes("may stop with exit 6")
+    );
   }
 
   /** A batch that ends well has the video of each row. */

@@ -276,6 +276,7 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
 /** The rare state that a failure of the disk is; `kind` is that of the line that was to be written. */
 function probeOfFailure({ code, call, path }: Change & { kind: "failed" }, kind: CallKind): Probe | undefined {
   if (code === "ENOSPC" && kind === "intent") return "the disk is full while an intent is written";
+  if (code === "EDQUOT" && /journal\.jsonl$/.test(path)) return "an intent does not reach the disk";
   if (code === "ENOSPC" && kind === "accepted") return "the disk is full while an id is written";
   if (code === "short" && /journal\.jsonl$/.test(path)) return "half of a journal's line is written";
   if (call === "remove" && /\.(lock|leases)\//.test(path)) return "a lock or a lease cannot be removed";
