@@ -427,6 +427,22 @@ test("a process that finds its lock taken over, once its intent is written, send
   expect(lines().map(({ kind }) => kind)).toEqual(["intent", "unsent"]);
 });
 
+test("where the lock cannot be refreshed, the error is one of the disk, and no bug", async () => {
+  const { open, lines } = createWorld();
+  const denied = Object.assign(new Error("denied"), { code: "EACCES" });
+  const disk: Machine["disk"] = {
+    ...systemMachine.disk,
+    utimes: async (path, ...times) => {
+      if (lines().length > 0 && String(path).includes("journal.jsonl.lock")) throw denied;
+      return systemMachine.disk.utimes(path, ...times);
+    },
+  };
+  const { start } = open(() => expect.fail("something was sent"), { machine: { disk } });
+  const message = /^Cannot write the journal .*permission denied/;
+  await expect(start()).rejects.toMatchObject({ code: "output", message });
+  expect(lines().map(({ kind }) => kind)).toEqual(["intent", "unsent"]);
+});
+
 describe("a process that stood still while another one took its place", () => {
   /** Another process, to which the first one is dead, passes its attempt over and starts the same. */
   const startElsewhere = async (open: ReturnType<typeof createWorld>["open"]) => {
