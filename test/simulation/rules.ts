@@ -123,9 +123,6 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         isTold: false,
         isWithoutResults: false,
       };
-      const { output } = known;
-      const isRespelled = attempts.some((each) => each.output === output && each.typed !== line.place);
-      if (output !== undefined && isRespelled) reach("one path is typed in two spellings");
       attempts.push(known);
       known.take?.run.attempts.push(known);
     }
@@ -235,6 +232,9 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     onUnremoved: (process: Process) => void unremoved.add(process),
     onHindered: (process: Process) => void hindered.add(process),
     onRun(run: Run): void {
+      const place = run.command.type === "generate" ? run.command.place : undefined;
+      const isRespelled = attempts.some((each) => each.output === plainPath(place) && each.typed !== place);
+      if (place !== undefined && isRespelled) reach("one path is typed in two spellings");
       runs.set(run.process, run);
       disturbedAt = now();
     },
