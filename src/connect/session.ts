@@ -71,6 +71,7 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
       isPreview: local?.isPreview,
       engine: local?.engine.length ? local.engine : undefined,
       isFree: local !== undefined,
+      redact: output.redact,
       onNote: output.note,
     },
     { ...io, fetch },

@@ -10,6 +10,8 @@ export type Notes = {
   trace(text: string): void;
   /** Replaces a secret in everything that is reported from now on. */
   hide(secret: string): void;
+  /** The text without those. */
+  redact(text: string): string;
 };
 
 /** More of a reply would fill the screen, and the memory where it is no reply of the API but a video. */

@@ -29,6 +29,8 @@ export type ServiceOptions = {
   engine?: readonly string[] | undefined;
   /** Whether its credits cost nothing, as those of the local service do. */
   isFree?: boolean | undefined;
+  /** Hides the keys of other services, which may stand in a prompt too. */
+  redact?: ((text: string) => string) | undefined;
   /** Called with news for the user, such as a model that looks like a slip. */
   onNote?: ((text: string) => void) | undefined;
 };
@@ -52,7 +54,7 @@ export type Service = {
   isPreview(model: string): boolean | undefined;
   engine: readonly string[] | undefined;
   keyHint: string | undefined;
-  /** The text without the key. */
+  /** The text without keys. */
   redact(text: string): string;
   note(text: string): void;
   io: ServiceIo;
@@ -68,8 +70,10 @@ export type Service = {
 export function openService(options: ServiceOptions, io: ServiceIo): Service {
   const baseUrl = checkBaseUrl(options.baseUrl, "baseUrl");
   const apiKey = checkApiKey(options.apiKey);
-  const { hide, redact } = createRedaction();
-  hide(apiKey);
+  const { redact: redactOthers = (text) => text } = options;
+  const own = createRedaction();
+  own.hide(apiKey);
+  const redact = (text: string) => redactOthers(own.redact(text));
   const journal = withoutSecrets(options.journal ?? noJournal, redact);
   return {
     baseUrl,
