@@ -151,7 +151,7 @@ test.each([
   expect(errorCode(await say(port, sent), 408)).toBe("request_timeout");
 });
 
-const pausing = { uploadTimeout: 200 * slowness, stalledTimeout: 50 };
+const pausing = { uploadTimeout: Math.round(200 * slowness), stalledTimeout: 50 };
 
 test("a body of which nothing comes for a while is refused; one that keeps coming is not, until its whole time is over", async () => {
   const { port } = await open(echo, { limits: pausing });
