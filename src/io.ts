@@ -305,16 +305,17 @@ async function run(command: string, args: readonly string[], options: RunOptions
  */
 async function makeFolder(path: string, { recursive = false, ...options }: MakeDirectoryOptions = {}): Promise<void> {
   if (!recursive) return files.mkdir(path, options);
-  if (await isFolder(path)) return;
-  try {
-    await files.mkdir(path, options);
-  } catch (error) {
-    // Another process may have made it meanwhile.
-    if (await isFolder(path)) return;
-    const parent = dirname(path);
-    if (systemCode(error) !== "ENOENT" || parent === path || (await isFolder(parent))) throw error;
-    await makeFolder(parent, { recursive, ...options });
-    await makeFolder(path, { recursive, ...options });
+  for (let tries = 1; !(await isFolder(path)); tries++) {
+    try {
+      return await files.mkdir(path, options);
+    } catch (error) {
+      // Another process may have made it meanwhile.
+      if (await isFolder(path)) return;
+      const parent = dirname(path);
+      // The second time, the folder around it exists.
+      if (systemCode(error) !== "ENOENT" || parent === path || tries === 2) throw error;
+      await makeFolder(parent, { recursive, ...options });
+    }
   }
 }
 
