@@ -405,7 +405,10 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
       await wait(answer ? 2_000 : 500);
     }
     tell(() => `${name} is started`);
-    for (let ms = 1_000; !isDone && !ends.has(name); ms = Math.min(2 * ms, 60_000)) {
+    await followUntilEnded(generation);
+  };
+  const followUntilEnded = async (generation: Generation) => {
+    for (let ms = 1_000; !isDone && !ends.has(generation.name); ms = Math.min(2 * ms, 60_000)) {
       await wait(ms);
       await look(generation);
     }
@@ -491,9 +494,11 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
       for (const name of ["service.db-wal", "service.db.lock"])
         rmSync(join(state, name), { recursive: true, force: true });
       rules.onRestored(made.generations);
-      for (const { name } of generations) {
+      for (const generation of generations) {
+        const { name } = generation;
         const found = made.generations.get(ids.get(name) ?? "");
-        if (found && !found.hasEnded) ends.delete(name);
+        // Somebody asks for it again: a command makes only what is asked for.
+        if (found && !found.hasEnded && ends.delete(name)) void followUntilEnded(generation);
         if (found?.isSubmitted) reach("a restored copy follows a job");
         if (found && !found.hasEnded && !found.isSubmitted) reach("a restored copy ends what it may have submitted");
         if (!found && begun.has(name)) {
