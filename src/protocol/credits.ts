@@ -1,8 +1,13 @@
 import { isRecord } from "./json.ts";
 import { errorText } from "./schema.ts";
 
-/** What is judged of a reply. `retryAfter` is its Retry-After, as it came or in milliseconds. */
-type Refusal = { status: number; json: unknown; retryAfter?: string | number | null | undefined };
+/** What is judged of a reply. `retryAfter` is its Retry-After, as it came or in milliseconds; `prompt` that of its request, which it may repeat. */
+type Refusal = {
+  status: number;
+  json: unknown;
+  retryAfter?: string | number | null | undefined;
+  prompt?: string | undefined;
+};
 
 /** Codes that say it alone, in small letters. 1101 and 1102 are Kling's. */
 const codes =
@@ -39,7 +44,7 @@ const repeated = /\b(end|closing|opening|title) credits\b|"[^"]*\s[^"]*"|â€œ[^â€
  * Whether a refusal says that the account is out of money, in the words of any service or provider. The client and the engines of the server
  * both ask this. The status decides only for 402; whether the reply is a refusal at all, the caller knows.
  */
-export function lacksCredits({ status, json, retryAfter }: Refusal): boolean {
+export function lacksCredits({ status, json, retryAfter, prompt = "" }: Refusal): boolean {
   if (status === 402) return true;
   // A rate limit ends by itself, and says when.
   if (status === 429 && (retryAfter || JSON.stringify(json ?? null).includes("google.rpc.RetryInfo"))) return false;
@@ -47,7 +52,8 @@ export function lacksCredits({ status, json, retryAfter }: Refusal): boolean {
   if (said.some((text) => codes.test(text.toLowerCase()))) return true;
   const counted = status === 429 ? shortages : [...shortages, ...billing];
   // Codes such as "insufficient_credits" are read as words.
-  const texts = said.map((text) => text.replaceAll("_", " ").replace(repeated, ""));
+  const own = (text: string) => (prompt === "" ? text : text.replaceAll(prompt, ""));
+  const texts = said.map((text) => own(text).replaceAll("_", " ").replace(repeated, ""));
   return texts.some((text) => counted.some((words) => words.test(text)));
 }
 

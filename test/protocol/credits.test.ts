@@ -50,6 +50,14 @@ test.each([
   expect(said(status, json)).toBe(false);
 });
 
+test.each([
+  ["she runs out of credits", "Your prompt was refused: she runs out of credits", false],
+  ["she runs out of credits", "Your account is out of credits", true],
+  ["", "Your account is out of credits", true],
+])("with the prompt %j, %j is about money: %s", (prompt, error, isAboutMoney) => {
+  expect(lacksCredits({ status: 400, json: { error }, prompt })).toBe(isAboutMoney);
+});
+
 test("a 429 that says when to come back is a rate limit, whatever its words", () => {
   const json = { error: "Insufficient balance of requests for this minute: insufficient credits" };
   expect(said(429, json)).toBe(true);

@@ -300,7 +300,8 @@ async function post(
     limit.restart(bytesLeft > 0 ? "the upload made no progress for 120 s" : "no response within 120 s");
   try {
     const how = { signal: limit.signal, unsentSignal: options.signal, beforeSend, onUpload, label: options.label };
-    return classify(await api.start(request, key, how), attempt, io.date());
+    const reply = await api.start(request, key, how);
+    return classify({ ...reply, prompt: request.prompt }, attempt, io.date());
   } catch (error) {
     if (isStale) return stopped(error instanceof RequestError ? error.cause : error);
     if (wasSent(error)) {

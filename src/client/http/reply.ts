@@ -16,6 +16,8 @@ export type Reply = {
   json: unknown;
   /** The error, when the body broke off or was too long. */
   cut?: unknown;
+  /** That of a start, which its refusal may repeat. */
+  prompt?: string;
 };
 
 /** What a report to the service's operator needs; never a cookie. */

@@ -42,7 +42,7 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
         const ignored = guarded.ignored();
         if (ignored !== undefined)
           return { kind: "refused", error: `${name} ignores ${ignored} with this model`, isSent: false };
-        return judge(error, name, call.answer());
+        return judge(error, { name, prompt: task.request.prompt }, call.answer());
       }
     },
     sdk,
@@ -52,10 +52,14 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
   return outcome;
 }
 
-function judge(error: unknown, name: string, answer: Answer | undefined): Started | NoCredits {
+function judge(
+  error: unknown,
+  { name, prompt }: { name: string; prompt: string },
+  answer: Answer | undefined,
+): Started | NoCredits {
   if (!answer) return judgeUnseen(error, name);
   if (!("status" in answer)) throw answer.error ?? error;
-  const judged = judgeReply(answer);
+  const judged = judgeReply(answer, prompt);
   return judged.kind === "refused"
     ? { kind: judged.kind, error: `${name} refused the request: ${judged.reason}`, code: judged.code, isSent: true }
     : judged;

@@ -168,9 +168,10 @@ function isNotNow({ status, json, text }: Reply): boolean {
   return status === 503 ? json !== undefined || noServer.test(text) : notNowStatuses.includes(status);
 }
 
-/** Judges a reply to a create that has no job in it. */
+/** Judges a reply to a create that has no job in it. It may repeat the prompt. */
 export function judgeReply(
   reply: Reply,
+  prompt?: string,
 ):
   | NotTaken
   | NoCredits
@@ -180,7 +181,7 @@ export function judgeReply(
   const reason = wordsOf(reply);
   if (status >= 200 && status < 300)
     return { kind: "unclear", reason: `its reply names no job, ${beginningOf(reply)}` };
-  if (status >= 400 && status < 500 && lacksCredits({ ...reply, retryAfter: retryAfterMs }))
+  if (status >= 400 && status < 500 && lacksCredits({ ...reply, retryAfter: retryAfterMs, prompt }))
     return { kind: "no credits", reason };
   if (isRefusingPage(reply)) return notTakenByPage(reply, reason);
   const refused = { kind: "refused" as const, reason, code: errorCodeOf(reply) };

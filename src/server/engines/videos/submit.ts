@@ -107,7 +107,7 @@ function judge(
   const isSuccess = status >= 200 && status < 300;
   const job = isSuccess ? findCreated(reply) : findJob(reply)?.id;
   if (job !== undefined) return { kind: "submitted", submitted: { job } };
-  const judged = judgeReply(reply);
+  const judged = judgeReply(reply, String(body.fields.prompt ?? ""));
   if (judged.kind !== "refused") return judged;
   const { kind, reason, code } = judged;
   const old = findTooOld(reply, body);
