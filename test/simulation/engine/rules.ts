@@ -117,7 +117,8 @@ export function createEngineRules(options: RulesOptions) {
         // By src/docs/real-models.md, a page of a proxy in place of the video passes.
         const isBad = job && ["gone", "garbage", "no path"].includes(job.content);
         if (!job || !provider().hasEnded(job) || !isBad) fail(3, `${said}, and the video is there`);
-        if (job?.content === "no path" && !end.error?.includes("--output-path"))
+        // A create that names the video's address shows nothing of the server's folder.
+        if (job?.content === "no path" && last?.reply !== "the finished video" && !end.error?.includes("--output-path"))
           fail(4, `${said}, and it does not say with which flag to start the server`);
         return plan.hasRefunds;
       }

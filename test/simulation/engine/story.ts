@@ -44,7 +44,7 @@ const cancelProbes = {
   ready: "a cancel meets a finished job",
 } as const satisfies Record<CancelState, EngineProbe>;
 
-const maxSteps = 100_000;
+const maxSteps = 300_000;
 /** Time for the longest pauses of an engine, and for its patience with a job, one after the other. */
 const maxMs = 6 * 3_600_000;
 const api = "https://api.test";
@@ -259,7 +259,8 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
   /** Nothing is started while the file is replaced. */
   let isDown = false;
   const live = (index: number): void => {
-    if (isDown) return;
+    // After a restored copy, the one that was stopped for it is also due to come back.
+    if (isDown || alive[index]) return;
     const life = counts[index] ?? 0;
     counts[index] = life + 1;
     const name = `P${index + 1}-${life + 1}`;
