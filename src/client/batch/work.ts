@@ -75,7 +75,8 @@ export function createWork(
     const { entry, failure } = ledger.find(attempt);
     const { id = null, credits, cost } = entry ?? {};
     // What has happened is told even where it could not be written down: the journal has it.
-    const error = ended.error ?? failure;
+    const isStopped = ended.error?.code === "interrupted" && failure !== undefined;
+    const error = isStopped ? failure : (ended.error ?? failure);
     const told = { credits, cost, error: error ? errorFieldsOf(error) : null };
     onEvent({ event: "ended", ...nameOf(row), id, status, file, video_url, ...told });
     ledger.forget(attempt);
