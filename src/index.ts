@@ -13,7 +13,7 @@ import {
   close,
   type Finished,
   handOverId,
-  type OpenOptions,
+  type OpenAttemptOptions,
   openAttempt,
 } from "./client/generation/attempt.ts";
 import { entriesOf, listEntries, openService } from "./client/generation/service.ts";
@@ -261,7 +261,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   }
 
   /** Opens a generation, and closes it once `work` is over. */
-  async function withAttempt<Result>(id: string, how: OpenOptions, work: (attempt: Attempt) => Promise<Result>) {
+  async function withAttempt<Result>(id: string, how: OpenAttemptOptions, work: (attempt: Attempt) => Promise<Result>) {
     const attempt = await openAttempt(service, id, how);
     return work(attempt).finally(() => close(attempt));
   }

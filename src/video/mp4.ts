@@ -8,10 +8,8 @@ export type Fault = {
   reason: string;
   mayBeVideo: boolean;
   isFinished: boolean;
-  /** Set where the file does not say how long it is, so that nobody can see whether it was cut. */
-  hasNoLength?: true;
-  /** Set for an .mp4 in fragments, of which each is whole: there may be more of them. */
-  isFragmented?: true;
+  /** Set where the file does not say how long it is, so that nobody can see whether it was cut: why it does not. */
+  noLength?: "another kind" | "unknown kind" | "open last box" | "fragments";
 };
 
 type Reader = Pick<DiskFile, "read" | "stat">;
@@ -38,13 +36,15 @@ export async function faultOfMp4(file: Reader, { isLengthKnown = true } = {}): P
   for (let at = 0; at < size; ) {
     const box = await readBox(file, at, end);
     if (at === 0 && !firstTypes.includes(box?.type ?? ""))
-      return { reason: await describeKind(file), mayBeVideo: true, isFinished: true, hasNoLength: true };
+      return { ...(await describeKind(file)), mayBeVideo: true, isFinished: true };
     if (!box || at + box.size > size) {
       const isAfterVideo = ["ftyp", "moov", "mdat"].every((type) => seen.has(type)) && !seen.has("moof");
       if (!isLengthKnown && isAfterVideo && !videoTypes.includes(box?.type ?? "")) return undefined;
       const cut: Fault = { reason: "it is incomplete or damaged", mayBeVideo: true, isFinished: seen.has("moov") };
       const isOpen = box?.size === Number.POSITIVE_INFINITY;
-      return isOpen ? { ...cut, reason: "its last box goes on to the end of the file", hasNoLength: true } : cut;
+      return isOpen
+        ? { ...cut, reason: "its last box goes on to the end of the file", noLength: "open last box" }
+        : cut;
     }
     if (singleTypes.includes(box.type) && seen.has(box.type))
       return { reason: "it contains more than one file", mayBeVideo: false, isFinished: true };
@@ -59,8 +59,7 @@ const fragmented: Fault = {
   reason: "it is a fragmented .mp4",
   mayBeVideo: true,
   isFinished: true,
-  hasNoLength: true,
-  isFragmented: true,
+  noLength: "fragments",
 };
 
 /** The first bytes of other kinds of video, one character a byte; WebM is a kind of Matroska and says so a few bytes later. */
@@ -72,10 +71,12 @@ const kinds: readonly [RegExp, string][] = [
   [/^G.{187}G/s, "it is an MPEG transport stream"],
 ];
 
-async function describeKind(file: Reader): Promise<string> {
+async function describeKind(file: Reader): Promise<Pick<Fault, "reason" | "noLength">> {
   const { buffer, bytesRead } = await file.read(new Uint8Array(256), 0, 256, 0);
   const start = String.fromCharCode(...buffer.subarray(0, bytesRead));
-  return kinds.find(([pattern]) => pattern.test(start))?.[1] ?? "it is not an .mp4";
+  const [, reason] = kinds.find(([pattern]) => pattern.test(start)) ?? [];
+  if (reason === undefined) return { reason: "it is not an .mp4", noLength: "unknown kind" };
+  return { reason, noLength: "another kind" };
 }
 
 /** Whether the file is HTML, JSON or the like: the first bytes of any video have some that are no text. */

@@ -1,5 +1,5 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { close, type OpenOptions, openAttempt } from "../../client/generation/attempt.ts";
+import { close, type OpenAttemptOptions, openAttempt } from "../../client/generation/attempt.ts";
 import { isExistsError } from "../../client/save/files.ts";
 import { withEngine, withEngineFlag } from "../../connect/engines.ts";
 import { findOutputSetting } from "../../connect/settings.ts";
@@ -132,7 +132,7 @@ async function waitForOne({ id, open }: LocatedGeneration, waiting: Waiting): Pr
   }
 }
 
-function openOptions({ options, io }: Waiting, index: number): OpenOptions {
+function openOptions({ options, io }: Waiting, index: number): OpenAttemptOptions {
   const { output: outputPath, overwrite, writeInfoJson: infoJson } = options;
   return { ...readTimes(options), outputPath, overwrite, infoJson, first: index + 1, signal: io.signal };
 }

@@ -124,7 +124,7 @@ const quietWaitMs = 2_000;
 export async function noteWait<Read>(reading: Promise<Read>, what: string, { io, output }: Reading): Promise<Read> {
   const over = new AbortController();
   io.sleep(quietWaitMs, over.signal).then(
-    () => output.note(`Waiting for ${what} on stdin, until that is closed.`),
+    () => output.note(`Waiting for ${what} on stdin, until it is closed.`),
     () => {},
   );
   return reading.finally(() => over.abort());

@@ -1,5 +1,4 @@
 import { asVidgenError, usage, VidgenError } from "../../errors.ts";
-import type { AcceptedStart } from "../../protocol/schema.ts";
 import type { KeptFrame } from "../film/kept-frame.ts";
 import {
   type Attempt,
@@ -74,9 +73,8 @@ export function createWork(
   function tellEnd(row: PlannedRow, { attempt = "", status, file = null, video_url = null, ...ended }: RowEnd): Ended {
     const { entry, failure } = ledger.find(attempt);
     const { id = null, credits, cost } = entry ?? {};
-    // What has happened is told even where it could not be written down: the journal has it.
-    const isStopped = ended.error?.code === "interrupted" && failure !== undefined;
-    const error = isStopped ? failure : (ended.error ?? failure);
+    // What the results file could not take is reported, with the id: the journal has it. A Ctrl-C says nothing of that.
+    const error = ended.error?.code === "interrupted" ? (failure ?? ended.error) : (ended.error ?? failure);
     const told = { credits, cost, error: error ? errorFieldsOf(error) : null };
     onEvent({ event: "ended", ...nameOf(row), id, status, file, video_url, ...told });
     ledger.forget(attempt);
@@ -140,17 +138,13 @@ export function createWork(
       if (takenOver) throw takenOver.error;
       if (begun instanceof VidgenError)
         return { kind: "ended", ...tellEnd(row, { attempt, status: "unsent", error: begun }) };
-      if (begun.kind === "accepted" || begun.kind === "resumed") {
+      if (begun.kind === "accepted") {
+        const { started } = begun;
         const { id } = begun.attempt;
-        const isResumed = begun.kind === "resumed";
-        if (!isResumed) costs.started(record, begun.started);
-        const {
-          remaining_credits,
-          credits_charged: credits,
-          balance_fell,
-        }: Partial<AcceptedStart> = isResumed ? {} : begun.started;
+        const { remaining_credits, credits_charged: credits, balance_fell } = started;
+        costs.started(record, started);
         const told = { remaining_credits, credits, balance_fell };
-        onEvent({ event: "started", ...nameOf(row), id, attempt, model: record.model, resumed: isResumed, ...told });
+        onEvent({ event: "started", ...nameOf(row), id, attempt, model: record.model, resumed: false, ...told });
         return { kind: "running", running: { row, id, attempt, started: begun.attempt } };
       }
       const { kind: status, error } = begun;

@@ -60,7 +60,7 @@ export function createAttempt(service: Service, known: Pick<Attempt, "id" | "opt
   return { service, id, attempt, at, outputPath, file, target, options, release };
 }
 
-export type OpenOptions = FinishOptions &
+export type OpenAttemptOptions = FinishOptions &
   Pick<ClaimOptions, "attempt" | "words" | "first"> & {
     /** Where its video is saved; without it the address is the result. */
     outputPath?: string | undefined;
@@ -70,7 +70,7 @@ export type OpenOptions = FinishOptions &
  * Takes a generation that exists: claims the place for its video, or finds it there. Waits for a process that has the place. Throws `output`,
  * `pending` when the other process still has it, or the signal's reason.
  */
-export async function openAttempt(service: Service, id: string, options: OpenOptions): Promise<Attempt> {
+export async function openAttempt(service: Service, id: string, options: OpenAttemptOptions): Promise<Attempt> {
   const { outputPath, attempt } = options;
   if (outputPath === undefined) return createAttempt(service, { id, attempt, options });
   // A video that was paid for can be claimed even where the journal cannot be read or written.

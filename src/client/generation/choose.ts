@@ -9,8 +9,8 @@ import { recordedRequest, type Service } from "./service.ts";
 /** As much of a service as it takes to choose. */
 export type Chooser = Pick<Service, "name" | "journal" | "isPreview" | "redact" | "io">;
 
-/** What a caller asks for, besides the request. */
-export type Asked = {
+/** What decides about a start, besides its request. */
+export type ChooseOptions = {
   /** What to do about earlier attempts; without it none is looked at, as for a row of a batch, whose results file has decided. */
   earlier?: Earlier | undefined;
   /** Where the video is to be saved, as it was typed. */
@@ -29,11 +29,11 @@ export type Asked = {
 };
 
 /** A start as it is compared with earlier ones, and written down. */
-export type WantedStart = Omit<Wanted, "now" | "earlier"> & Pick<Asked, "earlier">;
+export type WantedStart = Omit<Wanted, "now" | "earlier"> & Pick<ChooseOptions, "earlier">;
 
 /** Returns what is compared of a start. Throws `usage` for an impossible key. */
-export async function wantedOf(chooser: Chooser, request: StartRequest, asked: Asked): Promise<WantedStart> {
-  const { earlier, outputPath, idempotencyKey: key, mcp, parent, take } = asked;
+export async function wantedOf(chooser: Chooser, request: StartRequest, options: ChooseOptions): Promise<WantedStart> {
+  const { earlier, outputPath, idempotencyKey: key, mcp, parent, take } = options;
   if (key !== undefined && !/^[\w.:~+/=@-]{1,255}$/.test(key))
     throw usage("The idempotency key must be 1 to 255 letters, digits or _.:~+/=@-.");
   const { name, isPreview, redact, io } = chooser;
@@ -57,26 +57,26 @@ export async function chooseStart(chooser: Chooser, wanted: WantedStart, lock?: 
 export async function chooseTakes(
   chooser: Chooser,
   requests: readonly StartRequest[],
-  asked: Asked & { earlier: Earlier },
+  options: ChooseOptions & { earlier: Earlier },
 ): Promise<RunChoice> {
-  const wanted = await wantedOf(chooser, requests[0] as StartRequest, asked);
+  const wanted = await wantedOf(chooser, requests[0] as StartRequest, options);
   const records = requests.map((request) => recordedRequest(chooser, request));
-  return chooseRun({ ...wanted, earlier: asked.earlier, requests: records, now: chooser.io.date() }, chooser.journal);
+  return chooseRun({ ...wanted, earlier: options.earlier, requests: records, now: chooser.io.date() }, chooser.journal);
 }
 
 /** What starts of these requests, which one line asks for, would do now. Changes nothing. */
 export async function lookAtStarts(
   chooser: Chooser,
   requests: readonly StartRequest[],
-  asked: Asked & { earlier: Earlier },
+  options: ChooseOptions & { earlier: Earlier },
 ): Promise<Choice[]> {
   const count = requests.length;
-  const run = count === 1 ? undefined : await chooseTakes(chooser, requests, asked);
+  const run = count === 1 ? undefined : await chooseTakes(chooser, requests, options);
   if (run?.kind === "wait") return requests.map(() => run);
   const choices: Choice[] = [];
   for (const [index, request] of requests.entries()) {
     const take = run && { run: run.name ?? "", position: index + 1, count };
-    choices.push(await chooseStart(chooser, await wantedOf(chooser, request, { ...asked, take })));
+    choices.push(await chooseStart(chooser, await wantedOf(chooser, request, { ...options, take })));
   }
   return choices;
 }

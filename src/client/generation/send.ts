@@ -46,7 +46,7 @@ export type SendOptions = {
   balance?: number | undefined;
   /** What it belongs to, for a service that shows that. */
   label?: Label | undefined;
-  /** Whether a note says what is probably wrong in the request; a batch has told it in its plan. */
+  /** Whether a note says what is probably wrong in the request; a batch says it in its plan. */
   tellsDoubts?: boolean | undefined;
 };
 
@@ -56,7 +56,7 @@ type Final = { kind: "refused" | "unknown"; error: VidgenError };
 type Refused = { kind: "refused"; error: VidgenError; notNow?: { waitMs: number | undefined } };
 
 /** How a start ended, in the journal's words. */
-export type Outcome = Accepted | Refused | { kind: "unknown" | "unsent"; error: VidgenError };
+export type SendOutcome = Accepted | Refused | { kind: "unknown" | "unsent"; error: VidgenError };
 
 /** The outcomes that may be retried. */
 type Unsent = { kind: "unsent"; reason: string; isFinal: boolean };
@@ -66,7 +66,7 @@ type NotNow = { kind: "not now"; reason: string; httpStatus: number; waitMs: num
 type Stopped = { kind: "stopped"; error: VidgenError };
 
 /** What came of one request. */
-type Answer = Accepted | Final | Unsent | NotNow | Stopped;
+type PostOutcome = Accepted | Final | Unsent | NotNow | Stopped;
 
 /** How long making the connection may take, then the upload without progress, and then the service with its answer. */
 const stepLimitMs = 120_000;
@@ -92,7 +92,7 @@ export async function sendPaid(
   request: StartRequest,
   intent: Intent,
   options: SendOptions,
-): Promise<Outcome> {
+): Promise<SendOutcome> {
   const { io } = service;
   if (options.tellsDoubts !== false) tellDoubts(service, request);
   let outcome = await sendAndRecord(service, request, intent, options);
@@ -137,7 +137,7 @@ async function sendAndRecord(
   request: StartRequest,
   intent: Intent,
   options: SendOptions,
-): Promise<Outcome> {
+): Promise<SendOutcome> {
   const { attempt, at } = intent;
   const posted = await postUntilAnswered(service, request, intent, options);
   const own = await unlessForeign(service, posted, intent);
@@ -164,7 +164,7 @@ async function sendAndRecord(
 }
 
 /** The id of another request is not taken for this one's: a gateway may replay a reply, and its video would be saved under the wrong name. */
-async function unlessForeign(service: Service, outcome: Outcome, { attempt, key }: Intent): Promise<Outcome> {
+async function unlessForeign(service: Service, outcome: SendOutcome, { attempt, key }: Intent): Promise<SendOutcome> {
   const id = outcome.kind === "accepted" ? outcome.started.generation.id : outcome.error.id;
   if (id === undefined || outcome.kind === "unknown") return outcome;
   const known = await entriesOf(service, id).catch(() => []);
@@ -173,12 +173,12 @@ async function unlessForeign(service: Service, outcome: Outcome, { attempt, key 
 }
 
 /** What the second request says tells of the first one only when it gives its id. */
-function unlessCharged(outcome: Outcome, { attempt, mayBeCharged }: Intent): Outcome {
+function unlessCharged(outcome: SendOutcome, { attempt, mayBeCharged }: Intent): SendOutcome {
   if (!mayBeCharged || outcome.kind === "accepted" || outcome.kind === "unknown") return outcome;
   return unknownOutcome(`it was sent again with the same key: ${outcome.error.message}`, attempt);
 }
 
-function withFall(outcome: Outcome, { balance }: SendOptions): Outcome {
+function withFall(outcome: SendOutcome, { balance }: SendOptions): SendOutcome {
   if (outcome.kind !== "accepted" || balance === undefined) return outcome;
   const { credits_charged, remaining_credits: left } = outcome.started;
   if (credits_charged !== undefined || left === undefined) return outcome;
@@ -186,7 +186,7 @@ function withFall(outcome: Outcome, { balance }: SendOptions): Outcome {
 }
 
 /** Writes down the outcome, and returns it. It is reported even where the journal can no longer be written. */
-async function recordOutcome(service: Service, outcome: Outcome, attempt: string): Promise<Outcome> {
+async function recordOutcome(service: Service, outcome: SendOutcome, attempt: string): Promise<SendOutcome> {
   // A generation that a refusal names may exist: its id is never overwritten.
   if (outcome.kind === "unsent" || (outcome.kind === "refused" && outcome.error.id === undefined)) {
     const { kind, error } = outcome;
@@ -196,7 +196,7 @@ async function recordOutcome(service: Service, outcome: Outcome, attempt: string
   return outcome;
 }
 
-function outcomeLine(outcome: Outcome, attempt: string): JournalLine {
+function outcomeLine(outcome: SendOutcome, attempt: string): JournalLine {
   if (outcome.kind !== "accepted") {
     const { message: reason, code, id } = outcome.error;
     return { kind: outcome.kind, attempt, id, reason, code };
@@ -208,9 +208,9 @@ function outcomeLine(outcome: Outcome, attempt: string): JournalLine {
 /** A refusal that named a generation is final only where the service does not know that, or says for certain that it failed: it is asked once. */
 async function settleRefused(
   service: Service,
-  refused: Outcome & { kind: "refused" },
+  refused: SendOutcome & { kind: "refused" },
   { attempt, leave }: Pick<Intent, "attempt"> & Pick<SendOptions, "leave">,
-): Promise<Outcome> {
+): Promise<SendOutcome> {
   const { api, io } = service;
   const { id } = refused.error;
   if (id === undefined) return refused;
@@ -237,7 +237,7 @@ async function postUntilAnswered(
   request: StartRequest,
   intent: Intent,
   options: SendOptions,
-): Promise<Outcome> {
+): Promise<SendOutcome> {
   const { io } = service;
   const begin = io.now();
   /** Set once a request was answered with "not now": then no message may say that nothing was sent. */
@@ -267,7 +267,7 @@ async function postOnce(
   request: StartRequest,
   intent: Intent,
   options: SendOptions,
-): Promise<Answer> {
+): Promise<PostOutcome> {
   const { unsettled } = service.io;
   try {
     await intent.confirm();
@@ -286,7 +286,7 @@ async function post(
   request: StartRequest,
   { attempt, key, assertFresh }: Intent,
   options: SendOptions,
-): Promise<Answer> {
+): Promise<PostOutcome> {
   const { api, io } = service;
   const limit = createStepLimit(service, options);
   let isStale = false;
@@ -352,7 +352,7 @@ function createStepLimit({ io, note }: Service, options: SendOptions) {
  * What an answer to the start request means. Only `unknown` may have been charged; only "not now" is sent again. An id is never thrown away:
  * whatever the status, the outcome has it.
  */
-export function classify(reply: Reply, attempt: string, now: Date): Answer {
+export function classify(reply: Reply, attempt: string, now: Date): PostOutcome {
   const { status, headers } = reply;
   const { started, saysNo } = readStartReply(reply.text);
   const id = started?.generation.id;
@@ -410,7 +410,7 @@ function stopped(error: unknown): Stopped {
 }
 
 /** The end of a start that stops between two requests. A request that was sent before was answered with "not now". */
-function stoppedBetweenRequests({ code, message, hint }: VidgenError, notNow: NotNow | undefined): Outcome {
+function stoppedBetweenRequests({ code, message, hint }: VidgenError, notNow: NotNow | undefined): SendOutcome {
   if (notNow) {
     const { httpStatus } = notNow;
     const error = new VidgenError(code, `${message} No generation was started.`, { httpStatus, hint });
@@ -422,7 +422,7 @@ function stoppedBetweenRequests({ code, message, hint }: VidgenError, notNow: No
   };
 }
 
-function unreachable({ reason }: Pick<Unsent, "reason">): Outcome {
+function unreachable({ reason }: Pick<Unsent, "reason">): SendOutcome {
   const message = `Could not reach the service: ${reason}. Nothing was sent, nothing was charged.`;
   return { kind: "unsent", error: new VidgenError("network", message, { hint: doctorHint }) };
 }

@@ -60,7 +60,7 @@ export type Service = {
   io: ServiceIo;
   /** What was started here and not followed to an end yet: a part of the service may not know it, and without a journal nothing else does. */
   unfollowed: Map<string, Entry>;
-  /** The doubts about requests that were told: the same request may be started a thousand times. */
+  /** The doubts that were reported, each once: the same request may be started a thousand times. */
   warned: Map<string, true>;
   /** What it was opened with. */
   options: ServiceOptions;

@@ -8,11 +8,11 @@ import { withdraw } from "../ledger/withdraw.ts";
 import { claimPlace, dismiss, releaseOf, untilFree, type WaitOptions } from "../save/claim.ts";
 import type { ClaimOptions, Target } from "../save/target.ts";
 import { type Attempt, createAttempt, type FinishOptions } from "./attempt.ts";
-import { type Asked, chooseStart, chooseTakes, type WantedStart, wantedOf } from "./choose.ts";
-import { type Intent, keepsKey, type Outcome, type SendOptions, sendPaid } from "./send.ts";
+import { type ChooseOptions, chooseStart, chooseTakes, type WantedStart, wantedOf } from "./choose.ts";
+import { type Intent, keepsKey, type SendOptions, type SendOutcome, sendPaid } from "./send.ts";
 import type { Service } from "./service.ts";
 
-export type PaidStartOptions = Asked &
+export type PaidStartOptions = ChooseOptions &
   FinishOptions &
   Pick<ClaimOptions, "kept" | "first"> &
   Omit<SendOptions, "balance"> & {
@@ -45,15 +45,17 @@ export type StartedRow = {
   dismissed: Entry[];
 };
 
+/** A generation that the service has accepted now. */
+type Accepted = { kind: "accepted"; attempt: Attempt; started: AcceptedStart };
+
 /** A generation that was started, now or earlier. The caller closes its `attempt`. */
 export type StartedAttempt =
-  /** The service has accepted it now. */
-  | { kind: "accepted"; attempt: Attempt; started: AcceptedStart }
+  | Accepted
   /** An earlier attempt is resumed: nothing was sent. */
   | { kind: "resumed"; attempt: Attempt; earlier: StartedEntry };
 
 /** A start that has no generation, with its place released. */
-export type NotStarted = Exclude<Outcome, { kind: "accepted" }>;
+export type NotStarted = Exclude<SendOutcome, { kind: "accepted" }>;
 
 /**
  * Starts a generation, which costs money, or resumes an earlier one. What comes of the request is returned. What is thrown was thrown before the
@@ -61,6 +63,16 @@ export type NotStarted = Exclude<Outcome, { kind: "accepted" }>;
  * the generation of one, `pending` where another process is still starting the same or saving to the same file, `output` where the place or the
  * journal cannot be written, `usage`, the error of `check` or `onSending`, or the signal's reason.
  */
+export async function start(
+  service: Service,
+  request: StartRequest,
+  options: PaidStartOptions & { earlier?: undefined },
+): Promise<Accepted | NotStarted>;
+export async function start(
+  service: Service,
+  request: StartRequest,
+  options: PaidStartOptions,
+): Promise<StartedAttempt | NotStarted>;
 export async function start(
   service: Service,
   request: StartRequest,
@@ -314,7 +326,7 @@ export type Takes = {
 export async function openTakes(
   service: Service,
   requests: readonly StartRequest[],
-  options: Asked & { earlier: Earlier } & WaitOptions,
+  options: ChooseOptions & { earlier: Earlier } & WaitOptions,
 ): Promise<Takes> {
   const wanted = await wantedOf(service, requests[0] as StartRequest, options);
   // The places of its generations are claimed with each of them.

@@ -50,10 +50,13 @@ function readProxy({ variable, value }: Setting): HttpProxy {
   // curl too takes an address without a scheme.
   const address = value.includes("://") ? value : `http://${value}`;
   if (!URL.canParse(address))
-    throw proxyError(`${variable} is no proxy's URL: ${form}, special characters percent-encoded`, "ERR_INVALID_PROXY");
+    throw proxyError(
+      `${variable} is not a proxy URL: ${form}, special characters percent-encoded`,
+      "ERR_INVALID_PROXY",
+    );
   const url = new URL(address);
   if (!/^https?:$/.test(url.protocol))
-    throw proxyError(`${variable} is no http or https proxy: ${form}`, "ERR_INVALID_PROXY");
+    throw proxyError(`${variable} is not an http or https proxy: ${form}`, "ERR_INVALID_PROXY");
   if (url.username === "" && url.password === "") return { variable, url };
   try {
     const login = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;

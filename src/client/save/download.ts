@@ -156,7 +156,7 @@ async function fetchOnce(
       return { kind: "not ready", reason };
     }
     // All of it has come in one response, as far as anybody can tell: it is neither cut nor mixed.
-    if (fault.mayBeVideo && (isLengthKnown || fault.hasNoLength) && response.status === 200) {
+    if (fault.mayBeVideo && (isLengthKnown || fault.noLength) && response.status === 200) {
       const digest = have.hash.copy().digest("hex");
       if (have.unknownFormat === digest) {
         options.onNote(noteFor(fault));
@@ -184,10 +184,10 @@ async function fetchOnce(
   }
 }
 
-function noteFor({ reason, hasNoLength, isFragmented }: Fault): string {
-  if (hasNoLength && (isFragmented || reason.startsWith("its ")))
+function noteFor({ reason, noLength }: Fault): string {
+  if (noLength === "fragments" || noLength === "open last box")
     return `The downloaded file does not say how long it is: ${reason}. It was saved, because a second download was identical.`;
-  if (hasNoLength && reason.startsWith("it is a"))
+  if (noLength === "another kind")
     return `The downloaded file is no .mp4: ${reason}. It was saved, because a second download was identical.`;
   return `The downloaded file looks damaged (${reason}), and a second download was identical. It was saved anyway: check whether it plays.`;
 }

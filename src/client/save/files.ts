@@ -67,8 +67,8 @@ export async function makeFolder(folder: string, path: string, disk: Pick<Disk, 
 
 /** The error where the system lets nobody make a file or a folder, such as in /proc. */
 export function unmakeableError(path: string, cause: unknown): VidgenError {
-  const hint = "The system allows no new files there: choose another place with -o.";
-  return new VidgenError("output", `Cannot save ${path}: it cannot be made there.`, { hint, cause });
+  const hint = "The system allows no new files there; choose another place with -o.";
+  return new VidgenError("output", `Cannot save ${path}: no file can be created there.`, { hint, cause });
 }
 
 /** The error for a system call that failed while saving. */

@@ -45,6 +45,9 @@ export type RenderTask = Images<ImageFile> & {
   thumbnail: string;
 };
 
+/** How many generations a server of real models makes at the same time, unless its owner or its kind says otherwise. */
+export const usualJobs = 16;
+
 export type RenderOptions = {
   /** The checkpoint of an earlier process, and the upstream model that its job was started for; `undefined` when nothing was begun. */
   resume: (Exclude<Checkpoint, { state: "submitting" | "saved" }> & { model?: string | undefined }) | undefined;

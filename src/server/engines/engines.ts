@@ -7,7 +7,7 @@ import { createAiSdkEngine } from "./ai-sdk/ai-sdk.ts";
 import { besideVidgen, loadPackage } from "./ai-sdk/package.ts";
 import { createComfyUiEngine } from "./comfyui/comfyui.ts";
 import { readWorkflow } from "./comfyui/workflow.ts";
-import type { Engine } from "./engine.ts";
+import { type Engine, usualJobs } from "./engine.ts";
 import { createKeyFinder, type ReadKey } from "./keys.ts";
 import { createPreviewEngine } from "./preview/preview.ts";
 import { checkRepeats, type EngineSpec, readSpec, type ServerSpec, specExample } from "./spec.ts";
@@ -31,7 +31,6 @@ export type EngineSettings = {
   onNote(text: string): void;
 };
 
-const usualJobs = 16;
 const usualTimeoutMs = 30 * 60_000;
 const usualRunningMs = 24 * 3_600_000;
 

@@ -25,7 +25,7 @@ import {
   roomOf,
   type Slot,
 } from "./slots.ts";
-import { createMutex } from "./turns.ts";
+import { createTurns } from "./turns.ts";
 
 export type Queue = {
   /** Begins to make what is in the store: all of it, or only what is started or polled from now on. */
@@ -110,9 +110,9 @@ export function createQueue(options: QueueOptions): Queue {
     });
   const groups = groupSlots(allSlots);
   const findLack = createLackFinder({ allSlots, store, isCommand: options.isCommand, clock, onTrouble });
-  const turns = createMutex();
+  const turns = createTurns();
   /** The turns at fetching images, each taken before the fetch. */
-  const fetchTurns = createMutex();
+  const fetchTurns = createTurns();
   const loading = createCapacity(maxLoading);
   const jobs = new Map<string, Job>();
   /** The only ones that are made; all without it. */

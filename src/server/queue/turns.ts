@@ -2,7 +2,7 @@
 const maxTurns = 1_000;
 
 /** The accounts that had a turn at an engine, so that one with thousands of generations does not stand before everybody's. */
-export function createMutex() {
+export function createTurns() {
   const had = new Set<string>();
   return {
     /** The accounts, the last one that had a turn at the end. */

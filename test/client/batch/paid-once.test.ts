@@ -1,6 +1,8 @@
 import { appendFileSync, existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { expect, test } from "vitest";
+import type { GenerationEvent } from "../../../src/client/generation/events.ts";
+import { VidgenError } from "../../../src/errors.ts";
 import { type Disk, systemMachine } from "../../../src/io.ts";
 import { createMachine, createService, leaveAlone } from "./machine.ts";
 
@@ -187,6 +189,21 @@ test.each([
     expect(service.starts).toBe(1);
   },
 );
+
+test("a row that Ctrl-C stops is reported with its id where the results file could not take that", async () => {
+  const service = createService();
+  const machine = createMachine(service);
+  const pressed = new AbortController();
+  const ends: unknown[] = [];
+  const onEvent = (event: GenerationEvent) => {
+    if (event.event === "started") pressed.abort(new VidgenError("interrupted", "Interrupted."));
+    if (event.event === "ended") ends.push(event);
+  };
+  const disk = createFull("accepted", "results.jsonl");
+  await machine.run(machine.rows("a fox"), { disk, signal: pressed.signal, onEvent });
+  const error = { code: "output", message: expect.stringMatching(/^Cannot write .*results.jsonl/) };
+  expect(ends).toMatchObject([{ id: "gen-1", status: "processing", error }]);
+});
 
 test("what the journal alone knows of a row must be written to the results file before anything is sent", async () => {
   const service = createService();

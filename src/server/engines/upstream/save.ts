@@ -244,13 +244,13 @@ async function write(
     const isLengthKnown = reply.headers.get("Content-Length") !== null;
     const fault = await faultOfMp4(file, { isLengthKnown });
     // A provider's proxy is none that cuts a video between two fragments.
-    if (!fault || fault.isFragmented) return undefined;
-    const { reason, isFinished, mayBeVideo, hasNoLength } = fault;
+    if (!fault || fault.noLength === "fragments") return undefined;
+    const { reason, isFinished, mayBeVideo, noLength } = fault;
     // A page in place of the video, or an empty file, passes.
     if (!isFinished) return { kind: mayBeVideo ? "unfinished" : "not ready", reason };
     const digest = hash.digest("hex");
     // It does not say itself how long it is: it came whole when its server says so, or when it came twice.
-    if (isOtherKind && hasNoLength && (isLengthKnown || digest === seen)) return undefined;
+    if (isOtherKind && noLength && (isLengthKnown || digest === seen)) return undefined;
     return { kind: "fault", reason, digest };
   } finally {
     await file.close();

@@ -1,5 +1,5 @@
 import { VidgenError } from "../../../errors.ts";
-import type { Engine } from "../engine.ts";
+import { type Engine, usualJobs } from "../engine.ts";
 import { finish } from "../upstream/finish.ts";
 import { describe } from "../upstream/upstream.ts";
 import { cancel } from "./cancel.ts";
@@ -14,8 +14,6 @@ export type VideosOptions = ServerOptions &
     /** How many generations it makes at the same time; what its kind can unless given. */
     concurrency: number | undefined;
   };
-
-const usualJobs = 16;
 
 /**
  * Returns the engine for a server of real models that has the `/v1/videos` endpoints. Its checkpoint is the name of the job there; a job is
