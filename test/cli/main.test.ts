@@ -99,7 +99,7 @@ test("a pipe that nobody closes is waited for with a line that says so", async (
     const world = await createWorld();
     world.stdin = new PassThrough();
     const running = world.vidgen(...words);
-    await expect.poll(() => world.printed.stderr).toMatch(/Waiting for the (prompt|rows|key) on stdin, until that is/);
+    await expect.poll(() => world.printed.stderr).toMatch(/Waiting for the (prompt|rows|key) on stdin, until it is/);
     world.press("Ctrl-C");
     expect((await running).code).toBe(130);
   }
