@@ -161,10 +161,10 @@ export const troubles: Record<string, TroubleMaker> = {
         if (kind === "silent") await clock.sleep(40_000);
         return kind === "other" ? new Response('{"status":"ok"}') : html(random.pick([200, 429, 500, 502, 503]));
       },
-      // ComfyUI, which is asked whether it took a create, could not answer that.
+      // ComfyUI is asked before each create, and again whether it took one: it could not answer that.
       ...(isForEver && {
         excuse:
-          /which was generating this video, has not (responded|given a reply that can be read) for (30|1440) min|unclear whether \S+ generates this video \(the local/,
+          /accepted no request for 30 min: .*; nothing was submitted$|which was generating this video, has not (responded|given a reply that can be read) for (30|1440) min|unclear whether \S+ generates this video \(the local/,
         staysOpen: true,
       }),
     };

@@ -13,7 +13,7 @@ import type { StoredGeneration } from "../../src/server/store/generations.ts";
 import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
 
 const [kind, database = ":memory:"] = process.argv.slice(2);
-const key = "vgs_key";
+const key = `vgs_${"0".repeat(48)}`;
 const id = "0b8f8f0e-6d5c-4b57-9f0e-1c1f5a2a7a10";
 
 async function startService() {
