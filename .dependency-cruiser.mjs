@@ -48,7 +48,7 @@ export default {
     not("observe-knows-no-routes", "^src/server/observe/", "^src/server/(page|api)/"),
     only("store-knows-no-room", "^src/server/store/", reports, shared),
     only("reports-know-no-room", reports, shared),
-    not("reads-know-no-database", "^src/server/store/(reads/|[^/]+$)", "^src/server/store/(sqlite|postgres)/"),
+    not("reads-know-no-database", "^src/server/store/(reads/|rules/|[^/]+$)", "^src/server/store/(sqlite|postgres)/"),
     only("server-knows-no-client", "^src/server/", shared),
     {
       name: "servers-and-agents-are-reached-through-their-commands",

@@ -21,7 +21,7 @@ const isFailed = `i % 53 = 7 AND i % ${accountCount} <> 3`;
 const status = (rows: number) =>
   `CASE WHEN ${isQueued(rows)} THEN 'processing' WHEN ${isFailed} THEN 'failed' ELSE 'completed' END`;
 const completed = `'{"error":null,"media":{"file":"' || i || '.mp4","size":1,"etag":"\\"1\\"","thumbnail":null}'`;
-const result = (rows: number) => `CASE WHEN ${isQueued(rows)} THEN '{"error":null,"media":null}'
+const result = (rows: number) => `CASE WHEN ${isQueued(rows)} THEN '{"error":null,"media":null,"cost":null}'
   WHEN ${isFailed} THEN '{"error":"out of memory","media":null,"cost":null}'
   WHEN i % 3 = 0 THEN ${completed} || ',"cost":null}' ELSE ${completed} || ',"cost":0.25}' END`;
 const asked = `'{"request":{"prompt":"' || ${prompt} || '","model":"' || ${model}
@@ -29,39 +29,40 @@ const asked = `'{"request":{"prompt":"' || ${prompt} || '","model":"' || ${model
   || coalesce(',"label":{"name":"' || ${label} || '","size":${runLength}}', '') || '},"callback_url":null}'`;
 const hasCallback = (rows: number) => `i / ${accountCount} % 2 = 0 AND i < ${rows - queuedCount}`;
 const host = `'hook-' || (i % ${accountCount}) || '.example'`;
-const request = `'{"url":"https://' || ${host} || '/","body":"{}"}'`;
+const url = `'https://' || ${host} || '/'`;
 /** Of the last ones the callback waits, and of one in a hundred it was given up. */
 const isWaiting = (rows: number) => `i >= ${rows - queuedCount - 400}`;
 const isDelivered = `(i % 97 <> 4 OR i % ${accountCount} = 3)`;
+const deliveryState = (rows: number) =>
+  `CASE WHEN ${isWaiting(rows)} THEN 'waiting' WHEN ${isDelivered} THEN 'delivered' ELSE 'given_up' END`;
 
 /** Adds generations to a new SQLite database, as the store would have kept them. Its accounts must be there. */
 export async function fillSqlite(file: string, rows: number): Promise<void> {
   const database = await openDatabase(file);
   const time = (offset: string) =>
     `strftime('%Y-%m-%dT%H:%M:%fZ', '2026-01-01', (i * ${(days * 86_400) / rows}) || ' seconds'${offset})`;
-  // An earlier version, with which this one is compared, reads that from the attempts.
-  const isStated = database.get("SELECT 1 FROM pragma_table_info('deliveries') WHERE name = 'state'") !== undefined;
-  const state = `, iif(${isWaiting(rows)}, 'waiting', iif(${isDelivered}, 'delivered', 'given_up')), ${account}`;
   try {
     database.exec(`PRAGMA journal_mode = WAL; PRAGMA cache_size = -200000; BEGIN;
       CREATE TEMP TABLE numbers (i INTEGER PRIMARY KEY);
       WITH RECURSIVE n (i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < ${rows - 1})
       INSERT INTO numbers SELECT i FROM n;
-      INSERT INTO generations (number, id, account, status, state, created_at, completed_at, asked, result, label)
-      SELECT i + 1, printf('%08d-0000-4000-8000-000000000000', i), ${account}, status, iif(status = 'processing', 'queued', status),
-        ${time("")}, iif(status = 'processing', NULL, ${time(", '1 minute'")}), ${asked}, ${result(rows)}, ${label}
+      INSERT INTO generations (number, id, account, status, created_at, completed_at, asked, result, model, label, state)
+      SELECT i + 1, printf('%08d-0000-4000-8000-000000000000', i), ${account}, status,
+        ${time("")}, iif(status = 'processing', NULL, ${time(", '1 minute'")}), ${asked}, ${result(rows)}, ${model}, ${label},
+        CASE status WHEN 'processing' THEN 'queued' ELSE status END
       FROM (SELECT i, ${status(rows)} AS status FROM numbers);
       INSERT INTO search (generation, text)
       SELECT number, lower(concat_ws(char(10), asked ->> '$.request.prompt', id, model, label)) FROM generations;
-      INSERT INTO ledger (account, amount, reason, generation) SELECT account, -10, 'start', number FROM generations;
-      INSERT INTO ledger (account, amount, reason, generation)
-      SELECT account, 10, 'refund', number FROM generations WHERE status = 'failed';
-      INSERT INTO deliveries (id, generation, request, next_at, planned_at, host${isStated ? ", state, account" : ""})
-      SELECT 'msg_' || i, i + 1, ${request}, iif(${isWaiting(rows)}, '2099-09-01T00:00:00.000Z', NULL),
-        '2026-01-01T00:00:00.000Z', ${host}${isStated ? state : ""}
+      INSERT INTO ledger (account, amount, reason, at, generation)
+      SELECT account, -10, 'start', created_at, number FROM generations;
+      INSERT INTO ledger (account, amount, reason, at, generation)
+      SELECT account, 10, 'refund', completed_at, number FROM generations WHERE status = 'failed';
+      INSERT INTO deliveries (id, generation, account, url, body, next_at, planned_at, host, state)
+      SELECT 'msg_' || i, i + 1, ${account}, ${url}, '{}', iif(${isWaiting(rows)}, '2099-09-01T00:00:00.000Z', NULL),
+        '2026-01-01T00:00:00.000Z', ${host}, ${deliveryState(rows)}
       FROM numbers WHERE ${hasCallback(rows)};
       INSERT INTO delivery_attempts (delivery, number, at, outcome, delivered, reply, ms)
-      SELECT deliveries.number, 1, '2026-01-01T00:00:00.000Z', '"HTTP 200"', ${isDelivered}, '""', 5
+      SELECT deliveries.number, 1, '2026-01-01T00:00:00.000Z', 'HTTP 200', ${isDelivered}, '', 5
       FROM deliveries JOIN numbers ON generation = i + 1 WHERE NOT ${isWaiting(rows)};
       COMMIT; ANALYZE`);
   } finally {
@@ -73,30 +74,26 @@ export async function fillSqlite(file: string, rows: number): Promise<void> {
 export async function fillPostgres(url: string, rows: number): Promise<void> {
   const time = (offset: string) =>
     `to_char(timestamp '2026-01-01' + i * interval '${(days * 86_400) / rows} seconds'${offset}, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
-  const isKept =
-    "SELECT FROM information_schema.columns WHERE table_schema = 'vidgen' AND column_name = 'delivered' AND table_name = 'deliveries'";
-  const delivered = (await query(url, isKept)).length > 0;
   await query(
     url,
     `BEGIN;
      CREATE TEMP TABLE numbers AS SELECT i FROM generate_series(0, ${rows - 1}) AS i;
-     INSERT INTO vidgen.generations (number, id, account, status, created_at, completed_at, asked, checkpoint, result, model,
-       prompt, search, label, label_size)
+     INSERT INTO vidgen.generations (number, id, account, status, created_at, completed_at, asked, result, model, search, label, state)
      OVERRIDING SYSTEM VALUE
      SELECT i + 1, id, ${account}, status, ${time("")}, CASE WHEN status <> 'processing' THEN ${time(" + interval '1 minute'")} END,
-       ${asked}, 'null', ${result(rows)}, ${model}, ${prompt}, concat_ws(chr(10), ${prompt}, id, ${model}, ${label}), ${label},
-       CASE WHEN ${label} IS NOT NULL THEN ${runLength} END
+       (${asked})::jsonb, (${result(rows)})::jsonb, ${model}, concat_ws(chr(10), ${prompt}, id, ${model}, ${label}), ${label},
+       CASE status WHEN 'processing' THEN 'queued' ELSE status END
      FROM (SELECT i, to_char(i, 'FM00000000') || '-0000-4000-8000-000000000000' AS id, ${status(rows)} AS status FROM numbers) AS n;
-     INSERT INTO vidgen.ledger (account, amount, reason, generation)
-     SELECT account, -10, 'start', number FROM vidgen.generations ORDER BY number;
-     INSERT INTO vidgen.ledger (account, amount, reason, generation)
-     SELECT account, 10, 'refund', number FROM vidgen.generations WHERE status = 'failed' ORDER BY number;
-     INSERT INTO vidgen.deliveries (id, generation, request, next_at, host, due_at${delivered ? ", delivered" : ""})
-     SELECT 'msg_' || i, i + 1, ${request}, CASE WHEN ${isWaiting(rows)} THEN '2026-09-01T00:00:00.000Z' END, ${host},
-       CASE WHEN ${isWaiting(rows)} THEN timestamptz '2099-09-01' END${delivered ? `, ${isDelivered}` : ""}
+     INSERT INTO vidgen.ledger (account, amount, reason, at, generation)
+     SELECT account, -10, 'start', created_at, number FROM vidgen.generations ORDER BY number;
+     INSERT INTO vidgen.ledger (account, amount, reason, at, generation)
+     SELECT account, 10, 'refund', completed_at, number FROM vidgen.generations WHERE status = 'failed' ORDER BY number;
+     INSERT INTO vidgen.deliveries (id, generation, account, url, body, next_at, host, due_at, state)
+     SELECT 'msg_' || i, i + 1, ${account}, ${url}, '{}', CASE WHEN ${isWaiting(rows)} THEN '2026-09-01T00:00:00.000Z' END, ${host},
+       CASE WHEN ${isWaiting(rows)} THEN timestamptz '2099-09-01' END, ${deliveryState(rows)}
      FROM numbers WHERE ${hasCallback(rows)} ORDER BY i;
      INSERT INTO vidgen.delivery_attempts (delivery, number, at, outcome, delivered, reply, ms)
-     SELECT deliveries.number, 1, '2026-01-01T00:00:00.000Z', '"HTTP 200"', ${isDelivered}, '""', 5
+     SELECT deliveries.number, 1, '2026-01-01T00:00:00.000Z', 'HTTP 200', ${isDelivered}, '', 5
      FROM vidgen.deliveries JOIN numbers ON generation = i + 1 WHERE NOT ${isWaiting(rows)};
      SELECT setval(pg_get_serial_sequence('vidgen.generations', 'number'), ${rows});
      COMMIT`,

@@ -50,14 +50,16 @@ function fill(file) {
   const database = new sqlite.Database(file);
   // Without shared memory, a write-ahead log needs an exclusive lock.
   database.exec(`PRAGMA locking_mode = EXCLUSIVE;
-    INSERT INTO generations (id, account, status, created_at, completed_at, asked, result, state)
+    INSERT INTO generations (id, account, status, created_at, completed_at, asked, model, result, state)
     WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ${generations})
     SELECT printf('%08d-0000-4000-8000-000000000000', i), 'local', iif(i % 50, 'completed', 'failed'),
       '2026-01-01T00:00:00.000Z', '2026-01-01T00:01:00.000Z',
       json_object('callback_url', null, 'request', json_object('prompt', 'a red fox runs through snow, take ' || i,
-        'model', iif(i % 3, 'wan-2.5', 'veo-3.1'), 'aspectRatio', '16:9', 'duration', 5, 'resolution', '480p', 'images', json('[]'))),
-      iif(i % 50, json_object('error', null, 'media', json_object('file', i || '.mp4', 'size', 1, 'etag', '"1"', 'thumbnail', i || '.png')),
-        json_object('error', 'out of memory', 'media', null)), iif(i % 50, 'completed', 'failed')
+        'model', iif(i % 3, 'wan-2.5', 'veo-3.1'), 'aspectRatio', '16:9', 'duration', 5, 'resolution', '480p', 'images', json('[]'), 'extras', json('{}'),
+        'hasDirectives', json('false'), 'isReal', json('false'))), iif(i % 3, 'wan-2.5', 'veo-3.1'),
+      iif(i % 50, json_object('error', null, 'media', json_object('file', i || '.mp4', 'size', 1, 'etag', '"1"', 'thumbnail', i || '.png'), 'cost', null),
+        json_object('error', 'out of memory', 'media', null, 'cost', null)),
+      iif(i % 50, 'completed', 'failed')
     FROM n;
     INSERT INTO search (generation, text)
     SELECT number, lower(concat_ws(char(10), asked ->> '$.request.prompt', id, model)) FROM generations;`);

@@ -94,12 +94,15 @@ export function toBooks([generations = [], own = [], debits = [], deliveries = [
     debits: Number(debits[0]?.count),
     refunds: Number(debits[0]?.refunds),
     states: new Map(
-      generations.map(({ id, status, result }) => [String(id), isKilled(String(result)) ? "killed" : String(status)]),
+      generations.map(({ id, status, result }) => [
+        String(id),
+        isKilled(JSON.stringify(result)) ? "killed" : String(status),
+      ]),
     ),
     prompts: generations.map(promptOf),
     etags: new Map(
       generations.flatMap((row) => {
-        const { media } = JSON.parse(String(row.result));
+        const { media } = readJson(row.result);
         return media ? [[promptOf(row), media.etag]] : [];
       }),
     ),
@@ -111,16 +114,21 @@ export function toBooks([generations = [], own = [], debits = [], deliveries = [
     })),
     faults: [
       ...wrong.flat().map((row) => `the books do not add up: ${JSON.stringify(row)}`),
-      ...generations.filter(isWronglyPaid).map(({ id, paid, result }) => `${id} cost ${paid}: ${result}`),
+      ...generations
+        .filter(isWronglyPaid)
+        .map(({ id, paid, result }) => `${id} cost ${paid}: ${JSON.stringify(result)}`),
     ],
   };
 }
 
-const promptOf = ({ asked }: Row): string => JSON.parse(String(asked)).request.prompt;
+/** PostgreSQL gives its value, SQLite its text. */
+const readJson = (json: unknown) => (typeof json === "string" ? JSON.parse(json) : json);
+
+const promptOf = ({ asked }: Row): string => readJson(asked).request.prompt;
 
 /** What failed because processes ended is given back, and nothing else: also not what an engine may be making. */
 function isWronglyPaid({ status, result, price, paid }: Row): boolean {
-  const isUnclear = JSON.parse(String(result)).error_code === "unclear";
-  const isGivenBack = status === "failed" && isKilled(String(result)) && !isUnclear;
+  const isUnclear = readJson(result).error_code === "unclear";
+  const isGivenBack = status === "failed" && isKilled(JSON.stringify(result)) && !isUnclear;
   return Number(paid) !== (isGivenBack ? 0 : Number(price));
 }

@@ -44,8 +44,7 @@ export async function openFolder({ folder, scratch, mark }: FolderOptions): Prom
       return { ...video, ...names };
     },
     async read(name, range) {
-      // Earlier versions stored whole paths, which are wrong once the folder was moved or copied.
-      const handle = await open(join(folder, basename(name))).catch(async (error) => {
+      const handle = await open(join(folder, name)).catch(async (error) => {
         if (systemCode(error) !== "ENOENT") throw unavailable(error);
         await access(sign).catch((cause) => Promise.reject(unavailable(cause, `${folder} is not available`)));
         return undefined;
@@ -54,7 +53,7 @@ export async function openFolder({ folder, scratch, mark }: FolderOptions): Prom
     },
     async remove(name) {
       await access(sign).catch((cause) => Promise.reject(unavailable(cause, `${folder} is not available`)));
-      await rm(join(folder, basename(name)), { force: true });
+      await rm(join(folder, name), { force: true });
     },
     async check() {
       await access(sign);

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import { unavailable } from "../observe/trouble.ts";
 import { type MediaStore, nameOf } from "./media-store.ts";
 import { presign, type S3Options, type S3Request, send } from "./s3-request.ts";
@@ -42,16 +42,16 @@ export function openS3({ scratch, mark, ...options }: S3Options & { scratch: Scr
     },
     async read(name, range) {
       const headers = range && { Range: `bytes=${range.first}-${range.last}` };
-      const reply = await ask({ method: "GET", name: basename(name), headers });
+      const reply = await ask({ method: "GET", name, headers });
       const length = range && String(range.last - range.first + 1);
       if (isGood(reply) && (length === undefined || reply.headers["content-length"] === length)) return reply;
       const error = await toError("GET", reply, options);
       if (error.s3Code === "NoSuchKey") return undefined;
       throw error;
     },
-    presign: (name) => presign(basename(name), options),
+    presign: (name) => presign(name, options),
     async remove(name) {
-      const reply = await ask({ method: "DELETE", name: basename(name) });
+      const reply = await ask({ method: "DELETE", name });
       if (!isGood(reply) && reply.statusCode !== 404) throw await toError("DELETE", reply, options);
       reply.destroy();
     },

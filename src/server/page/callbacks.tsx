@@ -139,7 +139,7 @@ function DeliveryRow(props: DeliveryProps) {
             )}{" "}
             <span dir="auto">{shortText(prompt, rowCharacters)}</span>
           </span>
-          <span class="latency">{last?.ms == null ? "" : spanText(last.ms)}</span>
+          <span class="latency">{last ? spanText(last.ms) : ""}</span>
           <Time at={last?.at ?? endOf(body)} now={now} />
         </summary>
         <div class="pane">
@@ -233,7 +233,7 @@ function AttemptItem({ attempt, headers }: { attempt: Attempt; headers: SignedHe
       <ClockTime at={at} kind="date" />
       <span class={`outcome ${delivered ? "completed" : "failed"}`}>
         {outcome}
-        {ms === null ? null : <span class="latency"> after {spanText(ms)}</span>}
+        <span class="latency"> after {spanText(ms)}</span>
       </span>
       {reply === "" ? null : (
         <code class="reply" dir="auto">

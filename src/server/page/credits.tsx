@@ -128,7 +128,9 @@ function Entry({ entry, hasAccounts, hasUsd, now }: EntryProps) {
   const isRefund = reason === "refund";
   return (
     <tr id={`entry-${number}`}>
-      <td class="when">{at === null ? null : <Time at={at} now={now} />}</td>
+      <td class="when">
+        <Time at={at} now={now} />
+      </td>
       <td class="about" dir="auto">
         {generation === null ? (
           reason

@@ -37,8 +37,8 @@ export type LedgerEntry = {
   account: string;
   amount: number;
   reason: string;
-  /** When they changed (ISO 8601); earlier versions wrote that of generations alone. */
-  at: string | null;
+  /** When they changed (ISO 8601). */
+  at: string;
   /** The generation that was paid for; `prompt` is cut, and `cost` what its engine has charged, in USD, where that tells. */
   generation: string | null;
   prompt: string | null;

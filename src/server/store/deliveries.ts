@@ -19,9 +19,9 @@ export type Delivery = Traced & {
 
 /**
  * One attempt to deliver a callback: when it was signed (ISO 8601), its outcome in words, how the text of the reply begins, and after how many
- * milliseconds the outcome was there; earlier versions did not measure that.
+ * milliseconds the outcome was there.
  */
-export type Attempt = { at: string; outcome: string; delivered: boolean; reply: string; ms: number | null };
+export type Attempt = { at: string; outcome: string; delivered: boolean; reply: string; ms: number };
 
 /** Deliveries that are due now; `busy` are those that this process attempts, by the host of their receivers. */
 export type DueQuery = {

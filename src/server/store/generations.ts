@@ -113,13 +113,11 @@ export type StoredGeneration = {
   isStarred?: boolean;
 };
 
-/** How a generation has ended, as it is written; earlier versions wrote no cost. */
-export type StoredResult = Pick<StoredGeneration, "error" | "error_code" | "engine_code" | "media"> &
-  Partial<Pick<StoredGeneration, "cost">>;
+/** How a generation has ended, as it is written. */
+export type StoredResult = Pick<StoredGeneration, "error" | "error_code" | "engine_code" | "media" | "cost">;
 
 /**
- * A video that is kept. `file` and `thumbnail`, a PNG of the middle frame or `null`, are names in the media store; earlier versions wrote
- * whole paths. `etag` is strong: it is made from these very bytes.
+ * A video that is kept. `file` and `thumbnail`, a PNG of the middle frame or `null`, are names in the media store. `etag` is strong: it is made from these very bytes.
  */
 export type Media = { file: string; size: number; etag: string; thumbnail: string | null };
 

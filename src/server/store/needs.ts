@@ -9,7 +9,9 @@ import {
   type StoredCheckpoint,
   type StoredGeneration,
   type StoredRequest,
+  type StoredResult,
 } from "./generations.ts";
+import { readJson } from "./values.ts";
 
 /** What is stored beside a request, so that a claim does not read it. */
 export function needsOf({ request, checkpoint }: Pick<StoredGeneration, "request" | "checkpoint">) {
@@ -36,13 +38,13 @@ export function cutImages(request: StoredRequest): {
   return { request: { ...request, ...replaceImages(request, shown) }, images };
 }
 
-/** Puts the images that were taken out of a request back into their places. Earlier versions left them in the request. */
+/** Puts the images that were taken out of a request back into their places. */
 export function joinImages(
   shown: Images<string>,
-  images: readonly { place: unknown; source: unknown }[],
+  images: readonly { place?: unknown; source?: unknown }[],
 ): Images<string> {
   const joined = listImages(shown);
-  for (const { place, source } of images) joined[Number(place)] = JSON.parse(String(source));
+  for (const { place, source } of images) joined[Number(place)] = String(source);
   return replaceImages(shown, joined);
 }
 
@@ -89,18 +91,10 @@ export function marksOf({ removed_at, starred }: Record<string, unknown>) {
 
 /** Reads out of a generation's row what is removed when its video is. */
 export function readCompleted({ id, completed_at, result }: Record<string, unknown>): Completed {
-  return { id: String(id), completed_at: String(completed_at), media: JSON.parse(String(result)).media };
+  return { id: String(id), completed_at: String(completed_at), media: readJson<StoredResult>(result).media };
 }
 
 /** The host of a receiver with its port, by which attempts are counted. */
 export function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : url;
-}
-
-/** The reason in the ledger of credits that the service's owner has added or taken away. */
-export const addedReason = "added by the service's owner";
-
-/** Returns how much of what was paid is given back: an account has no more credits than a number holds. */
-export function refundOf(paid: number, balance: number): number {
-  return Math.min(paid, Number.MAX_SAFE_INTEGER - balance);
 }

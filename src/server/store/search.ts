@@ -1,12 +1,8 @@
-/** Neither database has a NUL in a text: PostgreSQL refuses it, and SQLite would end the text there, and so find or change another row. */
-export function withoutNul(text: string): string {
-  return text.replaceAll("\0", "\ufffd");
-}
+import { toText } from "./values.ts";
 
-/** What the search looks at, in one text: neither database keeps a NUL or half a pair of surrogates in it. */
+/** What the search looks at, in one text. */
 export function searchText(...parts: readonly (string | null)[]): string {
-  const text = parts.filter((part) => part !== null).join("\n");
-  return text.replace(/[\0\p{Surrogate}]/gu, " ").toLowerCase();
+  return toText(parts.filter((part) => part !== null).join("\n")).toLowerCase();
 }
 
 /** Each is a condition of a query. */

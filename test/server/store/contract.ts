@@ -13,6 +13,8 @@ import {
   cost,
   failed,
   findUnfinished,
+  kept,
+  keptOdd,
   newDelivery,
   newGeneration,
   odd,
@@ -112,18 +114,35 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     await store.close();
   });
 
-  it("texts come back as they were, whatever is in them", async () => {
+  it("texts come back as they were, but for a NUL or half a pair of surrogates, in whose place is U+FFFD", async () => {
     const store = await openWith(100);
-    const generation = newGeneration({ callback_url: odd, request: { ...newGeneration().request, prompt: odd } });
+    const { request } = newGeneration();
+    const extras = { style: { [odd]: [odd, "\\u0000 \\ud800 \\\\u0000"] } };
+    const asked = { ...request, prompt: odd, extras };
+    const generation = newGeneration({ callback_url: odd, request: asked });
     await store.start(generation, cost, undefined);
-    expect(await store.generation(generation.id)).toStrictEqual(generation);
+    const keptExtras = { style: { [keptOdd]: [keptOdd, extras.style[odd]?.[1]] } };
+    expect(await store.generation(generation.id)).toStrictEqual({
+      ...generation,
+      callback_url: keptOdd,
+      request: { ...asked, prompt: keptOdd, extras: keptExtras },
+    });
     const delivery = { ...newDelivery("1", generation.id), url: odd, body: odd };
     await store.finish(generation.id, { ...failed, error: odd }, delivery);
-    expect(await store.generation(generation.id)).toMatchObject({ error: odd });
+    expect(await store.generation(generation.id)).toMatchObject({ error: keptOdd });
     await store.recordAttempt("1", attempt(odd, { reply: odd }), "2026-01-01T00:03:00.000Z");
     expect(await store.deliveries({ limit: 1 })).toMatchObject([
-      { url: odd, body: odd, attempts: [{ outcome: odd, reply: odd }] },
+      { url: keptOdd, body: keptOdd, attempts: [{ outcome: keptOdd, reply: keptOdd }] },
     ]);
+  });
+
+  it("the body of a callback has the very bytes that were given, which are signed", async () => {
+    const store = await openWith(100);
+    const { id } = newGeneration();
+    await store.start(newGeneration({ id }), cost, undefined);
+    const body = `{"b": 1.0,  "a":"${JSON.stringify(odd).slice(1, -1)}","a":2}`;
+    await store.finish(id, completed, { ...newDelivery("1", id), body });
+    expect(await store.deliveries({ limit: 1 })).toMatchObject([{ body }]);
   });
 
   it("a look at a generation has the beginning of an image that came with it, and a maker the whole", async () => {
@@ -134,13 +153,13 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     const generation = newGeneration({ request: { ...newGeneration().request, images, lastImage, references } });
     const key = { key: "attempt", body: "{}" };
     await store.start(generation, cost, key);
-    const shown = images.map((image) => image.slice(0, 64));
+    const shown = images.map((image) => kept(image.slice(0, 64)));
     expect((await store.generation(generation.id))?.request).toMatchObject({
       images: shown,
       lastImage: lastImage.slice(0, 64),
       references: references.map((image) => image.slice(0, 64)),
     });
-    expect(await store.images(generation.id)).toEqual({ images, lastImage, references });
+    expect(await store.images(generation.id)).toEqual({ images: images.map(kept), lastImage, references });
     const replayed = await store.start(newGeneration(), cost, key);
     expect(replayed).toMatchObject({ replayed: true, generation: { id: generation.id, request: { images: shown } } });
     await expect(store.images("unknown")).rejects.toThrow("no generation unknown");
@@ -269,12 +288,13 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     );
     expect((await store.deliveries({ limit: 9 })).map((each) => each.id).sort()).toEqual(["calls back", "kept"]);
     expect(await store.balance("local")).toBe(50);
-    const paid = (await store.ledger({ limit: 99 })).map(({ amount, generation }) => [amount, generation]);
-    expect(paid.filter(([, of]) => of === null)).toEqual([
-      [10, null],
-      [-10, null],
-      [-10, null],
-      [100, null],
+    const paid = (await store.ledger({ limit: 99 })).filter(({ generation }) => generation === null);
+    const { created_at } = newGeneration();
+    expect(paid.map(({ amount, at }) => [amount, at])).toEqual([
+      [10, failed.completed_at],
+      [-10, created_at],
+      [-10, created_at],
+      [100, paid[3]?.at],
     ]);
     // The key is another start's now.
     const again = newGeneration();
@@ -489,8 +509,8 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     const checkpoints = [
       { state: "submitting", ...kept },
       null,
-      { state: "unconfirmed", job: odd, ...kept },
-      { state: "submitted", job: odd, ...kept },
+      { state: "unconfirmed", job: keptOdd, ...kept },
+      { state: "submitted", job: keptOdd, ...kept },
     ] as const;
     for (const checkpoint of checkpoints) {
       await store.keepCheckpoint(id, checkpoint);
@@ -530,7 +550,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
       account: "local",
       created_at: third.created_at,
       ...failed,
-      error: odd,
+      error: keptOdd,
       state: "failed",
       model: "sora-2",
       prompt: "x".repeat(300),
@@ -943,7 +963,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     await store.start(generation, cost, undefined);
     expect(await store.resend(generation.id, later)).toBeUndefined();
     await store.finish(generation.id, completed, newDelivery("1", generation.id));
-    const given = attempt(odd, { reply: odd });
+    const given = attempt(keptOdd, { reply: keptOdd });
     await store.recordAttempt("1", given, null);
     expect(await store.deliveries({ limit: 1 })).toMatchObject([{ next_at: null }]);
     const due = { ...newDelivery("1", generation.id, later), attempts: 1 };

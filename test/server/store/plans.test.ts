@@ -53,10 +53,10 @@ test("SQLite reads what waits by the indexes of what has not ended", async () =>
   claims.find(wanted, { except: [], limit: 1 });
   await createDeliveryReads(createReader(watched)).pendingCallbacks();
   expect(plans).toEqual([
-    expect.stringMatching(/^SCAN generations USING INDEX unfinished;/),
+    expect.stringMatching(/^SCAN generations USING COVERING INDEX unfinished;/),
     expect.stringMatching(/^SCAN generations USING INDEX begun;/),
     expect.not.stringMatching(/SCAN generations/),
-    expect.stringMatching(/^SEARCH main.deliveries USING COVERING INDEX deliveries_by_state /),
+    expect.stringMatching(/^SEARCH deliveries USING COVERING INDEX deliveries_by_state /),
   ]);
 });
 
@@ -83,12 +83,12 @@ test("SQLite reads for the page what it shows, by indexes and sums", async () =>
   expect(short).toMatch(/^SEARCH search USING INTEGER PRIMARY KEY \(rowid>\?\);/);
   for (const plan of [state, text, own, short]) expect(plan).not.toContain("ORDER BY");
   expect(sums).toHaveLength(8);
-  for (const plan of sums) expect(plan).toMatch(/SEARCH main.sums USING PRIMARY KEY \(by=\?/);
+  for (const plan of sums) expect(plan).toMatch(/SEARCH sums USING PRIMARY KEY \(by=\?/);
   const deliveries = createDeliveryReads(reader);
   for (const filter of [{}, { account }, { host: "hook.example" }]) await deliveries.deliveryTotals(filter);
   await deliveries.deliveries({ account, state: "given_up", limit: 9 });
   const attempts = plans.pop();
-  expect(attempts).toContain("SEARCH main.delivery_attempts USING PRIMARY KEY (delivery=?)");
+  expect(attempts).toContain("SEARCH delivery_attempts USING PRIMARY KEY (delivery=?)");
   expect(plans).toHaveLength(7);
   for (const plan of plans) expect(plan).toMatch(/USING (COVERING )?INDEX deliveries_by_(account|state|host)/);
 });

@@ -72,7 +72,10 @@ export const attempt = (outcome: string, fields: Partial<Attempt> = {}): Attempt
   ...fields,
 });
 
+/** A text as a client may send it, and as both databases keep it. */
 export const odd = "NUL \0, half a pair \ud800, a fox 🦊, 'quotes\", \u202e";
+export const kept = (text: string) => text.replace(/[\0\p{Surrogate}]/gu, "\ufffd");
+export const keptOdd = kept(odd);
 
 /** The generations that have not ended, oldest first. */
 export async function findUnfinished(store: Store): Promise<StoredGeneration[]> {

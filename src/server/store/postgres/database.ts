@@ -3,7 +3,7 @@ import type { ClientBase, ClientConfig, PoolClient } from "pg";
 import { systemCode } from "../../../errors.ts";
 import type { Clock } from "../../../io.ts";
 import type { OnTrouble } from "../../observe/trouble.ts";
-import { withoutNul } from "../search.ts";
+import { toText } from "../values.ts";
 
 export type Value = string | number | boolean | object | null | undefined;
 export type Row = Record<string, unknown>;
@@ -31,9 +31,10 @@ export type Database = {
 
 /**
  * A process that was suspended inside a transaction holds the rows that others wait for. It is set by a statement: PgBouncer refuses to connect
- * with settings that it does not know.
+ * with settings that it does not know. The rules name the tables without their schema, as SQLite does.
  */
-const setLimits = "SET statement_timeout = 10000; SET idle_in_transaction_session_timeout = 10000";
+const setLimits =
+  "SET statement_timeout = 10000; SET idle_in_transaction_session_timeout = 10000; SET search_path = vidgen";
 
 /**
  * The same for a connection without time limits, whatever the database or the address sets. It is closed when its process is suspended between two
@@ -207,10 +208,9 @@ export async function openDatabase(
   };
 }
 
-/** PostgreSQL has no half a pair of surrogates either, which becomes the same character on its way. */
 function bind(value: Value): Value {
   if (Array.isArray(value)) return value.map(bind);
-  return typeof value === "string" ? withoutNul(value) : value;
+  return typeof value === "string" ? toText(value) : value;
 }
 
 type DescribedError = Error & { isUnavailable: boolean };

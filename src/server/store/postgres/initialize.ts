@@ -1,5 +1,7 @@
+import { changeCredits } from "../rules/credits.ts";
+import { setReason } from "../rules/keys.ts";
 import type { Database } from "./database.ts";
-import { isoNow } from "./ledger.ts";
+import { runRule } from "./run.ts";
 
 /** What the first process of a database writes into it. */
 export type FirstValues = {
@@ -15,7 +17,7 @@ export type FirstValues = {
 export function initialize(
   { transaction }: Database,
   { account, webhookSecret, pageSecret }: FirstValues,
-  { rotate = false } = {},
+  { rotate = false, now }: { rotate?: boolean; now: Date },
 ): Promise<{ isFirst: boolean; webhookSecret: string }> {
   return transaction(async (query) => {
     await query(
@@ -24,14 +26,12 @@ export function initialize(
       ...[webhookSecret, pageSecret],
     );
     const { name, keyHash, credits } = account;
-    const insert = "INSERT INTO vidgen.accounts (name, balance) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING name";
-    const isFirst = (await query(insert, name, credits)).length > 0;
+    const insert = "INSERT INTO vidgen.accounts (name) VALUES ($1) ON CONFLICT DO NOTHING RETURNING name";
+    const isFirst = (await query(insert, name)).length > 0;
     if (isFirst) {
       await query("INSERT INTO vidgen.keys (hash, account) VALUES ($1, $2)", keyHash, name);
-      await query(
-        `INSERT INTO vidgen.ledger (account, amount, reason, at) VALUES ($1, $2, 'set by the service''s owner', ${isoNow})`,
-        ...[name, credits],
-      );
+      const entry = { account: name, amount: credits, reason: setReason, at: now.toISOString() };
+      await runRule(query, changeCredits(entry));
     }
     if (rotate && !isFirst) {
       // Of two processes that rotate at once, the second one must see the key of the first.

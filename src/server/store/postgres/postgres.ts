@@ -4,16 +4,18 @@ import type { Change } from "../change.ts";
 import { createDeliveryReads } from "../reads/deliveries.ts";
 import { createGenerationReads } from "../reads/generations.ts";
 import { createLedgerReads } from "../reads/ledger.ts";
+import { createMethods } from "../rules/methods.ts";
+import type { Context } from "../rules/rule.ts";
 import type { Store } from "../store.ts";
 import { channel, notify, readChange } from "./changes.ts";
 import { createClaims } from "./claims.ts";
 import { type Database, openDatabase } from "./database.ts";
-import { claimDue, createDeliveries } from "./deliveries.ts";
-import { createGenerations } from "./generations.ts";
+import { claimDue, createSchedule } from "./due.ts";
 import { type FirstValues, initialize } from "./initialize.ts";
-import { createLedger, keyMs } from "./ledger.ts";
+import { keyMs, rememberKeys } from "./keys.ts";
 import { migrate, requireCurrent } from "./migrations.ts";
 import { createReader } from "./reader.ts";
+import { runRule } from "./run.ts";
 import { createShares } from "./shares.ts";
 import { createStarts } from "./starts.ts";
 
@@ -52,12 +54,33 @@ export async function visitPostgres(url: string, clock: PostgresOptions["clock"]
   const database = await openDatabase(url, { maxConnections: 1, clock, onTrouble: () => {} });
   try {
     await requireCurrent(database.query);
-    const { addAccount } = createLedger(database, clock);
+    const { addAccount } = createRuled(database, { process: "", clock });
     return { addAccount, secrets: () => readSecrets(database), close: database.close };
   } catch (error) {
     await database.close();
     throw error;
   }
+}
+
+/** The methods of the store that are rules. */
+function createRuled(
+  { query, transaction }: Pick<Database, "query" | "transaction">,
+  { process, clock }: Pick<PostgresOptions, "process" | "clock">,
+) {
+  const context: Context = {
+    process,
+    now: () => clock.date().toISOString(),
+    schedule: createSchedule(clock),
+    addToSearch: "UPDATE generations SET search = search || ? WHERE number = ?",
+  };
+  const methods = createMethods(
+    {
+      read: (rule) => runRule(query, rule),
+      change: (rule) => transaction((sql) => runRule(sql, rule)),
+    },
+    context,
+  );
+  return { ...methods, ...rememberKeys(methods, clock) };
 }
 
 async function readSecrets({ query }: Pick<Database, "query">): ReturnType<Postgres["secrets"]> {
@@ -81,7 +104,6 @@ export async function openPostgres(
   try {
     await database.checkSessions();
     await migrate(database, { clock, onNote, signal });
-    const { add, ...deliveries } = createDeliveries(database, clock);
     const starts = createStarts(database);
     const { stopRenewing, ...claims } = createClaims(background, { process, clock, onTrouble });
     const shares = createShares(background, clock);
@@ -90,11 +112,8 @@ export async function openPostgres(
     let isListening = false;
     const store: Store = {
       check: () => database.query(touch).then(() => {}),
-      ...createLedger(database, clock),
+      ...createRuled(database, { process, clock }),
       start: starts.start,
-      findStart: starts.findStart,
-      ...createGenerations(database, { addDelivery: add, process }),
-      ...deliveries,
       ...createGenerationReads(reader),
       ...createDeliveryReads(reader),
       ...createLedgerReads(reader),
@@ -136,7 +155,7 @@ export async function openPostgres(
       store,
       secrets: () => readSecrets(database),
       pageSecret: readPageSecret,
-      initialize: (...values) => initialize(database, ...values),
+      initialize: (first, options = {}) => initialize(database, first, { ...options, now: clock.date() }),
     };
   } catch (error) {
     await close();

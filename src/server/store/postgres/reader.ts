@@ -3,13 +3,9 @@ import type { Database, Value } from "./database.ts";
 
 export function createReader({ query }: Pick<Database, "query">): Reader {
   return {
-    query: (sql, ...values) => query(number(sql), ...values),
-    schema: "vidgen",
+    query: (sql, ...values) => query(numberPlaceholders(sql), ...values),
     // An array, since PostgreSQL expects a hundred rows of what reads JSON.
     isOneOf: (column) => `${column} = ANY(ARRAY(SELECT json_array_elements_text(?)))`,
-    prompt: "prompt",
-    // In the JSON of a result it comes last; its texts may have what a text of PostgreSQL has not.
-    cost: `substring(result FROM ',"cost":([0-9.e+-]+)}$')::float8`,
     // The index of the search is for LIKE alone.
     contains: (word) => ["search LIKE ?", `%${word.replace(/[\\%_]/g, "\\$&")}%`],
   };
@@ -18,11 +14,11 @@ export function createReader({ query }: Pick<Database, "query">): Reader {
 /** Joins conditions; `given` values come before theirs. */
 export function where(conditions: readonly Condition<Value>[], given = 0): { condition: string; values: Value[] } {
   const { condition, values } = join<Value>(conditions);
-  return { condition: number(condition, given), values };
+  return { condition: numberPlaceholders(condition, given), values };
 }
 
-/** PostgreSQL's placeholders in place of each `?`. */
-function number(sql: string, given = 0): string {
+/** PostgreSQL's placeholders in place of each `?`, after so many that are given. */
+export function numberPlaceholders(sql: string, given = 0): string {
   let last = given;
   return sql.replace(/\?/g, () => `$${++last}`);
 }

@@ -1,29 +1,34 @@
-import { hash } from "node:crypto";
 import { isUnavailable } from "../../observe/trouble.ts";
 import { type Batches, createBatches } from "../batches.ts";
-import type { Idempotency, StartOutcome, StoredGeneration } from "../generations.ts";
-import { findLimit, type Use } from "../limits.ts";
-import { cutImages, needsOf } from "../needs.ts";
-import { columns, readGeneration } from "../reads/generations.ts";
+import type { StartOutcome } from "../generations.ts";
+import type { Use } from "../limits.ts";
+import { cutImages, needsOf, stateOf } from "../needs.ts";
+import { type Account, accountColumns, readAccount } from "../rules/account.ts";
+import { findUse } from "../rules/account-limits.ts";
+import {
+  type Start as Asked,
+  decideStart,
+  hashOfBody,
+  hashOfKey,
+  type KeyUse,
+  keyUseColumns,
+  readKeyUse,
+  rowsAfter,
+} from "../rules/start.ts";
 import { searchText } from "../search.ts";
 import type { Store } from "../store.ts";
+import { toJson } from "../values.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query, Value } from "./database.ts";
-import { findUse, lockAccounts } from "./ledger.ts";
+import { runRule } from "./run.ts";
 
-type Start = {
-  generation: StoredGeneration;
-  cost: number;
-  idempotency: Idempotency | undefined;
-  resolve(outcome: StartOutcome): void;
-  reject(error: unknown): void;
-};
+type Start = Asked & { resolve(outcome: StartOutcome): void; reject(error: unknown): void };
 
 /**
  * Starts of generations, in batches. A batch passes over the accounts that another process has locked; their starts wait in batches of their own,
  * so that nobody else waits with them, and no two processes wait for each other. Nor does anybody wait for another account's images.
  */
-export function createStarts({ query, transaction }: Database) {
+export function createStarts({ transaction }: Pick<Database, "transaction">) {
   /** Resolves with the starts that were passed over. */
   const write = async (batch: Start[], { isWaiting }: { isWaiting: boolean }): Promise<Start[]> => {
     try {
@@ -58,23 +63,12 @@ export function createStarts({ query, transaction }: Database) {
         const lane = isLarge ? batchesOf(generation.account) : batches;
         lane.add({ generation, cost, idempotency, resolve, reject });
       }),
-    async findStart(account, idempotency) {
-      const [use] = (await findKeys(query, [{ account, idempotency }])).values();
-      return use && outcomeOf(use, hashesOf(idempotency)[1]);
-    },
     /** Resolves when the starts under way are durable; later ones are rejected. */
     async close() {
       await batches.close();
       await Promise.all(Array.from(ownBatches.values(), (own) => own.close()));
     },
-  } satisfies Pick<Store, "start" | "findStart" | "close">;
-}
-
-/** What a key has started, and the hash of the body that came with it. */
-type KeyUse = { bodyHash: string; outcome: StartOutcome & { kind: "started" } };
-
-function outcomeOf({ bodyHash, outcome }: KeyUse, repeatedHash: string | null): StartOutcome {
-  return bodyHash === repeatedHash ? outcome : { kind: "key reused" };
+  } satisfies Pick<Store, "start" | "close">;
 }
 
 type Outcome = { start: Start; outcome: StartOutcome | undefined };
@@ -84,81 +78,72 @@ type Outcome = { start: Start; outcome: StartOutcome | undefined };
  * finds the key. Those of an account that is locked have no outcome, unless this waits for it.
  */
 async function startAll(sql: Query, batch: Start[], { isWaiting }: { isWaiting: boolean }): Promise<Outcome[]> {
-  const names = [...new Set(batch.map(({ generation }) => generation.account))];
-  const accounts = await lockAccounts(sql, names, { isWaiting });
-  const inUse = await findUses(sql, accounts, batch);
-  const asked = batch.map(({ generation: { account }, idempotency }) => ({ account, idempotency }));
-  const uses = await findKeys(sql, asked);
+  const accounts = await lockAccounts(sql, batch, { isWaiting });
+  const uses = await findUses(sql, accounts, batch);
+  const keyUses = await findKeyUses(sql, batch);
   const added: Row[] = [];
   const outcomes = batch.map((start): Outcome => {
-    const { generation, cost, idempotency } = start;
-    const { account } = generation;
-    const known = accounts.get(account);
-    if (!known && isWaiting) throw new Error(`no account ${account}`);
-    if (!known) return { start, outcome: undefined };
-    if (known.isDeleted) return { start, outcome: { kind: "no account" } };
-    const [keyHash, bodyHash] = hashesOf(idempotency);
-    const use = uses.get(`${account} ${keyHash}`);
-    if (use) return { start, outcome: outcomeOf(use, bodyHash) };
-    const inUseHere = inUse.get(account);
-    const limited = inUseHere && findLimit(known, inUseHere, generation.created_at);
-    if (limited) return { start, outcome: limited };
-    const remaining_credits = known.balance - cost;
-    if (remaining_credits < 0) return { start, outcome: { kind: "no credits" } };
-    known.balance = remaining_credits;
-    if (inUseHere) {
-      inUseHere.running++;
-      inUseHere.starts++;
-    }
-    added.push(toRow(start, remaining_credits));
-    const outcome = { kind: "started", generation, remaining_credits, replayed: false } as const;
-    // A repeated key is told what a look at the generation has.
-    const shown = { ...generation, request: cutImages(generation.request).request };
-    if (bodyHash)
-      uses.set(`${account} ${keyHash}`, { bodyHash, outcome: { ...outcome, generation: shown, replayed: true } });
+    const name = start.generation.account;
+    const account = accounts.get(name);
+    if (!account && isWaiting) throw new Error(`no account ${name}`);
+    if (!account) return { start, outcome: undefined };
+    const key = placeOfKey(start);
+    const rows = { account, use: uses.get(name), keyUse: keyUses.get(key) };
+    const outcome = decideStart(start, rows);
+    if (outcome.kind !== "started" || outcome.replayed) return { start, outcome };
+    const after = rowsAfter(start, { rows, outcome });
+    accounts.set(name, after.account);
+    if (after.use) uses.set(name, after.use);
+    if (after.keyUse) keyUses.set(key, after.keyUse);
+    added.push(toRow(start, outcome.remaining_credits));
     return { start, outcome };
   });
   if (added.length > 0) await add(sql, added);
   return outcomes;
 }
 
+/**
+ * Returns the accounts of a batch, which nobody else changes until the transaction ends. An account that is locked is missing, as is one that does not
+ * exist, unless this waits for the locks.
+ */
+async function lockAccounts(sql: Query, batch: Start[], { isWaiting }: { isWaiting: boolean }) {
+  const names = [...new Set(batch.map(({ generation }) => generation.account))];
+  const rows = await sql(
+    `SELECT ${accountColumns} FROM vidgen.accounts WHERE name = ANY($1) FOR UPDATE ${isWaiting ? "" : "SKIP LOCKED"}`,
+    names,
+  );
+  return new Map(rows.map((row) => [String(row.name), readAccount(row)]));
+}
+
 /** Returns what counts for the limits of those accounts that have some. */
-async function findUses(sql: Query, accounts: Awaited<ReturnType<typeof lockAccounts>>, batch: Start[]) {
-  const inUse = new Map<string, Use>();
-  for (const [account, limits] of accounts) {
-    if (limits.max_running === null && limits.max_per_hour === null) continue;
-    const at = batch.find(({ generation }) => generation.account === account)?.generation.created_at;
-    if (at !== undefined) inUse.set(account, await findUse(sql, account, limits, at));
+async function findUses(sql: Query, accounts: ReadonlyMap<string, Account>, batch: Start[]): Promise<Map<string, Use>> {
+  const uses = new Map<string, Use>();
+  for (const [name, account] of accounts) {
+    const at = batch.find(({ generation }) => generation.account === name)?.generation.created_at;
+    const use = at && (await runRule(sql, findUse(account, at)));
+    if (use) uses.set(name, use);
   }
-  return inUse;
+  return uses;
 }
 
-/** Only hashes are stored of a key, since an index has little room, and of a body. */
-function hashesOf(idempotency: Idempotency | undefined): [key: string, body: string] | [null, null] {
-  return idempotency ? [hash("sha256", idempotency.key), hash("sha256", idempotency.body)] : [null, null];
+function placeOfKey({ generation, idempotency }: Asked): string {
+  return `${generation.account} ${idempotency && hashOfKey(idempotency)}`;
 }
 
-/** Returns those keys that started a generation before, by account and hash. */
-async function findKeys(
-  sql: Query,
-  asked: Pick<Start & StoredGeneration, "account" | "idempotency">[],
-): Promise<Map<string, KeyUse>> {
-  const keyed = asked.filter(({ idempotency }) => idempotency);
+/** Returns what those keys left behind that started a generation before, by account and hash. */
+async function findKeyUses(sql: Query, batch: Start[]): Promise<Map<string, KeyUse>> {
+  const keyed = batch.filter(({ idempotency }) => idempotency);
   if (keyed.length === 0) return new Map();
   const rows = await sql(
-    `SELECT ${columns.replace("account", "generations.account")}, remaining_credits, key_hash, body_hash
-     FROM unnest($1::text[], $2::text[]) AS asked (account, key_hash)
+    `SELECT ${keyUseColumns} FROM unnest($1::text[], $2::text[]) AS asked (account, key_hash)
      JOIN vidgen.idempotency_keys USING (account, key_hash)
      JOIN vidgen.generations ON generations.number = idempotency_keys.generation`,
-    ...[keyed.map(({ account }) => account), keyed.map(({ idempotency }) => hashesOf(idempotency)[0])],
+    ...[
+      keyed.map(({ generation }) => generation.account),
+      keyed.map(({ idempotency }) => idempotency && hashOfKey(idempotency)),
+    ],
   );
-  return new Map(
-    rows.map(({ remaining_credits, key_hash, body_hash, ...row }) => {
-      const generation = readGeneration(row);
-      const outcome = { kind: "started", generation, remaining_credits: Number(remaining_credits), replayed: true };
-      return [`${generation.account} ${key_hash}`, { bodyHash: String(body_hash), outcome } as KeyUse];
-    }),
-  );
+  return new Map(rows.map((row) => [`${row.account} ${row.key_hash}`, readKeyUse(row)]));
 }
 
 /** What the row of a generation has from its start. */
@@ -168,11 +153,10 @@ const generationTypes = {
   status: "text",
   created_at: "text",
   completed_at: "text",
-  asked: "text",
-  checkpoint: "text",
-  result: "text",
+  asked: "jsonb",
+  checkpoint: "jsonb",
+  result: "jsonb",
   model: "text",
-  prompt: "text",
   search: "text",
   images: "integer",
   is_real: "boolean",
@@ -180,7 +164,7 @@ const generationTypes = {
   engine: "text",
   is_submitting: "boolean",
   label: "text",
-  label_size: "bigint",
+  state: "text",
 };
 const types = {
   ...generationTypes,
@@ -193,34 +177,33 @@ type Column = keyof typeof types;
 type Row = { values: Record<Column, Value>; sources: { place: number; source: string }[] };
 
 function toRow({ generation, cost, idempotency }: Start, remaining_credits: number): Row {
-  const { account, id, status, created_at, completed_at, request, callback_url, checkpoint, error, media } = generation;
-  const { images, isReal, isFetched, engine, isSubmitting } = needsOf(generation);
+  const { account, id, status, created_at, completed_at, request, callback_url } = generation;
+  const { checkpoint, error, media, cost: usd } = generation;
+  const { model, images, isReal, isFetched, engine, isSubmitting } = needsOf(generation);
   const cut = cutImages(request);
-  const { label } = request;
-  const [key_hash, body_hash] = hashesOf(idempotency);
+  const label = request.label?.name ?? null;
   const values = {
     account,
     id,
     status,
     created_at,
     completed_at,
-    asked: JSON.stringify({ request: cut.request, callback_url }),
-    checkpoint: JSON.stringify(checkpoint),
-    result: JSON.stringify({ error, media }),
-    model: request.model,
-    prompt: request.prompt,
-    search: searchText(request.prompt, id, request.model, label?.name ?? null),
+    asked: toJson({ request: cut.request, callback_url }),
+    checkpoint: checkpoint && toJson(checkpoint),
+    result: toJson({ error, media, cost: usd }),
+    model,
+    search: searchText(request.prompt, id, model, label),
     images,
     is_real: isReal,
     is_fetched: isFetched,
     engine,
     is_submitting: isSubmitting,
-    label: label?.name ?? null,
-    label_size: label?.size ?? null,
+    label,
+    state: stateOf(generation),
     cost,
     remaining_credits,
-    key_hash,
-    body_hash,
+    key_hash: idempotency && hashOfKey(idempotency),
+    body_hash: idempotency && hashOfBody(idempotency),
   };
   return { values, sources: cut.images };
 }
@@ -241,8 +224,8 @@ const insert = `
       FROM (SELECT account, sum(cost) AS total FROM started GROUP BY account) AS costs WHERE name = account
     ),
     entries AS (
-      INSERT INTO vidgen.ledger (account, amount, reason, generation)
-      SELECT account, -cost, 'start', number FROM added JOIN started USING (id) ORDER BY number
+      INSERT INTO vidgen.ledger (account, amount, reason, at, generation)
+      SELECT account, -cost, 'start', created_at, number FROM added JOIN started USING (id) ORDER BY number
     )
   INSERT INTO vidgen.idempotency_keys (account, key_hash, body_hash, generation, remaining_credits)
   SELECT account, key_hash, body_hash, number, remaining_credits FROM added JOIN started USING (id)
@@ -254,7 +237,7 @@ const insertImage = `INSERT INTO vidgen.images (generation, place, source)
 async function add(sql: Query, rows: readonly Row[]): Promise<void> {
   await sql(insert, ...names.map((name) => rows.map(({ values }) => values[name])));
   for (const { values, sources } of rows)
-    for (const { place, source } of sources) await sql(insertImage, values.id, place, JSON.stringify(source));
+    for (const { place, source } of sources) await sql(insertImage, values.id, place, source);
   const changes = rows.map(({ values }) => ({
     kind: "generation" as const,
     id: String(values.id),

@@ -1,26 +1,26 @@
 import type { Attempt, Deliveries, Delivery, DeliveryQuery, DeliveryRecord } from "../deliveries.ts";
 import { shownCharacters } from "../needs.ts";
-import { type Reader, type Row, where } from "./reader.ts";
+import { prompt, type Reader, type Row, where } from "./reader.ts";
 
 /** Reads callbacks and the attempts to deliver them. */
-export function createDeliveryReads({ query, schema, prompt, isOneOf }: Reader) {
+export function createDeliveryReads({ query, isOneOf }: Reader) {
   /** Those of several deliveries, each with the id of its own. */
   const findAttempts = (ids: readonly unknown[]) =>
     query(
       `SELECT deliveries.id, at, outcome, delivery_attempts.delivered, reply, ms
-       FROM ${schema}.deliveries JOIN ${schema}.delivery_attempts ON delivery = deliveries.number
+       FROM deliveries JOIN delivery_attempts ON delivery = deliveries.number
        WHERE ${isOneOf("deliveries.id")} ORDER BY delivery_attempts.number`,
       JSON.stringify(ids),
     );
   return {
     async pendingCallbacks() {
-      const [row] = await query(`SELECT count(*) AS count FROM ${schema}.deliveries WHERE state = 'waiting'`);
+      const [row] = await query(`SELECT count(*) AS count FROM deliveries WHERE state = 'waiting'`);
       return Number(row?.count);
     },
     async deliveryTotals({ account, host }) {
       const own = where([["account = ?", account]]);
       const hosts = await query(
-        `SELECT host FROM ${schema}.deliveries ${own.condition} GROUP BY host ORDER BY host LIMIT 100`,
+        `SELECT host FROM deliveries ${own.condition} GROUP BY host ORDER BY host LIMIT 100`,
         ...own.values,
       );
       const wanted = where([
@@ -28,7 +28,7 @@ export function createDeliveryReads({ query, schema, prompt, isOneOf }: Reader) 
         ["host = ?", host],
       ]);
       const rows = await query(
-        `SELECT state, count(*) AS count FROM ${schema}.deliveries ${wanted.condition} GROUP BY state`,
+        `SELECT state, count(*) AS count FROM deliveries ${wanted.condition} GROUP BY state`,
         ...wanted.values,
       );
       const names = hosts.map(({ host }) => String(host)).filter((each) => each !== "");
@@ -43,13 +43,13 @@ export function createDeliveryReads({ query, schema, prompt, isOneOf }: Reader) 
         ["deliveries.account = ?", account],
         ["host = ?", host],
         ["deliveries.state = ?", state],
-        [`deliveries.number < (SELECT number FROM ${schema}.deliveries WHERE id = ?)`, before],
+        [`deliveries.number < (SELECT number FROM deliveries WHERE id = ?)`, before],
         [isOneOf("generations.id"), generations && JSON.stringify(generations)],
       ]);
       const rows = await query(
-        `SELECT deliveries.id, generations.id AS generation, deliveries.account, request, next_at,
+        `SELECT deliveries.id, generations.id AS generation, deliveries.account, url, body, traceparent, next_at,
            substr(${prompt}, 1, ${shownCharacters}) AS prompt
-         FROM ${schema}.deliveries JOIN ${schema}.generations ON generations.number = deliveries.generation
+         FROM deliveries JOIN generations ON generations.number = deliveries.generation
          ${condition} ORDER BY deliveries.number DESC LIMIT ?`,
         ...[...values, limit],
       );
@@ -64,14 +64,17 @@ export function createDeliveryReads({ query, schema, prompt, isOneOf }: Reader) 
 }
 
 function readAttempt({ at, outcome, delivered, reply, ms }: Row): Attempt {
-  const [words, text]: string[] = [outcome, reply].map((json) => JSON.parse(String(json)));
-  const tookMs = typeof ms === "number" ? ms : null;
-  return { at: String(at), outcome: words ?? "", delivered: Boolean(delivered), reply: text ?? "", ms: tookMs };
+  return {
+    at: String(at),
+    outcome: String(outcome),
+    delivered: Boolean(delivered),
+    reply: String(reply),
+    ms: Number(ms),
+  };
 }
 
-/** Reads a delivery out of a row that has its request and, where they are counted, its attempts. */
-export function readDelivery({ request, attempts, ...row }: Row): Delivery {
-  const delivery = row as Pick<Delivery, "id" | "generation" | "account" | "next_at">;
-  const sent: Pick<Delivery, "url" | "body" | "traceparent"> = JSON.parse(String(request));
-  return { ...delivery, ...sent, attempts: Number(attempts) };
+/** Reads a delivery out of a row that has, where they are counted, its attempts. */
+export function readDelivery({ traceparent, attempts, ...row }: Row): Delivery {
+  const delivery = row as Pick<Delivery, "id" | "generation" | "account" | "url" | "body" | "next_at">;
+  return { ...delivery, ...(typeof traceparent === "string" && { traceparent }), attempts: Number(attempts) };
 }

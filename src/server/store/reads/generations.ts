@@ -2,19 +2,20 @@ import type { Generations, StoredCheckpoint, StoredGeneration, StoredResult } fr
 import { marksOf, readCompleted, shownCharacters } from "../needs.ts";
 import type { GenerationFilter, GenerationSummary, Reports } from "../reports.ts";
 import { isShortSearch, maxScanned, searchWords } from "../search.ts";
-import { type Condition, type Listed, type Reader, type Row, where } from "./reader.ts";
+import { readJson } from "../values.ts";
+import { type Condition, type Listed, prompt, type Reader, type Row, where } from "./reader.ts";
 import { countRows, countSums, labelTotals, maxFound, readCounts, readLabels, summedBy } from "./sums.ts";
 
 /** What `readGeneration` needs. */
-export const columns = "id, account, status, created_at, completed_at, asked, checkpoint, result";
+export const columns = "id, account, status, created_at, completed_at, removed_at, starred, asked, checkpoint, result";
 
 /** How far the generations before another one, or after it, are counted. */
 const maxCounted = 1_000;
 
 /** Reads generations and their sums. */
-export function createGenerationReads({ query, schema, prompt, ...dialect }: Reader) {
-  const numberOf = `(SELECT number FROM ${schema}.generations WHERE id = ?)`;
-  const all: Listed = { tables: `${schema}.generations AS shown`, order: "number" };
+export function createGenerationReads({ query, ...dialect }: Reader) {
+  const numberOf = "(SELECT number FROM generations WHERE id = ?)";
+  const all: Listed = { tables: "generations AS shown", order: "number" };
   const listed = (filter: GenerationFilter) =>
     (searchWords(filter.text).length > 0 && dialect.searched?.(filter)) || all;
   const matching = (filter: GenerationFilter): Condition[] => [
@@ -24,7 +25,7 @@ export function createGenerationReads({ query, schema, prompt, ...dialect }: Rea
     ["starred", filter.isStarred],
     ["label = ?", filter.label],
     [
-      `${listed(filter).order} > (SELECT max(number) FROM ${schema}.generations) - ${maxScanned}`,
+      `${listed(filter).order} > (SELECT max(number) FROM generations) - ${maxScanned}`,
       isShortSearch(filter.text) || undefined,
     ],
     ...searchWords(filter.text).map(dialect.contains),
@@ -44,7 +45,7 @@ export function createGenerationReads({ query, schema, prompt, ...dialect }: Rea
         [`number ${sign} ${numberOf}`, after],
       ]);
       const rows = await query(
-        `SELECT ${columns} FROM ${schema}.generations ${condition} AND removed_at IS NULL
+        `SELECT ${columns} FROM generations ${condition} AND removed_at IS NULL
          ORDER BY number ${direction} LIMIT ?`,
         ...[...values, limit],
       );
@@ -52,7 +53,7 @@ export function createGenerationReads({ query, schema, prompt, ...dialect }: Rea
     },
     async completedBefore({ before, limit, after }) {
       const rows = await query(
-        `SELECT id, completed_at, result FROM ${schema}.generations
+        `SELECT id, completed_at, result FROM generations
          WHERE status = 'completed' AND removed_at IS NULL AND completed_at < ? AND (completed_at, id) > (?, ?)
          ORDER BY completed_at, id LIMIT ?`,
         ...[before, after?.completed_at ?? "", after?.id ?? "", limit],
@@ -71,8 +72,8 @@ export function createGenerationReads({ query, schema, prompt, ...dialect }: Rea
       const rows = await query(
         `SELECT id, account, status, state, created_at, completed_at, removed_at, starred, model, label, asked,
            checkpoint, result, substr(${prompt}, 1, ${shownCharacters}) AS prompt,
-           (SELECT coalesce(-sum(amount), 0) FROM ${schema}.ledger WHERE generation = shown.number) AS credits,
-           (SELECT count(*) FROM (SELECT 1 FROM ${schema}.generations AS other WHERE shown.state = 'queued'
+           (SELECT coalesce(-sum(amount), 0) FROM ledger WHERE generation = shown.number) AS credits,
+           (SELECT count(*) FROM (SELECT 1 FROM generations AS other WHERE shown.state = 'queued'
              AND other.state = 'queued' AND other.model = shown.model AND other.number < shown.number LIMIT ${maxCounted}) AS others) AS ahead
          FROM ${tables} ${condition} ORDER BY ${order} ${after === undefined ? "DESC" : "ASC"} LIMIT ?`,
         ...[...values, limit],
@@ -81,11 +82,11 @@ export function createGenerationReads({ query, schema, prompt, ...dialect }: Rea
     },
     async labels({ account, label, limit }) {
       const { condition, values } = sumsOf("label", { account, label });
-      return readLabels(await query(labelTotals(`${schema}.sums`, condition, limit), ...values));
+      return readLabels(await query(labelTotals("sums", condition, limit), ...values));
     },
     async totals({ state, from, ...filter }) {
       const count = ({ condition, values }: ReturnType<typeof sumsOf>) =>
-        query(countSums(`${schema}.sums`, condition), ...values);
+        query(countSums("sums", condition), ...values);
       const models = await count(sumsOf("model", filter));
       const { tables, order } = listed(filter);
       const countMatching = async (): Promise<Row[]> => {
@@ -117,42 +118,31 @@ export function createGenerationReads({ query, schema, prompt, ...dialect }: Rea
   } satisfies Partial<Generations & Reports>;
 }
 
-/** This program wrote the rows, so that their JSON is not checked again. Earlier versions had previews alone, and no extras. */
+/** This program wrote the rows, so that their JSON is not checked again. */
 export function readGeneration({ asked, checkpoint, result, removed_at, starred, ...row }: Row): StoredGeneration {
   const generation = row as Pick<StoredGeneration, "id" | "account" | "status" | "created_at" | "completed_at">;
-  const { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url"> = JSON.parse(String(asked));
-  const ended: StoredResult = JSON.parse(String(result));
   return {
     ...generation,
-    callback_url,
-    cost: null,
-    ...ended,
+    ...readJson<Pick<StoredGeneration, "request" | "callback_url">>(asked),
+    ...readJson<StoredResult>(result),
     ...marksOf({ removed_at, starred }),
-    checkpoint: JSON.parse(String(checkpoint)),
-    request: {
-      ...request,
-      extras: request.extras ?? {},
-      hasDirectives: request.hasDirectives ?? true,
-      isReal: request.isReal ?? false,
-    },
+    checkpoint: readJson<StoredCheckpoint | null>(checkpoint),
   };
 }
 
 function readSummary({ credits, ahead, ...row }: Row): GenerationSummary {
   const { asked, checkpoint, result, removed_at, starred, ...shown } = row;
-  const { aspectRatio, duration }: StoredGeneration["request"] = JSON.parse(String(asked)).request;
-  const begun: StoredCheckpoint | null = JSON.parse(String(checkpoint));
+  const { aspectRatio, duration } = readJson<Pick<StoredGeneration, "request">>(asked).request;
   return {
     ...(shown as Pick<
       GenerationSummary,
       "id" | "account" | "status" | "state" | "created_at" | "completed_at" | "model" | "prompt" | "label"
     >),
-    cost: null,
-    ...(JSON.parse(String(result)) as StoredResult),
+    ...readJson<StoredResult>(result),
     ...marksOf({ removed_at, starred }),
     aspectRatio,
     duration,
-    begun_at: begun?.at ?? null,
+    begun_at: readJson<StoredCheckpoint | null>(checkpoint)?.at ?? null,
     credits: Number(credits),
     ahead: Number(ahead),
   };

@@ -2,23 +2,22 @@ import type { Accounts, LedgerEntry } from "../accounts.ts";
 import { readLimits } from "../limits.ts";
 import { shownCharacters } from "../needs.ts";
 import type { Reports } from "../reports.ts";
-import { type Reader, where } from "./reader.ts";
+import { prompt, type Reader, where } from "./reader.ts";
 import { readSpending, spentByEach } from "./sums.ts";
 
 /** Reads accounts, and what changed their credits. */
-export function createLedgerReads({ query, schema, prompt, cost }: Reader) {
+export function createLedgerReads({ query }: Reader) {
   return {
     async ledger({ before, limit, generation, account }) {
       const { condition, values } = where([
         ["ledger.account = ?", account],
         ["ledger.number < ?", before],
-        [`ledger.generation = (SELECT number FROM ${schema}.generations WHERE id = ?)`, generation],
+        ["ledger.generation = (SELECT number FROM generations WHERE id = ?)", generation],
       ]);
       const rows = await query(
-        `SELECT ledger.number, ledger.account, amount, reason, generations.id AS generation, ${cost} AS cost,
-           coalesce(ledger.at, CASE reason WHEN 'refund' THEN completed_at ELSE created_at END) AS at,
-           substr(${prompt}, 1, ${shownCharacters}) AS prompt
-         FROM ${schema}.ledger LEFT JOIN ${schema}.generations ON generations.number = ledger.generation
+        `SELECT ledger.number, ledger.account, amount, reason, ledger.at, generations.id AS generation,
+           CAST(result ->> 'cost' AS float8) AS cost, substr(${prompt}, 1, ${shownCharacters}) AS prompt
+         FROM ledger LEFT JOIN generations ON generations.number = ledger.generation
          ${condition} ORDER BY ledger.number DESC LIMIT ?`,
         ...[...values, limit],
       );
@@ -30,12 +29,12 @@ export function createLedgerReads({ query, schema, prompt, cost }: Reader) {
         ["by IN ('day', 'model', 'label')", true],
         ["account = ?", account],
       ]);
-      return readSpending(await query(spentByEach(`${schema}.sums`, condition, limit), ...values));
+      return readSpending(await query(spentByEach("sums", condition, limit), ...values));
     },
     async accounts() {
       const rows = await query(
         `SELECT name, balance, count(hash) AS keys, max_running, max_per_hour
-         FROM ${schema}.accounts LEFT JOIN ${schema}.keys ON account = name WHERE deleted_at IS NULL GROUP BY name`,
+         FROM accounts LEFT JOIN keys ON account = name WHERE deleted_at IS NULL GROUP BY name`,
       );
       const accounts = rows.map(({ name, balance, keys, ...limits }) => {
         return { account: String(name), credits: Number(balance), keys: Number(keys), ...readLimits(limits) };

@@ -4,23 +4,21 @@ import type { GenerationFilter } from "../reports.ts";
 export type Reader = {
   /** Runs a SELECT that has one `?` for each value, and no other. A change may come between two of them. */
   query(sql: string, ...values: Value[]): Promise<Row[]>;
-  /** What the name of a table begins with. */
-  schema: "main" | "vidgen";
   /** The condition that a column has one of the texts of a JSON array, which is its value. */
   isOneOf(column: string): string;
-  /** The prompt of a generation, and what its engine has charged. */
-  prompt: string;
-  cost: string;
   /** The condition that a word is in what the search looks at. */
   contains(word: string): Condition;
   /** The tables in which a search looks for words, and the column of the order, if not those of all lists. */
   searched?(filter: GenerationFilter): Listed;
 };
 
+/** The prompt of a generation. */
+export const prompt = "asked -> 'request' ->> 'prompt'";
+
 export type Listed = { tables: string; order: string };
 
 export type Value = string | number | null;
-/** PostgreSQL gives large numbers as texts, and SQLite gives 0 and 1 for what is false or true. */
+/** PostgreSQL gives large numbers as texts, and what is JSON as its value; SQLite gives 0 and 1 for what is false or true. */
 export type Row = Record<string, unknown>;
 
 /** Left out when its value is `undefined`. It has one `?` for the value, or needs none. */

@@ -27,7 +27,7 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
       return rows.map(toClaim);
     },
     waiting(among: Among): Waiting[] {
-      // The index has the models: without it, that of each row is read out of its request.
+      // The index has all that is asked for.
       const { condition, values } = where(conditionsAmong(among));
       const rows = database.all(
         `SELECT model, images, is_real, engine, count(*) AS count, min(created_at) AS oldest_at

@@ -2,11 +2,11 @@ import { rmdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Database as Connection, Statement } from "node-sqlite3-wasm";
 import { unavailable } from "../../observe/trouble.ts";
-import { withoutNul } from "../search.ts";
+import type { Value } from "../rules/rule.ts";
 import { syncFolder } from "../sync.ts";
+import { toText } from "../values.ts";
 
-export type Value = string | number | null;
-export type Row = Record<string, Value>;
+export type Row = Record<string, string | number | null>;
 
 /** A connection to SQLite. Its methods are synchronous and throw SQLite's own errors. */
 export type Database = {
@@ -80,8 +80,9 @@ function describe(error: unknown): unknown {
   return error instanceof Error && diskTrouble.test(error.message) ? unavailable(error) : error;
 }
 
-function bind<T extends Value | Uint8Array>(values: readonly T[]) {
-  return values.map((value) => (typeof value === "string" ? withoutNul(value) : value));
+function bind<T extends Value | Uint8Array>(value: T) {
+  if (typeof value === "boolean") return Number(value);
+  return typeof value === "string" ? toText(value) : value;
 }
 
 /** So many compiled statements are kept: to compile one takes longer than to run it. */
@@ -128,14 +129,14 @@ function wrap(connection: Connection): Database {
       }
     });
   // The `get` of node-sqlite3-wasm leaves a statement, and with it a read transaction, open.
-  const all = (sql: string, values: Value[]) => use(sql, (statement) => statement.all(bind(values)) as Row[]);
+  const all = (sql: string, values: Value[]) => use(sql, (statement) => statement.all(values.map(bind)) as Row[]);
   return {
     exec: (sql) => ask(() => connection.exec(sql)),
     run(sql, ...values) {
       // A kept statement keeps its values, too: images are large.
       if (values.some((value) => value instanceof Uint8Array))
-        return ask(() => connection.run(sql, bind(values)).changes);
-      return use(sql, (statement) => statement.run(bind(values)).changes);
+        return ask(() => connection.run(sql, values.map(bind)).changes);
+      return use(sql, (statement) => statement.run(values.map(bind)).changes);
     },
     all: (sql, ...values) => all(sql, values),
     get: (sql, ...values) => all(sql, values)[0],

@@ -1,15 +1,12 @@
+import { finish } from "../rules/finish.ts";
+import { findGeneration } from "../rules/generation.ts";
+import type { Context } from "../rules/rule.ts";
 import type { Restoration } from "../store.ts";
 import type { Database } from "./database.ts";
-import type { createDeliveries } from "./deliveries.ts";
-import type { createGenerations } from "./generations.ts";
-
-type Tables = {
-  generations: Pick<ReturnType<typeof createGenerations>, "find" | "end">;
-  deliveries: Pick<ReturnType<typeof createDeliveries>, "add">;
-};
+import { runRule } from "./run.ts";
 
 /** What tells a restored copy from the database that a service has used since. Synchronous: the caller runs changes in a transaction. */
-export function createProvenance(database: Database, { generations, deliveries }: Tables) {
+export function createProvenance(database: Database, context: Context) {
   return {
     read() {
       const row = database.get("SELECT runs, copied_at, restored_at FROM provenance");
@@ -22,11 +19,9 @@ export function createProvenance(database: Database, { generations, deliveries }
         "SELECT id FROM generations WHERE status = 'processing' AND is_real AND engine IS NULL ORDER BY number",
       );
       for (const { id } of rows) {
-        const generation = generations.find(String(id));
+        const generation = runRule(database, findGeneration(String(id)));
         if (!generation) throw new Error(`no generation ${id}`);
-        const { end, delivery } = endOf(generation);
-        generations.end(generation.id, end);
-        if (delivery) deliveries.add(delivery);
+        runRule(database, finish(generation.id, endOf(generation), context));
       }
       database.run("UPDATE provenance SET runs = ?, copied_at = NULL, restored_at = ?", runs, at);
       return rows.length;

@@ -5,10 +5,7 @@ import type { Database } from "./database.ts";
 export function createReader(database: Pick<Database, "all">): Reader {
   return {
     query: async (sql, ...values) => database.all(sql, ...values),
-    schema: "main",
     isOneOf: (column) => `${column} IN (SELECT value FROM json_each(?))`,
-    prompt: "asked ->> '$.request.prompt'",
-    cost: "result ->> '$.cost'",
     contains: (word) => ["instr(text, ?)", word],
     // The order in which the first rows are found without reading all: the texts of everybody, or the generations of one.
     searched: ({ account, label, isStarred }) =>

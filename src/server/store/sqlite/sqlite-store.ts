@@ -3,21 +3,22 @@ import { copyFile, mkdir } from "node:fs/promises";
 import type { Lease } from "../../../lease.ts";
 import { createMutex } from "../../../mutex.ts";
 import { type OnTrouble, unavailable } from "../../observe/trouble.ts";
-import { type Change, endChanges } from "../change.ts";
-import type { Cancellation } from "../generations.ts";
+import type { Change } from "../change.ts";
 import { createDeliveryReads } from "../reads/deliveries.ts";
 import { createGenerationReads } from "../reads/generations.ts";
 import { createLedgerReads } from "../reads/ledger.ts";
+import { createMethods } from "../rules/methods.ts";
+import type { Context } from "../rules/rule.ts";
 import type { Store } from "../store.ts";
 import { createClaims } from "./claims.ts";
 import { createCommits } from "./commits.ts";
 import { createFileCheck, type Database, lockOf, openDatabase, removeLock, useWriteAheadLog } from "./database.ts";
-import { createDeliveries } from "./deliveries.ts";
-import { createGenerations } from "./generations.ts";
-import { createLedger } from "./ledger.ts";
+import { findDue } from "./due.ts";
 import { checkDatabase, migrate, touch } from "./migrations.ts";
 import { createProvenance, markAsCopy } from "./provenance.ts";
 import { createReader } from "./reader.ts";
+import { runRule } from "./run.ts";
+import { start } from "./starts.ts";
 
 export type StoreOptions = {
   /** Hears of a disk that cannot be written. */
@@ -39,39 +40,21 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
   const checkFile = await createFileCheck(file);
   const check = () => lease.confirm().then(checkFile);
   const commits = createCommits(database, { check, onTrouble });
-  const ledger = createLedger(database);
-  const generations = createGenerations(database, ledger);
-  const deliveries = createDeliveries(database);
   const claims = createClaims(database, lease);
-  const provenance = createProvenance(database, { generations, deliveries });
+  const context = createContext(database);
+  const provenance = createProvenance(database, context);
   const reader = createReader(database);
   const listeners = new Set<(change: Change) => void>();
   const publish = (...changes: Change[]) => {
     for (const change of changes) for (const listener of listeners) listener(change);
   };
-  /** Tells of changes once they are durable. */
-  const write = async <T>(change: () => T, changesOf: (value: T) => Change[]) => {
-    const value = await commits.write(change);
-    publish(...changesOf(value));
+  /** Runs a change in a transaction, and tells of what it adds to `changes` once it is durable. */
+  const write = async <T>(change: (changes: Change[]) => T) => {
+    const changes: Change[] = [];
+    const value = await commits.write(() => change(changes));
+    publish(...changes);
     return value;
   };
-  /** A change of a generation, unless it was forgotten meanwhile. */
-  const changeOf = (kind: "generation" | "callback", id: string): Change[] => {
-    const account = generations.accountOf(id);
-    return account === undefined ? [] : [{ kind, id, account }];
-  };
-  const finish = (id: string, { end, delivery }: Omit<Cancellation, "engine">, cancelled?: Cancellation) =>
-    write(
-      () => {
-        const account = generations.end(id, end, cancelled);
-        if (account !== undefined && delivery) deliveries.add(delivery);
-        return account;
-      },
-      (account) =>
-        account === undefined
-          ? []
-          : endChanges({ id, account }, { ...end, isCancelled: cancelled !== undefined }, delivery),
-    ).then((account) => account !== undefined);
   const inTurn = createMutex();
   /** Copies the file while others read and write: for that time all changes stay in the log beside it. */
   const copyDatabase = async () => {
@@ -100,81 +83,22 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
   };
   return {
     check: () => commits.write(() => touch(database)),
-    account: async (keyHash) => ledger.accountOf(keyHash),
-    addAccount: (account) =>
-      write(
-        () => ledger.addAccount(account),
-        () => [{ kind: "credits", account: account.name }],
-      ),
-    deleteAccount: (account, at) =>
-      write(
-        () => ledger.deleteAccount(account, at),
-        () => [{ kind: "credits", account }],
-      ),
-    removeKeys: (keys) => commits.write(() => ledger.removeKeys(keys)),
-    endToken: (token, now) => commits.write(() => ledger.endToken(token, now)),
-    hasTokenEnded: async (hash) => ledger.hasTokenEnded(hash),
-    balance: async (account) => ledger.balance(account),
+    ...createMethods(
+      {
+        read: async (rule) => runRule(database, rule),
+        change: (rule) => write((changes) => runRule(database, rule, changes)),
+      },
+      context,
+    ),
     start: (generation, cost, idempotency) =>
-      write(
-        () => generations.start(generation, cost, idempotency),
-        (outcome) =>
-          outcome.kind === "started" && !outcome.replayed
-            ? [
-                { kind: "generation", id: generation.id, account: generation.account },
-                { kind: "credits", account: generation.account },
-              ]
-            : [],
-      ),
-    findStart: async (account, idempotency) => generations.findStart(account, idempotency),
-    generation: async (id) => generations.find(id),
-    images: async (id) => generations.images(id),
-    keepCheckpoint: (id, checkpoint) =>
-      write(
-        () => generations.keepCheckpoint(id, checkpoint),
-        () => changeOf("generation", id),
-      ),
-    finish: (id, end, delivery) => finish(id, { end, delivery }),
-    cancel: (id, cancellation) => finish(id, cancellation, cancellation),
-    remove: (id, at) =>
-      write(
-        () => generations.remove(id, at),
-        () => changeOf("generation", id),
-      ),
-    star: (id, isStarred) =>
-      write(
-        () => generations.star(id, isStarred),
-        () => changeOf("generation", id),
-      ),
-    forget: (query) =>
-      write(
-        () => generations.forget(query),
-        (count) => (count > 0 ? [{ kind: "credits", account: null }] : []),
-      ),
-    recordAttempt: (id, attempt, next_at) => commits.write(() => deliveries.record(id, attempt, next_at)),
-    resend: (generation, at) =>
-      write(
-        () => deliveries.resend(generation, at),
-        (delivery) => (delivery ? [{ kind: "callback", id: generation, account: delivery.account }] : []),
-      ),
-    resendGivenUp: async (filter, at) => {
-      // Of all of them the sender hears once: each attempt is told of by itself.
-      const changes = (ids: string[]) => ids.slice(0, 1).flatMap((id) => changeOf("callback", id));
-      return (await write(() => deliveries.resendGivenUp(filter, at), changes)).length;
-    },
+      write((changes) => start(database, { generation, cost, idempotency }, changes)),
     ...createGenerationReads(reader),
     ...createDeliveryReads(reader),
     ...createLedgerReads(reader),
-    addCredits: (change) =>
-      write(
-        () => ledger.addCredits(change),
-        () => [{ kind: "credits", account: change.account }],
-      ),
-    setLimits: (account, limits) => commits.write(() => ledger.setLimits(account, limits)),
     claim: async (wanted, among) => claims.find(wanted, among),
     release: async () => {},
     waiting: async (among) => claims.waiting(among),
-    due: async (query) => deliveries.due(query),
+    due: async (query) => findDue(database, query),
     isShared: false,
     listen(onChange) {
       listeners.add(onChange);
@@ -197,6 +121,17 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
       );
       if (isOurs) database.close();
     },
+  };
+}
+
+/** One process has the file, so that its own clock says what is due. */
+function createContext(database: Database): Context {
+  const now = "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS now";
+  return {
+    process: "",
+    now: () => String(database.get(now)?.now),
+    schedule: (_, plannedAt) => ({ column: "planned_at", due: "?", value: plannedAt }),
+    addToSearch: "UPDATE search SET text = text || ? WHERE generation = ?",
   };
 }
 

@@ -50,14 +50,14 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
 
   test("one that breaks inside a transaction undoes it, and the next one is good", async () => {
     const { database, troubles, cut } = await openWithTroubles();
-    await database.query("CREATE TABLE words (word text)");
+    await database.query("CREATE TABLE public.words (word text)");
     const broken = database.transaction(async (sql) => {
-      await sql("INSERT INTO words VALUES ('a')");
+      await sql("INSERT INTO public.words VALUES ('a')");
       expect(await cut("idle in transaction")).toHaveLength(1);
-      await sql("INSERT INTO words VALUES ('b')");
+      await sql("INSERT INTO public.words VALUES ('b')");
     });
     await expect(broken).rejects.toMatchObject({ isUnavailable: true });
-    expect(await database.query("SELECT * FROM words")).toEqual([]);
+    expect(await database.query("SELECT * FROM public.words")).toEqual([]);
     expect(troubles).toEqual(["The database cannot be reached"]);
   });
 
@@ -84,13 +84,13 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
 
   test("what the database refuses is no outage, and undoes the transaction alone", async () => {
     const { database, troubles } = await openWithTroubles();
-    await database.query("CREATE TABLE words (word text UNIQUE)");
+    await database.query("CREATE TABLE public.words (word text UNIQUE)");
     const twice = database.transaction(async (sql) => {
-      await sql("INSERT INTO words VALUES ('a')");
-      await sql("INSERT INTO words VALUES ('a')");
+      await sql("INSERT INTO public.words VALUES ('a')");
+      await sql("INSERT INTO public.words VALUES ('a')");
     });
     await expect(twice).rejects.toMatchObject({ isUnavailable: false });
-    expect(await database.query("SELECT * FROM words")).toEqual([]);
+    expect(await database.query("SELECT * FROM public.words")).toEqual([]);
     expect(troubles).toEqual([]);
   });
 

@@ -1,13 +1,27 @@
-import { readFileSync } from "node:fs";
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../../src/io.ts";
+import { openDatabase } from "../../../../src/server/store/postgres/database.ts";
+import { type MigrateOptions, migrate, type Versions } from "../../../../src/server/store/postgres/migrations.ts";
+import { indexes as currentIndexes, schema } from "../../../../src/server/store/postgres/schema.ts";
 import { postgresPrograms } from "../../../needs.ts";
 import { query } from "../../../postgres.ts";
 import { newGeneration } from "../records.ts";
 import { open, useServer } from "./open.ts";
 
-const versionSix = readFileSync(new URL("version-6.sql", import.meta.url), "utf8");
+/** What a later version may have: a column, what it is filled with, and indexes. */
+const later: Versions = {
+  steps: [
+    schema,
+    "ALTER TABLE vidgen.generations ADD COLUMN length integer NOT NULL DEFAULT 0",
+    "UPDATE vidgen.generations SET length = number",
+  ],
+  indexes: {
+    ...currentIndexes,
+    generations_by_length: "vidgen.generations (length, number)",
+    generations_by_account_and_length: "vidgen.generations (account, length)",
+  },
+};
 const indexes = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'vidgen' ORDER BY indexdef";
 const invalid = "SELECT indexrelid::regclass::text AS name FROM pg_index WHERE NOT indisvalid";
 /** The sessions that build an index and wait for somebody else's transaction. */
@@ -18,24 +32,24 @@ const versions = "SELECT max(version) AS version FROM vidgen.versions";
 describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, () => {
   const server = useServer();
 
-  /** A database of version 6 with some generations. */
+  /** A database of this version with some generations. */
   async function createOld(): Promise<string> {
     const url = await server().createDatabase();
-    await query(url, versionSix);
-    await query(
-      url,
-      `INSERT INTO vidgen.accounts (name) VALUES ('local');
-       INSERT INTO vidgen.generations (id, account, status, created_at, model, prompt, asked, checkpoint, result)
-       SELECT 'id ' || n, 'local', 'failed', '2026-01-01T00:00:00.000Z', 'sora-2', 'A fox', '{}', 'null', '{}'
-       FROM generate_series(1, 100) AS n;
-       UPDATE vidgen.generations SET result = '{"error":null,"error_code":"unclear","media":null,"cost":0.25}' WHERE number = 3;
-       INSERT INTO vidgen.ledger (account, amount, reason, generation) SELECT 'local', -10, 'start', number FROM vidgen.generations;
-       INSERT INTO vidgen.ledger (account, amount, reason, generation) VALUES ('local', 10, 'refund', 2);
-       INSERT INTO vidgen.deliveries (id, generation, request, next_at) VALUES ('1', 1, '{}', NULL), ('2', 2, '{}', NULL), ('3', 3, '{}', '2026-01-01');
-       INSERT INTO vidgen.delivery_attempts (delivery, number, at, outcome, delivered, reply)
-       VALUES (1, 1, '', '""', false, '""'), (1, 2, '', '""', true, '""'), (2, 1, '', '""', false, '""')`,
-    );
+    const { store } = await open(url);
+    await store.addAccount({ name: "local", keyHash: "hash", creditsOf: () => 100 });
+    for (let count = 0; count < 3; count++) await store.start(newGeneration(), 10, undefined);
+    await store.close();
     return url;
+  }
+
+  /** Brings a database to the later version, as a process of it would. */
+  async function upgrade(url: string, options: Partial<MigrateOptions> = {}): Promise<void> {
+    const database = await openDatabase(url, { maxConnections: 1, clock: systemClock, onTrouble: () => {} });
+    try {
+      await migrate(database, { clock: systemClock, onNote: () => {}, versions: later, ...options });
+    } finally {
+      await database.close();
+    }
   }
 
   /** A session of another program, until the test ends. */
@@ -49,33 +63,24 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
   test("gives an old database the tables and indexes of a new one, and fills them", async () => {
     const [old, fresh] = [await createOld(), await server().createDatabase()];
     const notes: string[] = [];
-    await open(old, { onNote: (text) => void notes.push(text) });
-    await open(fresh, { onNote: (text) => void notes.push(text) });
+    for (const url of [old, fresh]) await upgrade(url, { onNote: (text) => void notes.push(text) });
     const columns =
       "SELECT table_name, column_name, data_type FROM information_schema.columns WHERE table_schema = 'vidgen' ORDER BY 1, 2";
     for (const what of [indexes, columns, versions]) expect(await query(old, what)).toEqual(await query(fresh, what));
-    const [row] = await query(old, "SELECT state, search FROM vidgen.generations WHERE id = 'id 7'");
-    expect(row).toEqual({ state: "failed", search: "a fox\nid 7\nsora-2" });
-    const sums = await query(
-      old,
-      "SELECT by, key, generations, credits, usd, failed, unclear, started_at FROM vidgen.sums ORDER BY by",
-    );
-    const all = {
-      generations: "100",
-      credits: "990",
-      usd: 0.25,
-      failed: "100",
-      unclear: "1",
-      started_at: "2026-01-01T00:00:00.000Z",
-    };
-    expect(sums).toEqual([
-      { by: "day", key: "2026-01-01", ...all },
-      { by: "model", key: "sora-2", ...all },
-    ]);
-    const deliveries = await query(old, "SELECT account, state FROM vidgen.deliveries ORDER BY number");
-    expect(deliveries).toEqual(["delivered", "given_up", "waiting"].map((state) => ({ account: "local", state })));
+    const lengths = await query(old, "SELECT length FROM vidgen.generations ORDER BY number");
+    expect(lengths).toEqual([{ length: 1 }, { length: 2 }, { length: 3 }]);
     // Nobody waits for a new one.
-    expect(notes).toEqual([expect.stringMatching(/^Upgrading the database from version 6 to \d+\./)]);
+    expect(notes).toEqual([expect.stringMatching(/^Upgrading the database from version 1 to 3\./)]);
+    await upgrade(old, { onNote: (text) => void notes.push(text) });
+    expect(notes).toHaveLength(1);
+  });
+
+  test("that is refused leaves the database as it was, with the version that it had", async () => {
+    const url = await createOld();
+    const versions = { ...later, steps: [...later.steps.slice(0, 2), "UPDATE vidgen.foxes SET length = 1"] };
+    await expect(upgrade(url, { versions })).rejects.toThrow("foxes");
+    expect(await query(url, "SELECT max(version) AS version FROM vidgen.versions")).toEqual([{ version: 2 }]);
+    await upgrade(url);
   });
 
   test("leaves out the index of the search where its extension is not allowed: the texts are read then", async () => {
@@ -112,7 +117,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
          RETURN NEW; END $$;
        CREATE TRIGGER limits BEFORE INSERT ON vidgen.versions FOR EACH ROW EXECUTE FUNCTION refuse_limits()`,
     );
-    await open(url);
+    await upgrade(url);
     expect(await query(url, indexes)).not.toEqual([]);
   });
 
@@ -126,7 +131,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
       if (pauses === 1) await other.query("COMMIT");
       else await systemClock.sleep(ms, signal);
     };
-    await open(url, { clock: { ...systemClock, sleep } });
+    await upgrade(url, { clock: { ...systemClock, sleep } });
     expect(pauses).toBeGreaterThan(0);
   });
 
@@ -139,12 +144,12 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     const sleep = async () => {
       aheadMs += 60_000;
     };
-    await expect(open(url, { clock: { ...systemClock, now, sleep } })).rejects.toThrow(
+    await expect(upgrade(url, { clock: { ...systemClock, now, sleep } })).rejects.toThrow(
       /^another session has held a lock .* end that session and start again$/,
     );
-    expect(await query(url, versions)).toEqual([{ version: 6 }]);
+    expect(await query(url, versions)).toEqual([{ version: 1 }]);
     await other.query("COMMIT");
-    await open(url);
+    await upgrade(url);
   });
 
   test("that breaks while it builds an index is finished by the next process, which builds that index anew", async () => {
@@ -152,14 +157,14 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     const other = await connect(old);
     // It has a snapshot, for which whoever builds an index waits, but no lock on any table.
     await other.query("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
-    const opening = open(old).catch((error) => error);
+    const opening = upgrade(old).catch((error) => error);
     await expect.poll(() => query(old, building)).toHaveLength(1);
     await query(old, `SELECT pg_terminate_backend(pid, 5000) FROM (${building}) AS building`);
     expect(await opening).toMatchObject({ isUnavailable: true });
     expect(await query(old, invalid)).toHaveLength(1);
     await other.query("COMMIT");
-    await open(old);
-    await open(fresh);
+    await upgrade(old);
+    await upgrade(fresh);
     expect(await query(old, invalid)).toEqual([]);
     expect(await query(old, indexes)).toEqual(await query(fresh, indexes));
   });
@@ -181,7 +186,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     const other = await connect(url);
     await other.query("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
     const notes: string[] = [];
-    const processes = Array.from({ length: 4 }, () => open(url, { onNote: (text) => void notes.push(text) }));
+    const processes = Array.from({ length: 4 }, () => upgrade(url, { onNote: (text) => void notes.push(text) }));
     await expect.poll(() => query(url, building)).toHaveLength(1);
     await expect.poll(() => notes.filter((note) => note.startsWith("Another process is preparing"))).toHaveLength(3);
     await other.query("COMMIT");
@@ -199,14 +204,14 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     await other.query("SELECT pg_advisory_lock(8787)");
     const stop = new AbortController();
     const onNote = () => stop.abort(new Error("interrupted"));
-    await expect(open(url, { onNote, signal: stop.signal })).rejects.toThrow("interrupted");
+    await expect(upgrade(url, { onNote, signal: stop.signal })).rejects.toThrow("interrupted");
   });
 
   test("goes on when an earlier version, which waits for it inside a statement, makes its index a deadlock", async () => {
     const url = await createOld();
     const other = await connect(url);
     await other.query("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
-    const opening = open(url);
+    const opening = upgrade(url);
     await expect.poll(() => query(url, building)).toHaveLength(1);
     const earlier = await connect(url);
     const waiting = earlier.query("BEGIN; SELECT pg_advisory_xact_lock(8787); COMMIT").catch(String);

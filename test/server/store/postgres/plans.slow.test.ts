@@ -17,13 +17,13 @@ test.skipIf(postgresPrograms === undefined)(
     const url = await server().createDatabase();
     await (await open(url)).store.addAccount({ name: "local", keyHash: "hash" });
     const database = await openDatabase(url, { maxConnections: 2, clock: systemClock, onTrouble: () => {} });
-    await database.query(`INSERT INTO vidgen.generations (id, account, status, created_at, model, prompt, asked, checkpoint, result)
-    SELECT n, 'local', CASE WHEN n > 20000 THEN 'processing' ELSE 'completed' END, '', 'sora-2', '', '', '', ''
+    await database.query(`INSERT INTO vidgen.generations (id, account, status, state, created_at, model, asked, result, search)
+    SELECT n, 'local', CASE WHEN n > 20000 THEN 'processing' ELSE 'completed' END, CASE WHEN n > 20000 THEN 'queued' ELSE 'completed' END, '', 'sora-2', '{}', '{}', ''
     FROM generate_series(1, 20010) AS n`);
-    await database.query(`INSERT INTO vidgen.deliveries (id, generation, request, next_at, due_at)
-    SELECT number, number, '', CASE WHEN number > 20000 THEN '' END, CASE WHEN number > 20000 THEN now() END FROM vidgen.generations`);
-    await database.query(`INSERT INTO vidgen.delivery_attempts (delivery, number, at, outcome, delivered, reply)
-    SELECT number, 1, '', '', false, '' FROM vidgen.deliveries`);
+    await database.query(`INSERT INTO vidgen.deliveries (id, generation, account, url, body, host, state, next_at, due_at)
+    SELECT number, number, 'local', '', '', '', CASE WHEN number > 20000 THEN 'waiting' ELSE 'given_up' END, CASE WHEN number > 20000 THEN '' END, CASE WHEN number > 20000 THEN now() END FROM vidgen.generations`);
+    await database.query(`INSERT INTO vidgen.delivery_attempts (delivery, number, at, outcome, delivered, reply, ms)
+    SELECT number, 1, '', '', false, '', 5 FROM vidgen.deliveries`);
     await database.query("VACUUM ANALYZE vidgen.generations, vidgen.deliveries, vidgen.delivery_attempts");
     const plans: string[] = [];
     const watched: Database = {
@@ -57,8 +57,8 @@ test.skipIf(postgresPrograms === undefined)(
     await (await open(url)).store.addAccount({ name: "local", keyHash: "hash" });
     const database = await openDatabase(url, { maxConnections: 2, clock: systemClock, onTrouble: () => {} });
     await database.query(`INSERT INTO vidgen.generations
-      (id, account, status, created_at, completed_at, model, prompt, asked, checkpoint, result, search, label)
-    SELECT n, 'local', 'completed', '2026-01-01', '2026-01-02', 'sora-2', '', '', 'null', '{}', 'a fox, take ' || n, n % 10
+      (id, account, status, state, created_at, completed_at, model, asked, result, search, label)
+    SELECT n, 'local', 'completed', 'completed', '2026-01-01', '2026-01-02', 'sora-2', '{}', '{}', 'a fox, take ' || n, n % 10
     FROM generate_series(1, 20000) AS n`);
     await database.query("VACUUM ANALYZE");
     const plans: string[] = [];

@@ -4,8 +4,6 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../../src/io.ts";
 import { openFolder } from "../../../../src/server/media/folder.ts";
 import { openSharedService } from "../../../../src/server/serve.ts";
-import type { Query, Row } from "../../../../src/server/store/postgres/database.ts";
-import { createLedger } from "../../../../src/server/store/postgres/ledger.ts";
 import { openPostgres } from "../../../../src/server/store/postgres/postgres.ts";
 import { makeFolder } from "../../../folder.ts";
 import { postgresPrograms } from "../../../needs.ts";
@@ -127,16 +125,16 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     // A sequence counts on whatever is undone.
     await query(
       url,
-      `CREATE SEQUENCE attempts;
+      `CREATE SEQUENCE public.attempts;
        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
-         $$ BEGIN PERFORM nextval('attempts'); RAISE EXCEPTION 'gone' USING ERRCODE = '08006'; END $$;
+         $$ BEGIN PERFORM nextval('public.attempts'); RAISE EXCEPTION 'gone' USING ERRCODE = '08006'; END $$;
        CREATE CONSTRAINT TRIGGER refused AFTER INSERT ON vidgen.generations DEFERRABLE INITIALLY DEFERRED
          FOR EACH ROW EXECUTE FUNCTION refuse();`,
     );
     const starts = Array.from({ length: 3 }, () => store.start(newGeneration(), cost, undefined));
     for (const each of await Promise.allSettled(starts))
       expect(each).toMatchObject({ status: "rejected", reason: { isUnavailable: true } });
-    expect(await query(url, "SELECT last_value::int FROM attempts")).toEqual([{ last_value: 1 }]);
+    expect(await query(url, "SELECT last_value::int FROM public.attempts")).toEqual([{ last_value: 1 }]);
     expect(await sumOf(url)).toEqual({ sum: 100, debits: 0 });
   });
 
@@ -193,23 +191,6 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await store.account("hash")).toBeUndefined();
     aheadMs = 5_000;
     expect(await other.account("hash")).toBeUndefined();
-  });
-
-  test("a key that is removed while it is looked up is not remembered", async () => {
-    let answer = (_: Row[]) => {};
-    const late = new Promise<Row[]>((resolve) => {
-      answer = resolve;
-    });
-    const looks = [late];
-    const query = async (text: string) =>
-      text.startsWith("DELETE") ? [{ hash: "hash" }] : ((await looks.shift()) ?? []);
-    const transaction = () => Promise.reject(new Error("no transaction"));
-    const ledger = createLedger({ query: query as Query, transaction }, systemClock);
-    const looked = ledger.account("hash");
-    expect(await ledger.removeKeys({ keyHash: "hash" })).toBe(1);
-    answer([{ account: "local" }]);
-    expect(await looked).toBe("local");
-    expect(await ledger.account("hash")).toBeUndefined();
   });
 
   test("what cannot be committed leaves nothing behind", async () => {
@@ -320,61 +301,6 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await sumOf(url)).toEqual({ sum: 100, debits: 0 });
   });
 
-  test("a database of the first version is brought up to date: what waits is claimed as before", async () => {
-    const { url, stores } = await openAll(1, 100);
-    const [store] = stores as [(typeof stores)[0]];
-    const { request } = newGeneration();
-    const real = newGeneration({ request: { ...request, isReal: true, images: ["https://images.example/a.png"] } });
-    const job = {
-      state: "submitted",
-      job: '"engine":"x',
-      engine: "http://gpu-1",
-      at: "2026-01-01T00:00:30.000Z",
-    } as const;
-    const [submitted, unclear] = [newGeneration(), newGeneration()];
-    for (const each of [real, submitted, unclear]) await store.start(each, cost, undefined);
-    await store.keepCheckpoint(submitted.id, job);
-    await store.keepCheckpoint(unclear.id, { state: "submitting", engine: "http://gpu-1", at: job.at });
-    await store.finish(submitted.id, completed, newDelivery("1", submitted.id));
-    const again = newGeneration();
-    await store.start(again, cost, undefined);
-    await store.keepCheckpoint(again.id, job);
-    await store.close();
-    await query(
-      url,
-      `DROP FUNCTION vidgen.delivery_added, vidgen.delivery_attempted, vidgen.generations_started, vidgen.generation_changed, vidgen.generations_forgotten, vidgen.generations_paid CASCADE;
-       ALTER TABLE vidgen.accounts DROP COLUMN deleted_at; DROP TABLE vidgen.ended_tokens, vidgen.sums; ALTER TABLE vidgen.deliveries DROP COLUMN state, DROP COLUMN account, DROP COLUMN delivered;
-       ALTER TABLE vidgen.generations DROP COLUMN images, DROP COLUMN is_real, DROP COLUMN is_fetched,
-         DROP COLUMN engine, DROP COLUMN is_submitting, DROP COLUMN removed_at,
-         DROP COLUMN state, DROP COLUMN search, DROP COLUMN starred, DROP COLUMN label, DROP COLUMN label_size;
-       DROP INDEX vidgen.ended, vidgen.keys_by_generation; DROP TRIGGER ledger_paid ON vidgen.ledger;
-       ALTER TABLE vidgen.delivery_attempts DROP COLUMN ms; ALTER TABLE vidgen.ledger DROP COLUMN at;
-       DROP INDEX vidgen.generations_by_account;
-       DROP INDEX vidgen.waiting_by_model; ALTER TABLE vidgen.deliveries DROP COLUMN host, DROP COLUMN due_at;
-       DROP TABLE vidgen.images; DROP INDEX vidgen.starts_by_account, vidgen.unfinished_by_account;
-       ALTER TABLE vidgen.accounts DROP COLUMN max_running, DROP COLUMN max_per_hour;
-       ALTER TABLE vidgen.ledger DROP COLUMN key_hash; DELETE FROM vidgen.versions WHERE version >= 2; CREATE SCHEMA vidgen_jobs; CREATE TABLE vidgen_jobs.job (id int)`,
-    );
-    const { store: migrated } = await open(url);
-    const among = { limit: 9, except: [] };
-    const begun = await migrated.claim({ kind: "begun", engines: ["http://gpu-1"] }, among);
-    expect(begun.map(({ id, engine, isSubmitting }) => [id, engine, isSubmitting])).toEqual([
-      [unclear.id, null, true],
-      [again.id, "http://gpu-1", false],
-    ]);
-    const wanted = {
-      kind: "new",
-      models: ["sora-2"],
-      maxImages: 1,
-      isSimulation: false,
-      isFetched: true,
-      turns: [],
-    } as const;
-    expect(await migrated.claim(wanted, among)).toMatchObject([{ id: real.id, images: 1, isReal: true }]);
-    const due = await migrated.due({ now: "", limit: 9, perHost: 4, except: [], busy: { "hook.example": 3 } });
-    expect(due.deliveries).toMatchObject([{ id: "1" }]);
-  });
-
   const schema =
     "SELECT table_schema, table_name, column_name FROM information_schema.columns WHERE table_schema !~ '^(pg_|inf)' ORDER BY 1, 2, 3";
   const openRefused = (url: string) =>
@@ -425,11 +351,15 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     ["deleted", "DELETE FROM vidgen.ledger WHERE number = 2", "only added to"],
     [
       "paid twice",
-      "INSERT INTO vidgen.ledger (account, amount, reason, generation) VALUES ('local', -10, 'start', 1)",
+      "INSERT INTO vidgen.ledger (account, amount, reason, at, generation) VALUES ('local', -10, 'start', '', 1)",
       "unique",
     ],
     ["made without credits", "UPDATE vidgen.accounts SET balance = -1", "check"],
-    ["of no account", "INSERT INTO vidgen.ledger (account, amount, reason) VALUES ('nobody', 1, 'x')", "foreign key"],
+    [
+      "of no account",
+      "INSERT INTO vidgen.ledger (account, amount, reason, at) VALUES ('nobody', 1, 'x', '')",
+      "foreign key",
+    ],
   ])("the database itself refuses a debit that is %s", async (_, sql, said) => {
     const { url, stores } = await openAll(1, 100);
     await stores[0]?.start(newGeneration(), cost, undefined);

@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { hash } from "node:crypto";
 import { once } from "node:events";
 import fs, {
   chmodSync,
@@ -30,7 +31,6 @@ import {
   findUnfinished,
   newDelivery,
   newGeneration,
-  odd,
   setCredits,
 } from "../records.ts";
 
@@ -116,11 +116,11 @@ test("a delivery is pending until no next attempt is planned, and again once it 
   const store = await openWith(100);
   const generation = newGeneration();
   await store.start(generation, cost, undefined);
-  const delivery = { ...newDelivery("1", generation.id), url: odd, body: odd };
+  const delivery = newDelivery("1", generation.id);
   await store.finish(generation.id, completed, delivery);
   await store.recordAttempt("1", attempt("HTTP 500"), "2026-01-01T00:03:00.000Z");
   const next_at = "2026-01-01T00:09:00.000Z";
-  await store.recordAttempt("1", attempt(odd), next_at);
+  await store.recordAttempt("1", attempt("HTTP 503"), next_at);
   expect(await findPending(store)).toEqual([{ ...delivery, attempts: 2, next_at }]);
   await store.recordAttempt("1", attempt("HTTP 204", { delivered: true }), null);
   expect(await findPending(store)).toEqual([]);
@@ -202,49 +202,14 @@ async function closedFile(): Promise<string> {
   return file;
 }
 
-test("a database of the version that counted tries is brought up to date: nothing was begun, directives apply, no extras", async () => {
+test("an idempotency key is not in the file, which has its hash", async () => {
   const file = await newFile();
   const store = await openWith(100, file);
-  const [one, other] = [newGeneration(), newGeneration()];
-  for (const each of [one, other]) await store.start(each, cost, undefined);
-  await store.finish(other.id, completed, newDelivery("1", other.id));
-  await store.recordAttempt("1", attempt("HTTP 500"), "2026-01-01T00:05:00.000Z");
-  await store.recordAttempt("1", attempt("HTTP 204", { delivered: true }), null);
+  const secret = "a-key-that-nobody-else-knows";
+  await store.start(newGeneration(), cost, { key: secret, body: `{"prompt":"${secret}"}` });
   await store.close();
-  edit(
-    file,
-    `DROP TRIGGER generation_started; DROP TRIGGER generation_changed; DROP TRIGGER generation_forgotten; DROP TRIGGER generation_paid;
-     ALTER TABLE accounts DROP COLUMN deleted_at; DROP TABLE provenance; DROP TABLE ended_tokens; DROP TABLE sums; DROP INDEX generations_by_account_and_state; DROP INDEX deliveries_by_account; DROP INDEX deliveries_by_host; DROP INDEX deliveries_by_state;
-     ALTER TABLE deliveries DROP COLUMN state; ALTER TABLE deliveries DROP COLUMN account;
-     DROP INDEX labelled; DROP INDEX starred; ALTER TABLE generations DROP COLUMN starred; ALTER TABLE generations DROP COLUMN label;
-     DROP INDEX kept; DROP INDEX ended; DROP INDEX keys_by_generation; DROP TRIGGER ledger_paid;
-     DROP INDEX begun; DROP INDEX waiting; DROP INDEX unfinished_by_account; DROP INDEX starts_by_account;
-     DROP INDEX ledger_keys; ALTER TABLE ledger DROP COLUMN key_hash;
-     ALTER TABLE accounts DROP COLUMN max_running; ALTER TABLE accounts DROP COLUMN max_per_hour;
-     DROP INDEX generations_by_state; DROP INDEX generations_by_model; DROP INDEX queued; DROP TABLE search;
-     ALTER TABLE generations DROP COLUMN state;
-     DROP INDEX generations_by_account; ALTER TABLE generations DROP COLUMN removed_at;
-     ALTER TABLE delivery_attempts DROP COLUMN ms; ALTER TABLE ledger DROP COLUMN at;
-     DROP TABLE images; DROP INDEX planned; ALTER TABLE deliveries DROP COLUMN planned_at;
-     DROP INDEX unfinished; CREATE INDEX unfinished ON generations (number) WHERE status = 'processing';
-     DROP INDEX pending; CREATE INDEX pending ON deliveries (next_at) WHERE next_at IS NOT NULL;
-     ${["images", "is_real", "is_fetched", "engine", "is_submitting"].map((name) => `ALTER TABLE generations DROP COLUMN ${name};`).join(" ")}
-     ALTER TABLE deliveries DROP COLUMN host;
-     ALTER TABLE generations DROP COLUMN model; ALTER TABLE delivery_attempts DROP COLUMN reply;
-     ALTER TABLE generations DROP COLUMN checkpoint;
-     ALTER TABLE generations ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;
-     UPDATE generations SET tries = 2, asked = json_remove(asked, '$.request.extras', '$.request.hasDirectives', '$.request.isReal');
-     PRAGMA user_version = 2;`,
-  );
-  const migrated = await open(file);
-  expect(await findUnfinished(migrated)).toStrictEqual([one]);
-  expect(await migrated.generation(other.id)).toStrictEqual({ ...other, ...completed });
-  expect(await migrated.balance("local")).toBe(80);
-  // What the database has added up since it has rows.
-  expect((await migrated.totals({})).counts).toEqual({ queued: 1, completed: 1 });
-  expect((await migrated.deliveryTotals({ account: "local" })).counts).toEqual({ delivered: 1 });
-  const day = [{ key: "2026-01-01", generations: 2, credits: 20, usd: 0.4 }];
-  expect(await migrated.spending({ limit: 9 })).toMatchObject({ day, model: [{ ...day[0], key: "sora-2" }] });
+  expect(readFileSync(file).includes(secret)).toBe(false);
+  expect(readFileSync(file).includes(hash("sha256", secret))).toBe(true);
 });
 
 test("a newer vidgen's database is refused", async () => {
@@ -296,11 +261,11 @@ test.each([
   ["deleted", "DELETE FROM ledger WHERE number = 2", "only added to"],
   [
     "paid twice",
-    "INSERT INTO ledger (account, amount, reason, generation) VALUES ('local', -10, 'start', 1)",
+    "INSERT INTO ledger (account, amount, reason, at, generation) VALUES ('local', -10, 'start', '', 1)",
     "UNIQUE",
   ],
-  ["made without credits", "INSERT INTO ledger (account, amount, reason) VALUES ('local', -501, 'x')", "CHECK"],
-  ["of no account", "INSERT INTO ledger (account, amount, reason) VALUES ('nobody', 1, 'x')", "FOREIGN KEY"],
+  ["made without credits", "UPDATE accounts SET balance = balance - 501", "CHECK"],
+  ["of no account", "INSERT INTO ledger (account, amount, reason, at) VALUES ('nobody', 1, 'x', '')", "FOREIGN KEY"],
 ])("the database itself refuses a debit that is %s", async (_, sql, said) => {
   const file = await closedFile();
   expect(() => edit(file, sql)).toThrow(said);

@@ -1,0 +1,50 @@
+import type { Clock } from "../../../io.ts";
+import type { Delivery, DueQuery } from "../deliveries.ts";
+import { readDelivery } from "../reads/deliveries.ts";
+import type { Context } from "../rules/rule.ts";
+import type { Query } from "./database.ts";
+
+/** An attempt takes up to 15 s; when its process is gone, another one makes it after this time. */
+const attemptSeconds = 20;
+
+const selection = `
+  SELECT deliveries.id, generations.id AS generation, deliveries.account, url, body, traceparent, next_at,
+    (SELECT count(*) FROM vidgen.delivery_attempts WHERE delivery = deliveries.number) AS attempts
+  FROM vidgen.deliveries JOIN vidgen.generations ON generations.number = deliveries.generation`;
+
+/** The clock of the database, by which a callback is due, may be another one than the process's. */
+export function createSchedule(clock: Pick<Clock, "date">): Context["schedule"] {
+  return (next_at) => {
+    const seconds = next_at === null ? null : Math.max(0, Date.parse(next_at) - clock.date().getTime()) / 1_000;
+    return { column: "due_at", due: "now() + make_interval(secs => ?)", value: seconds };
+  };
+}
+
+/** Claims the deliveries to attempt now for the time of an attempt. See `Deliveries`. */
+export async function claimDue(
+  query: Query,
+  { limit, perHost, busy, except }: DueQuery,
+): Promise<{ deliveries: Delivery[]; nextMs: number }> {
+  const claimed = await query(
+    `UPDATE vidgen.deliveries SET due_at = now() + make_interval(secs => ${attemptSeconds})
+     WHERE number IN (
+       SELECT number FROM vidgen.deliveries WHERE due_at <= now() AND number IN (
+         SELECT number FROM (
+           SELECT number, host, row_number() OVER (PARTITION BY host ORDER BY due_at, number) AS place
+           FROM vidgen.deliveries WHERE due_at <= now() AND id <> ALL($1)
+         ) AS due LEFT JOIN json_each_text($2) AS busy ON busy.key = host
+         WHERE place <= $3 - coalesce(busy.value::integer, 0)
+       ) ORDER BY due_at, number LIMIT $4 FOR UPDATE SKIP LOCKED)
+     RETURNING number`,
+    ...[except, JSON.stringify(busy), perHost, limit],
+  );
+  const numbers = claimed.map(({ number }) => number as string);
+  const rows =
+    numbers.length === 0
+      ? []
+      : await query(`${selection} WHERE deliveries.number = ANY($1) ORDER BY deliveries.number`, numbers);
+  const next =
+    "SELECT extract(epoch FROM min(due_at) - now()) * 1000 AS ms FROM vidgen.deliveries WHERE due_at > now()";
+  const [later] = await query(next);
+  return { deliveries: rows.map(readDelivery), nextMs: later?.ms ? Number(later.ms) : Number.POSITIVE_INFINITY };
+}

@@ -1,0 +1,28 @@
+import { hourBefore, type Limits, type Use } from "../limits.ts";
+import { type Account, lockAccount } from "./account.ts";
+import { type Rule, sql } from "./rule.ts";
+
+/** Changes the limits that are given. Returns all; `undefined` when there is no such account. */
+export function* setLimits(name: string, limits: Partial<Limits>): Rule<Limits | undefined> {
+  const account = yield* lockAccount(name);
+  if (!account || account.isDeleted) return undefined;
+  const { max_running, max_per_hour } = { ...account, ...limits };
+  const update = "UPDATE accounts SET max_running = ?, max_per_hour = ? WHERE name = ?";
+  yield* sql(update, max_running, max_per_hour, name);
+  return { max_running, max_per_hour };
+}
+
+/** Returns what counts for the limits of an account for a start at this time (ISO 8601), if it has some; as many rows are read as a limit allows. */
+export function* findUse({ name, max_running, max_per_hour }: Account, at: string): Rule<Use | undefined> {
+  if (max_running === null && max_per_hour === null) return undefined;
+  const since = hourBefore(at);
+  const [use] = yield* sql(
+    `SELECT
+       (SELECT count(*) FROM (SELECT 1 FROM generations WHERE account = ? AND status = 'processing' LIMIT ?) AS r) AS running,
+       (SELECT count(*) FROM (SELECT 1 FROM generations WHERE account = ? AND created_at > ? LIMIT ?) AS s) AS starts,
+       (SELECT min(created_at) FROM generations WHERE account = ? AND created_at > ?) AS oldest_at`,
+    ...[name, max_running ?? 0, name, since, max_per_hour ?? 0, name, since],
+  );
+  const oldest_at = typeof use?.oldest_at === "string" ? use.oldest_at : null;
+  return { running: Number(use?.running), starts: Number(use?.starts), oldest_at };
+}

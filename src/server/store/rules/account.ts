@@ -1,0 +1,32 @@
+import { type Limits, readLimits } from "../limits.ts";
+import type { Row } from "../reads/reader.ts";
+import { type Rule, sql } from "./rule.ts";
+
+/** An account as a rule reads it. */
+export type Account = Limits & { name: string; credits: number; isDeleted: boolean };
+
+/** What `readAccount` needs. */
+export const accountColumns = "name, balance, max_running, max_per_hour, deleted_at";
+
+export function readAccount({ name, balance, deleted_at, ...limits }: Row): Account {
+  return { name: String(name), credits: Number(balance), isDeleted: deleted_at !== null, ...readLimits(limits) };
+}
+
+/** Returns an account, which nobody else changes until the transaction ends; `undefined` when there is none. */
+export function* lockAccount(name: string): Rule<Account | undefined> {
+  const [row] = yield* sql(`SELECT ${accountColumns} FROM accounts WHERE name = ? FOR NO KEY UPDATE`, name);
+  return row && readAccount(row);
+}
+
+/** Returns the account of a key. */
+export function* findOwner(keyHash: string): Rule<string | undefined> {
+  const [row] = yield* sql("SELECT account FROM keys WHERE hash = ?", keyHash);
+  return row && String(row.account);
+}
+
+/** Throws when there is no such account. */
+export function* findBalance(account: string): Rule<number> {
+  const [row] = yield* sql("SELECT balance FROM accounts WHERE name = ?", account);
+  if (!row) throw new Error(`no account ${account}`);
+  return Number(row.balance);
+}

@@ -1,0 +1,41 @@
+import { hash } from "node:crypto";
+import type { CreditChange, CreditOutcome } from "../accounts.ts";
+import { lockAccount } from "./account.ts";
+import { publish, type Rule, sql } from "./rule.ts";
+
+/** A row of the ledger; `generation` is the number of the one that was paid for. */
+export type Entry = {
+  account: string;
+  amount: number;
+  reason: string;
+  at: string;
+  generation?: number;
+  keyHash?: string;
+};
+
+/** The reason in the ledger of credits that the service's owner has added or taken away. */
+export const addedReason = "added by the service's owner";
+
+/** Changes the credits of an account, and says so in the ledger. The database refuses a balance that is out of range, and a second row with a generation and a reason. */
+export function* changeCredits({ account, amount, reason, at, generation, keyHash }: Entry): Rule<void> {
+  yield* sql("UPDATE accounts SET balance = balance + ? WHERE name = ?", amount, account);
+  yield* sql(
+    "INSERT INTO ledger (account, amount, reason, at, generation, key_hash) VALUES (?, ?, ?, ?, ?, ?)",
+    ...[account, amount, reason, at, generation ?? null, keyHash ?? null],
+  );
+  yield* publish({ kind: "credits", account });
+}
+
+/** Adds a number of credits to those of an account, or takes some away: once for each key. */
+export function* addCredits({ account: name, amount, key }: CreditChange, at: string): Rule<CreditOutcome> {
+  const account = yield* lockAccount(name);
+  if (!account || account.isDeleted) return { kind: "no account" };
+  const keyHash = hash("sha256", key);
+  const [known] = yield* sql("SELECT amount FROM ledger WHERE account = ? AND key_hash = ?", name, keyHash);
+  if (known && Number(known.amount) !== amount) return { kind: "key reused" };
+  if (known) return { kind: "added", credits: account.credits, replayed: true };
+  const credits = account.credits + amount;
+  if (credits < 0 || !Number.isSafeInteger(credits)) return { kind: "out of range", credits: account.credits };
+  yield* changeCredits({ account: name, amount, reason: addedReason, at, keyHash });
+  return { kind: "added", credits, replayed: false };
+}

@@ -1,0 +1,21 @@
+import type { EndedBefore } from "../generations.ts";
+import { publish, type Rule, sql } from "./rule.ts";
+
+/**
+ * Deletes what ended long ago and has no video; what follows from it goes with it. What another process forgets meanwhile is its own. Materialized: a
+ * plan may run a subquery once for each row, and take more than the limit.
+ */
+export function* forget({ before, limit }: EndedBefore): Rule<number> {
+  const forgotten = yield* sql(
+    `WITH ended AS MATERIALIZED (
+       SELECT number FROM generations
+       WHERE status <> 'processing' AND completed_at < ? AND (status = 'failed' OR removed_at IS NOT NULL)
+         AND NOT EXISTS (SELECT 1 FROM deliveries WHERE generation = generations.number AND next_at IS NOT NULL)
+       ORDER BY completed_at LIMIT ? FOR UPDATE SKIP LOCKED
+     )
+     DELETE FROM generations WHERE number IN (SELECT number FROM ended) RETURNING number`,
+    ...[before, limit],
+  );
+  if (forgotten.length > 0) yield* publish({ kind: "credits", account: null });
+  return forgotten.length;
+}

@@ -1,0 +1,60 @@
+import type { Images, StoredCheckpoint, StoredGeneration } from "../generations.ts";
+import { joinImages, stateOf, submissionOf } from "../needs.ts";
+import { columns, readGeneration } from "../reads/generations.ts";
+import { toJson } from "../values.ts";
+import { publish, type Rule, sql } from "./rule.ts";
+
+/** Whether a process, the ?, may write to a generation: nobody has taken it, or this process did so last. */
+export const isHeldHere = "(holder IS NULL OR holder = ?)";
+
+export function* findGeneration(id: string): Rule<StoredGeneration | undefined> {
+  const [row] = yield* sql(`SELECT ${columns} FROM generations WHERE id = ?`, id);
+  return row && readGeneration(row);
+}
+
+/** Returns the addresses of a generation's images, whole. */
+export function* findImages(id: string): Rule<Images<string>> {
+  const generation = yield* findGeneration(id);
+  if (!generation) throw new Error(`no generation ${id}`);
+  const find = "SELECT place, source FROM images WHERE generation = (SELECT number FROM generations WHERE id = ?)";
+  return joinImages(generation.request, yield* sql(find, id));
+}
+
+/**
+ * Locks the account of a generation before the generation, as a start does, and returns it. While this waits for the account, nothing else waits for the
+ * generation: its holder renews all that it makes in one statement, and would lose all of it.
+ */
+export function* lockOwner(id: string): Rule<string> {
+  const owner = "SELECT account FROM generations WHERE id = ?";
+  const [row] = yield* sql(`SELECT name FROM accounts WHERE name = (${owner}) FOR NO KEY UPDATE`, id);
+  if (!row) throw new Error(`no generation ${id}`);
+  return String(row.name);
+}
+
+export function* keepCheckpoint(id: string, checkpoint: StoredCheckpoint | null, process: string): Rule<void> {
+  const account = yield* lockOwner(id);
+  const { engine, isSubmitting } = submissionOf(checkpoint);
+  const [kept] = yield* sql(
+    `UPDATE generations SET checkpoint = ?, engine = ?, is_submitting = ?, state = ?
+     WHERE id = ? AND status = 'processing' AND ${isHeldHere} RETURNING number`,
+    ...[checkpoint && toJson(checkpoint), engine, isSubmitting, stateOf({ status: "processing", checkpoint })],
+    ...[id, process],
+  );
+  if (!kept) throw new Error(`no generation ${id} that this process makes`);
+  yield* publish({ kind: "generation", id, account });
+}
+
+/** Marks a generation that has ended as removed, unless it is already. */
+export function* remove(id: string, at: string): Rule<void> {
+  const [removed] = yield* sql(
+    `UPDATE generations SET removed_at = ? WHERE id = ? AND status <> 'processing' AND removed_at IS NULL
+     RETURNING account`,
+    ...[at, id],
+  );
+  if (removed) yield* publish({ kind: "generation", id, account: String(removed.account) });
+}
+
+export function* star(id: string, isStarred: boolean): Rule<void> {
+  const [starred] = yield* sql("UPDATE generations SET starred = ? WHERE id = ? RETURNING account", isStarred, id);
+  if (starred) yield* publish({ kind: "generation", id, account: String(starred.account) });
+}

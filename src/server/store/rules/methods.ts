@@ -1,0 +1,47 @@
+import type { Store } from "../store.ts";
+import { findBalance, findOwner } from "./account.ts";
+import { setLimits } from "./account-limits.ts";
+import { recordAttempt } from "./callback.ts";
+import { addCredits } from "./credits.ts";
+import { cancel, finish } from "./finish.ts";
+import { forget } from "./forget.ts";
+import { findGeneration, findImages, keepCheckpoint, remove, star } from "./generation.ts";
+import { addAccount, deleteAccount, endToken, hasTokenEnded, removeKeys } from "./keys.ts";
+import { resend, resendGivenUp } from "./resend.ts";
+import type { Context, Rule } from "./rule.ts";
+import { findStart } from "./start.ts";
+
+export type Runner = {
+  /** Runs a rule that only reads. */
+  read<Result>(rule: Rule<Result>): Promise<Result>;
+  /** Runs a rule in a transaction, and tells all processes of its changes. Resolves once they are durable; when the rule throws, nothing was changed. */
+  change<Result>(rule: Rule<Result>): Promise<Result>;
+};
+
+/** The methods of a store that are one rule each. */
+export function createMethods({ read, change }: Runner, context: Context) {
+  const { process, now } = context;
+  return {
+    account: (keyHash) => read(findOwner(keyHash)),
+    balance: (account) => read(findBalance(account)),
+    hasTokenEnded: (hash) => read(hasTokenEnded(hash)),
+    findStart: (account, idempotency) => read(findStart(account, idempotency)),
+    generation: (id) => read(findGeneration(id)),
+    images: (id) => read(findImages(id)),
+    addAccount: (account) => change(addAccount(account, now())),
+    deleteAccount: (account, at) => change(deleteAccount(account, at)),
+    removeKeys: (keys) => change(removeKeys(keys)),
+    endToken: (token, at) => change(endToken(token, at)),
+    addCredits: (added) => change(addCredits(added, now())),
+    setLimits: (account, limits) => change(setLimits(account, limits)),
+    keepCheckpoint: (id, checkpoint) => change(keepCheckpoint(id, checkpoint, process)),
+    finish: (id, end, delivery) => change(finish(id, { end, delivery }, context)),
+    cancel: (id, cancellation) => change(cancel(id, cancellation, context)),
+    remove: (id, at) => change(remove(id, at)),
+    star: (id, isStarred) => change(star(id, isStarred)),
+    forget: (query) => change(forget(query)),
+    recordAttempt: (id, attempt, next_at) => change(recordAttempt(id, attempt, next_at, context)),
+    resend: (generation, at) => change(resend(generation, at, context)),
+    resendGivenUp: (filter, at) => change(resendGivenUp(filter, at, context)),
+  } satisfies Partial<Store>;
+}

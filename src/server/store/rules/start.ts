@@ -1,0 +1,82 @@
+import { hash } from "node:crypto";
+import type { Idempotency, StartOutcome, StoredGeneration } from "../generations.ts";
+import { findLimit, type Use } from "../limits.ts";
+import { cutImages } from "../needs.ts";
+import { columns, readGeneration } from "../reads/generations.ts";
+import type { Row } from "../reads/reader.ts";
+import type { Account } from "./account.ts";
+import { type Rule, sql } from "./rule.ts";
+
+/** What is asked for; `cost` is in credits. */
+export type Start = { generation: StoredGeneration; cost: number; idempotency: Idempotency | undefined };
+
+/** What a start with an idempotency key left behind: the hash of its body, and what a repetition is answered. */
+export type KeyUse = { bodyHash: string; outcome: StartOutcome & { kind: "started" } };
+
+/** What was read of a start's account: `use` if it has limits, and `keyUse` if its key was used before. The account is locked. */
+export type StartRows = { account: Account; use: Use | undefined; keyUse: KeyUse | undefined };
+
+/** Returns the result of a start. A repeated key is looked for before the limits, and a limit before the credits. Changes nothing. */
+export function decideStart(
+  { generation, cost, idempotency }: Start,
+  { account, use, keyUse }: StartRows,
+): StartOutcome {
+  if (account.isDeleted) return { kind: "no account" };
+  if (keyUse && idempotency) return repeat(keyUse, idempotency);
+  const limited = use && findLimit(account, use, generation.created_at);
+  if (limited) return limited;
+  const remaining_credits = account.credits - cost;
+  if (remaining_credits < 0) return { kind: "no credits" };
+  return { kind: "started", generation, remaining_credits, replayed: false };
+}
+
+/** Returns what the rows would be once a start was executed, for the next one of the same account. */
+export function rowsAfter(
+  { generation, idempotency }: Start,
+  { rows, outcome }: { rows: StartRows; outcome: StartOutcome & { kind: "started" } },
+): StartRows {
+  const { account, use } = rows;
+  // A repeated key is told what a look at the generation has.
+  const shown = { ...generation, request: cutImages(generation.request).request };
+  return {
+    account: { ...account, credits: outcome.remaining_credits },
+    use: use && { ...use, running: use.running + 1, starts: use.starts + 1 },
+    keyUse: idempotency && {
+      bodyHash: hashOfBody(idempotency),
+      outcome: { ...outcome, generation: shown, replayed: true },
+    },
+  };
+}
+
+/** Returns what a start with a key that was used before is answered. */
+function repeat({ bodyHash, outcome }: KeyUse, idempotency: Idempotency): StartOutcome {
+  return bodyHash === hashOfBody(idempotency) ? outcome : { kind: "key reused" };
+}
+
+/** What `readKeyUse` needs, where the tables of keys and of generations are joined. */
+export const keyUseColumns = `${columns.replaceAll(/\w+/g, "generations.$&")}, key_hash, body_hash, remaining_credits`;
+
+export function readKeyUse({ key_hash, body_hash, remaining_credits, ...row }: Row): KeyUse {
+  const outcome = { generation: readGeneration(row), remaining_credits: Number(remaining_credits) };
+  return { bodyHash: String(body_hash), outcome: { kind: "started", ...outcome, replayed: true } };
+}
+
+/** Only hashes are stored: of a key, since an index has little room, and of a body, since one may have 28 MB. */
+export const hashOfKey = ({ key }: Idempotency) => hash("sha256", key);
+export const hashOfBody = ({ body }: Idempotency) => hash("sha256", body);
+
+export function* findKeyUse(account: string, idempotency: Idempotency): Rule<KeyUse | undefined> {
+  const [row] = yield* sql(
+    `SELECT ${keyUseColumns} FROM idempotency_keys
+     JOIN generations ON generations.number = idempotency_keys.generation
+     WHERE idempotency_keys.account = ? AND key_hash = ?`,
+    ...[account, hashOfKey(idempotency)],
+  );
+  return row && readKeyUse(row);
+}
+
+/** Returns what a start with this key is answered, where an earlier one has used it. */
+export function* findStart(account: string, idempotency: Idempotency): Rule<StartOutcome | undefined> {
+  const keyUse = yield* findKeyUse(account, idempotency);
+  return keyUse && repeat(keyUse, idempotency);
+}

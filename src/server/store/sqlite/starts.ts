@@ -1,0 +1,61 @@
+import type { Change } from "../change.ts";
+import type { Idempotency, StartOutcome, StoredGeneration } from "../generations.ts";
+import { cutImages, needsOf, stateOf } from "../needs.ts";
+import { lockAccount } from "../rules/account.ts";
+import { findUse } from "../rules/account-limits.ts";
+import { changeCredits } from "../rules/credits.ts";
+import type { Rule } from "../rules/rule.ts";
+import { decideStart, findKeyUse, hashOfBody, hashOfKey, type Start } from "../rules/start.ts";
+import { searchText } from "../search.ts";
+import { toJson, toText } from "../values.ts";
+import type { Database } from "./database.ts";
+import { runRule } from "./run.ts";
+
+/** Starts a generation: the account pays, and the generation and its idempotency key are added. The caller has begun a transaction. */
+export function start(database: Database, asked: Start, changes: Change[]): StartOutcome {
+  const run = <T>(rule: Rule<T>) => runRule(database, rule, changes);
+  const { generation, cost, idempotency } = asked;
+  const { id, account: name, created_at } = generation;
+  const account = run(lockAccount(name));
+  if (!account) throw new Error(`no account ${name}`);
+  const keyUse = idempotency && run(findKeyUse(name, idempotency));
+  const outcome = decideStart(asked, { account, keyUse, use: run(findUse(account, created_at)) });
+  if (outcome.kind !== "started" || outcome.replayed) return outcome;
+  const number = add(database, generation);
+  changes.push({ kind: "generation", id, account: name });
+  run(changeCredits({ account: name, amount: -cost, reason: "start", at: created_at, generation: number }));
+  if (idempotency) addKey(database, { account: name, idempotency, number, credits: outcome.remaining_credits });
+  return outcome;
+}
+
+/** Adds a generation, and returns its number. */
+function add(database: Database, generation: StoredGeneration): number {
+  const { id, account, status, created_at, completed_at, request, callback_url } = generation;
+  const { error, media, cost, checkpoint } = generation;
+  const { model, images, isReal, isFetched, engine, isSubmitting } = needsOf(generation);
+  const cut = cutImages(request);
+  const label = request.label?.name ?? null;
+  const [row] = database.all(
+    `INSERT INTO generations (id, account, status, created_at, completed_at, asked, checkpoint, result,
+       model, images, is_real, is_fetched, engine, is_submitting, label, state)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number`,
+    ...[id, account, status, created_at, completed_at, toJson({ request: cut.request, callback_url })],
+    ...[checkpoint && toJson(checkpoint), toJson({ error, media, cost })],
+    ...[model, images, isReal, isFetched, engine, isSubmitting, label, stateOf(generation)],
+  );
+  const number = Number(row?.number);
+  const found = Buffer.from(searchText(request.prompt, id, model, label));
+  database.run("INSERT INTO search (generation, text) VALUES (?, CAST(? AS TEXT))", number, found);
+  const insert = "INSERT INTO images (generation, place, source) VALUES (?, ?, CAST(? AS TEXT))";
+  for (const { place, source } of cut.images) database.run(insert, number, place, Buffer.from(toText(source)));
+  return number;
+}
+
+type UsedKey = { account: string; idempotency: Idempotency; number: number; credits: number };
+
+function addKey(database: Database, { account, idempotency, number, credits }: UsedKey): void {
+  database.run(
+    `INSERT INTO idempotency_keys (account, key_hash, body_hash, generation, remaining_credits) VALUES (?, ?, ?, ?, ?)`,
+    ...[account, hashOfKey(idempotency), hashOfBody(idempotency), number, credits],
+  );
+}
