@@ -10,7 +10,7 @@ import {
   saveLogin,
   saveSetting,
 } from "../../connect/settings.ts";
-import { type CommandErrorCode, usage, VidgenError } from "../../errors.ts";
+import { asVidgenError, type CommandErrorCode, usage, VidgenError } from "../../errors.ts";
 import { checkBaseUrl, withScheme } from "../../protocol/url.ts";
 import { baseUrlOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -20,6 +20,7 @@ import { askSecret, askText, canAsk, checkedBy, readPath, readStdinKey } from ".
 export function addLogin(program: CommandUnknownOpts, context: Context): void {
   const { io, output } = context;
   declare(program).action(async (options) => {
+    if (await isElsewhere(options, context)) return;
     const { baseUrl, credits } = await login(options, context);
     const outputPath = await chooseOutput(options, context);
     await output.result("", { ok: true, base_url: baseUrl, remaining_credits: credits });
@@ -49,9 +50,7 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 export async function login(options: Options, context: Context): Promise<{ baseUrl: string; credits?: number }> {
   const { io, output } = context;
   const baseUrl = await chooseBaseUrl(options, context);
-  const key = await readKey(options, baseUrl, context);
-  output.hide(key);
-  const { accepted, ...known } = await checkKey(baseUrl, key, context);
+  const { key, accepted, ...known } = await findGoodKey(options, baseUrl, context);
   const { path, engine } = await saveLogin(baseUrl, key, io);
   output.note(`${accepted} Saved in plain text in ${path}, which only you can read.`);
   if (engine !== undefined)
@@ -61,6 +60,38 @@ export async function login(options: Options, context: Context): Promise<{ baseU
   if (io.env.VIDGEN_ENGINE) output.note("VIDGEN_ENGINE is set and overrides the saved service.");
   if (io.env.VIDGEN_API_KEY) output.note("VIDGEN_API_KEY is set and overrides the saved key.");
   return { baseUrl, ...known };
+}
+
+/** Whether a person without a service chooses one that needs no login; then says what to type. */
+async function isElsewhere({ baseUrl, withToken }: Options, context: Context): Promise<boolean> {
+  const { io, output } = context;
+  if (withToken || output.json || !canAsk(context, io) || (await findBaseUrl(baseUrl, io)) !== undefined) return false;
+  const { askService, describeProviders } = await import("../service-choice.ts");
+  const choice = await askService("What do you have?", io);
+  if (choice === "service") return false;
+  output.note(choice === "provider" ? describeProviders(io) : "Previews need no login.");
+  if (choice === "local")
+    output.note(`Next: ${programName(io.env)} generate "a red fox runs through snow at dusk" --local -o fox.mp4`);
+  return true;
+}
+
+/** How often a key is asked for at a terminal before the address has to be typed again. */
+const maxTries = 3;
+
+/** A key that the service has accepted: at a terminal one that it rejects is asked for again. Throws as `checkKey` does. */
+async function findGoodKey(options: Options, baseUrl: string, context: Context) {
+  const { io, output } = context;
+  const isAsked = !options.withToken && canAsk(context, io);
+  if (isAsked) output.note(`The key will be stored in plain text in ${configPath(io)}.`);
+  for (let tries = 1; ; tries++) {
+    const key = await readKey(options, { baseUrl, tries }, context);
+    output.hide(key);
+    const checked = await checkKey(baseUrl, key, context).catch((error) => {
+      if (!isAsked || tries === maxTries || asVidgenError(error).code !== "auth") throw error;
+      output.note(asVidgenError(error).message);
+    });
+    if (checked) return { key, ...checked };
+  }
 }
 
 const checkLimitMs = 30_000;
@@ -136,13 +167,14 @@ function checkBaseUrlAnswer(text: string): string {
   return checkBaseUrl(withScheme(text), "The base URL");
 }
 
-async function readKey({ withToken }: Options, baseUrl: string, context: Context): Promise<string> {
+type Asking = { baseUrl: string; tries: number };
+
+async function readKey({ withToken }: Options, { baseUrl, tries }: Asking, context: Context): Promise<string> {
   const { io, output } = context;
   if (withToken) return checkApiKey(await readStdinKey(context));
   if (!canAsk(context, io))
     throw usage("Cannot prompt for a key: not a terminal.", "Pipe it in: vidgen login --with-token < key.txt");
-  output.note(`The key will be stored in plain text in ${configPath(io)}.`);
-  return checkApiKey(
-    await askSecret(output.redact(`API key for ${new URL(baseUrl).origin}:`), checkedBy(checkApiKey), io),
-  );
+  const again = tries === 1 ? "" : ` (try ${tries} of ${maxTries})`;
+  const question = output.redact(`API key for ${new URL(baseUrl).origin}${again}:`);
+  return checkApiKey(await askSecret(question, checkedBy(checkApiKey), io));
 }

@@ -1,5 +1,5 @@
-import { usage } from "../../errors.ts";
-import { findModel } from "../../protocol/models.ts";
+import { usage, type VidgenError } from "../../errors.ts";
+import { findModel, findSimilar } from "../../protocol/models.ts";
 import { type Kind, kinds, maxImagesOf } from "./videos/kinds.ts";
 
 /** An engine as `--engine` names it; without `server` and `packageName` it is the preview. */
@@ -25,7 +25,9 @@ export type ServerSpec = {
   upstreamModel: string | undefined;
 };
 
-export const specExample = `Write [model=]kind[:url][#upstream-model], such as wan-2.5=http://gpu-1:8091, wan-2.5=${kinds[0]?.id}:http://gpu-1:8091 or preview. The kinds are preview, ${kinds.map(({ id }) => id).join(", ")}, comfyui and ai-sdk.`;
+const kindNames = ["preview", ...kinds.map(({ id }) => id), "comfyui", "ai-sdk"];
+
+export const specExample = `Write [model=]kind[:url][#upstream-model], such as wan-2.5=http://gpu-1:8091, wan-2.5=${kinds[0]?.id}:http://gpu-1:8091 or preview. The kinds are ${kindNames.slice(0, -1).join(", ")} and ${kindNames.at(-1)}.`;
 
 const pattern =
   /^(?:((?:(?!:\/\/)[^=#\s])+)=)?(?:([a-z][\w-]*)(?::(https?:\/\/[^#\s]+))?|(https?:\/\/[^#\s]+))(?:#(\S+))?$/i;
@@ -41,8 +43,7 @@ export function readSpec(text: string): EngineSpec {
   const isKnown = isPreview
     ? url === undefined && upstreamModel === undefined
     : kindId === undefined || isComfyUi || named;
-  if (isRead === undefined || !isKnown || (url !== undefined && !URL.canParse(url)))
-    throw usage(`Invalid engine: --engine "${text.replace(/\/\/.*@/, "//").replace(/\?.*/s, "?...")}".`, specExample);
+  if (isRead === undefined || !isKnown || (url !== undefined && !URL.canParse(url))) throw invalidError(text);
   if (isPreview) return { model, name: "preview", upstreamModel, server: undefined };
   if (url === undefined) throw usage(`--engine ${text} needs a URL.`, `Write ${kindId}:http://gpu-1:8091.`);
   const { username, password, search, origin, pathname } = new URL(url);
@@ -77,6 +78,23 @@ export function readSpec(text: string): EngineSpec {
   return { model, name, upstreamModel, server: { url: name, kind, upstreamModel } };
 }
 
+/** A text that is no engine, without what may be a password in it, and with what was probably meant. */
+function invalidError(text: string): VidgenError {
+  const [, model = "", kind = ""] = /^([^=]*=)?([^=]*)$/.exec(text) ?? [];
+  const isAddress = /^[\w.-]+:\d+(\/|#|$)/.test(kind);
+  const [name = ""] = kind.split(/[:#]/, 1);
+  const similar = isAddress ? `http://${kind}` : findSimilarKind(name);
+  const guess = similar === undefined ? "" : ` Did you mean ${model}${similar}?`;
+  return usage(
+    `Invalid engine: --engine "${text.replace(/\/\/.*@/, "//").replace(/\?.*/s, "?...")}".${guess}`,
+    `${specExample}\n\`vidgen help real-models\` has a line to copy for each: OpenRouter, fal and other providers, and servers of your own.`,
+  );
+}
+
+function findSimilarKind(name: string): string | undefined {
+  return kindNames.includes(name) ? undefined : findSimilar(name, kindNames);
+}
+
 /** A package by its name alone, never by a path: what lies in a folder is not run because it lies there. */
 const sdkPattern = /^([^=#\s]+)=ai-sdk:((?:@[a-z0-9][\w.-]*\/)?[a-z0-9][\w.-]*)#(\S+)$/i;
 
@@ -86,7 +104,7 @@ function readSdkSpec(text: string): EngineSpec {
   if (packageName === undefined)
     throw usage(
       `Invalid engine: --engine "${text}".`,
-      "Write model=ai-sdk:package#model-of-the-provider, such as kling-2.6=ai-sdk:@ai-sdk/fal#fal-ai/kling-video/v2.6/pro/text-to-video.",
+      "Write model=ai-sdk:package#model-of-the-provider, such as kling-2.6=ai-sdk:@ai-sdk/fal#fal-ai/kling-video/v2.6/pro/text-to-video; see `vidgen help real-models`.",
     );
   checkImages(model, { title: packageName, maxImages: 1 });
   return { model, name: packageName, upstreamModel, server: undefined, packageName };

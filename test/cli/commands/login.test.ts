@@ -110,7 +110,8 @@ test("at a terminal asks for the base url when none is known, and for the key wi
   world.env.VIDGEN_BASE_URL = undefined;
   world.isTerminal = true;
   world.answers = [
-    ["base URL", `${baseUrl}\r`],
+    ["What do you have?", "\r"],
+    ["base URL:", `${baseUrl}\r`],
     ["API key", `${apiKey}\r`],
     ["Where should", "\r"],
   ];
@@ -121,13 +122,60 @@ test("at a terminal asks for the base url when none is known, and for the key wi
   expect(JSON.parse(readFileSync(join(world.home, "config.json"), "utf8"))).not.toHaveProperty("output");
 });
 
+test("at a terminal a key that is rejected is asked for again, twice, without the address", async () => {
+  const { world, config } = await loggedOut();
+  world.isTerminal = true;
+  world.answers = [
+    ["API key for", "wrong-key-1234567890\r"],
+    ["(try 2 of 3):", `${apiKey}\r`],
+    ["Where should", "\r"],
+  ];
+  const run = await world.vidgen("login", "--no-color");
+  expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining("1,000 credits left.") });
+  expect(run.stderr).not.toContain("wrong-key");
+  expect(run.stderr.match(/will be stored in plain text/g)).toHaveLength(1);
+  expect(JSON.parse(readFileSync(config, "utf8")).keys).toEqual({ [baseUrl]: apiKey });
+});
+
+test("the third wrong key is the last: exit 3, and nothing is saved", async () => {
+  const { world, config } = await loggedOut();
+  world.isTerminal = true;
+  const wrong = "wrong-key-1234567890\r";
+  world.answers = [
+    ["API key for", wrong],
+    ["(try 2 of 3):", wrong],
+    ["(try 3 of 3):", wrong],
+  ];
+  const run = await world.vidgen("login", "--no-color");
+  expect([run.code, run.stderr.match(/The service rejected this key/g)?.length]).toEqual([3, 3]);
+  expect(existsSync(config)).toBe(false);
+});
+
+test.each([
+  [
+    "a provider's key",
+    "\u001b[A\r",
+    /export OPENROUTER_API_KEY=<key>\n.*--engine openrouter -o fox\.mp4\n.*\n.*vidgen help real-models\n$/,
+  ],
+  ["previews", "\u001b[B\r", /Next: vidgen generate "[^"]*" --local -o fox\.mp4\n$/],
+])("at a terminal without a service, one answer is %s, which needs no login", async (_, keys, says) => {
+  const { world, config } = await loggedOut();
+  world.env.VIDGEN_BASE_URL = undefined;
+  world.isTerminal = true;
+  world.answers = [["What do you have?", keys]];
+  const run = await world.vidgen("login", "--no-color");
+  expect([run.code, run.stdout, run.stderr]).toEqual([0, "", expect.stringMatching(says)]);
+  expect([existsSync(config), world.requests]).toEqual([false, []]);
+});
+
 test("at a terminal the base url is tried before the key is asked for, without the key that is set", async () => {
   const { world } = await loggedOut();
   world.env.VIDGEN_BASE_URL = undefined;
   world.env.VIDGEN_API_KEY = "of-another-service-0123";
   world.isTerminal = true;
   world.answers = [
-    ["base URL", "https://nobody.example\r"],
+    ["What do you have?", "\r"],
+    ["base URL:", "https://nobody.example\r"],
     ["Could not reach https://nobody.example", `${"\u007f".repeat(30)}${baseUrl}\r`],
     ["API key", "\u0003"],
   ];

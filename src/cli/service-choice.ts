@@ -1,0 +1,29 @@
+import type { Io } from "../io.ts";
+import { programName } from "./terminal/output.ts";
+import { askChoice } from "./terminal/prompts.ts";
+
+/** What can make the videos of a person who has not logged in. */
+const services = [
+  { value: "provider", name: "a provider's key (OpenRouter, fal, Replicate, ...)" },
+  { value: "service", name: "a company's service: its base URL and a key" },
+  { value: "local", name: "previews on this machine: no account, no credits" },
+] as const;
+
+type Choice = (typeof services)[number]["value"];
+
+export async function askService(question: string, io: Io): Promise<Choice> {
+  return (await askChoice(question, [...services], "service", io)) as Choice;
+}
+
+/** What to type to have videos made by a provider. */
+export function describeProviders({ env }: Pick<Io, "env">): string {
+  const name = programName(env);
+  const key = env.OPENROUTER_API_KEY ? [] : ["  export OPENROUTER_API_KEY=<key>"];
+  return [
+    "With OpenRouter, whose key stays in a variable:",
+    ...key,
+    `  ${name} generate "a red fox" -m veo-3.1 --engine openrouter -o fox.mp4`,
+    `To use it without --engine: ${name} config set engine openrouter`,
+    `fal, Replicate and others, and your own GPUs: ${name} help real-models`,
+  ].join("\n");
+}
