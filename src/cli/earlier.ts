@@ -1,12 +1,12 @@
-import { hashFile } from "../client/ledger/content.ts";
-import type { DatedLine, Entry } from "../client/ledger/history.ts";
+import type { Entry } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
 import { isStarted, type StartedEntry } from "../client/ledger/policy.ts";
 import type { FrameSource } from "../connect/frames.ts";
 import type { Services } from "../connect/services.ts";
-import { asVidgenError, systemReason, usage, VidgenError } from "../errors.ts";
+import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { findLast, last, locateGenerations } from "./generations.ts";
+import { findLast, locateGenerations } from "./generations.ts";
+import { findByFile, isVideoFile, last } from "./saved-file.ts";
 
 /**
  * What `--from` names: a generation, by its id or "last", or the file of any video; `own` is the attempt that this very line goes on with. Throws
@@ -20,9 +20,7 @@ export async function findFrameSource(
 ): Promise<FrameSource> {
   if (typed === "") throw usage("--from is empty.");
   if (await isVideoFile(typed, io)) {
-    const entry = await findByFile(typed, services.journal, io).catch((error) => {
-      if (asVidgenError(error).code !== "not_found") throw error;
-    });
+    const entry = await findByFile(typed, services.journal, io);
     return { file: typed, id: entry?.id };
   }
   if (typed !== last) {
@@ -49,32 +47,6 @@ export async function findMeant(own: Entry, id: string | undefined, journal: Jou
 
 function mayHaveVideo(entry: Entry): entry is StartedEntry {
   return isStarted(entry) && !["failed", "refused", "unsent"].includes(entry.state);
-}
-
-/** A word with a slash, or the ending of a video, is no id. */
-export async function isVideoFile(typed: string, { disk }: Pick<Io, "disk">): Promise<boolean> {
-  if (/\.(mp4|mov|mkv|webm)$|[/\\]/i.test(typed)) return true;
-  return (
-    typed !== last &&
-    (await disk.stat(typed).then(
-      (found) => found.isFile(),
-      () => false,
-    ))
-  );
-}
-
-/** The generation whose video has the content of this file, whatever its name is now. */
-export async function findByFile(path: string, journal: Journal, { disk, signal }: Io): Promise<StartedEntry> {
-  const file = await disk.open(path, "r").catch((error) => {
-    throw usage(`Cannot read the video ${path}: ${systemReason(error, { ENOENT: "there is no such file" })}.`);
-  });
-  const sha256 = await hashFile(file, signal)
-    .then((hash) => hash.digest("hex"))
-    .finally(() => file.close());
-  const isOfVideo = (line: DatedLine): line is DatedLine & { kind: "downloaded" | "delivered" } =>
-    (line.kind === "downloaded" || line.kind === "delivered") && line.sha256 === sha256;
-  const line = await journal.findLast(isOfVideo);
-  return line === undefined ? unknownError(`generation with the video ${path}`) : findById(line.id, journal);
 }
 
 async function findById(id: string, journal: Journal): Promise<StartedEntry> {

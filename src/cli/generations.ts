@@ -3,9 +3,10 @@ import type { Journal } from "../client/ledger/journal.ts";
 import { isStarted, type StartedEntry } from "../client/ledger/policy.ts";
 import type { Services } from "../connect/services.ts";
 import { listHint, type Session, type SessionOptions } from "../connect/session.ts";
-import { usage, VidgenError } from "../errors.ts";
+import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { isUuid } from "../protocol/id.ts";
+import { findByFile, isSavedFile, last } from "./saved-file.ts";
 
 /** A generation that a command is about. `open` gives the session of its service, and rejects when that has no key here. */
 export type LocatedGeneration = {
@@ -18,9 +19,9 @@ export type LocatedGeneration = {
 /** The generations that a command can be about. */
 export type Generations = {
   /**
-   * The generation that a typed id, or the beginning of a UUID, stands for: that of the journal, at the service where it was started, else
-   * the id itself at the service of the settings. "last" is the newest one of the journal. Throws `usage` when several begin so, and
-   * `not_found` for "last" where nothing was started.
+   * The generation that a typed id, the beginning of a UUID, or a saved video's file stands for: that of the journal, at the service where it was
+   * started, else the id itself at the service of the settings. "last" is the newest one of the journal. Throws `usage` when several begin so, and
+   * `not_found` for "last" where nothing was started, and for a file of no generation.
    */
   find(typed: string): Promise<LocatedGeneration>;
   /** The same for a command that changes the generation. Throws `usage` for less than eight characters of an id that has more. */
@@ -32,9 +33,6 @@ export type Generations = {
   /** The generations that have not ended, or are still to be saved; the oldest first. */
   findOpen(): Promise<LocatedGeneration[]>;
 };
-
-/** Stands for the newest generation, where an id is asked for. */
-export const last = "last";
 
 /** As many characters as `list` shows of an id at a terminal: what changes something takes no fewer, which may be a slip. */
 export const minTyped = 8;
@@ -71,7 +69,7 @@ const longestRunMs = 7 * 24 * 3600_000;
 export async function locateGenerations(
   { local, baseUrl }: Pick<SessionOptions, "local" | "baseUrl">,
   { journal, open }: Pick<Services, "journal" | "open">,
-  io: Pick<Io, "date" | "env">,
+  io: Io,
 ): Promise<Generations> {
   const isNamed = local || baseUrl !== undefined;
   const named = isNamed ? (await open()).service.baseUrl : undefined;
@@ -97,13 +95,24 @@ export async function locateGenerations(
   /** Read once, however many ids were typed; an id needs no journal that can be read. */
   let known: Promise<StartedEntry[]> | undefined;
 
+  /** The service of the settings, which may know an id that was not started here. */
+  const openElsewhere = (id: string): Promise<Session> =>
+    open().catch((thrown) => {
+      const error = asVidgenError(thrown);
+      if (isNamed || error.code !== "auth") throw error;
+      const message = `No generation ${id} was started here, and no service is known that could be asked for it.`;
+      throw new VidgenError("auth", message, { hint: `${listHint}\n${error.hint}` });
+    });
+
   async function findTyped(typed: string, { least }: { least: number }): Promise<LocatedGeneration> {
     if (typed === last) return locate(await findLast(journal, isNamedStart));
     known ??= entries().catch(() => []);
     const namesOf = ({ id }: StartedEntry) => [id];
     const meant = distinct(findNamed(typed, await known, { namesOf, least: 1 }));
     const [only, other] = meant;
-    if (only === undefined) return { id: isUuid(typed) ? typed.toLowerCase() : typed, open: () => open() };
+    if (only === undefined && (await isSavedFile(typed, io))) return locate(await findSaved(typed, journal, io));
+    if (only === undefined)
+      return { id: isUuid(typed) ? typed.toLowerCase() : typed, open: () => openElsewhere(typed) };
     if (typed.length < least && !meant.some(({ id }) => id === typed)) throw tooShortError(typed);
     if (other === undefined) return locate(only);
     const rows = meant.map(({ id, base_url }) => `${id} at ${base_url}`);
@@ -129,6 +138,15 @@ export async function locateGenerations(
         .map(locate)
         .reverse(),
   };
+}
+
+/** The generation whose video is in a file. Throws `not_found` where the journal has none. */
+async function findSaved(path: string, journal: Journal, io: Io): Promise<StartedEntry> {
+  const entry = await findByFile(path, journal, io);
+  if (entry !== undefined) return entry;
+  throw new VidgenError("not_found", `${path} is the video of no generation that was started here.`, {
+    hint: listHint,
+  });
 }
 
 /** The newest generation of the journal, among those that are meant. Throws `not_found` where there is none. */

@@ -10,7 +10,16 @@ import { shorten } from "../protocol/text.ts";
 import type { Context } from "./context.ts";
 import { fieldAttributes } from "./field-flags.ts";
 import { programName } from "./terminal/output.ts";
-import { askChoice, askText, askYes, type Check, type Choice, checkedBy, readPath } from "./terminal/prompts.ts";
+import {
+  askChoice,
+  askText,
+  askYes,
+  type Check,
+  type Choice,
+  checkedBy,
+  readPath,
+  withoutCurlyQuotes,
+} from "./terminal/prompts.ts";
 import { checkOutputPath, noteOutputPath } from "./terminal/result.ts";
 import { quote } from "./terminal/text.ts";
 
@@ -56,7 +65,7 @@ export async function askForInput(known: KnownInput, options: AskOptions, { io, 
   const outputPath = answer ?? options.outputPath ?? options.defaultPath;
   const flags = options.flags({ ...fieldAttributes(input), ...(answer === undefined ? {} : { output: answer }) });
   const command = commandLine(input.texts.prompt, [...flags, ...(output.json ? ["--json"] : [])], io.env);
-  noteOutputPath(answer, output);
+  await noteOutputPath(answer, output, io);
   const place = options.isSaved ? formatRow("Save to", describePlace(outputPath)) : "";
   output.note(`\n${summarize(input)}${place}\nEquivalent command:\n  ${command}\n`);
   const credits = service && (await findPrices(service, io)).get(kindOfRequest(request))?.credits;
@@ -86,7 +95,7 @@ async function askForFields(
     } else if (!isImageField(field)) texts[field.name] ??= await askField(field, { usualModel, maxSeconds }, io);
   }
   const { prompt = "", model = usualModel } = texts;
-  return { ...known, texts: { ...texts, prompt, model }, images };
+  return { ...known, texts: { ...texts, prompt: withoutCurlyQuotes(prompt), model }, images };
 }
 
 /** Asks for the value of a field that has a question; `undefined` leaves it to the service. */

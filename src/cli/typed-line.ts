@@ -9,8 +9,8 @@ import { localBaseUrl } from "../connect/local.ts";
 import type { Io } from "../io.ts";
 import { fields, wireValue } from "../protocol/fields.ts";
 import type { Context } from "./context.ts";
-import { isVideoFile } from "./earlier.ts";
 import { readFieldFlags } from "./field-flags.ts";
+import { isVideoFile } from "./saved-file.ts";
 
 /** What a person typed to start generations, as far as it decides what is made. */
 export type TypedWords = {

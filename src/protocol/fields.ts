@@ -81,6 +81,7 @@ const table = [
     takes: "text",
     suggestions: aspectRatios.map((ratio) => [ratio, ""] as const),
     findFault: findRatioFault,
+    toWire: readRatio,
     label: "Ratio",
     question: "Which aspect ratio?",
   },
@@ -111,6 +112,7 @@ const table = [
       ["720p", ""],
       ["1080p", ""],
     ],
+    toWire: readResolution,
     label: "Resolution",
   },
   {
@@ -236,7 +238,8 @@ function readDuration(text: string): number | string {
 
 function findDurationFault(text: string): string | undefined {
   if (isBlank(text)) return "is empty";
-  if (typeof readDuration(text) === "number") return undefined;
+  const length = readDuration(text);
+  if (typeof length === "number" && length > 0) return undefined;
   // As it is written in many languages, or with a word for the unit.
   const [, seconds = "8"] = /^\s*([1-9]\d*(?:[.,]\d+)?)\s*(?:s|secs?|seconds?)?\.?\s*$/i.exec(text) ?? [];
   return `must be a length in seconds, such as ${seconds.replace(",", ".")}, not "${shorten(text)}"`;
@@ -279,9 +282,14 @@ function isBlank(text: string): boolean {
 }
 
 function findRatioFault(text: string): string | undefined {
-  if (isRatio(text)) return undefined;
-  const guess = shapes.get(text.trim().toLowerCase()) ?? text.replace(/[^\d.]+/g, ":");
-  return `must be width:height, such as ${isRatio(guess) ? guess : "16:9"}, not "${shorten(text)}"`;
+  return isRatio(readRatio(text)) ? undefined : `must be width:height, such as 16:9, not "${shorten(text)}"`;
+}
+
+/** Also as it is often typed, such as "9x16" or "portrait". */
+function readRatio(text: string): string {
+  if (isRatio(text)) return text;
+  const ratio = shapes.get(text.trim().toLowerCase()) ?? text.trim().replace(/[^\d.]+/g, ":");
+  return isRatio(ratio) ? ratio : text;
 }
 
 const shapes = new Map([
@@ -292,6 +300,11 @@ const shapes = new Map([
   ["vertical", "9:16"],
   ["square", "1:1"],
 ]);
+
+/** A height alone, as "1080", goes with its unit. */
+function readResolution(text: string): string {
+  return /^\d{3,4}$/.test(text) ? `${text}p` : text;
+}
 
 function isRatio(text: string): boolean {
   const [, width, height] = /^(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)$/.exec(text) ?? [];

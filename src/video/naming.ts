@@ -101,6 +101,12 @@ export function findExtensionNote(outputPath: string): string | undefined {
   return extension && `Videos are .mp4 files, and vidgen does not convert them: ${outputPath} has another extension.`;
 }
 
+/** What to know about a place that is no folder, and whose name has no ending; `undefined` where it has one. */
+export function findNoFolderNote(outputPath: string): string | undefined {
+  if (outputPath === "-" || /\.\w+$/.test(basename(outputPath))) return undefined;
+  return `${outputPath} is not a folder: the video is saved to a file of this name, without .mp4. For a folder, end the name with a slash.`;
+}
+
 /** What is wrong with the names in braces, after the name of the flag or column with the template. */
 export function findNameFault(template: string, known: readonly string[]): { text: string; hint: string } | undefined {
   const unknown = namesIn(template).find((name) => !known.includes(name));

@@ -13,6 +13,11 @@ test.each([
   ["45", 45_000],
   ["1.5s", 1_500],
   ["0.5", 500],
+  ["5 minutes", 300_000],
+  ["1 hour 30 min", 5_400_000],
+  ["90 seconds", 90_000],
+  ["1 m", 60_000],
+  ["2 days", 172_800_000],
 ])("the time %s is %i ms", (text, ms) => {
   expect(readTimes({ timeout: text }).timeoutMs).toBe(ms);
 });
@@ -26,7 +31,8 @@ const noTimes = [
   "5x",
   "m",
   "1m1h",
-  "1 m",
+  "1 h m",
+  "5 foxes",
   "1e3",
   "5M",
   "1.5m",

@@ -166,6 +166,21 @@ test.each([
   expect(world.requests).toEqual([]);
 });
 
+test.each([
+  ["", 3, "No key of a provider is set."],
+  ["or-canary-key-0123456789", 130, "Start it?"],
+])("without a login a provider's key is an answer too: with the key %j in the environment", async (key, code, says) => {
+  const up = "\u001b[A";
+  const world = await createDesk(["You are not logged in", up + enter], ...questions.slice(0, -1), [
+    "Start it?",
+    ctrlC,
+  ]);
+  Object.assign(world.env, { VIDGEN_API_KEY: undefined, VIDGEN_BASE_URL: undefined, OPENROUTER_API_KEY: key });
+  const run = await world.vidgen("generate", "--no-color");
+  expect(run).toMatchObject({ code, stderr: expect.stringContaining(says) });
+  expect(run.stderr).toContain(key === "" ? "export OPENROUTER_API_KEY=<key>" : "--local --engine openrouter");
+});
+
 test("without a login the other answer is to log in, and it goes on with what was typed", async () => {
   const world = await createDesk(
     ["You are not logged in", enter],

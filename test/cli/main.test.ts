@@ -28,9 +28,10 @@ test.each([
     "Unknown command 'unest' of config. Did you mean unset?",
     "The commands of config are list, set and unset.",
   ],
+  ["accounts show ci", "Unknown command 'show' of accounts.", "To see the accounts: vidgen accounts"],
   [
-    "accounts show ci",
-    "Unknown command 'show' of accounts.",
+    "accounts frob ci",
+    "Unknown command 'frob' of accounts.",
     "The commands of accounts are list, create, credits, limit, rotate, revoke and delete.",
   ],
   ["config list foo", "Too many arguments for 'list'. Expected 0 arguments but got 1.", "See `vidgen config --help`."],

@@ -49,7 +49,6 @@ test.each(["", " ", "\n\t"])("the prompt %j is empty", (prompt) => {
 test.each([
   ["8", 8],
   ["8.5", 8.5],
-  ["0", 0],
   ["8s", 8],
   ["2.5s", 2.5],
 ])("--duration %s goes as %j", (duration, sent) => {
@@ -62,6 +61,8 @@ test.each([
   ["5 s", "5"],
   ["6sec", "6"],
   ["-1", "8"],
+  ["0", "8"],
+  ["0.0s", "8"],
   ["1 min", "8"],
   ["0:08", "8"],
   ["1e3", "8"],
@@ -80,7 +81,29 @@ test.each(["16:9", "9:16", "1:1", "2.39:1", "1920:1080"])("--aspect-ratio %s goe
   expect(build({ aspectRatio }).aspectRatio).toBe(aspectRatio);
 });
 
-test.each(["", "16", "16x9", "16/9", "16:", ":9", "0:9", "16:0", "-16:9", "16:9:1", "16 : 9", "wide", "16:9\n"])(
+test.each([
+  ["16x9", "16:9"],
+  ["16/9", "16:9"],
+  ["16 : 9", "16:9"],
+  ["9 by 16", "9:16"],
+  ["wide", "16:9"],
+  ["Portrait", "9:16"],
+  ["square", "1:1"],
+  ["16:9\n", "16:9"],
+])("--aspect-ratio %j goes as %s", (aspectRatio, sent) => {
+  expect(build({ aspectRatio }).aspectRatio).toBe(sent);
+});
+
+test.each([
+  ["1080", "1080p"],
+  ["720p", "720p"],
+  ["4k", "4k"],
+  ["1920x1080", "1920x1080"],
+])("--resolution %s goes as %s", (resolution, sent) => {
+  expect(build({ resolution }).resolution).toBe(sent);
+});
+
+test.each(["", "16", "16:", ":9", "0:9", "16:0", "-16:9", "16:9:1", "tall", "x9"])(
   "--aspect-ratio %j is refused",
   (aspectRatio) => {
     refuses({ aspectRatio }, `--aspect-ratio must be width:height, such as 16:9, not "${aspectRatio}".`);

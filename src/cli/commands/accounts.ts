@@ -3,6 +3,7 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Account, AccountLimits, Accounts, MadeKey } from "../../client/http/accounts.ts";
 import { readNumber } from "../../connect/values.ts";
 import { usage, VidgenError } from "../../errors.ts";
+import type { Io } from "../../io.ts";
 import { baseUrlOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 
@@ -204,14 +205,24 @@ async function confirmDelete(name: string, context: Context): Promise<void> {
   if (!isSure) throw new VidgenError("interrupted", "Nothing was deleted.");
 }
 
-/** Resolves with the accounts of the service that the flags and settings name. */
-async function open(flags: { local?: true; baseUrl?: string }, { io, output, defer }: Context): Promise<Accounts> {
+/** Resolves with the accounts of the service that the flags and settings name, else of the one that runs on this machine. */
+async function open(given: { local?: true; baseUrl?: string }, { io, output, defer }: Context): Promise<Accounts> {
   const { openServices } = await import("../../connect/services.ts");
+  const flags = { ...given, local: given.local ?? (await isServedHere(given, io)) };
   const services = await openServices({ ...flags, output }, io);
   defer(services.close);
   const { service } = await services.open();
   const { createAccounts } = await import("../../client/http/accounts.ts");
   return createAccounts(service.api, { signal: io.signal }, io);
+}
+
+/** Whether no flag and no setting names a service, and one runs on this machine. */
+async function isServedHere({ baseUrl }: { baseUrl?: string }, io: Io): Promise<boolean> {
+  const { findBaseUrl } = await import("../../connect/settings.ts");
+  if ((await findBaseUrl(baseUrl, io)) !== undefined) return false;
+  const { hasFolder } = await import("../../connect/storage.ts");
+  const { findRunning } = await import("../../connect/local.ts");
+  return hasFolder("data", io) && (await findRunning(io)) !== undefined;
 }
 
 async function readKey({ io, output }: Context): Promise<string> {

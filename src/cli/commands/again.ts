@@ -7,8 +7,9 @@ import { beforePaying, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { findByFile, findMeant, isVideoFile, unknownError } from "../earlier.ts";
-import { findLast, last, locateGenerations } from "../generations.ts";
+import { findMeant, unknownError } from "../earlier.ts";
+import { findLast, locateGenerations } from "../generations.ts";
+import { findByFile, isVideoFile, last } from "../saved-file.ts";
 import { readPrompt } from "../terminal/prompts.ts";
 import { findOwnAttempt } from "../typed-line.ts";
 import { generate, readLine, withStartFlags } from "./generate.ts";
@@ -50,7 +51,8 @@ export function addAgain(program: CommandUnknownOpts, context: Context): void {
 async function findParent(typed: string, own: Entry | undefined, journal: Journal, io: Io): Promise<StartedEntry> {
   if (typed === "") throw usage("The id is empty.");
   if (typed === last) return own ? findMeant(own, own.parent, journal) : findLast(journal);
-  if (await isVideoFile(typed, io)) return findByFile(typed, journal, io);
+  if (await isVideoFile(typed, io))
+    return (await findByFile(typed, journal, io)) ?? unknownError(`generation with the video ${typed}`);
   const open = () => Promise.reject(new Error("no service is needed"));
   const { id, entry } = await (await locateGenerations({}, { journal, open }, io)).findForChange(typed);
   return entry ?? unknownError(`generation ${id}`);

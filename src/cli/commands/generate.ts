@@ -35,10 +35,10 @@ import {
 } from "../command.ts";
 import type { Context } from "../context.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
-import { last } from "../generations.ts";
 import { printId, type Ready, type Starting, start } from "../making.ts";
 import { withService } from "../onboarding.ts";
 import { waitCommand, withResumeHint } from "../resume.ts";
+import { last } from "../saved-file.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { askWhether, canAsk, readPrompt } from "../terminal/prompts.ts";
 import { createReporter } from "../terminal/reporter.ts";
@@ -67,7 +67,9 @@ export function addGenerate(program: CommandUnknownOpts, context: Context): void
       'vidgen generate "waves at night" --reuse -o waves.mp4',
     ],
   });
-  command.action((prompt, options) => generate(prompt, options, { ...context, command }));
+  command.action(async (prompt, options) => {
+    await generate(prompt, options, { ...context, command });
+  });
 }
 
 /** Adds the flags of a command that starts generations. */
@@ -77,7 +79,7 @@ export function withStartFlags<Words extends unknown[]>(bare: Command<Words>) {
     .option("--from <id|file>", 'begin with the last frame of a video: an id, "last", or a file; needs ffmpeg')
     .option(
       "-n, --count <n>",
-      "how many generations to start, 2 to 20, each charged; with --seed each gets the next one",
+      "how many generations to start, 1 to 20, each charged; with --seed each gets the next one",
     )
     .option("--max-credits <n>", "with -n, start no more once these generations would cost more than n credits")
     .addOption(saveOption())
@@ -254,14 +256,16 @@ async function findFrame(
 
 /** How many generations are started. */
 function readCount({ count, reuse, open, maxCredits }: Options): number {
-  if (count === undefined) {
-    if (maxCredits !== undefined) throw usage("--max-credits needs -n: it limits what several generations cost.");
+  const starts = count === undefined ? 1 : readNumber(count, "-n", { least: 1, most: 20 });
+  if (starts === 1) {
+    if (maxCredits !== undefined)
+      throw usage("--max-credits needs -n with a number above 1: it limits what several generations cost.");
     return 1;
   }
   if (reuse)
     throw usage("-n and --reuse cannot be combined: the same command with -n already resumes what is left of it.");
   if (open) throw usage("-n and --open cannot be combined: --open works with one video only.");
-  return readNumber(count, "-n", { least: 2, most: 20 });
+  return starts;
 }
 
 /** With a seed each of several requests has the next one: with the same they would be the same. */
@@ -296,7 +300,7 @@ async function chooseOutputPath(options: Options, { io, output, command }: Start
   if (!wait && command.getOptionValueSource("timeout") === "cli")
     throw usage("--no-wait cannot be combined with --timeout: wait later with `vidgen wait <id> --timeout ...`.");
   checkOutputPath(asked, { open, output }, io);
-  noteOutputPath(asked, output);
+  await noteOutputPath(asked, output, io);
   return findAskedPath(options, io);
 }
 

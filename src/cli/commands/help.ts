@@ -10,7 +10,7 @@ export function addHelp(program: CommandUnknownOpts, context: Context): void {
   const topics = program.createHelp().boxWrap(listPages().join(", "), context.io.stdout.columns ?? 80);
   const after = `Topics, for vidgen help <topic>:\n${topics}`;
   withDetails(program, { ...detailsOf(program), after });
-  const name = new Argument("[name]", "a command or a topic");
+  const name = new Argument("[name...]", "a command or a topic, also as several words, such as exit codes");
   const command = program
     .command("help")
     .summary("show the help of a command or a topic")
@@ -20,9 +20,9 @@ export function addHelp(program: CommandUnknownOpts, context: Context): void {
     .addArgument(withSuggestions(name, () => namesOf(program)))
     .option("--man", "print the manual page, for `man -l -`")
     .option("--skill", "print the page for AI agents as a skill, for a SKILL.md")
-    .action((name, { man, skill }) => {
+    .action((words, { man, skill }) => {
       if (man) return printManual(program, context);
-      return skill ? printSkill(context) : printHelp(name, program, context);
+      return skill ? printSkill(context) : printHelp(words, program, context);
     });
   withDetails(command, {
     examples: ["vidgen help generate", "vidgen help exit-codes", "vidgen help agents", "vidgen help --json"],
@@ -51,14 +51,31 @@ ${readPage("agents").text}`;
  * Prints the help of the program, a command or a topic; with `--json` the same as data. Of a topic with the name of a command, such as
  * `batch`, it prints the page, and as data the command with the page: its flags are in `vidgen batch --help`.
  */
-async function printHelp(name: string | undefined, program: CommandUnknownOpts, { output }: Context): Promise<void> {
-  if (name === undefined) return program.outputHelp();
-  const command = program.commands.find((command) => command.name() === name);
-  if (!listPages().includes(name)) return (command ?? throwUnknown(name, program)).outputHelp();
+async function printHelp(words: readonly string[], program: CommandUnknownOpts, { output }: Context): Promise<void> {
+  if (words.length === 0) return program.outputHelp();
+  const name = words.join("-");
+  const command = findCommand(words, program);
+  if (name === "topics") return output.result(formatTopics(), readTopics());
+  if (!listPages().includes(name)) return (command ?? (await throwUnknown(words, program))).outputHelp();
   const page = readPage(name);
   const { describeCommand } = await import("../help/tree.ts");
   const document = command ? { ...describeCommand(command), page: page.text } : topicDocument(page);
   await output.result(page.text, document);
+}
+
+/** The command that words name, such as `config set`. */
+function findCommand(words: readonly string[], program: CommandUnknownOpts): CommandUnknownOpts | undefined {
+  return words.reduce<CommandUnknownOpts | undefined>(
+    (group, word) => group?.commands.find((command) => command.name() === word),
+    program,
+  );
+}
+
+/** A line for each page: its name, and what it is about. */
+function formatTopics(): string {
+  const topics = readTopics();
+  const width = Math.max(...topics.map(({ name }) => name.length));
+  return topics.map(({ name, title }) => `${name.padEnd(width)}  ${title}`).join("\n");
 }
 
 /** All commands and topics, each once and with its summary. */
@@ -69,9 +86,13 @@ function namesOf(program: CommandUnknownOpts): Suggestion[] {
   return [...names];
 }
 
-function throwUnknown(name: string, program: CommandUnknownOpts): never {
+async function throwUnknown(words: readonly string[], program: CommandUnknownOpts): Promise<never> {
+  const name = words.join(" ");
+  const { hintFor } = await import("../words.ts");
+  const hint = hintFor(words[0] ?? "");
+  if (hint !== undefined) throw usage(`No help for "${name}".`, hint);
   const known = namesOf(program).map(([name]) => name);
-  const similar = findSimilar(name, known);
+  const similar = findSimilar(words.join("-"), known);
   const guess = similar === undefined ? "" : ` Did you mean ${similar}?`;
   throw usage(`No help for "${name}".${guess}`, `Commands and topics: ${known.join(", ")}.`);
 }

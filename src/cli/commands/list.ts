@@ -1,3 +1,4 @@
+import { basename, resolve } from "node:path";
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { statuses, stopsOthers } from "../../client/ledger/attempt.ts";
 import { listAttempts } from "../../client/ledger/attempts.ts";
@@ -14,13 +15,16 @@ import { isUuid } from "../../protocol/id.ts";
 import { models } from "../../protocol/models.ts";
 import { localOption, withDetails, withSuggestions } from "../command.ts";
 import type { Context } from "../context.ts";
-import { findLast, findNamed, isNamedBy, last, minTyped, namesOf, tooShortError } from "../generations.ts";
+import { findLast, findNamed, isNamedBy, minTyped, namesOf, tooShortError } from "../generations.ts";
+import { findByFile, isSavedFile, last } from "../saved-file.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
 import { nearPath } from "../terminal/result.ts";
 import { cutMark } from "../terminal/text.ts";
 
 export function addList(program: CommandUnknownOpts, context: Context): void {
-  declare(program).action((id, options) => list(id, options, context));
+  declare(program).action(async (words, options) => {
+    await list(words, options, context);
+  });
 }
 
 function declare(program: CommandUnknownOpts) {
@@ -32,16 +36,16 @@ function declare(program: CommandUnknownOpts) {
     )
     .argument(
       "[words...]",
-      "only generations with these words in their prompt; with --open: an id (default: the newest one)",
+      "only generations with these words in their prompt, or the name of their file; with --open: an id or a file (default: the newest one)",
     )
     .addOption(new Option("--status <name>", "only generations with this status").choices(statuses))
     .addOption(modelOption())
-    .option("--since <time>", "only generations started within this time, e.g. 7d or 12h")
+    .option("--since <time>", "only generations started within this time, e.g. 7d, 12h, yesterday or 2026-01-31")
     .option("-L, --limit <number>", "maximum number of generations", "30")
     .addOption(localOption("local generations only"))
     .option("--open", "open the saved video of a generation")
     .option("--dismiss <attempt>", "close an attempt with an unknown outcome, after you have checked your account")
-    .option("--forget <id>", "remove a generation or an attempt from the journal")
+    .option("--forget <id>", "remove a generation (also last) or an attempt from the journal")
     .option("-y, --yes", "with --forget, also remove one that may have been charged and whose video is not saved");
   const examples = [
     "vidgen list",
@@ -75,7 +79,7 @@ async function list(words: string[], options: Options, { io, output }: Context):
   const journal = findJournal({ ...io, onNote: output.note });
   if (open) return openSaved(typed ?? last, journal, { io, output });
   if (dismiss !== undefined) return dismissAttempt(dismiss, journal, { io, output });
-  if (forget !== undefined) return forgetEntry(forget, { yes, journal, output });
+  if (forget !== undefined) return forgetEntry(forget, { yes, journal, io, output });
   if (!/^[1-9]\d{0,8}$/.test(options.limit))
     throw usage(`--limit must be a whole number above 0, not "${options.limit}".`);
   const isMeant = createFilter(words, options, io.date());
@@ -101,20 +105,38 @@ async function list(words: string[], options: Options, { io, output }: Context):
   else if (width !== undefined && !output.json) output.note(await summarize(entries, journal, Number(options.limit)));
 }
 
-/** Which entries the words and flags ask for; an id counts as a word of its generation. Throws `usage` for a time that is none. */
+/** Which entries the words and flags ask for; an id, and the name of a saved file, count as words of their generation. Throws `usage` for a time that is none. */
 function createFilter(
   words: readonly string[],
   { local, model, since }: Options,
   now: Date,
 ): (entry: Entry) => boolean {
-  const first = since === undefined ? undefined : now.getTime() - readTime(since, "--since");
+  const first = since === undefined ? undefined : readSince(since, now);
   const isIn = (word: string, entry: Entry) =>
-    entry.request.prompt.toLowerCase().includes(word.toLowerCase()) || isNamedBy(word, entry);
+    entry.request.prompt.toLowerCase().includes(word.toLowerCase()) || isNamedBy(word, entry) || isSavedAs(word, entry);
   return (entry) =>
     (!local || isLocal(entry)) &&
     (model === undefined || entry.request.model === model) &&
     (first === undefined || Date.parse(entry.at) >= first) &&
     words.every((word) => isIn(word, entry));
+}
+
+function isSavedAs(word: string, { file }: Entry): boolean {
+  return file !== undefined && file !== "-" && (file === resolve(word) || basename(file) === word);
+}
+
+/** The days that have a name, by how many days ago they were. */
+const namedDays = new Map([
+  ["today", 0],
+  ["yesterday", 1],
+]);
+
+/** When `--since` begins, in milliseconds since 1970: so long ago, or at the beginning of a day on this machine's clock. Throws `usage`. */
+function readSince(text: string, now: Date): number {
+  const daysAgo = namedDays.get(text.toLowerCase());
+  if (daysAgo !== undefined) return new Date(now.getFullYear(), now.getMonth(), now.getDate() - daysAgo).getTime();
+  const day = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T00:00`) : Number.NaN;
+  return Number.isNaN(day) ? now.getTime() - readTime(text, "--since") : day;
 }
 
 function omit(entry: object, names: readonly string[]): object {
@@ -126,7 +148,7 @@ function emptyNote(words: readonly string[], { status, local, model, since }: Op
     local ? "is local" : "",
     status ? `is ${status}` : "",
     model ? `is by ${model}` : "",
-    since ? `was started in the last ${since}` : "",
+    since ? `was started ${/^(\d+-|[a-z])/i.test(since) ? "since" : "in the last"} ${since}` : "",
     words.length > 0 ? `has "${words.join(" ")}" in its prompt` : "",
   ].filter(Boolean);
   if (asked.length === 0) return "No generations have been started on this machine yet.";
@@ -168,7 +190,7 @@ async function openSaved(
   journal: Journal,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<void> {
-  const entry = typed === last ? await findLast(journal) : await findEntry(typed, journal);
+  const entry = await findEntry(typed, journal, io);
   const { id, status, file } = entry;
   if (file === undefined || file === "-")
     throw new VidgenError(
@@ -194,10 +216,10 @@ const unclearNote =
   "`vidgen wait <id>` fetches it, `vidgen list --dismiss <attempt>` closes the attempt.";
 
 export async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
-  await watchLease(await findEntry(typed, journal), journal, { io, output });
+  await watchLease(await findEntry(typed, journal, io), journal, { io, output });
   const attempt = await journal.lock(async () => {
     // Read again now that the lease is known: a process may have written its outcome just before it ended.
-    const entry = await findEntry(typed, journal);
+    const entry = await findEntry(typed, journal, io);
     const lease = entry.state === "sending" ? await journal.leaseOf(entry.attempt) : "dead";
     if (!stopsOthers(entry.state) || lease !== "dead")
       throw usage(`${typed} is ${entry.status}: only an attempt with the status unknown or lost can be dismissed.`);
@@ -219,12 +241,12 @@ async function watchLease(
   }
 }
 
-type Forgetting = { yes: boolean | undefined; journal: Journal; output: Output };
+type Forgetting = { yes: boolean | undefined; journal: Journal; io: Io; output: Output };
 
 /** Throws `usage`, without `yes`, for what only the journal leads to: the id of a video that was paid for, or an attempt that may have been. */
-async function forgetEntry(typed: string, { yes, journal, output }: Forgetting): Promise<void> {
+async function forgetEntry(typed: string, { yes, journal, io, output }: Forgetting): Promise<void> {
   const entry = await journal.lock(async () => {
-    const found = await findEntry(typed, journal);
+    const found = await findEntry(typed, journal, io);
     if (!yes && !isSettled(found)) throw lossError(found);
     await journal.forget(found);
     return found;
@@ -255,19 +277,22 @@ function lossError({ attempt, id, status }: Entry): VidgenError {
 }
 
 /**
- * The entry whose id or attempt begins with the typed text, if it is the only one. Throws `not_found`, and `usage` for less than eight
- * characters of an id that has more.
+ * The entry whose id or attempt begins with the typed text, if it is the only one, or whose video is in the file of this name; "last" is the newest
+ * generation. Throws `not_found`, and `usage` for less than eight characters of an id that has more.
  */
-async function findEntry(typed: string, journal: Journal): Promise<Entry> {
+async function findEntry(typed: string, journal: Journal, io: Io): Promise<Entry> {
+  if (typed === last) return findLast(journal);
   const entries = typed === "" ? [] : await journal.entries();
   const [entry, other] = findNamed(typed, entries, { namesOf, least: minTyped });
-  if (!entry && typed.length < minTyped) throw tooShortError(typed);
-  if (!entry)
-    throw new VidgenError("not_found", `The journal has no attempt or generation ${typed}.`, {
-      hint: "`vidgen list` shows them.",
-    });
-  if (other) throw usage(`More than one id begins with ${typed}: ${entry.attempt}, ${other.attempt}.`);
-  return entry;
+  if (other) throw usage(`More than one id begins with ${typed}: ${entry?.attempt}, ${other.attempt}.`);
+  if (entry) return entry;
+  const isFile = typed !== "" && (await isSavedFile(typed, io));
+  if (!isFile && typed.length < minTyped) throw tooShortError(typed);
+  const saved = isFile ? await findByFile(typed, journal, io) : undefined;
+  if (saved) return saved;
+  throw new VidgenError("not_found", `The journal has no attempt or generation ${typed}.`, {
+    hint: "`vidgen list` shows them.",
+  });
 }
 
 /** `show` makes a text fit to be shown: one line without keys. */

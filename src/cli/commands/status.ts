@@ -12,7 +12,9 @@ import { plainLine } from "../terminal/output.ts";
 import { checkVideoUrl } from "../terminal/result.ts";
 
 export function addStatus(program: CommandUnknownOpts, context: Context): void {
-  declare(program).action((id, options) => status(id, options, context));
+  declare(program).action(async (id, options) => {
+    await status(id, options, context);
+  });
 }
 
 function declare(program: CommandUnknownOpts) {
@@ -22,7 +24,10 @@ function declare(program: CommandUnknownOpts) {
     .description(
       "Prints the id, the status and, once there is one, the URL of a generation: a sentence at a terminal, tab-separated otherwise.",
     )
-    .argument("[id]", 'id of a generation, "last" for the newest (default: the newest running one, else the newest)')
+    .argument(
+      "[id]",
+      'id of a generation, its saved file, "last" for the newest (default: the newest running one, else the newest)',
+    )
     .option("--exit-status", "exit with 4 if it failed, with 5 if it is running, with 6 if the outcome is unknown")
     .addOption(localOption())
     .addOption(engineOption())

@@ -41,7 +41,10 @@ function declare(program: CommandUnknownOpts) {
     .description(
       "Waits until generations have ended, at the service where each was started. Prints each URL; with -o, saves the videos and prints the paths. If several fail, the most severe error sets the exit code.",
     )
-    .argument("[id...]", 'ids of generations, "last" for the newest (default: the newest running one)')
+    .argument(
+      "[id...]",
+      'ids of generations, their saved files, "last" for the newest (default: the newest running one)',
+    )
     .option("--all", "every unfinished generation, plus finished ones not yet saved")
     .addOption(saveOption())
     .option("--overwrite", "replace the file if it exists")
@@ -74,7 +77,7 @@ async function wait(typed: string[], given: Flags, context: Context): Promise<vo
   if (typed.includes("")) throw usage("An id is empty.");
   checkOutputPath(options.output, { output, open }, io);
   checkInfoPath(options.output, options);
-  noteOutputPath(options.output, output);
+  await noteOutputPath(options.output, output, io);
   readTimes(options);
   if (options.engineTimeout !== undefined) await withEngine(given, io);
   const { openServices } = await import("../../connect/services.ts");

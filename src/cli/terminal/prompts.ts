@@ -141,6 +141,20 @@ export async function readStdinKey(context: Reading): Promise<string> {
  * there is no prompt. Throws `usage` for a file that cannot be read, and for bytes that are not text: they would cost credits all the same.
  */
 export async function readPrompt(typed: string | undefined, context: Reading): Promise<string | undefined> {
+  const text = await readPromptText(typed, context);
+  return text === undefined ? undefined : withoutCurlyQuotes(text);
+}
+
+/** The quotes that word processors put around a text. */
+const curlyQuotes = [/^\s*[“”„]([^“”„]+)[“”]\s*$/, /^\s*[‘‚]([^‘‚]+)[‘’]\s*$/];
+
+/** A text without the quotes that a word processor has put around it: for a shell they are letters. */
+export function withoutCurlyQuotes(text: string): string {
+  const [inside = text] = curlyQuotes.flatMap((pattern) => pattern.exec(text)?.[1] ?? []);
+  return inside;
+}
+
+async function readPromptText(typed: string | undefined, context: Reading): Promise<string | undefined> {
   const { io } = context;
   if (typed === "-") return textOf(await readStdin("the prompt", context), "on stdin").trim();
   if (typed?.startsWith("@")) return (await readPromptFile(typed.slice(1), io)).trim();

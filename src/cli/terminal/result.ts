@@ -5,12 +5,13 @@ import { pathToFileURL } from "node:url";
 import type { Finished } from "../../client/generation/attempt.ts";
 import { formatBytes } from "../../client/http/bytes.ts";
 import type { StartedEntry } from "../../client/ledger/policy.ts";
+import { isFolder } from "../../client/save/output-path.ts";
 import { formatPrice, formatTime } from "../../connect/format.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { readCost } from "../../protocol/schema.ts";
 import { readVideoFacts, type VideoFacts } from "../../video/mp4.ts";
-import { checkTemplate, findExtensionNote } from "../../video/naming.ts";
+import { checkTemplate, findExtensionNote, findNoFolderNote } from "../../video/naming.ts";
 import { openPlace } from "./opener.ts";
 import type { Output } from "./output.ts";
 
@@ -144,9 +145,14 @@ export function checkOutputPath(outputPath: string | undefined, { output, open }
 }
 
 /** Says before anything is paid what to know about a place. */
-export function noteOutputPath(outputPath: string | undefined, { note }: Pick<Output, "note">): void {
-  const text = outputPath === undefined ? undefined : findExtensionNote(outputPath);
-  if (text !== undefined) note(text);
+export async function noteOutputPath(
+  outputPath: string | undefined,
+  { note }: Pick<Output, "note">,
+  { disk }: Pick<Io, "disk">,
+): Promise<void> {
+  if (outputPath === undefined) return;
+  const text = findExtensionNote(outputPath) ?? findNoFolderNote(outputPath);
+  if (text !== undefined && !(await isFolder(outputPath, disk))) note(text);
 }
 
 /** Throws `usage` when `--write-info-json` has no saved file that it could write beside. */

@@ -578,13 +578,14 @@ describe("-n", () => {
   });
 
   test.each<[string[], RegExp]>([
-    [["-n", "1"], /-n must be a whole number from 2 to 20/],
-    [["-n", "21"], /-n must be a whole number from 2 to 20/],
+    [["-n", "0"], /-n must be a whole number from 1 to 20/],
+    [["-n", "21"], /-n must be a whole number from 1 to 20/],
     [["-n", "2", "-o", "fox.mp4"], /-n needs a folder or distinct names, not fox.mp4/],
     [["-n", "2", "-o", "-"], /-n needs a folder/],
     [["-n", "2", "--reuse"], /-n and --reuse cannot be combined/],
     [["-n", "2", "--open"], /-n and --open cannot be combined/],
     [["--max-credits", "5"], /--max-credits needs -n/],
+    [["--max-credits", "5", "-n", "1"], /--max-credits needs -n with a number above 1/],
     [["--seed", "x"], /--seed must be a whole number/],
   ])("%j is a usage error", async (flags, message) => {
     const world = await createWorld();

@@ -180,3 +180,21 @@ test("--help names the topics that there is help on", async () => {
   expect(names.trim().split(/,\s+/)).toEqual(listPages());
   expect(Math.max(...names.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
 });
+
+test("help takes several words, and the names of commands in groups", async () => {
+  const world = await createWorld();
+  expect(await world.vidgen("help", "exit", "codes")).toEqual(await world.vidgen("help", "exit-codes"));
+  expect(await world.vidgen("help", "config", "set")).toEqual(await world.vidgen("config", "set", "--help"));
+  const topics = await world.vidgen("help", "topics");
+  expect(topics.stdout.trim().split("\n")).toHaveLength(listPages().length);
+  for (const name of listPages()) expect(topics.stdout).toContain(`  ${readPage(name).title}\n`);
+});
+
+test("help of a word that is no command says what there is", async () => {
+  const world = await createWorld();
+  expect(await world.vidgen("help", "show")).toEqual({
+    code: 2,
+    stdout: "",
+    stderr: 'error: No help for "show".\n  To see one generation: vidgen status\n',
+  });
+});

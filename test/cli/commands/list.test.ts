@@ -133,14 +133,17 @@ test("the cost is what the service has stated, and nothing else: never the balan
   );
   expect(credits.reverse()).toEqual([undefined, 0, 1_200, undefined, 10, undefined, 0]);
   Object.assign(world, { isTerminal: true, columns: 120 });
-  expect((await world.vidgen("list")).stderr).toBe(
-    "7 generations: 1,200 credits, $0.40, 2 of unknown cost; 5,000 credits left\n",
+  expect(await summaryOf(world)).toBe("7 generations: 1,200 credits, $0.40, 2 of unknown cost; 5,000 credits left");
+  expect(await summaryOf(world, "-L", "3")).toBe(
+    "The newest 3 generations (-L shows more): 1 of unknown cost; 5,000 credits left",
   );
-  expect((await world.vidgen("list", "-L", "3")).stderr).toBe(
-    "The newest 3 generations (-L shows more): 1 of unknown cost; 5,000 credits left\n",
-  );
-  expect((await world.vidgen("list", "--local")).stderr).toBe("1 generation\n");
+  expect(await summaryOf(world, "--local")).toBe("1 generation");
 });
+
+/** The line below the table. */
+async function summaryOf(world: World, ...flags: string[]) {
+  return (await world.vidgen("list", ...flags)).stderr.split("\n")[0];
+}
 
 test("of two services each has its balance", async () => {
   const world = await withJournal(
@@ -148,8 +151,8 @@ test("of two services each has its balance", async () => {
     { base_url: "https://other.example", lines: [{ kind: "accepted", credits: 10, remaining_credits: 90 }] },
   );
   Object.assign(world, { isTerminal: true, columns: 120 });
-  expect((await world.vidgen("list")).stderr).toBe(
-    "2 generations: 11 credits; 90 credits left at other.example; 1 credit left at api.video.example\n",
+  expect(await summaryOf(world)).toBe(
+    "2 generations: 11 credits; 90 credits left at other.example; 1 credit left at api.video.example",
   );
 });
 

@@ -5,6 +5,12 @@ import { createVllmOmni } from "../../server/engines/videos/fakes/vllm-omni.ts";
 import { createWorld, type World } from "../../vidgen.ts";
 
 test.each([
+  ["sgang:http://x", /"sgang:http:\/\/x"\. Did you mean sglang\?\n(.|\n)*`vidgen help real-models`/],
+  [
+    "wan-2.5=openruoter",
+    /"wan-2\.5=openruoter"\. Did you mean wan-2\.5=openrouter\?\n(.|\n)*`vidgen help real-models`/,
+  ],
+  ["wan-2.5=localhost:8091", /"wan-2\.5=localhost:8091"\. Did you mean wan-2\.5=http:\/\/localhost:8091\?\n/],
   ["ftp://x", /Invalid engine: --engine "ftp:\/\/x"\.\n.*\[model=\]kind\[:url\]\[#upstream-model\], such as/],
   ["http//x", /Invalid engine/],
   ["", /Invalid engine: --engine ""/],
@@ -112,6 +118,22 @@ test("prints its key also for who has it in VIDGEN_API_KEY already, as it says",
   await expect.poll(() => world.printed.stdout).toContain("}\n");
   expect(JSON.parse(world.printed.stdout)).toMatchObject({ api_key });
   await stop(world, ended);
+});
+
+test("accounts, without a login, are those of the service that runs on this machine", async () => {
+  const { world, printed, stop } = await createServing("--json");
+  await expect.poll(() => printed.stdout).toContain("}\n");
+  Object.assign(world.env, { VIDGEN_BASE_URL: undefined, VIDGEN_API_KEY: undefined });
+  expect((await world.vidgen("accounts", "create", "guest", "--credits", "5")).code).toBe(0);
+  expect(await world.vidgen("accounts")).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^guest\t5\t.*\nlocal\t/),
+  });
+  await stop();
+  expect(await world.reboot().vidgen("accounts")).toMatchObject({
+    code: 3,
+    stderr: expect.stringContaining("use --local"),
+  });
 });
 
 test("says after its address which engine serves which models, and which one cannot be used; doctor says so too", async () => {

@@ -45,7 +45,7 @@ test.each([
   ["set.seed=1,2", "--each set.seed is not possible: line 2, column 3 (set.seed) has a value of its own"],
   ["mood=1,2", "--each mood changes nothing: no template uses {mood}"],
   ["modle=a,b", "--each modle changes nothing: no template uses {modle}; did you mean model?"],
-  ["aspect-ratio=16:9,wide", '--each aspectRatio must be width:height, such as 16:9, not "wide"'],
+  ["aspect-ratio=16:9,tall", '--each aspectRatio must be width:height, such as 16:9, not "tall"'],
 ])("--each %s is a fault, told once", async (each, fault) => {
   expect(await faultsOf(read("prompt,duration,set.seed\na,,1\nb,4,2\n", { each: [each] }))).toEqual([fault]);
 });

@@ -84,13 +84,13 @@ test("an image of the flags that --set replaces is noted", async () => {
 test("every fault of the file is told, with line and column", async () => {
   const text = [
     "id,prompt,aspect_ratio,duration,model,imageUrl,callback_url,set.prompt,set.model",
-    "fox,a fox,16x9,-1,,,nowhere,,",
+    "fox,a fox,tall,-1,,,nowhere,,",
     'fox,,,,,,,,"[1]"',
     "x,a,,,kling-1.6-elements,,,,",
     `x,a,,,,,,b,`,
   ].join("\n");
   expect(await faultsOf(read(text))).toEqual([
-    'line 2, column 3 (aspect_ratio): must be width:height, such as 16:9, not "16x9"',
+    'line 2, column 3 (aspect_ratio): must be width:height, such as 16:9, not "tall"',
     'line 2, column 4 (duration): must be a length in seconds, such as 8, not "-1"',
     'line 2, column 7 (callback_url): must be an http(s) URL, not "nowhere": the service itself calls it',
     'line 3, column 1 (id): "fox" is also the id of line 2',
@@ -103,11 +103,11 @@ test("every fault of the file is told, with line and column", async () => {
 });
 
 test("what is wrong with a flag is told once, and names the flag", async () => {
-  const texts = { model: "wan-2.5", aspectRatio: "wide", duration: "" };
+  const texts = { model: "wan-2.5", aspectRatio: "tall", duration: "" };
   const flags = { texts, output: "-", images: { imageUrl: ["https://"] }, each: ["resolution=720p, "] };
   expect(await faultsOf(read("prompt\na\nb\n", flags))).toEqual([
     "--each resolution has an empty value",
-    '--aspect-ratio must be width:height, such as 16:9, not "wide".',
+    '--aspect-ratio must be width:height, such as 16:9, not "tall".',
     "--duration is empty.",
     "-o must be a file or a folder: stdout can take only one video",
     '--image: must be an http(s) URL, not "https://": the service itself fetches it',

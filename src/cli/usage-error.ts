@@ -1,0 +1,230 @@
+import { CommanderError, type CommandUnknownOpts, type Option } from "@commander-js/extra-typings";
+import { asVidgenError, usage, type VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { findSimilar } from "../protocol/models.ts";
+import { flagWords, missingPrompt } from "./command.ts";
+import { dashHint } from "./dashes.ts";
+import { commandOf } from "./program.ts";
+import { last } from "./saved-file.ts";
+import { withoutCurlyQuotes } from "./terminal/prompts.ts";
+import { quote } from "./terminal/text.ts";
+import { hintFor } from "./words.ts";
+
+type Typed = { argv: readonly string[]; program: CommandUnknownOpts | undefined; io: Pick<Io, "disk"> };
+
+/** A usage error, or commander's own, as it is printed: it always says what to type next. */
+export async function explainUsage(error: unknown, { argv, program, io }: Typed): Promise<VidgenError> {
+  const name = commandOf(argv);
+  const help = name === undefined ? "See `vidgen --help` for the commands." : `See \`vidgen ${name} --help\`.`;
+  if (error instanceof CommanderError && program !== undefined)
+    return explainParsing(error, { argv, program, io, dash: dashHint(argv, { code: error.code, name, quote }), help });
+  const known = asVidgenError(error);
+  if (known.hint !== undefined && known.message !== missingPrompt) return known;
+  return known.with({ hint: dashHint(argv, { name, quote }) ?? (known.hint === undefined ? help : undefined) });
+}
+
+/** `dash` is what to type for an argument that begins with one. */
+type Parsing = Omit<Typed, "program"> & { program: CommandUnknownOpts; dash: string | undefined; help: string };
+
+/** commander's error as a usage error: its sentence, a guess, and what to type next. */
+async function explainParsing(error: CommanderError, parsing: Parsing): Promise<VidgenError> {
+  const { argv, program, io, dash, help } = parsing;
+  const { code } = error;
+  const command = findParsed(program);
+  const takesPrompt = command.registeredArguments.at(-1)?.name() === "prompt";
+  if (code === "commander.excessArguments" && takesPrompt) return tooManyPrompts(command, argv);
+  if (code === "commander.excessArguments" && isGroup(command)) return unknownSubcommand(command);
+  const { sentence, similar } = sentenceOf(error);
+  const words = code === "commander.unknownCommand" ? operandsOf(command.args) : [];
+  const isEarly = dash === undefined && code === "commander.unknownOption" && command === program;
+  const hint = isEarly ? await flagsAfterCommand(argv, program, io) : findHint(words);
+  if (hint !== undefined) return usage(sentence, hint);
+  const longer = findLonger(code, command);
+  const guess = longer.length === 0 ? similar : `Did you mean ${longer.join(" or ")}?`;
+  if (guess !== undefined) return usage(`${sentence} ${guess}`, dash ?? help);
+  if (!(await isPrompt(words, program, io))) return usage(sentence, dash ?? help);
+  const line = lineOf("generate", words, command.args.slice(words.length));
+  return usage(sentence, `To generate a video from this prompt: ${line}`);
+}
+
+/** What commander says, and its own guess, which is on a line of its own and in parentheses. */
+function sentenceOf({ message }: CommanderError): { sentence: string; similar: string | undefined } {
+  const [what = "", similar] = message.replace(/^error: /, "").split(/\n\((.*)\)$/);
+  return { sentence: `${what.charAt(0).toUpperCase()}${what.slice(1)}`.replace(/\.?$/, "."), similar };
+}
+
+/** What there is for words of which the first is no command; also for two that were quoted as one, such as "delete df27". */
+function findHint([word = "", ...rest]: readonly string[]): string | undefined {
+  const [first = "", second = "", ...others] = word.split(/\s+/);
+  const isPair = rest.length === 0 && second !== "" && others.length === 0;
+  return hintFor(word, rest) ?? (isPair ? hintFor(first, [second]) : undefined);
+}
+
+/** The words before the first flag. */
+function operandsOf(words: readonly string[]): readonly string[] {
+  const end = words.findIndex((word) => word.startsWith("-"));
+  return end === -1 ? words : words.slice(0, end);
+}
+
+/** The fewest words that are taken for a prompt without quotes. */
+const minWords = 3;
+
+/** Whether words are surely a prompt, which costs money: one text with a space, or several words of which none is about something that exists. */
+async function isPrompt(
+  words: readonly string[],
+  program: CommandUnknownOpts,
+  { disk }: Pick<Io, "disk">,
+): Promise<boolean> {
+  if (words.length < minWords) return words.length === 1 && /\s/.test(words[0] ?? "");
+  const names = program.commands.map((each) => each.name());
+  if (words.some((word) => names.includes(word) || word === last || isLikeId(word))) return false;
+  const found = await Promise.all(
+    words.map((word) =>
+      disk.stat(word).then(
+        () => true,
+        () => false,
+      ),
+    ),
+  );
+  return !found.includes(true);
+}
+
+/** Whether a word may be an id, a part of one, or the name of a file. */
+function isLikeId(word: string): boolean {
+  return /^(?=.*\d)([0-9a-f-]{4,}|.*_.*)$/i.test(word) || /[/\\]|\.\w{2,4}$/.test(word);
+}
+
+/** What to type where flags of a command come before it; `undefined` where they are none of any. */
+async function flagsAfterCommand(
+  argv: readonly string[],
+  program: CommandUnknownOpts,
+  io: Pick<Io, "disk">,
+): Promise<string | undefined> {
+  const all = [program, ...program.commands].flatMap(({ options }) => options);
+  const flags: string[] = [];
+  let at = 0;
+  for (; argv[at]?.startsWith("-"); at++) {
+    const [word = "", value] = argv.slice(at);
+    const option = findOption(word, all);
+    if (option === undefined) return undefined;
+    flags.push(word);
+    if (!takesNext(option, word) || value === undefined) continue;
+    flags.push(value);
+    at++;
+  }
+  const rest = argv.slice(at);
+  const named = program.commands.find((each) => each.name() === rest[0]);
+  if (named) {
+    const [name = "", ...others] = rest;
+    return `Flags come after the command: ${["vidgen", name, ...[...others, ...flags].map(quote)].join(" ")}`;
+  }
+  const operands = operandsOf(rest);
+  if (!(await isPrompt(operands, program, io)))
+    return `Flags come after the command: vidgen <command> ${flags.map(quote).join(" ")}`;
+  const line = lineOf("generate", operands, [...rest.slice(operands.length), ...flags]);
+  return `Flags come after \`generate\`: ${line}`;
+}
+
+/** The flag that a word is, also with its value in it, as in `--model=ray-3` and `-mray-3`. */
+function findOption(word: string, options: readonly Option[]): Option | undefined {
+  const [long = ""] = word.split("=", 1);
+  const isShort = /^-[^-]/.test(word);
+  return options.find((option) => (isShort ? option.short === word.slice(0, 2) : option.long === long));
+}
+
+/** Whether the value of a flag is the next word. */
+function takesNext({ required, short, long }: Option, word: string): boolean {
+  return required && (word === short || word === long);
+}
+
+/** Whether a command only holds others, such as `config`: commander runs its default one for any other word. */
+function isGroup({ commands, registeredArguments }: CommandUnknownOpts): boolean {
+  return commands.length > 0 && registeredArguments.length === 0;
+}
+
+function unknownSubcommand(group: CommandUnknownOpts): VidgenError {
+  const [typed = ""] = group.args;
+  const names = group.commands.map((each) => each.name());
+  const hint = hintFor(`${group.name()} ${typed}`);
+  const similar = hint === undefined ? findSimilar(typed, names) : undefined;
+  const guess = similar === undefined ? "" : ` Did you mean ${similar}?`;
+  const list = `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+  return usage(
+    `Unknown command '${typed}' of ${group.name()}.${guess}`,
+    hint ?? `The commands of ${group.name()} are ${list}.`,
+  );
+}
+
+/** The command that was parsed last. */
+function findParsed(command: CommandUnknownOpts): CommandUnknownOpts {
+  const next = command.commands.find((each) => each.name() === command.args[0]);
+  return next === undefined ? command : findParsed(next);
+}
+
+/** For more arguments than one prompt: a prompt without quotes, a value with a space in it, or several prompts. */
+function tooManyPrompts(command: CommandUnknownOpts, argv: readonly string[]): VidgenError {
+  const before = command.registeredArguments.length - 1;
+  const name = [command.name(), ...command.args.slice(0, before)].join(" ");
+  const { text, flags, cut } = joinCutValues(argv.slice(argv.indexOf(command.name()) + 1 + before), command);
+  const prompts = cut === undefined ? command.args.slice(before) : text;
+  if (prompts.length > 1 && prompts.some((prompt) => /\s/.test(prompt)))
+    return usage(
+      `Too many arguments: ${command.name()} takes one prompt, not ${prompts.length}.`,
+      "For several videos of one prompt, add -n. For several prompts, write them to a file, one per line: vidgen help batch",
+    );
+  if (cut !== undefined)
+    return usage(
+      `Too many arguments: ${quote(cut.rest.join(" "))} follows ${cut.flag} ${cut.value}.`,
+      `Quote a value that has a space in it: ${lineOf(name, prompts, flags)}`,
+    );
+  return usage("Too many arguments.", `Quote the prompt: ${lineOf(name, prompts, flagWords(command, command.opts()))}`);
+}
+
+type CutValue = { flag: string; value: string; rest: string[] };
+
+/**
+ * The words of a command, with the ones that stand between a flag's value and the next flag joined to that value: as in `--timeout 5 minutes`.
+ * `text` are those before the first flag; where there are none, nothing is joined, since the prompt may follow a value.
+ */
+function joinCutValues(words: readonly string[], command: CommandUnknownOpts) {
+  const text = operandsOf(words);
+  const flags: string[] = [];
+  let cut: CutValue | undefined;
+  for (let at = text.length; text.length > 0 && at < words.length; at++) {
+    const [word = "", value = ""] = words.slice(at);
+    const option = word.startsWith("-") ? findOption(word, command.options) : undefined;
+    flags.push(word);
+    if (option === undefined || !takesNext(option, word)) continue;
+    const rest = operandsOf(words.slice(at + 2));
+    flags.push([value, ...rest].join(" "));
+    if (rest.length > 0) cut ??= { flag: word, value, rest: [...rest] };
+    at += 1 + rest.length;
+  }
+  return { text, flags, cut };
+}
+
+/** The line of a command that makes a video of these words. */
+function lineOf(name: string, words: readonly string[], flags: readonly string[]): string {
+  const text = withoutCurlyQuotes(words.join(" "));
+  // Windows knows double quotes alone.
+  const prompt = /["$`\\!%]/.test(text) ? quote(text) : `"${text}"`;
+  return [`vidgen ${name}`, prompt, ...flags.map(quote)].join(" ");
+}
+
+/** The names that a shortened one may stand for, such as --aspect for --aspect-ratio; commander finds those with similar letters. */
+function findLonger(code: string, command: CommandUnknownOpts): string[] {
+  const isFlag = code === "commander.unknownOption";
+  if (!isFlag && code !== "commander.unknownCommand") return [];
+  const [typed = ""] = command.args.filter((word) => word.startsWith("-") === isFlag);
+  const words = wordsOf(typed);
+  const helper = command.createHelp();
+  const names = isFlag
+    ? helper.visibleOptions(command).flatMap(({ long }) => long ?? [])
+    : helper.visibleCommands(command).map((each) => each.name());
+  if (words.join("").length < 3) return [];
+  return names.filter((name) => words.every((word) => wordsOf(name).some((each) => each.startsWith(word))));
+}
+
+function wordsOf(name: string): string[] {
+  return name.replace(/^-+|=.*$/g, "").split("-");
+}
