@@ -12,6 +12,7 @@ import { findLast, locateGenerations } from "../generations.ts";
 import { findByFile, isVideoFile, last } from "../saved-file.ts";
 import { readPrompt } from "../terminal/prompts.ts";
 import { findOwnAttempt } from "../typed-line.ts";
+import { noteUnsaved } from "../unsaved.ts";
 import { generate, readLine, withStartFlags } from "./generate.ts";
 
 export function addAgain(program: CommandUnknownOpts, context: Context): void {
@@ -44,6 +45,7 @@ export function addAgain(program: CommandUnknownOpts, context: Context): void {
       throw beforePaying(error);
     });
     await generate(prompt, options, { ...context, command }, again);
+    await noteUnsaved(context);
   });
 }
 

@@ -44,6 +44,7 @@ import { askWhether, canAsk, readPrompt } from "../terminal/prompts.ts";
 import { createReporter } from "../terminal/reporter.ts";
 import { checkInfoPath, checkOutputPath, noteOutputPath } from "../terminal/result.ts";
 import { findOwnAttempt, hashLine, type TypedLine, type TypedWords } from "../typed-line.ts";
+import { noteUnsaved } from "../unsaved.ts";
 import { deliver, watch } from "../watch.ts";
 
 export function addGenerate(program: CommandUnknownOpts, context: Context): void {
@@ -69,6 +70,7 @@ export function addGenerate(program: CommandUnknownOpts, context: Context): void
   });
   command.action(async (prompt, options) => {
     await generate(prompt, options, { ...context, command });
+    await noteUnsaved(context);
   });
 }
 

@@ -20,10 +20,12 @@ import { findByFile, isSavedFile, last } from "../saved-file.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
 import { nearPath } from "../terminal/result.ts";
 import { cutMark } from "../terminal/text.ts";
+import { noteUnsaved } from "../unsaved.ts";
 
 export function addList(program: CommandUnknownOpts, context: Context): void {
   declare(program).action(async (words, options) => {
     await list(words, options, context);
+    await noteUnsaved(context);
   });
 }
 

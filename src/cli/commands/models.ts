@@ -15,9 +15,13 @@ import {
 import { collectValues, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { plainLine } from "../terminal/output.ts";
+import { noteUnsaved } from "../unsaved.ts";
 
 export function addModels(program: CommandUnknownOpts, context: Context): void {
-  declare(program).action((id, options) => showModels(id, options, context));
+  declare(program).action(async (id, options) => {
+    await showModels(id, options, context);
+    await noteUnsaved(context);
+  });
 }
 
 function declare(program: CommandUnknownOpts) {

@@ -10,10 +10,12 @@ import { baseUrlOption, engineOption, localOption, withDetails } from "../comman
 import type { Context } from "../context.ts";
 import { plainLine } from "../terminal/output.ts";
 import { checkVideoUrl } from "../terminal/result.ts";
+import { noteUnsaved } from "../unsaved.ts";
 
 export function addStatus(program: CommandUnknownOpts, context: Context): void {
   declare(program).action(async (id, options) => {
     await status(id, options, context);
+    await noteUnsaved(context);
   });
 }
 

@@ -1,5 +1,5 @@
 import type { Io } from "../../io.ts";
-import { type Dated, datedEntries, type Entry } from "./history.ts";
+import { type Dated, datedEntries, type Entry, isOpen, isUnfinished } from "./history.ts";
 import type { Journal } from "./journal.ts";
 
 /** An attempt has an outcome after this time: a request that was sent, and retried, takes up to 4 minutes. */
@@ -43,4 +43,19 @@ async function settle(dated: Dated, leaseOf: Journal["leaseOf"]): Promise<Entry>
   // A journal that can be read, but whose leases cannot, is shown as it is.
   const isUnknown = await isUnclear(dated, leaseOf).catch(() => false);
   return isUnknown ? { ...entry, state: "unknown", status: "unknown" } : entry;
+}
+
+/**
+ * The generations that may have cost money, that no process waits for any more, and whose result was not handed over: one that an attempt is
+ * resumed for by the same command, as `isUnfinished` says. Reads as far back as a start does, and writes nothing.
+ */
+export async function findUnsaved(
+  journal: Pick<Journal, "candidates" | "leaseOf">,
+  { date }: Pick<Io, "date">,
+): Promise<Entry[]> {
+  const left = (await journal.candidates(date())).filter(
+    (entry) => isUnfinished(entry) && isOpen(entry) && entry.is_preview !== true && entry.credits !== 0,
+  );
+  const leases = await Promise.all(left.map(({ attempt }) => journal.leaseOf(attempt)));
+  return left.filter((_, index) => leases[index] === "dead");
 }
