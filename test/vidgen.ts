@@ -92,6 +92,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     store,
     engines: [engine],
     creditsPer: new Map(),
+    hasPaidPreviews: true,
     hasDirectives: false,
     videos: await openFolder({ folder: root }),
     pace: "fast",

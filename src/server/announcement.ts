@@ -22,6 +22,8 @@ const schema = z.object({
   engines: z.optional(
     z.array(z.object({ name: z.string(), upstream_model: z.optional(z.string()), models: z.array(z.string()) })),
   ),
+  /** The models of which the local account gets previews at no cost. */
+  free_models: z.optional(z.array(z.string())),
   /** Whether it has a page for a browser. */
   has_page: z.optional(z.boolean()),
   /** Whether it runs inside a command, for that command's own engines. */

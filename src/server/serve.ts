@@ -13,6 +13,7 @@ import {
 } from "./announcement.ts";
 import { createKey, hashKey, prepareLocalAccount, usualCredits } from "./api/accounts.ts";
 import { type Listening, type ListenOptions, listen } from "./api/listen.ts";
+import { listFreeModels } from "./api/price.ts";
 import { beginRun, endRun } from "./backup.ts";
 import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import { createSecret } from "./callbacks/signature.ts";
@@ -32,6 +33,8 @@ import type { Store } from "./store/store.ts";
 import { watchStore } from "./store/watch.ts";
 
 type CommonOptions = {
+  /** The balance that the local account gets, with a shared database when this process makes it; then its previews use credits. */
+  credits?: number | undefined;
   /** Whether it runs inside a command, for as long as that takes. */
   isCommand?: boolean;
   /** What makes the videos: the preview unless given. */
@@ -76,8 +79,6 @@ type CommonOptions = {
 export type OpenOptions = CommonOptions & {
   /** Where the service keeps its state. */
   folder: string;
-  /** The balance to set for the local account; without it, it has at least the default. */
-  credits?: number | undefined;
   /** Which unfinished generations of an earlier process are resumed. */
   resume: "all" | "polled";
   /** Whether the owner says that the database was restored from a copy: without it, such a database is refused. */
@@ -89,14 +90,14 @@ export type SharedOptions = CommonOptions & {
   database: string;
   /** Opens the place of the videos. `mark` is to be in the names of this process's files. */
   openVideos(mark: string): Promise<MediaStore>;
-  /** The balance of the local account when this process makes it. */
-  credits?: number | undefined;
 };
 
 /** The local service, listening. */
 export type RunningService = Pick<Service, "api" | "media" | "settled"> & {
   kind: "running";
   address: Address;
+  /** The models of which the local account gets previews at no cost. */
+  freeModels: readonly string[];
   /** The link that signs in to the page, once and within ten minutes. */
   pageUrl: string | undefined;
   /** The address of the figures that wants no key. */
@@ -108,7 +109,7 @@ export type RunningService = Pick<Service, "api" | "media" | "settled"> & {
 };
 
 /** A process of a shared service, listening. Its API key is shown only once, by the process that makes it. */
-export type SharedService = Omit<RunningService, "address"> & {
+export type SharedService = Omit<RunningService, "address" | "freeModels"> & {
   address: Omit<Address, "api_key"> & { api_key: string | null };
 };
 
@@ -158,6 +159,7 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
       runs,
       has_real_models,
       engines,
+      free_models: opened.freeModels,
       has_page: options.hasPage,
       is_command: options.isCommand,
     });
@@ -168,8 +170,8 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
       await writeAnnouncement(folder, { ...credentials, runs: ended });
     });
     await service.start(options.resume);
-    const { pageUrl, metricsUrl } = opened;
-    return { ...service, kind: "running", address, pageUrl, metricsUrl, lost, close };
+    const { pageUrl, metricsUrl, freeModels } = opened;
+    return { ...service, kind: "running", address, freeModels, pageUrl, metricsUrl, lost, close };
   } catch (error) {
     await close(0);
     throw error;
@@ -223,14 +225,18 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
   const { name, ports, metricsAt, publicUrls = {} } = options;
   const sessions = options.hasPage ? async () => createSessions(await pageSecret()) : undefined;
   let mediaUrl = "";
+  const prices = {
+    engines: options.engines ?? [createPreviewEngine()],
+    creditsPer: options.creditsPer ?? new Map(),
+    hasPaidPreviews: options.credits !== undefined,
+  };
   const service = createService({
     ...state,
+    ...prices,
     store: watchStore(state.store, { clock: io, onTrouble: reporter(options) }),
     pace: options.pace,
     program: options.program,
-    engines: options.engines ?? [createPreviewEngine()],
     isCommand: options.isCommand,
-    creditsPer: options.creditsPer ?? new Map(),
     hasDirectives: options.hasDirectives ?? false,
     outbound: createOutbound({
       // Behind a proxy too, whoever listens on loopback has accounts of other people.
@@ -278,7 +284,7 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
   const metricsUrl =
     service.metrics && metricsAt && `${await listenAt(service.metrics, metricsAt.port, metricsAt)}/metrics`;
   const pageUrl = sessions && linkOf(base_url, await pageSecret(), io.date());
-  return { service, urls: { base_url, media_url: mediaUrl }, pageUrl, metricsUrl };
+  return { service, urls: { base_url, media_url: mediaUrl }, pageUrl, metricsUrl, freeModels: listFreeModels(prices) };
 }
 
 /** Returns what notes, once, that a proxy is in front of a service that does not know its public address. */

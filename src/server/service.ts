@@ -25,6 +25,8 @@ export type ServiceOptions = {
   /** Whether it runs inside a command, for as long as that takes. */
   isCommand?: boolean | undefined;
   creditsPer: ReadonlyMap<string, number>;
+  /** Whether previews cost the owner credits too. */
+  hasPaidPreviews: boolean;
   hasDirectives: boolean;
   /** Whether a failure of the service gives back what was paid. */
   hasRefunds: boolean;

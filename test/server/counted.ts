@@ -44,6 +44,7 @@ export async function createCounted(changes: Partial<Engine> = {}) {
     videos: await openFolder({ folder: makeFolder() }),
     engines: [fakeEngine({ models: ["sora-2", "ray-3"], isSimulation: false, ...createEngine(clock), ...changes })],
     creditsPer: new Map([["ray-3", 50]]),
+    hasPaidPreviews: true,
     hasDirectives: false,
     pace: "fast",
     hasRefunds: true,

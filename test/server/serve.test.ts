@@ -89,6 +89,14 @@ test("what its owner set reaches the service: engines, prices and directives", a
   expect((await start("a fox [http: 418]")).status).toBe(418);
 });
 
+test.each([
+  ["are free", {}, { credits_charged: 0, remaining_credits: 1_000 }],
+  ["use credits where their number was set", { credits: 30 }, { credits_charged: 10, remaining_credits: 20 }],
+])("the owner's previews %s", async (_, options, reply) => {
+  const service = await open(options);
+  expect(await (await service.start("a fox")).json()).toMatchObject(reply);
+});
+
 test("a key that was rotated, or whose service.json was removed, is refused", async () => {
   const folder = makeFolder();
   const run = async (rotate: boolean) => {

@@ -42,6 +42,8 @@ export type ServiceOptions = {
   /** They take the place of the fake engine. */
   engines?: Engine[] | ((clock: Clock) => Engine[]);
   creditsPer?: Record<string, number>;
+  /** Whether previews cost the owner credits too; they do unless told otherwise. */
+  hasPaidPreviews?: boolean;
   hasDirectives?: boolean;
   store?: Store;
   /** Where the videos are: a new folder unless it is that of an earlier service. */
@@ -177,6 +179,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     onTrouble,
     hasRefunds,
     creditsPer,
+    hasPaidPreviews: options.hasPaidPreviews ?? true,
     hasDirectives: options.hasDirectives ?? false,
     webhookSecret: secret,
     publicUrl: options.publicUrl,

@@ -39,10 +39,12 @@ export const crashes: Goal = {
         for (let index = 0; index < kills; index++) {
           await live(serving, random);
           await serving.end("SIGKILL");
-          const wrong = compare(readBooks(home, cost), writers.started, `kill ${index + 1}`);
+          const books = readBooks(home, cost);
+          const wrong = compare(books, writers.started, `kill ${index + 1}`);
           if (wrong.length === 0) balanced++;
           faults.push(...wrong);
-          serving = serve(home, ...ports);
+          // Without it, previews would be free from now on.
+          serving = serve(home, ...ports, "--credits", `${books.balance}`);
         }
         await serving.started;
         await writers.stop();

@@ -71,6 +71,7 @@ export function startProcess(options: ProcessOptions): Process {
     hasRefunds: true,
     onNote: () => {},
     creditsPer: new Map(),
+    hasPaidPreviews: true,
     outbound: { post: nobody, get: nobody, open: nobody },
     webhookSecret: createSecret(),
     mediaUrl: () => "http://media.test",

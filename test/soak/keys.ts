@@ -39,7 +39,8 @@ export const keys: Goal = {
         });
         const before = answers.size;
         await serving.end("SIGKILL");
-        serving = serve(home, ...ports);
+        // Without it, previews would be free from now on.
+        serving = serve(home, ...ports, "--credits", `${readBooks(home, cost).balance}`);
         await serving.started;
         await side(shuffle(copies, random), connections, async (index) => void (await send(index)));
         const other = await client.start({ prompt: "another body", model: "veo-3.1" }, "key 0");

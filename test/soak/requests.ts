@@ -17,7 +17,7 @@ export const requests: Goal = {
   title: "malformed requests",
   run: ({ random, share }) =>
     inFolder((home) =>
-      whileServing(home, [], async (announced, { pid }) => {
+      whileServing(home, ["--credits", "1000000"], async (announced, { pid }) => {
         const client = createClient(announced, 1);
         const started = await client.start({ prompt: "a fox [fail]", model: "sora-2" });
         const target = { ...announced, id: startedId(started) };

@@ -31,6 +31,7 @@ async function startService() {
     queue,
     engines: [createPreviewEngine({ concurrency: 1 })],
     creditsPer: new Map(),
+    hasPaidPreviews: true,
     hasDirectives: true,
     hasRefunds: true,
     videos: await openFolder({ folder: dirname(database) }),

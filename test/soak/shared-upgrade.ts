@@ -35,6 +35,8 @@ export const sharedUpgrade: Goal = {
             "0",
             "--media-port",
             "0",
+            "--credits",
+            "1000000",
           );
         for (const database of [old, fresh]) {
           const first = begin(database)();

@@ -75,7 +75,7 @@ function declare(program: CommandUnknownOpts) {
     )
     .option(
       "--credits <number>",
-      "set the local account's credits (default: at least 1000); with --database, only when the account is created",
+      "set the local account's credits (default: at least 1000), which its previews use then; with --database, only when the account is created",
     )
     .option("--owner-key", "with --database, create another API key of the owner, print it, and exit")
     .option("--backup <file>", "copy the embedded database to a new file and exit; the service may be running")

@@ -1,20 +1,23 @@
 import * as z from "zod";
-import type { Engine } from "../engines/engine.ts";
 import { refuse } from "../http/message.ts";
 import { named, type Paths, parameters, refusal, reply } from "./openapi/operation.ts";
+import { type PriceOptions, priceOf } from "./price.ts";
 
 const modelSchema = named("Model", {
   id: z.string(),
   object: z.literal("model"),
   created: z.number(),
   owned_by: z.literal("vidgen"),
+  credits: z.number().meta({ description: "What a start costs this account." }),
 });
 const modelsSchema = named("Models", { object: z.literal("list"), data: z.array(modelSchema) });
 
 /** The routes of GET /v1/models and /v1/models/<id>: what is served here. */
-export function createModels({ engines }: { engines: readonly Pick<Engine, "models">[] }): Paths {
-  const served = [...new Set(engines.flatMap(({ models }) => models))];
-  const data = served.map((id) => ({ id, object: "model", created: 0, owned_by: "vidgen" }));
+export function createModels(options: PriceOptions): Paths {
+  const served = [...new Set(options.engines.flatMap(({ models }) => models))];
+  const describe = (id: string, account: string) => {
+    return { id, object: "model", created: 0, owned_by: "vidgen", credits: priceOf(id, account, options) };
+  };
   return {
     "/v1/models": {
       GET: {
@@ -22,7 +25,7 @@ export function createModels({ engines }: { engines: readonly Pick<Engine, "mode
         summary: "Lists the models that this service serves",
         description: "Other services have this path too: only here `owned_by` is vidgen.",
         responses: { 200: reply("The models", modelsSchema) },
-        handle: (c) => c.json({ object: "list", data }),
+        handle: (c) => c.json({ object: "list", data: served.map((id) => describe(id, c.var.account)) }),
       },
     },
     "/v1/models/:id": {
@@ -37,8 +40,7 @@ export function createModels({ engines }: { engines: readonly Pick<Engine, "mode
         },
         handle(c) {
           const wanted = c.req.param("id") ?? "";
-          const found = data.find(({ id }) => id === wanted);
-          if (found) return c.json(found);
+          if (served.includes(wanted)) return c.json(describe(wanted, c.var.account));
           const message = `${wanted.slice(0, 64)} is not served here; GET /v1/models lists what is`;
           throw refuse(404, "model_not_found", message);
         },

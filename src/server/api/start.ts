@@ -33,6 +33,7 @@ import {
   retryAfterHeader,
   time,
 } from "./openapi/operation.ts";
+import { listPriceOf, type PriceOptions, priceOf } from "./price.ts";
 import {
   createStartReader,
   hasOtherImages,
@@ -41,9 +42,6 @@ import {
   startSchema,
 } from "./start-body.ts";
 import { processingExample } from "./status.ts";
-
-/** What a generation costs at the local service unless its owner set a price for the model; the interface shows none (section 8). */
-export const usualCost = 10;
 
 /** Enough for images of 20 MB in `data:` URLs, and a prompt. */
 const maxBodyBytes = 28_000_000;
@@ -54,14 +52,13 @@ const maxLargeBytes = 200_000_000;
 /** So many bodies with images are handled at a time: each takes some 150 MB until it is stored. The others wait as bytes. */
 const maxLargeBodies = 4;
 
-export type StartOptions = StartReaderOptions & {
-  store: Pick<Store, "start" | "findStart" | "ledger">;
-  /** The credits that a start costs, by model. */
-  creditsPer: ReadonlyMap<string, number>;
-  clock: Pick<Clock, "date">;
-  /** Called once for each generation that was started here. */
-  onStart?(generation: StoredGeneration, cost: number): void;
-};
+export type StartOptions = StartReaderOptions &
+  PriceOptions & {
+    store: Pick<Store, "start" | "findStart" | "ledger">;
+    clock: Pick<Clock, "date">;
+    /** Called once for each generation that was started here. */
+    onStart?(generation: StoredGeneration, cost: number): void;
+  };
 
 /** A start, and the credits that it was charged. */
 type Started = StartOutcome & { kind: "started"; credits_charged: number };
@@ -160,14 +157,14 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     await checkLimits(request, options.engines);
     c.env.log?.about.push(request.model);
     const directives = readDirectives(request);
-    const cost = options.creditsPer.get(request.model) ?? usualCost;
-    if (directives.noCredits) throw notEnoughCredits(cost);
+    if (directives.noCredits) throw notEnoughCredits(listPriceOf(request.model, options));
     refuseAsAsked(directives, hash("sha256", `${account} ${request.prompt}`), refusedOnce);
     const traceparent = readTraceparent(c.req.header("traceparent"));
     const label = readLabel(c);
     const told = { ...(traceparent !== undefined && { traceparent }), ...(label && { label }) };
     const asked = { request: { ...request, ...told }, callback_url };
     const generation = newGeneration(account, asked, options.clock.date());
+    const cost = priceOf(request.model, account, options);
     const outcome = await options.store.start(generation, cost, idempotency);
     if (outcome.kind === "no credits") throw notEnoughCredits(cost);
     if (outcome.kind === "no account") throw refuseUnknownKey();

@@ -67,7 +67,7 @@ export function createEngines(
 }
 
 /** An engine as it is named, with the models that it serves. */
-export type PlannedEngine = EngineSpec & Pick<Engine, "models">;
+export type PlannedEngine = EngineSpec & Pick<Engine, "models" | "isSimulation">;
 
 /** Reads the engines that the owner wants, which needs no key. Throws as `createEngines` does. */
 export function readEngines(texts: readonly string[]): PlannedEngine[] {
@@ -81,7 +81,7 @@ export function readEngines(texts: readonly string[]): PlannedEngine[] {
     const models = model === undefined ? able.map(({ id }) => id) : [model];
     if (models.length === 0)
       throw usage(`--engine ${spec.name} has no model left: the other engines serve all of them.`, specExample);
-    return { ...spec, models };
+    return { ...spec, models, isSimulation: !server && spec.packageName === undefined };
   });
 }
 

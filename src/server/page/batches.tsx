@@ -108,7 +108,7 @@ function BatchPage({ totals, rows, failed, others, line, now }: BatchProps) {
       </div>
       <p class="facts">
         <span>{countsText(totals)}</span>
-        <span>{creditsText(credits)} spent</span>
+        {credits === 0 ? null : <span>{creditsText(credits)} spent</span>}
         {usd === null ? null : <span>{usdText(usd)}</span>}
         {leftMs === undefined ? null : <span>about {durationText(leftMs)} left</span>}
         <span>

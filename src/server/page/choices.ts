@@ -1,10 +1,9 @@
 import type { Clock } from "../../io.ts";
 import { fields } from "../../protocol/fields.ts";
 import { findModel } from "../../protocol/models.ts";
-import { usualCost } from "../api/start.ts";
+import { isPreview, type PriceOptions, priceOf } from "../api/price.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { RenderRequest } from "../store/generations.ts";
-import type { PageOptions } from "./parts.ts";
 
 /** The fields whose values the form offers as buttons. */
 export type OfferedName = "aspectRatio" | "duration" | "resolution";
@@ -15,6 +14,7 @@ export type Offers = Record<OfferedName, readonly string[]>;
 export type ModelChoice = {
   name: string;
   characteristic: string | undefined;
+  /** What a start costs the account that looks. */
   credits: number;
   maxImages: number;
   isPreview: boolean;
@@ -32,10 +32,11 @@ export const allOffers: Offers = {
 /** A provider that does not tell what its models take must not hold up the form for longer. */
 const maxWaitMs = 1_000;
 
-type ChoiceOptions = Pick<PageOptions, "engines" | "creditsPer"> & { clock: Pick<Clock, "sleep"> };
+type ChoiceOptions = Omit<PriceOptions, "engines"> & { engines: readonly Engine[]; clock: Pick<Clock, "sleep"> };
 
-/** The models that can be chosen, in the order of the engines: what a real one makes, no preview does. */
-export function listChoices({ engines, creditsPer, clock }: ChoiceOptions): Promise<ModelChoice[]> {
+/** The models that an account can choose, in the order of the engines: what a real one makes, no preview does. */
+export function listChoices(account: string, options: ChoiceOptions): Promise<ModelChoice[]> {
+  const { engines, clock } = options;
   const names = new Set(engines.flatMap(({ models }) => models));
   const afterWait = clock.sleep(maxWaitMs).then(() => ({}));
   return Promise.all(
@@ -47,9 +48,9 @@ export function listChoices({ engines, creditsPer, clock }: ChoiceOptions): Prom
       return {
         name,
         characteristic,
-        credits: creditsPer.get(name) ?? usualCost,
+        credits: priceOf(name, account, options),
         maxImages: images?.max ?? Math.max(...makers.map((engine) => engine.maxImages)),
-        isPreview: real.length === 0,
+        isPreview: isPreview(name, options),
         offers: await Promise.race([offersOf(name, makers), afterWait]),
       };
     }),

@@ -1,7 +1,7 @@
 import { readBody, refuse, streamResponse } from "../http/message.ts";
 import { listImages } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
-import { creditsText, durationText, shortText, usdText } from "./formatting.ts";
+import { durationText, priceText, shortText, usdText } from "./formatting.ts";
 import { isPortrait, maxCompared, maxZipped, minCompared } from "./gallery.tsx";
 import { keyed } from "./keys.ts";
 import { Layout, Message } from "./layout.tsx";
@@ -201,7 +201,7 @@ function factsOf({ generation, credits }: Compared): Record<string, string> {
     ...(images.length > 0 && { Images: String(images.length) }),
     ...Object.fromEntries(others),
     "Made in": durationText(Math.max(0, madeMs)),
-    Cost: [creditsText(credits), ...(cost === null ? [] : [usdText(cost)])].join(", "),
+    Cost: [priceText(credits), cost === null ? undefined : usdText(cost)].filter(Boolean).join(", ") || "nothing",
   };
 }
 

@@ -6,7 +6,7 @@ import { type JsonBody, parseJson, refuse } from "../http/message.ts";
 import { listImages, type StoredGeneration } from "../store/generations.ts";
 import { requestBody } from "./again.ts";
 import { allOffers, listChoices, type ModelChoice, type OfferedName } from "./choices.ts";
-import { creditsText, shortText } from "./formatting.ts";
+import { creditsText, priceText, shortText } from "./formatting.ts";
 import { type CardProps, Cards, Chosen } from "./gallery.tsx";
 import { Layout } from "./layout.tsx";
 import { Missing } from "./messages.tsx";
@@ -33,7 +33,7 @@ export function addComposer({ app, options, send, signedIn, fromPage }: PagePart
     const shown = {
       earlier: from === undefined ? undefined : begun,
       continued: from === undefined ? begun : undefined,
-      models: await listChoices(options),
+      models: await listChoices(c.var.account, options),
       credits: await store.balance(c.var.account),
       made: made.map((generation) => ({ generation, progress: queue.progressOf(generation.id), now })),
     };
@@ -193,7 +193,7 @@ function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProp
             Generate
           </button>
         </div>
-        <p id="balance">You have {creditsText(credits)}.</p>
+        {models.every((model) => model.credits === 0) ? null : <p id="balance">You have {creditsText(credits)}.</p>}
       </div>
     </form>
   );
@@ -335,7 +335,7 @@ function ModelField({ models, chosen }: { models: readonly ModelChoice[]; chosen
             data-images={model.maxImages}
             data-offers={JSON.stringify(model.offers)}
           >
-            {[model.name, model.characteristic, model.isPreview ? "preview" : undefined, creditsText(model.credits)]
+            {[model.name, model.characteristic, model.isPreview ? "preview" : undefined, priceText(model.credits)]
               .filter((part) => part !== undefined)
               .join(" · ")}
           </option>

@@ -36,6 +36,11 @@ export function creditsText(credits: number): string {
   return credits === 1 ? "1 credit" : `${countText(credits)} credits`;
 }
 
+/** The same for a price; `undefined` for what costs no credits, of which no price is shown. */
+export function priceText(credits: number): string | undefined {
+  return credits === 0 ? undefined : creditsText(credits);
+}
+
 /** Such as "$0.40". */
 export function usdText(usd: number): string {
   return `$${usd.toFixed(2)}`;

@@ -245,7 +245,7 @@ function Facts({ generation, progress, now }: CardProps) {
       <span>{model}</span>
       <span>{duration} s</span>
       <span>{aspectRatio}</span>
-      <span>{creditsText(credits)}</span>
+      {credits === 0 ? null : <span>{creditsText(credits)}</span>}
       {cost === null ? null : <span>{usdText(cost)}</span>}
       {state === "completed" && renderedMs !== undefined ? (
         <span>made in {durationText(Math.max(0, renderedMs))}</span>

@@ -1,6 +1,7 @@
 import type { Hono, MiddlewareHandler } from "hono";
 import type { Child } from "hono/jsx";
 import type { Clock } from "../../io.ts";
+import type { PriceOptions } from "../api/price.ts";
 import type { StartRoutes } from "../api/start.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { ApiEnv } from "../http/message.ts";
@@ -14,12 +15,10 @@ import type { Changes } from "./events.ts";
 import type { Sessions } from "./session.ts";
 import type { PageContext } from "./visitor.ts";
 
-export type PageOptions = {
+export type PageOptions = Omit<PriceOptions, "engines"> & {
   store: Store;
   queue: Pick<Queue, "progressOf" | "outageOf" | "waiting">;
   engines: readonly Engine[];
-  /** The credits that a start costs, by model, where that is not the usual price. */
-  creditsPer: ReadonlyMap<string, number>;
   /** Makes the route that starts a generation: the page has no other way to start one than clients have. */
   startBy: StartRoutes;
   /** What this process has counted, where it counts. */

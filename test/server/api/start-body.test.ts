@@ -2,7 +2,16 @@ import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { listImages } from "../../../src/server/store/generations.ts";
-import { createTestService, fakeEngine, mediaUrl, readError, readStart, type ServiceOptions } from "../service.ts";
+import {
+  bearer,
+  createTestService,
+  fakeEngine,
+  mediaUrl,
+  otherKey,
+  readError,
+  readStart,
+  type ServiceOptions,
+} from "../service.ts";
 
 const render: Engine["render"] = async ({ file }) => {
   writeFileSync(file, "a video");
@@ -306,6 +315,41 @@ test("a start costs what its model costs, else ten credits", async () => {
     402,
     "one generation costs 85 credits; the account has fewer",
   ]);
+});
+
+test("a preview costs the owner nothing, and other accounts and real models what they cost", async () => {
+  const engines = [fakeEngine(), fakeEngine({ isSimulation: false, models: ["my-wan"] })];
+  const service = await createTestService({
+    engines,
+    credits: 20,
+    creditsPer: { "ray-3": 15 },
+    hasPaidPreviews: false,
+  });
+  const start = async (model: string, headers = {}) => {
+    const { credits_charged, remaining_credits } = await readStart(await service.start({ model }, headers));
+    return [credits_charged, remaining_credits];
+  };
+  expect(await start("sora-2")).toEqual([0, 20]);
+  expect(await start("ray-3", { "Idempotency-Key": "one" })).toEqual([0, 20]);
+  expect(await start("ray-3", { "Idempotency-Key": "one" })).toEqual([0, 20]);
+  expect(await service.store.ledger({ account: "local", limit: 9 })).toHaveLength(1);
+  expect(await start("ray-3", bearer(otherKey))).toEqual([15, 5]);
+  expect(await start("my-wan")).toEqual([10, 10]);
+});
+
+test("a free preview can be cancelled, can fail, and rehearses an account without credits", async () => {
+  const service = await createTestService({ credits: 0, hasPaidPreviews: false });
+  const id = await service.startId();
+  expect(await (await service.cancel(id)).json()).toMatchObject({ status: "failed", credits_returned: 0 });
+  const failing = await service.startId({ prompt: "[fail]" });
+  await service.rest();
+  expect(await (await service.status(failing)).json()).toMatchObject({ hint: "Try another prompt or model." });
+  const refused = await service.start({ prompt: "a fox [credits: 0]" });
+  expect([refused.status, (await readError(refused)).message]).toEqual([
+    402,
+    "one generation costs 10 credits; the account has fewer",
+  ]);
+  expect(await service.store.balance("local")).toBe(0);
 });
 
 test("a start that is repeated with its key says what it was charged, whatever the model costs now", async () => {

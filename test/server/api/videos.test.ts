@@ -744,7 +744,7 @@ test("a model is found by its id, also one with a slash", async () => {
   const service = await createTestService({ engines: [fakeEngine({ models: ["sora-2", "google/veo-3.1"] })] });
   for (const id of ["sora-2", "google/veo-3.1"]) {
     const reply = await ask(service, `/v1/models/${encodeURIComponent(id)}`);
-    expect(await reply.json()).toEqual({ id, object: "model", created: 0, owned_by: "vidgen" });
+    expect(await reply.json()).toEqual({ id, object: "model", created: 0, owned_by: "vidgen", credits: 10 });
   }
   const unknown = await ask(service, "/v1/models/sora-9");
   expect([unknown.status, await readError(unknown)]).toEqual([

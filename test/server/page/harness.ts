@@ -56,6 +56,8 @@ export type TestPageOptions = {
   program?: string;
   /** What differs of the engine. */
   engine?: Partial<Engine>;
+  /** Whether previews cost the owner credits too; they do unless told otherwise. */
+  hasPaidPreviews?: boolean;
 };
 
 /** The service with its page on a real socket, with an engine that the test turns by hand. */
@@ -96,6 +98,7 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
       videos: { ...(await openFolder({ folder })), presign: async () => "https://videos.example/fox.mp4" },
       engines: [engine],
       creditsPer: new Map(),
+      hasPaidPreviews: options.hasPaidPreviews ?? true,
       hasDirectives: false,
       pace: "fast",
       hasRefunds: true,

@@ -462,6 +462,21 @@ test("the filter is by state, model and text, and newest first", async () => {
   expect(await list(`before=${ids[2]}`)).toEqual([1, 0]);
 });
 
+test("of the owner's free previews no price is shown, and another account sees what they cost it", async () => {
+  const store = await openStore(":memory:");
+  await store.addAccount({ name: "ci", keyHash: hashKey("a-key-of-ci"), creditsOf: () => 100 });
+  const page = await openTestPage({ store, hasPaidPreviews: false });
+  const id = await page.make({}, undefined, labelled("shots", 1));
+  const Cookie = await signIn(page);
+  const form = new URLSearchParams({ key: "a-key-of-ci" });
+  const entered = await fetch(page.url, { method: "POST", headers: { Origin: page.url }, body: form });
+  const theirs = entered.headers.getSetCookie()[0]?.split(";")[0] ?? "";
+  const textOf = async (path: string, Cookie: string) => (await fetch(page.url + path, { headers: { Cookie } })).text();
+  for (const path of ["/", "/new", `/generations/${id}`, "/batches", "/batches/shots"])
+    expect([path, /\d credits?\b/.exec(await textOf(path, Cookie))]).toEqual([path, null]);
+  expect(await textOf("/new", theirs)).toMatch(/ 10 credits[\s\S]*You have 100 credits\./);
+});
+
 test("an account sees its own batches alone", async () => {
   const store = await openStore(":memory:");
   const page = await openTestPage({ store });

@@ -28,6 +28,7 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
       hasRefunds: true,
       onNote: () => {},
       creditsPer: new Map(),
+      hasPaidPreviews: true,
       hasDirectives: false,
       webhookSecret: createSecret(),
       outbound: { post: nobody, get: nobody, open: nobody },

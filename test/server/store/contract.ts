@@ -1262,6 +1262,19 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.balance("local")).toBe(100);
   });
 
+  it("a free preview leaves no row in the ledger, also when it fails; a real video that costs no credits has one", async () => {
+    const store = await openWith(0);
+    const preview = newGeneration();
+    const real = newGeneration({ request: { ...preview.request, isReal: true } });
+    for (const each of [preview, real])
+      expect(await store.start(each, 0, undefined)).toMatchObject({ kind: "started", remaining_credits: 0 });
+    for (const { id } of [preview, real]) expect(await store.finish(id, { ...failed, isRefunded: true })).toBe(true);
+    expect(await store.balance("local")).toBe(0);
+    expect((await store.ledger({ limit: 9 })).map(({ amount, generation }) => [Math.abs(amount), generation])).toEqual([
+      [0, real.id],
+    ]);
+  });
+
   it("a refund that an account has no room for does not keep its generation from ending", async () => {
     const store = await openWith(Number.MAX_SAFE_INTEGER);
     const generation = newGeneration();

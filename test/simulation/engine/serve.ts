@@ -125,6 +125,7 @@ export async function openServe(options: OpenOptions): Promise<Serve | undefined
     pace: "fast",
     hasRefunds: plan.hasRefunds,
     creditsPer: new Map([[model, 7]]),
+    hasPaidPreviews: true,
     hasDirectives: false,
     webhookSecret: secret,
     outbound: { post: options.post, get: refuse, open: refuse },

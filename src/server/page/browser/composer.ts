@@ -1,4 +1,4 @@
-import { creditsText } from "../formatting.ts";
+import { priceText } from "../formatting.ts";
 import { type Draft, dropDraft, findDraft, idempotencyKey, keepDraft, newKey, renewDraft } from "./draft.ts";
 import { clearFaults, openAround, say, showFault, tell } from "./faults.ts";
 import { lastFrameOf, listenForImages, loadImages, loadLastFrame, showImages } from "./images.ts";
@@ -194,7 +194,8 @@ function showChoice(form: HTMLFormElement): void {
   const model = chosenModel(form);
   showOffers(form, model);
   const takes = Number(new FormData(form).get("takes"));
-  const sum = creditsText(Number(model?.dataset.credits) * takes);
+  const price = priceText(Number(model?.dataset.credits) * takes);
+  const action = takes === 1 ? "Generate" : `Generate ${takes}`;
   const button = submitButton(form);
-  if (button) button.textContent = takes === 1 ? `Generate, ${sum}` : `Generate ${takes}, ${sum}`;
+  if (button) button.textContent = price === undefined ? action : `${action}, ${price}`;
 }

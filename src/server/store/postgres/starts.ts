@@ -10,6 +10,7 @@ import {
   decideStart,
   hashOfBody,
   hashOfKey,
+  isBilled,
   type KeyUse,
   keyUseColumns,
   readKeyUse,
@@ -169,6 +170,7 @@ const generationTypes = {
 const types = {
   ...generationTypes,
   cost: "bigint",
+  is_billed: "boolean",
   remaining_credits: "bigint",
   key_hash: "text",
   body_hash: "text",
@@ -201,6 +203,7 @@ function toRow({ generation, cost, idempotency }: Start, remaining_credits: numb
     label,
     state: stateOf(generation),
     cost,
+    is_billed: isBilled({ generation, cost }),
     remaining_credits,
     key_hash: idempotency && hashOfKey(idempotency),
     body_hash: idempotency && hashOfBody(idempotency),
@@ -225,7 +228,7 @@ const insert = `
     ),
     entries AS (
       INSERT INTO vidgen.ledger (account, amount, reason, at, generation)
-      SELECT account, -cost, 'start', created_at, number FROM added JOIN started USING (id) ORDER BY number
+      SELECT account, -cost, 'start', created_at, number FROM added JOIN started USING (id) WHERE is_billed ORDER BY number
     )
   INSERT INTO vidgen.idempotency_keys (account, key_hash, body_hash, generation, remaining_credits)
   SELECT account, key_hash, body_hash, number, remaining_credits FROM added JOIN started USING (id)

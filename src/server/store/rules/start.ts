@@ -30,6 +30,11 @@ export function decideStart(
   return { kind: "started", generation, remaining_credits, replayed: false };
 }
 
+/** Whether the ledger gets a row for a start: also for a real video that costs no credits, since its row shows what the provider charged. */
+export function isBilled({ generation, cost }: Pick<Start, "generation" | "cost">): boolean {
+  return cost > 0 || generation.request.isReal;
+}
+
 /** Returns what the rows would be once a start was executed, for the next one of the same account. */
 export function rowsAfter(
   { generation, idempotency }: Start,

@@ -5,7 +5,7 @@ import { lockAccount } from "../rules/account.ts";
 import { findUse } from "../rules/account-limits.ts";
 import { changeCredits } from "../rules/credits.ts";
 import type { Rule } from "../rules/rule.ts";
-import { decideStart, findKeyUse, hashOfBody, hashOfKey, type Start } from "../rules/start.ts";
+import { decideStart, findKeyUse, hashOfBody, hashOfKey, isBilled, type Start } from "../rules/start.ts";
 import { searchText } from "../search.ts";
 import { toJson, toText } from "../values.ts";
 import type { Database } from "./database.ts";
@@ -23,7 +23,8 @@ export function start(database: Database, asked: Start, changes: Change[]): Star
   if (outcome.kind !== "started" || outcome.replayed) return outcome;
   const number = add(database, generation);
   changes.push({ kind: "generation", id, account: name });
-  run(changeCredits({ account: name, amount: -cost, reason: "start", at: created_at, generation: number }));
+  if (isBilled(asked))
+    run(changeCredits({ account: name, amount: -cost, reason: "start", at: created_at, generation: number }));
   if (idempotency) addKey(database, { account: name, idempotency, number, credits: outcome.remaining_credits });
   return outcome;
 }

@@ -1,0 +1,35 @@
+import { localAccount } from "../announcement.ts";
+import type { Engine } from "../engines/engine.ts";
+
+/** What a generation costs at the local service unless its owner set a price for the model; the interface shows none (section 8). */
+const usualPrice = 10;
+
+export type PriceOptions = {
+  engines: readonly Pick<Engine, "models" | "isSimulation">[];
+  /** The credits that a start costs, by model, where that is not the usual price. */
+  creditsPer: ReadonlyMap<string, number>;
+  /** Whether previews cost the owner of the service credits too, as they cost every other account. */
+  hasPaidPreviews: boolean;
+};
+
+/** The credits that a start of this model costs this account. A preview costs the owner of the service none, unless previews are to be paid. */
+export function priceOf(model: string, account: string, options: PriceOptions): number {
+  const isFree = account === localAccount && !options.hasPaidPreviews && isPreview(model, options);
+  return isFree ? 0 : listPriceOf(model, options);
+}
+
+/** The same for an account that pays for previews too. */
+export function listPriceOf(model: string, { creditsPer }: Pick<PriceOptions, "creditsPer">): number {
+  return creditsPer.get(model) ?? usualPrice;
+}
+
+/** Whether no real model makes the videos of a model. */
+export function isPreview(model: string, { engines }: Pick<PriceOptions, "engines">): boolean {
+  return engines.every(({ models, isSimulation }) => isSimulation || !models.includes(model));
+}
+
+/** The models of which the owner of the service gets previews at no cost. */
+export function listFreeModels(options: PriceOptions): string[] {
+  const served = new Set(options.engines.flatMap(({ models }) => models));
+  return [...served].filter((model) => isPreview(model, options) && priceOf(model, localAccount, options) === 0);
+}
