@@ -98,7 +98,7 @@ export function createService(options: ServiceOptions): Service {
     post: outbound.post,
     random: Math.random,
     onDelivery(event) {
-      store.publish({ kind: "callback", id: event.generation, account: event.account });
+      store.publish({ kind: "attempt", id: event.generation, account: event.account });
       metrics?.onDelivery(event);
       onDelivery(event);
     },

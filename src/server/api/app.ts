@@ -1,5 +1,5 @@
 import { Hono, type MiddlewareHandler } from "hono";
-import { type ApiEnv, errorResponse, type Handler, refuse } from "../http/message.ts";
+import { type ApiContext, type ApiEnv, errorResponse, type Handler, refuse } from "../http/message.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { OnTrouble } from "../observe/trouble.ts";
 import type { Keep } from "../queue/retention.ts";
@@ -44,7 +44,7 @@ export function createApp(options: AppOptions): Handler {
 
 /** Returns the server of the API. */
 export function createRoutes(options: AppOptions): Hono<ApiEnv> {
-  const app = new Hono<ApiEnv>();
+  const app = createLogged();
   const requireKey = createKeyCheck(options);
   const access: Record<keyof Routes, MiddlewareHandler<ApiEnv>[]> = {
     generations: [requireKey],
@@ -74,7 +74,7 @@ export function createRoutes(options: AppOptions): Hono<ApiEnv> {
   for (const tag of Object.keys(access) as (keyof Routes)[]) {
     for (const [path, methods] of Object.entries(routes[tag])) {
       app.all(path, allow(...Object.keys(methods)), ...access[tag]);
-      for (const [method, { handle }] of Object.entries(methods)) app.on(method, path, handle);
+      for (const [method, route] of Object.entries(methods)) app.on(method, path, answer(route));
     }
   }
   const page = options.beside?.(startBy);
@@ -86,8 +86,8 @@ export function createRoutes(options: AppOptions): Hono<ApiEnv> {
 
 /** Returns what answers /metrics without a key, at an address of its own. */
 export function createMetricsApp(metrics: Pick<Metrics, "read">, onTrouble: OnTrouble): Handler {
-  const app = new Hono<ApiEnv>();
-  app.all("/metrics", allow("GET"), createMetricsRoute(metrics).handle);
+  const app = createLogged();
+  app.all("/metrics", allow("GET"), answer(createMetricsRoute(metrics)));
   app.notFound((c) =>
     errorResponse(refuse(404, "not_found", `no such path: ${c.req.path}; the metrics are at /metrics`)),
   );
@@ -97,6 +97,7 @@ export function createMetricsApp(metrics: Pick<Metrics, "read">, onTrouble: OnTr
 
 function createMetricsRoute({ read }: Pick<Metrics, "read">): Route {
   return {
+    isRoutine: true,
     operationId: "metrics",
     summary: "Returns the metrics for Prometheus",
     description:
@@ -105,10 +106,26 @@ function createMetricsRoute({ read }: Pick<Metrics, "read">): Route {
       200: { description: "The text format of Prometheus", content: { "text/plain": { schema: { type: "string" } } } },
     },
     async handle(c) {
-      if (c.env.log) c.env.log.isRoutine = true;
       const { text, contentType } = await read();
       return c.body(text, 200, { "Content-Type": contentType, "Cache-Control": "no-store" });
     },
+  };
+}
+
+/** Creates a server whose log learns from each request's context what the request is about. */
+function createLogged(): Hono<ApiEnv> {
+  const app = new Hono<ApiEnv>();
+  app.use((c, next) => {
+    if (c.env.log) c.env.log.about = () => c.var;
+    return next();
+  });
+  return app;
+}
+
+function answer({ isRoutine = false, handle }: Route) {
+  return (c: ApiContext) => {
+    c.set("isRoutine", isRoutine);
+    return handle(c);
   };
 }
 
@@ -150,7 +167,6 @@ function createKeyCheck({
       });
     if (account === undefined) throw refuseUnknownKey();
     c.set("account", account);
-    if (c.env.log) c.env.log.account = account;
     await next();
     c.res.headers.set("Idempotency-Key-Lifetime", await lifetime());
   };

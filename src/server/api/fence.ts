@@ -3,8 +3,10 @@ import { isIP } from "node:net";
 import type { HTTPException } from "hono/http-exception";
 import { refuse } from "../http/message.ts";
 
-/** Returns why a request is refused before any handler sees it; `about` gets what the log has of that, and the reply has not. */
-export type Fence = (incoming: IncomingMessage, about: string[]) => HTTPException | undefined;
+/** Why a request is refused before any handler sees it; `note` is what the log has of that, and the reply has not. */
+export type Refusal = { refusal: HTTPException; note?: string };
+
+export type Fence = (incoming: IncomingMessage) => Refusal | undefined;
 
 export type FenceOptions = {
   port: number;
@@ -22,24 +24,24 @@ export function createFence({ port, names, publicOrigin }: FenceOptions): Fence 
   const authorities = new Set(["localhost", ...names].map((name) => withPort(bracket(name.toLowerCase()), port)));
   const isOurs = (authority: string, incoming: IncomingMessage) =>
     authorities.has(authority) || authority === withPort(localAddress(incoming), port);
-  return (incoming, about) => {
+  return (incoming) => {
     const { headersDistinct, url } = incoming;
-    if (!url?.startsWith("/")) return refuse(400, "invalid_target", "the request target must be a path");
+    if (!url?.startsWith("/")) return { refusal: refuse(400, "invalid_target", "the request target must be a path") };
     const [host = "", ...others] = headersDistinct.host ?? [];
     if (!isHealthPath(url)) {
       if (!headersDistinct.host || others.length > 0)
-        return refuse(400, "invalid_host", "exactly one Host header is required");
+        return { refusal: refuse(400, "invalid_host", "exactly one Host header is required") };
       if (!isOurs(withPort(host.toLowerCase(), 80), incoming)) {
         const allowed = new Set([...authorities, withPort(localAddress(incoming), port)]);
-        about.push(`allowed hosts: ${[...allowed].join(", ")}`);
-        return refuse(403, "forbidden_host", forbiddenHost);
+        const note = `allowed hosts: ${[...allowed].join(", ")}`;
+        return { refusal: refuse(403, "forbidden_host", forbiddenHost), note };
       }
     }
     const origin = headersDistinct.origin?.join();
     if (origin === undefined || origin === publicOrigin) return undefined;
     const [, authority] = /^http:\/\/(.*)$/.exec(origin) ?? [];
     if (authority === undefined || !isOurs(withPort(authority, 80), incoming))
-      return refuse(403, "forbidden_origin", "requests from other web sites are refused");
+      return { refusal: refuse(403, "forbidden_origin", "requests from other web sites are refused") };
     return undefined;
   };
 }

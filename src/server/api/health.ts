@@ -48,6 +48,7 @@ export function createHealth({ store, videos, engines, clock }: HealthOptions): 
     return { status, database: word(isStored), media: word(isKept), engines: made };
   };
   const alive: Route = {
+    isRoutine: true,
     operationId: "alive",
     summary: "Whether the process responds",
     description: "Nothing else is checked, such as the database.",
@@ -55,6 +56,7 @@ export function createHealth({ store, videos, engines, clock }: HealthOptions): 
     handle: (c) => answer(c, { status: "ok" }),
   };
   const ready: Route = {
+    isRoutine: true,
     operationId: "ready",
     summary: "Whether the service can do its work",
     description: "Checks the database, the storage of the videos and the engines; a reply may be some seconds old.",
@@ -77,7 +79,6 @@ function word(isOk: boolean): "ok" | "unavailable" {
 }
 
 function answer(c: ApiContext, body: { status: string }): Response {
-  if (c.env.log) c.env.log.isRoutine = true;
   const headers = { "Cache-Control": "no-store" };
   return body.status === "ok" ? c.json(body, 200, headers) : c.json(body, 503, { ...headers, ...retryAfter });
 }

@@ -6,13 +6,12 @@ import type { Duplex } from "node:stream";
 import { setImmediate } from "node:timers/promises";
 import { getRequestListener, type HttpBindings } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
-import type { HTTPException } from "hono/http-exception";
 import type { Clock } from "../../io.ts";
 import { answerMalformed, type Exchange } from "../http/malformed.ts";
 import { errorResponse, type Handler, refuse } from "../http/message.ts";
 import { type RequestEvent, type RequestLog, readRequestId } from "../observe/log.ts";
 import { readTraceparent } from "../observe/trace.ts";
-import { createFence, type Fence } from "./fence.ts";
+import { createFence, type Fence, type Refusal } from "./fence.ts";
 
 export type Listening = {
   /** Such as "http://127.0.0.1:8787". */
@@ -108,9 +107,8 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     if (log && withReplies && isJson(response)) log.replyBody = await response.clone().text();
     return response;
   });
-  const take = async (incoming: IncomingMessage, outgoing: ServerResponse, given?: HTTPException) => {
-    const about: string[] = [];
-    const refusal = given ?? fence(incoming, about);
+  const take = async (incoming: IncomingMessage, outgoing: ServerResponse, given?: Refusal) => {
+    const refused = given ?? fence(incoming);
     const { socket } = incoming;
     const number = (exchanges.get(socket)?.number ?? 0) + 1;
     exchanges.set(socket, { outgoing, number });
@@ -121,10 +119,11 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     if (!socket.writable) return;
     const requestId = readRequestId(incoming.headers["x-request-id"]) ?? randomUUID();
     const log: RequestLog = {
-      about,
       requestId,
       traceparent: readTraceparent(incoming.headers.traceparent),
       isForwarded: forwardingHeaders.some((name) => name in incoming.headers),
+      note: refused?.note,
+      about: () => ({}),
     };
     const start = clock.now();
     outgoing.setHeader("X-Request-Id", requestId);
@@ -132,7 +131,8 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     outgoing.once("close", () => {
       const { method = "", url: path = "" } = incoming;
       const status = outgoing.headersSent ? outgoing.statusCode : undefined;
-      onRequest?.({ method, path, status, ms: clock.now() - start, ...log });
+      const { about, ...known } = log;
+      onRequest?.({ method, path, status, ms: clock.now() - start, ...known, ...about() });
     });
     if (number === limits.maxRequestsPerConnection) outgoing.setHeader("Connection", "close");
     limitBody(outgoing, limits.maxBodyBytes);
@@ -143,12 +143,14 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     }
     // `close` waits for this reply, and would then wait for the connection that is kept alive.
     outgoing.once("close", () => !stopping.aborted || socket.destroySoon());
-    await (refusal ? send(errorResponse(refusal), outgoing) : answer(incoming, outgoing));
+    await (refused ? send(errorResponse(refused.refusal), outgoing) : answer(incoming, outgoing));
   };
   const serve = (...request: Parameters<typeof take>) => void take(...request).catch(() => request[0].socket.destroy());
   server.on("request", (incoming, outgoing) => serve(incoming, outgoing));
   server.on("checkExpectation", (incoming, outgoing) =>
-    serve(incoming, outgoing, refuse(417, "expectation_failed", "only Expect: 100-continue is supported")),
+    serve(incoming, outgoing, {
+      refusal: refuse(417, "expectation_failed", "only Expect: 100-continue is supported"),
+    }),
   );
   // Emitted when no data was transferred for a while. A client that waits for the beginning of its reply is not stalled.
   server.on("timeout", (socket) => {

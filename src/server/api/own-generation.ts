@@ -15,8 +15,7 @@ export const notFound = refusal(404, "not_found", "there is no generation with t
 export async function findOwnGeneration(c: ApiContext, store: Pick<Store, "generation">): Promise<StoredGeneration> {
   const id = c.req.param("id") ?? c.req.query("id");
   if (!id) throw refuse(400, "invalid_id", "the query parameter id is missing");
-  c.env.log?.about.push(id.slice(0, 8));
-  if (c.env.log) c.env.log.id = id;
+  c.set("id", id);
   // Only ids of this form are looked up: SQLite would end another one at its first NUL.
   const generation = isUuid(id) ? await store.generation(id) : undefined;
   // Another account's id is answered like one that does not exist, so that the reply does not reveal it.

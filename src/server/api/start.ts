@@ -155,7 +155,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     const { account } = c.var;
     const { request, callback_url } = readStart(json, names);
     await checkLimits(request, options.engines);
-    c.env.log?.about.push(request.model);
+    c.set("model", request.model);
     const directives = readDirectives(request);
     if (directives.noCredits) throw notEnoughCredits(listPriceOf(request.model, options));
     refuseAsAsked(directives, hash("sha256", `${account} ${request.prompt}`), refusedOnce);
@@ -192,8 +192,8 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
       return replay(earlier);
     });
     const { id, request } = started.generation;
-    c.env.log?.about.push(id.slice(0, 8));
-    if (c.env.log) Object.assign(c.env.log, { id, model: request.model });
+    c.set("id", id);
+    c.set("model", request.model);
     return started;
   };
   /** A client that sends slowly takes no more room than what it has sent. */

@@ -8,7 +8,7 @@ import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { Share } from "../capacity.ts";
-import type { RequestLog } from "../observe/log.ts";
+import type { About, RequestLog } from "../observe/log.ts";
 import { isUnavailable, type OnTrouble } from "../observe/trouble.ts";
 
 /** What comes with a request over a socket: Node's own objects, and what is logged of it. */
@@ -19,7 +19,7 @@ export type Handler = (request: Request, bindings?: Bindings) => Promise<Respons
 
 /** What a route of the API gets: the request and the account that its key belongs to. */
 export type ApiContext = Context<ApiEnv>;
-export type ApiEnv = { Bindings: Bindings; Variables: { account: string } };
+export type ApiEnv = { Bindings: Bindings; Variables: About & { account: string } };
 
 /** Returns the error that refuses a request. Its reply is `{"error":{"code","message","type"}}`: the interface shows none (section 7). */
 export function refuse(
@@ -143,9 +143,9 @@ export function bodyType(req: ApiContext["req"]): string {
 }
 
 /** Returns the JSON that was read. Throws a refusal when it is none, or costs more than its size. */
-export function parseJson({ env }: ApiContext, bytes: Uint8Array): JsonBody {
+export function parseJson(c: ApiContext, bytes: Uint8Array): JsonBody {
   const text = new TextDecoder().decode(bytes);
-  if (env.log) env.log.requestBody = text;
+  c.set("requestBody", text);
   const fault = findJsonFault(text);
   if (fault !== undefined) throw refuse(400, "invalid_json", `the body ${fault}`);
   try {

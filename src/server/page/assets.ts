@@ -27,7 +27,7 @@ export function createAssets(folder: URL, headers: Record<string, string>): Asse
       return { script: script.path, style: style.path, icon: icon.path };
     },
     async route(c, next) {
-      if (c.env.log) c.env.log.isRoutine = true;
+      c.set("isRoutine", true);
       const asset = Object.values(await load()).find(({ path }) => path === c.req.path);
       if (asset?.body === undefined) return next();
       const own = { "Content-Type": asset.type, "Cache-Control": forGood };

@@ -40,7 +40,7 @@ export function CallbacksPage({ filter, deliveries, totals, older, sign, now }: 
       <h1>Callbacks</h1>
       <CallbackFilterBar filter={filter} totals={totals} />
       <div class="callbacks">
-        <ol class="rows" data-list="callback" aria-label="Callbacks, newest first">
+        <ol class="rows" data-list="callback attempt" aria-label="Callbacks, newest first">
           {deliveries.map((delivery) => (
             <DeliveryRow delivery={delivery} sign={sign} now={now} />
           ))}

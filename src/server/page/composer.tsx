@@ -52,7 +52,7 @@ export function addComposer({ app, options, send, signedIn, fromPage }: PagePart
     "/generations",
     ...fromPage,
     async (c, next) => {
-      if (c.env.log) c.env.log.isRoutine = false;
+      c.set("isRoutine", false);
       // Without one, a second click would pay a second time.
       if (!c.req.header("Idempotency-Key"))
         throw refuse(400, "no_idempotency_key", "a start from the page needs an Idempotency-Key");

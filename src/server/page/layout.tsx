@@ -31,7 +31,7 @@ const entries = [
 ];
 
 /**
- * A whole document, whose `<main>` the browser's script keeps up to date: whenever a change of the kind in `data-list` comes, or one of the
+ * A whole document, whose `<main>` the browser's script keeps up to date: whenever a change of a kind in `data-list` comes, or one of the
  * generation in `data-generation`. An entry of a list needs an `id`, by which it is found again.
  */
 export function Layout({ title, current, isLive = true, children }: LayoutProps) {

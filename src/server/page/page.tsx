@@ -243,7 +243,7 @@ function requireSession(options: PageOptions, send: Send): MiddlewareHandler<Api
   const { clock } = options;
   const inTurn = createMutex();
   return async (c, next) => {
-    if (c.env.log) c.env.log.isRoutine = true;
+    c.set("isRoutine", true);
     await inTurn(letOthersIn);
     const sessions = await options.sessions();
     const now = clock.date();

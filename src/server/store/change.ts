@@ -4,7 +4,10 @@ export type Change = Whose &
     | { kind: "generation"; id: string }
     | { kind: "cancelled"; id: string }
     | ({ kind: "progress"; id: string } & Progress)
+    /** A callback is due: there is work for the senders of all processes. */
     | { kind: "callback"; id: string }
+    /** An attempt to deliver a callback was made: pages show it. */
+    | { kind: "attempt"; id: string }
     | { kind: "credits" }
     /** Changes may have been missed: the connection to the database was lost for some time. */
     | { kind: "missed" }

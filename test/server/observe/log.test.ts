@@ -8,7 +8,7 @@ test("whatever a client sends, its line is one line, and moves no cursor", () =>
     path: `/${odd}?secret`,
     status: 404,
     ms: 1.4,
-    about: [odd],
+    model: odd,
     requestId: "1",
   });
   expect(line).toBe("GET /a b  [2Jc d e 404 a b  [2Jc d e 1 ms".replaceAll("b  [", "b ["));

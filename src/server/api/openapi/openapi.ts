@@ -36,7 +36,7 @@ const tags: Record<keyof Routes, { description: string; responses: object; secur
 
 function describePaths(tag: keyof Routes, paths: Paths): object {
   const { description: _, responses, ...rest } = tags[tag];
-  const describeRoute = ({ handle: _, ...operation }: Route) => ({
+  const describeRoute = ({ handle: _, isRoutine: __, ...operation }: Route) => ({
     tags: [tag],
     ...rest,
     ...operation,

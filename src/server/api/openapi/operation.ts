@@ -12,8 +12,8 @@ export type Operation = {
   responses: { [status: string]: object };
 };
 
-/** A route is described with the schemas that check its requests. */
-export type Route = Operation & { handle: (c: ApiContext) => Response | Promise<Response> };
+/** A route is described with the schemas that check its requests. The log leaves out what is asked of a routine one. */
+export type Route = Operation & { isRoutine?: boolean; handle: (c: ApiContext) => Response | Promise<Response> };
 
 /** Routes by their paths and methods. HEAD is answered like GET, without the body. */
 export type Paths = { [path: string]: { [method in "GET" | "HEAD" | "POST" | "DELETE"]?: Route } };

@@ -123,7 +123,7 @@ function matters(change: Change): boolean {
   if (change.kind === "missed") return true;
   const ownId = document.querySelector<HTMLElement>("[data-generation]")?.dataset.generation;
   if (ownId !== undefined) return change.kind !== "progress" && "id" in change && change.id === ownId;
-  return change.kind === document.querySelector<HTMLElement>("[data-list]")?.dataset.list;
+  return document.querySelector<HTMLElement>("[data-list]")?.dataset.list?.split(" ").includes(change.kind) ?? false;
 }
 
 function refreshSoon(): void {
