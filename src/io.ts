@@ -133,7 +133,7 @@ export type Io = {
   hasReader?: boolean;
   env: Readonly<Record<string, string | undefined>>;
   platform: string;
-  /** Such as "20.18.1". */
+  /** Such as "20.19.0". */
   nodeVersion: string;
   pid: number;
   /** The home folder, or "" where there is none. */
@@ -166,6 +166,8 @@ export type Io = {
   run(command: string, args: readonly string[], options: RunOptions): Promise<RunResult>;
   /** Starts a detached program without a shell. Rejects when it cannot be started. */
   launch(command: string, args: string[]): Promise<void>;
+  /** Shows a text in a pager at the terminal, until its reader leaves it. Returns whether there is such a pager. */
+  page?(text: string, pager: string): Promise<boolean>;
   /** Keeps the garbage of a command small that makes a lot of it; the process stays so. */
   economize(): void;
   /** Aborts at the first Ctrl-C, SIGTERM or SIGHUP, with a `VidgenError` as its reason. */

@@ -137,7 +137,7 @@ test.each([
   expect(readdirSync(folder)).toEqual(["file"]);
 });
 
-test.each(["12.22.12", "18.20.8", "20.18.0"])("Node %s is told in one line that it is too old", async (version) => {
+test.each(["12.22.12", "18.20.8", "20.18.3"])("Node %s is told in one line that it is too old", async (version) => {
   const folder = makeFolder();
   const lie = join(folder, "lie.cjs");
   writeFileSync(
@@ -152,7 +152,7 @@ test.each(["12.22.12", "18.20.8", "20.18.0"])("Node %s is told in one line that 
   );
   const { code, stdout, stderr } = await spawnProcess(process.execPath, ["--require", lie, bin, "models"], {}, folder)
     .ended;
-  const line = `error: vidgen needs Node 20.18.1 or later; this is ${version}.\n`;
+  const line = `error: vidgen needs Node 20.19 or later; this is ${version}.\n`;
   expect([code, stdout, stderr]).toEqual([1, "", line]);
 });
 
@@ -216,7 +216,7 @@ test("a terminal of 40 columns: the help is wrapped to it", async () => {
   const narrow = (await world.vidgen("wait", "--help")).stdout;
   world.columns = 120;
   const wide = (await world.vidgen("wait", "--help")).stdout;
-  const flags = (text: string) => text.slice(text.indexOf("Options:")).split("\n");
+  const flags = (text: string) => text.slice(text.indexOf("Waiting:")).split("\n");
   expect(flags(narrow).length).toBeGreaterThan(flags(wide).length);
   expect(Math.max(...flags(narrow).map(({ length }) => length))).toBeLessThanOrEqual(40);
 });

@@ -28,6 +28,7 @@ export const hasPromtool = isOnPath("promtool");
 export const hasFfmpeg = isOnPath("ffmpeg") && isOnPath("ffprobe");
 export const hasGroff = isOnPath("groff");
 export const hasTmux = isOnPath("tmux");
+export const hasLess = isOnPath("less");
 export const hasCurl = isOnPath("curl");
 export const hasShell = (name: "bash" | "zsh" | "fish") => isOnPath(name) && (name === "fish" || isOnPath("script"));
 
@@ -54,6 +55,7 @@ export const missing = [
   [hasFfmpeg, "No ffmpeg: last frames and films are not tested. Debian's package is ffmpeg."],
   [hasGroff, "No groff: the manual is not formatted. Debian's package is groff."],
   [hasTmux, "No tmux: a real terminal is not tested. Debian's package is tmux."],
+  [hasLess, "No less: a page of help in a pager is not tested. Debian's package is less."],
   [hasShell("bash"), "No bash, or no script(1): completion in it is not tested. Debian's package is bsdutils."],
   [hasShell("zsh"), "No zsh, or no script(1): completion in it is not tested. Debian's packages are zsh and bsdutils."],
   [hasShell("fish"), "No fish: completion in it is not tested. Debian's package is fish."],

@@ -1,10 +1,9 @@
-import { Command, type CommandUnknownOpts, Help, Option } from "@commander-js/extra-typings";
+import { Command, type CommandUnknownOpts, type HelpConfiguration, Option } from "@commander-js/extra-typings";
 import packageJson from "../../package.json" with { type: "json" };
 import { usage } from "../errors.ts";
-import { detailsOf, withDetails } from "./command.ts";
+import { withDetails } from "./command.ts";
 import type { Context } from "./context.ts";
 import type { OutputFlags } from "./terminal/output.ts";
-import { wrapWords } from "./terminal/text.ts";
 
 /** In the order of the help. The file of a command is loaded when that command runs, or when all are needed. */
 const commands = {
@@ -40,8 +39,9 @@ export function commandOf(argv: readonly string[]): string | undefined {
  * that tells of the others.
  */
 export async function createProgram(argv: readonly string[], context: Context): Promise<CommandUnknownOpts> {
-  const program = await createEmpty(context);
+  const program = createEmpty(context);
   if (["--version", "-V", "version"].includes(argv[0] ?? "")) return program;
+  program.configureHelp(await loadHelp(argv, context.output));
   const name = commandOf(argv);
   const isAlone = name !== undefined && name !== "help" && name !== "__complete";
   for (const [each, load] of Object.entries(commands)) if (!isAlone || each === name) (await load())(program, context);
@@ -51,12 +51,14 @@ export async function createProgram(argv: readonly string[], context: Context): 
   return program;
 }
 
-async function createEmpty({ io, output }: Context): Promise<CommandUnknownOpts> {
-  const columns = io.stdout.columns ?? 80;
+function createEmpty({ io, output }: Context): CommandUnknownOpts {
+  // Of a pipe, such as to less, the terminal is that of stderr.
+  const columns = io.stdout.columns ?? Math.min(io.stderr.columns ?? 80, 80);
   const program = new Command("vidgen")
     .description(
       "Turns a prompt into an .mp4: a client for an asynchronous AI video service, with a local service to try it out.",
     )
+    .optionsGroup("Flags of every command:")
     .version(packageJson.version, "-V, --version", "print the version")
     .helpOption("-h, --help", "print this help")
     .exitOverride()
@@ -67,12 +69,6 @@ async function createEmpty({ io, output }: Context): Promise<CommandUnknownOpts>
       getOutHelpWidth: () => columns,
       // main prints errors, in one shape.
       outputError: () => {},
-    })
-    .configureHelp({
-      showGlobalOptions: true,
-      formatHelp: output.json ? await loadJsonHelp() : formatHelp,
-      minWidthToWrap: 20,
-      formatItem,
     })
     .showSuggestionAfterError()
     .hook("preAction", (_, command) => checkValues(command))
@@ -140,25 +136,16 @@ function checkValues(command: CommandUnknownOpts): void {
   }
 }
 
-function formatHelp(command: CommandUnknownOpts, helper: Help): string {
-  const { examples, after } = detailsOf(command);
-  const usage = Help.prototype.formatHelp.call(helper, command, helper);
-  const end = after === undefined ? "" : `\n${wrapWords(after, helper.helpWidth ?? 80)}\n`;
-  return `Examples:\n${examples.map((line) => `  $ ${line}`).join("\n")}\n\n${usage}${end}`;
-}
-
-async function loadJsonHelp(): Promise<(command: CommandUnknownOpts) => string> {
-  const { helpDocument } = await import("./help/tree.ts");
-  return (command) => `${JSON.stringify(helpDocument(command), null, 2)}\n`;
-}
-
-/** A description goes below its flag where it would have fewer columns beside it. */
-const minDescription = 40;
-
-function formatItem(term: string, termWidth: number, description: string, helper: Help): string {
-  const { helpWidth = 80 } = helper;
-  if (helpWidth - termWidth >= minDescription + 4)
-    return Help.prototype.formatItem.call(helper, term, termWidth, description, helper);
-  const lines = helper.boxWrap(description, helpWidth - 6).split("\n");
-  return [`  ${term}`, ...lines.map((line) => `      ${line}`)].join("\n");
+/** How help is printed, loaded for a command line that may print it. */
+async function loadHelp(argv: readonly string[], { json }: OutputFlags): Promise<HelpConfiguration> {
+  const name = commandOf(argv);
+  const isAsked = name === "help" || argv.some((word) => /^(--help|-\w*h)/.test(word));
+  if (name !== undefined && !isAsked) return {};
+  const shared = { showGlobalOptions: true, minWidthToWrap: 20 };
+  if (json) {
+    const { helpDocument } = await import("./help/tree.ts");
+    return { ...shared, formatHelp: (command) => `${JSON.stringify(helpDocument(command), null, 2)}\n` };
+  }
+  const { formatHelp, formatItem, formatOverview } = await import("./help/format.ts");
+  return { ...shared, formatItem, formatHelp: isAsked ? formatHelp : formatOverview };
 }

@@ -34,6 +34,7 @@ export function systemIo(): Io {
     },
     ...systemMachine,
     launch,
+    page: async (text, pager) => (await import("./terminal/pager.ts")).runPager(text, pager, envWithoutKeys()),
     economize: () => setFlagsFromString("--optimize-for-size"),
     signal,
     leave,
@@ -117,9 +118,14 @@ function catchSignals(unsettled: ReadonlySet<string>): { signal: AbortSignal; le
 
 async function launch(command: string, args: string[]): Promise<void> {
   const { spawn } = await import("node:child_process");
-  const { VIDGEN_API_KEY: _, ...env } = process.env;
-  for (const name of engineKeyNames(env)) delete env[name];
-  const child = spawn(command, args, { detached: true, stdio: "ignore", env });
+  const child = spawn(command, args, { detached: true, stdio: "ignore", env: envWithoutKeys() });
   child.unref();
   await new Promise((resolve, reject) => child.once("spawn", resolve).once("error", reject));
+}
+
+/** The environment for another program, which needs none of vidgen's keys. */
+function envWithoutKeys(): Io["env"] {
+  const { VIDGEN_API_KEY: _, ...env } = process.env;
+  for (const name of engineKeyNames(env)) delete env[name];
+  return env;
 }

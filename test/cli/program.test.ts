@@ -56,11 +56,13 @@ test.each([
   });
 });
 
-test("without a command it is the help", async () => {
+test("without a command it is an overview, and says where the help is", async () => {
   const world = await createWorld();
-  const help = await world.vidgen("--help");
-  expect(await world.vidgen()).toEqual({ ...help, code: 0, stderr: "" });
-  expect(await world.vidgen("--quiet")).toEqual(help);
+  const overview = await world.vidgen();
+  expect(overview).toMatchObject({ code: 0, stderr: "", stdout: expect.stringContaining("`vidgen help`") });
+  expect(overview.stdout.length).toBeLessThan((await world.vidgen("--help")).stdout.length);
+  expect(await world.vidgen("--quiet")).toEqual(overview);
+  expect(JSON.parse((await world.vidgen("--json")).stdout)).toHaveProperty("commands");
 });
 
 test("a misspelt or shortened command and flag get a suggestion", async () => {

@@ -11,6 +11,7 @@ export function addAccounts(program: CommandUnknownOpts, context: Context): void
   const accounts = withDetails(
     program
       .command("accounts")
+      .helpGroup("Run a service:")
       .helpCommand(false)
       .summary("manage the accounts of your own vidgen serve")
       .description(

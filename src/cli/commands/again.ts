@@ -18,6 +18,7 @@ import { generate, readLine, withStartFlags } from "./generate.ts";
 export function addAgain(program: CommandUnknownOpts, context: Context): void {
   const bare = program
     .command("again")
+    .helpGroup("Make videos:")
     .summary("start the same request again, with changes")
     .description(
       "Starts a new generation with the request of an earlier one, at its service: what is typed replaces what that had. Prints and saves as generate does. Typed again after an interruption, the same line resumes it.",

@@ -40,11 +40,13 @@ function declare(program: CommandUnknownOpts) {
   const format = new Option("--input-format <name>", "format of the file, whatever its extension").choices(formats);
   const bare = program
     .command("batch")
+    .helpGroup("Make videos:")
     .summary("start a generation for each row of a file")
     .description(
       `Starts a generation for each row of a file, and saves the videos. Safe to interrupt: run it again to resume; no row is paid for twice. Columns: ${knownColumns.join(", ")}, set.<field>; other columns can be used as {name} in templates.`,
     )
     .argument("<file>", '.csv, .tsv, .jsonl, or .txt with one prompt per line and # for a comment; "-" reads stdin')
+    .optionsGroup("Rows:")
     .addOption(format)
     .option("--prompt <template>", 'the prompt of rows without one, e.g. "a {animal} in {place}"')
     .option("--style <text>", "added to the end of each prompt, such as 'watercolour, soft light'")
@@ -52,14 +54,17 @@ function declare(program: CommandUnknownOpts) {
       "--each <field=values>",
       "repeat each row with each of these values, such as model=wan-2.5,ray-3; may be repeated",
       collectValues,
-    );
-  const command = withFieldFlags(bare)
+    )
     .option(
       "--ignore-columns <names>",
       "columns of the file that are not read, with commas between them; may be repeated",
       collectValues,
     )
+    .option("--shard <i/n>", "process shard i of n, for n machines")
+    .optionsGroup("Request of each row:");
+  const command = withFieldFlags(bare)
     .addOption(setOption())
+    .optionsGroup("Output:")
     .addOption(
       saveOption("save each video to a path such as 'clips/{id}.mp4'; names may contain {n} and the file's columns"),
     )
@@ -69,23 +74,25 @@ function declare(program: CommandUnknownOpts) {
     )
     .option("--overwrite", "replace files that exist")
     .addOption(infoJsonOption())
-    .option("-j, --jobs <n>", "how many generations run at once", "4")
+    .option("--results <file>", "where results are written (default: <file>.results.jsonl)")
+    .addOption(eventsOption())
+    .optionsGroup("Money:")
     .option("--max-credits <n>", "stop before all runs of this batch together spend more than n credits")
     .option(
       "--max-cost <usd>",
       "stop before all runs of this batch together cost more than this many US dollars at the provider of --engine",
     )
     .option("--keep-credits <n>", "stop before the balance falls below n credits")
-    .option("--fail-fast", "start no more rows after a row was refused or failed")
     .option("--retry-failed", "start refused and failed rows again; each is charged again")
     .option("--retry-unknown", "start rows with an unknown outcome again; they may be charged twice")
-    .option("--results <file>", "where results are written (default: <file>.results.jsonl)")
-    .option("--shard <i/n>", "process shard i of n, for n machines")
     .option("-y, --yes", "do not ask before starting")
     .option("--dry-run", "print the plan and send nothing")
+    .optionsGroup("Running:")
+    .option("-j, --jobs <n>", "how many generations run at once", "4")
+    .option("--fail-fast", "start no more rows after a row was refused or failed")
     .addOption(timeoutOption())
     .addOption(intervalOption())
-    .addOption(eventsOption())
+    .optionsGroup("Service:")
     .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))
     .addOption(engineOption())
     .addOption(engineTimeoutOption())

@@ -14,6 +14,7 @@ export function addCancel(program: CommandUnknownOpts, context: Context): void {
 function declare(program: CommandUnknownOpts) {
   const command = program
     .command("cancel")
+    .helpGroup("Make videos:")
     .summary("cancel generations, where their service can")
     .description(
       "Cancels generations that have not ended, at the service where each was started, and prints how many credits were returned. The local service can cancel, unless an engine cannot stop the generation. If a service cannot cancel, the exit code is 1 and nothing is changed.",

@@ -5,6 +5,7 @@ import type { Context } from "../context.ts";
 export function addCompletion(program: CommandUnknownOpts, { output }: Context): void {
   const command = program
     .command("completion")
+    .helpGroup("Set up:")
     .summary("print a shell completion script")
     .description("Prints a script with which a shell completes commands, flags, models, ids and file names.")
     .addArgument(new Argument("<shell>", "the shell").choices(["bash", "zsh", "fish", "powershell"] as const))
@@ -19,5 +20,7 @@ export function addCompletion(program: CommandUnknownOpts, { output }: Context):
       "vidgen completion fish | source",
       "vidgen completion powershell | Out-String | Invoke-Expression",
     ],
+    after:
+      "vidgen's completion never runs what is typed. zsh's own TAB first expands $(...) on the line; to leave it as it is: bindkey '^I' complete-word",
   });
 }

@@ -21,6 +21,7 @@ export function addConfig(program: CommandUnknownOpts, context: Context): void {
   const config = withDetails(
     program
       .command("config")
+      .helpGroup("Set up:")
       .helpCommand(false)
       .summary("show and change the settings")
       .description(

@@ -12,6 +12,7 @@ export function addDoctor(program: CommandUnknownOpts, context: Context): void {
 function declare(program: CommandUnknownOpts) {
   const command = program
     .command("doctor")
+    .helpGroup("Set up:")
     .summary("diagnose problems with your setup")
     .description(
       "Checks the settings, the API key, the connection to the service and this machine, and prints a fix for each problem. Costs nothing.\n" +

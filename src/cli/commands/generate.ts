@@ -51,6 +51,7 @@ export function addGenerate(program: CommandUnknownOpts, context: Context): void
   const command = withStartFlags(
     program
       .command("generate")
+      .helpGroup("Make videos:")
       .summary("start a generation, wait for it, save it")
       .description(
         "Starts a generation and waits for it. Prints the video's URL; with -o, saves the video and prints the path.",
@@ -76,30 +77,34 @@ export function addGenerate(program: CommandUnknownOpts, context: Context): void
 
 /** Adds the flags of a command that starts generations. */
 export function withStartFlags<Words extends unknown[]>(bare: Command<Words>) {
-  return withFieldFlags(bare)
+  return withFieldFlags(bare.optionsGroup("Request:"))
     .addOption(setOption())
     .option("--from <id|file>", 'begin with the last frame of a video: an id, "last", or a file; needs ffmpeg')
     .option(
       "-n, --count <n>",
       "how many generations to start, 1 to 20, each charged; with --seed each gets the next one",
     )
-    .option("--max-credits <n>", "with -n, start no more once these generations would cost more than n credits")
+    .optionsGroup("Output:")
     .addOption(saveOption())
     .option("--download", "the same as -o .")
     .option("--overwrite", "replace the file if it exists")
     .addOption(infoJsonOption())
-    .option("--no-wait", "print the id and exit")
+    .addOption(openOption())
+    .addOption(eventsOption())
+    .optionsGroup("Money:")
+    .option("--max-credits <n>", "with -n, start no more once these generations would cost more than n credits")
     .option("--again", "start a new generation instead of resuming an interrupted run")
     .option(
       "--reuse",
       "resume any generation of the same request (a finished one for 24 hours) instead of paying for another",
     )
+    .option("--dry-run", "print what would be done, or the request, and send nothing")
+    .optionsGroup("Waiting:")
+    .option("--no-wait", "print the id and exit")
     .addOption(timeoutOption())
     .addOption(intervalOption())
-    .addOption(openOption())
     .addOption(bellOption())
-    .addOption(eventsOption())
-    .option("--dry-run", "print what would be done, or the request, and send nothing")
+    .optionsGroup("Service:")
     .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))
     .addOption(engineOption())
     .addOption(engineTimeoutOption())

@@ -2,17 +2,17 @@ import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
 import { listPages, readPage } from "../../docs.ts";
 import { usage } from "../../errors.ts";
 import { findSimilar } from "../../protocol/models.ts";
-import { detailsOf, type Suggestion, withDetails, withSuggestions } from "../command.ts";
+import { type Suggestion, withDetails, withSuggestions } from "../command.ts";
 import type { Context } from "../context.ts";
 import { readTopics, topicDocument } from "../help/topics.ts";
+import { colorLevel } from "../terminal/output.ts";
+import { isAscii } from "../terminal/text.ts";
 
 export function addHelp(program: CommandUnknownOpts, context: Context): void {
-  const topics = program.createHelp().boxWrap(listPages().join(", "), context.io.stdout.columns ?? 80);
-  const after = `Topics, for vidgen help <topic>:\n${topics}`;
-  withDetails(program, { ...detailsOf(program), after });
   const name = new Argument("[name...]", "a command or a topic, also as several words, such as exit codes");
   const command = program
     .command("help")
+    .helpGroup("Set up:")
     .summary("show the help of a command or a topic")
     .description(
       "Shows the help of a command or a topic. With --json, prints all commands, flags and exit codes as data.",
@@ -51,13 +51,15 @@ ${readPage("agents").text}`;
  * Prints the help of the program, a command or a topic; with `--json` the same as data. Of a topic with the name of a command, such as
  * `batch`, it prints the page, and as data the command with the page: its flags are in `vidgen batch --help`.
  */
-async function printHelp(words: readonly string[], program: CommandUnknownOpts, { output }: Context): Promise<void> {
+async function printHelp(words: readonly string[], program: CommandUnknownOpts, context: Context): Promise<void> {
+  const { output } = context;
   if (words.length === 0) return program.outputHelp();
   const name = words.join("-");
   const command = findCommand(words, program);
   if (name === "topics") return output.result(formatTopics(), readTopics());
   if (!listPages().includes(name)) return (command ?? (await throwUnknown(words, program))).outputHelp();
   const page = readPage(name);
+  if (context.io.stdout.isTTY && !output.json) return showPage(page.text, context);
   const { describeCommand } = await import("../help/tree.ts");
   const document = command ? { ...describeCommand(command), page: page.text } : topicDocument(page);
   await output.result(page.text, document);
@@ -76,6 +78,17 @@ function formatTopics(): string {
   const topics = readTopics();
   const width = Math.max(...topics.map(({ name }) => name.length));
   return topics.map(({ name, title }) => `${name.padEnd(width)}  ${title}`).join("\n");
+}
+
+/** Draws a page for the terminal, and shows it in the reader's pager. */
+async function showPage(text: string, { io, output, input }: Context): Promise<void> {
+  const { Chalk } = await import("chalk");
+  const { drawPage } = await import("../help/drawing.ts");
+  const { findPager } = await import("../terminal/pager.ts");
+  const color = new Chalk({ level: colorLevel(output, io.stdout, io.env) });
+  const drawn = drawPage(text, { columns: Math.max(io.stdout.columns || 80, 20), color, isAscii: isAscii(io.env) });
+  const pager = input ? findPager(io.env) : undefined;
+  if (pager === undefined || !(await io.page?.(drawn, pager))) output.print(drawn);
 }
 
 /** All commands and topics, each once and with its summary. */

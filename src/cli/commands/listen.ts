@@ -18,6 +18,7 @@ export function addListen(program: CommandUnknownOpts, context: Context): void {
 function declare(program: CommandUnknownOpts) {
   const command = program
     .command("listen")
+    .helpGroup("Run a service:")
     .summary("receive, check and forward callbacks")
     .description(
       "Receives callbacks on this machine during development. Checks the signature and the age of each callback, and forwards each valid one to your application once. Prints a line for each, and responds with 2xx only if your application did. The secret is VIDGEN_WEBHOOK_SECRET, else the local service's secret. A service on another machine needs a tunnel to the port.",

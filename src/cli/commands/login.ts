@@ -33,6 +33,7 @@ export function addLogin(program: CommandUnknownOpts, context: Context): void {
 function declare(program: CommandUnknownOpts) {
   const command = program
     .command("login")
+    .helpGroup("Set up:")
     .summary("check and save an API key")
     .description(
       "Asks for the service's base URL and an API key, checks both, and saves them; asks where to save videos. The key is never passed on the command line.",

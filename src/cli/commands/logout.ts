@@ -6,6 +6,7 @@ import type { Context } from "../context.ts";
 export function addLogout(program: CommandUnknownOpts, context: Context): void {
   const command = program
     .command("logout")
+    .helpGroup("Set up:")
     .summary("delete the saved API key")
     .description("Deletes the API key that was saved for the service.")
     .addOption(baseUrlOption("the service the key is for"))

@@ -13,6 +13,7 @@ export function addMcp(program: CommandUnknownOpts, context: Context): void {
 function declare(program: CommandUnknownOpts) {
   const command = program
     .command("mcp")
+    .helpGroup("Run a service:")
     .summary("make videos for AI agents (MCP)")
     .description(
       "Runs a Model Context Protocol server on stdin and stdout, for AI agents. Its tools are generate_video, repeat_video, get_video, save_video, list_videos, list_models and get_credits. A repeated call is not charged again. VIDGEN_MCP_MAX_CREDITS limits what a session may spend.",

@@ -38,10 +38,29 @@ function declare(program: CommandUnknownOpts) {
   const log = new Option("--log <format>", "log format: text for people, or one JSON document per line, without keys");
   const command = program
     .command("serve")
+    .helpGroup("Run a service:")
     .summary("run the local service")
     .description(
       "Runs the local service: the whole API with a preview engine, for trying things out and for tests. With --engine it generates real videos with a provider or your own server. Prints a line for each request, and with --verbose also the bodies.",
     )
+    .optionsGroup("Engines:")
+    .option(
+      "--engine <[model=]kind[:url][#upstream-model]>",
+      "engine that generates the videos of a model, or of all other models: a URL, vllm-omni:<url>, preview, ...; may be repeated",
+      collectValues,
+    )
+    .addOption(engineTimeoutOption())
+    .option(
+      "--jobs <number>",
+      "number of videos that each engine generates at once (default: 16; preview: one per processor); with --database, 0 runs only the API",
+    )
+    .option(
+      "--keep-upstream",
+      "keep each video on the engine's server after saving it here, instead of deleting it there",
+    )
+    .addOption(pace.choices(["fast", "realistic"] as const).default("fast" as const))
+    .option("--directives", "apply test directives to real engines too")
+    .optionsGroup("Addresses:")
     .option("--host <name>", "address to listen on", "127.0.0.1")
     .option("--port <number>", "port of the API; 0 for any free port", "8787")
     .option("--media-port <number>", "port of the videos; 0 for any free port", "8788")
@@ -59,6 +78,7 @@ function declare(program: CommandUnknownOpts) {
     .option("--name <host>", "host name by which other machines reach it, without a port")
     .option("--public-url <url>", "URL by which other machines reach the API, such as that of an HTTPS proxy")
     .option("--public-media-url <url>", "URL by which other machines reach the videos; may have a path")
+    .optionsGroup("Storage:")
     .option(
       "--database <url>",
       "use a PostgreSQL database instead of the embedded one, for one or more processes (default: VIDGEN_DATABASE_URL, which keeps a password out of process lists)",
@@ -73,39 +93,17 @@ function declare(program: CommandUnknownOpts) {
       "--keep-records <time>",
       "remove the record of each generation, with its Idempotency-Key, this long after its end, such as 1y (default: never)",
     )
-    .option(
-      "--credits <number>",
-      "set the local account's credits (default: at least 1000), which its previews use then; with --database, only when the account is created",
-    )
-    .option("--owner-key", "with --database, create another API key of the owner, print it, and exit")
     .option("--backup <file>", "copy the embedded database to a new file and exit; the service may be running")
     .option(
       "--restored",
       "start on a database that was restored from a copy; what may have been submitted since the copy is not submitted again",
     )
+    .optionsGroup("Keys and credits:")
+    .option("--owner-key", "with --database, create another API key of the owner, print it, and exit")
     .option("--rotate", "replace the local account's API key; the old key no longer works")
-    .addOption(pace.choices(["fast", "realistic"] as const).default("fast" as const))
-    .addOption(log.choices(["text", "json"] as const).default("text" as const))
-    .option("--webhook-log", "print each callback that is sent")
-    .option("--page", "serve the page in a browser (default: only for this machine)")
-    .option("--no-page", "serve no page")
     .option(
-      "--link",
-      "print a new link to the page of the running service, and exit; with --database, needs --public-url",
-    )
-    .option(
-      "--engine <[model=]kind[:url][#upstream-model]>",
-      "engine that generates the videos of a model, or of all other models: a URL, vllm-omni:<url>, preview, ...; may be repeated",
-      collectValues,
-    )
-    .addOption(engineTimeoutOption())
-    .option(
-      "--keep-upstream",
-      "keep each video on the engine's server after saving it here, instead of deleting it there",
-    )
-    .option(
-      "--jobs <number>",
-      "number of videos that each engine generates at once (default: 16; preview: one per processor); with --database, 0 runs only the API",
+      "--credits <number>",
+      "set the local account's credits (default: at least 1000), which its previews use then; with --database, only when the account is created",
     )
     .option(
       "--credits-per <model=number>",
@@ -113,7 +111,15 @@ function declare(program: CommandUnknownOpts) {
       collectValues,
     )
     .option("--no-refunds", "do not return credits when a generation fails because of the service")
-    .option("--directives", "apply test directives to real engines too");
+    .optionsGroup("Page and log:")
+    .option("--page", "serve the page in a browser (default: only for this machine)")
+    .option("--no-page", "serve no page")
+    .option(
+      "--link",
+      "print a new link to the page of the running service, and exit; with --database, needs --public-url",
+    )
+    .addOption(log.choices(["text", "json"] as const).default("text" as const))
+    .option("--webhook-log", "print each callback that is sent");
   return withDetails(command, {
     examples: [
       "vidgen serve",

@@ -37,6 +37,7 @@ export function addWait(program: CommandUnknownOpts, context: Context): void {
 function declare(program: CommandUnknownOpts) {
   const command = program
     .command("wait")
+    .helpGroup("Make videos:")
     .summary("wait for generations already started")
     .description(
       "Waits until generations have ended, at the service where each was started. Prints each URL; with -o, saves the videos and prints the paths. If several fail, the most severe error sets the exit code.",
@@ -45,15 +46,18 @@ function declare(program: CommandUnknownOpts) {
       "[id...]",
       'ids of generations, their saved files, "last" for the newest (default: the newest running one)',
     )
+    .optionsGroup("Waiting:")
     .option("--all", "every unfinished generation, plus finished ones not yet saved")
+    .addOption(timeoutOption())
+    .addOption(intervalOption())
+    .addOption(bellOption())
+    .optionsGroup("Output:")
     .addOption(saveOption())
     .option("--overwrite", "replace the file if it exists")
     .addOption(infoJsonOption())
-    .addOption(timeoutOption())
-    .addOption(intervalOption())
     .addOption(openOption())
-    .addOption(bellOption())
     .addOption(eventsOption())
+    .optionsGroup("Service:")
     .addOption(localOption())
     .addOption(engineOption())
     .addOption(engineTimeoutOption())

@@ -1,4 +1,4 @@
-import { type Page, readBlocks, readCells } from "../../docs.ts";
+import { joinLines, type Page, readBlocks, readCells, readItems, readSpans } from "../../docs.ts";
 import type { CommandTree, Flag } from "./tree.ts";
 
 /** The manual page `vidgen(1)` in roff's man macros, made of the commands' help and the pages. It has no date, so that builds are reproducible. */
@@ -45,7 +45,8 @@ function formatPage({ name, text: page }: Page): string[] {
     if (kind === "heading") return lines.map((heading) => `.SS ${quote(text(heading.replace(/^#+ /, "")))}`);
     if (kind === "table") return lines.slice(2).flatMap((row) => formatCells(readCells(row)));
     if (kind === "code") return formatExamples(lines);
-    return kind === "text" ? [".PP", paragraph(withoutLinks(lines.join(" ")))] : [];
+    if (kind === "list") return readItems(lines).flatMap((item) => [".IP \\(bu 2", paragraph(item)]);
+    return kind === "text" ? [".PP", paragraph(joinLines(lines))] : [];
   });
   return [`.SH ${quote(text(name.replace("-", " ").toUpperCase()))}`, ...parts];
 }
@@ -53,12 +54,8 @@ function formatPage({ name, text: page }: Page): string[] {
 /** The last cell is what the others mean. */
 function formatCells(cells: readonly string[]): string[] {
   const terms = cells.slice(0, -1).filter((cell) => cell !== "");
-  return formatRow([terms.join(" ").replaceAll("`", ""), withoutLinks(cells.at(-1) ?? "")]);
-}
-
-/** `[words](address)` as its words. */
-function withoutLinks(words: string): string {
-  return words.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1");
+  const words = readSpans(terms.join(" ")).map(({ text }) => text);
+  return formatRow([words.join(""), cells.at(-1) ?? ""]);
 }
 
 function formatRow([term, meaning]: readonly [term: string, meaning: string]): string[] {
@@ -69,9 +66,11 @@ function formatExamples(examples: readonly string[]): string[] {
   return examples.length === 0 ? [] : [".PP", ".nf", ".RS 4", ...examples.map(line), ".RE", ".fi"];
 }
 
-/** Words with `such quotes` in bold. */
+/** A line of Markdown: code in bold, and of links their words. */
 function paragraph(words: string): string {
-  return line(words).replace(/`([^`]*)`/g, "\\fB$1\\fR");
+  const isBold = (kind: string) => kind === "code" || kind === "bold";
+  const spans = readSpans(words).map((span) => (isBold(span.kind) ? `\\fB${text(span.text)}\\fR` : text(span.text)));
+  return guard(spans.join(""));
 }
 
 /** The description up to its first colon, as the NAME section wants it. */
@@ -80,9 +79,14 @@ function firstPart(description: string): string {
   return first.charAt(0).toLowerCase() + first.slice(1);
 }
 
-/** A line of text; roff would read one that begins with a dot or an apostrophe as a request. */
+/** A line of text as it is. */
 function line(words: string): string {
-  return text(words).replace(/^(?=[.'])/, "\\&");
+  return guard(text(words));
+}
+
+/** roff would read a line that begins with a dot or an apostrophe as a request. */
+function guard(line: string): string {
+  return line.replace(/^(?=[.'])/, "\\&");
 }
 
 /** Escapes the characters that are special to roff, or that it prints as typographic ones. */

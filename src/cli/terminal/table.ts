@@ -49,10 +49,10 @@ export function cut(text: string, width: number, { position = "end", mark = "\u2
   return stringWidth(shown) <= width ? shown : truncate(text, width - 1, how);
 }
 
-function widthOf(cells: readonly string[]): number {
+export function widthOf(cells: readonly string[]): number {
   return Math.max(0, ...cells.map((cell) => stringWidth(cell)));
 }
 
-function padEnd(cell: string, width: number): string {
+export function padEnd(cell: string, width: number): string {
   return cell + " ".repeat(width - stringWidth(cell));
 }

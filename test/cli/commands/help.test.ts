@@ -1,9 +1,11 @@
 import { join } from "node:path";
+import { stripVTControlCharacters } from "node:util";
 import { Command } from "@commander-js/extra-typings";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import * as z from "zod";
 import { collectValues } from "../../../src/cli/command.ts";
 import { describeCommand } from "../../../src/cli/help/tree.ts";
+import { main } from "../../../src/cli/main.ts";
 import { listPages, readPage } from "../../../src/docs.ts";
 import { exits } from "../../../src/errors.ts";
 import { aspectRatios, models } from "../../../src/protocol/models.ts";
@@ -29,6 +31,63 @@ test.each(listPages())("help %s prints the page as it is, with a summary for TAB
   expect(text.startsWith(`# ${title}\n`)).toBe(true);
 });
 
+describe("a page at a terminal", () => {
+  const drawn = (text: string) => stripVTControlCharacters(text);
+  /** A terminal, and what its pager was given. */
+  async function createReader({ isInstalled = true } = {}) {
+    const world = await createWorld();
+    world.isTerminal = true;
+    const shown: [pager: string, text: string][] = [];
+    world.io.page = async (text, pager) => {
+      if (isInstalled) shown.push([pager, drawn(text)]);
+      return isInstalled;
+    };
+    return { world, shown };
+  }
+
+  test("is drawn, and shown in less or in the reader's own pager", async () => {
+    const { world, shown } = await createReader();
+    expect(await world.vidgen("help", "exit-codes")).toEqual({ code: 0, stdout: "", stderr: "" });
+    world.env.PAGER = "most -w";
+    await world.vidgen("help", "exit-codes");
+    expect(shown.map(([pager]) => pager)).toEqual(["less", "most -w"]);
+    for (const [, text] of shown) {
+      expect(text).toMatch(/^Exit codes and their meaning\n {2}Every command/);
+      expect(text).toMatch(/^ {2}code {2}name +meaning$/m);
+      expect(text).toMatch(/^ {2}5 {5}pending +timed out/m);
+      expect(text).not.toMatch(/\||^#/m);
+    }
+  });
+
+  test.each<[string, Record<string, string>, string[]]>([
+    ["PAGER is empty", { PAGER: "" }, []],
+    ["PAGER is cat", { PAGER: "cat" }, []],
+    ["in CI", { CI: "true" }, []],
+    ["with --no-input", {}, ["--no-input"]],
+  ])("is printed as it is drawn, if %s", async (_, env, flags) => {
+    const { world, shown } = await createReader();
+    Object.assign(world.env, env);
+    const { code, stdout } = await world.vidgen("help", "exit-codes", ...flags);
+    expect([code, shown]).toEqual([0, []]);
+    expect(drawn(stdout)).toMatch(/^ {2}5 {5}pending +timed out/m);
+  });
+
+  test("is printed if the pager is not installed, and without colours if they are not wanted", async () => {
+    const { world } = await createReader({ isInstalled: false });
+    expect((await world.vidgen("help", "exit-codes")).stdout).toContain("\u001b[1m");
+    world.env.NO_COLOR = "1";
+    const { stdout } = await world.vidgen("help", "exit-codes");
+    expect(stdout).toBe(drawn(stdout));
+    expect(stdout).toMatch(/^ {2}5 {5}pending +timed out, or `status --exit-status`/m);
+  });
+
+  test("is data with --json", async () => {
+    const { world, shown } = await createReader();
+    expect(JSON.parse((await world.vidgen("help", "library", "--json")).stdout)).toHaveProperty("page");
+    expect(shown).toEqual([]);
+  });
+});
+
 test("with --json a topic that is data is given as data, and any other as its page", async () => {
   const world = await createWorld();
   const json = async (topic: string) => JSON.parse((await world.vidgen("help", topic, "--json")).stdout);
@@ -40,7 +99,7 @@ test("with --json a topic that is data is given as data, and any other as its pa
     { name: "VIDGEN_BASE_URL", flag: "--base-url", meaning: expect.stringContaining("https") },
   ]);
   expect(await json("output")).toMatchObject({
-    stdout: { wait: "the URL; with `-o` the file" },
+    stdout: { wait: "the URL; with `-o`, and after `generate --local`, the file" },
     places: { "-": "the video itself on stdout" },
     error: { message: "what happened, and whether it may have been charged" },
     events: { saved: "id, file: saved by this run" },
@@ -89,10 +148,15 @@ test("help --json is the whole of it", async () => {
     expect(tree[topic]).toEqual(JSON.parse((await world.vidgen("help", topic, "--json")).stdout));
   expect(tree.flags).toContainEqual(expect.objectContaining({ long: "--json", type: "boolean", default: false }));
   const { stdout } = await world.vidgen("--help");
-  const [, listed = ""] = stdout.split("Commands:\n");
-  expect(tree.commands.map(({ name }: { name: string }) => name)).toEqual(
-    listed.match(/^ {2}\w+/gm)?.map((name) => name.trim()),
-  );
+  const [, listed = ""] = stdout.split("Make videos:\n");
+  const [commands = ""] = listed.split("Topics,");
+  const names: string[] = tree.commands.map(({ name }: { name: string }) => name);
+  expect(
+    commands
+      .match(/^ {2}\w+/gm)
+      ?.map((name) => name.trim())
+      .sort(),
+  ).toEqual(names.sort());
 });
 
 test("help --json tells of each flag what it takes", async () => {
@@ -173,12 +237,70 @@ function feed(world: World, stdin: string, ...argv: string[]) {
   return world.vidgen(...argv);
 }
 
-test("--help names the topics that there is help on", async () => {
+test("--help names the topics that there is help on, by who reads them", async () => {
   const world = await createWorld();
   const { stdout } = await world.vidgen("--help");
-  const [, names = ""] = /^Topics, for vidgen help <topic>:\n([\s\S]*)$/m.exec(stdout) ?? [];
-  expect(names.trim().split(/,\s+/)).toEqual(listPages());
-  expect(Math.max(...names.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
+  const [, rows = ""] = /^Topics, for vidgen help <topic>:\n([\s\S]*)$/m.exec(stdout) ?? [];
+  const names = rows.replace(/^ +For [a-z ]+? {2,}/gm, ",").split(",");
+  expect(
+    names
+      .map((name) => name.trim())
+      .filter(Boolean)
+      .sort(),
+  ).toEqual(listPages());
+  expect(rows.match(/^ {2}For [a-z ]+?(?= {2})/gm)).toEqual([
+    "  For people",
+    "  For programs",
+    "  For your own service",
+  ]);
+});
+
+test("--help has the commands and the flags in groups, and each is in one of them", async () => {
+  const world = await createWorld();
+  const headings = async (...argv: string[]) => (await world.vidgen(...argv)).stdout.match(/^[A-Z][a-z ]+:$/gm);
+  const every = "Flags of every command:";
+  const making = ["Make videos:", "Look:", "Set up:", "Run a service:"];
+  expect(await headings("--help")).toEqual(["Examples:", every, ...making]);
+  const starting = ["Request:", "Output:", "Money:", "Waiting:", "Service:"];
+  for (const command of ["generate", "again"])
+    expect(await headings(command, "--help")).toEqual(["Examples:", "Arguments:", ...starting, every]);
+  expect(await headings("batch", "--help")).toEqual([
+    ...["Examples:", "Arguments:", "Rows:", "Request of each row:", "Output:", "Money:", "Running:", "Service:"],
+    ...[every, "Commands:"],
+  ]);
+  expect(await headings("serve", "--help")).toEqual([
+    ...["Examples:", "Engines:", "Addresses:", "Storage:", "Keys and credits:", "Page and log:", every],
+  ]);
+});
+
+test("vidgen alone fits a screen of 24 lines: a first line to type, the commands most people need, and where the rest is", async () => {
+  const world = await createWorld();
+  world.isTerminal = true;
+  const { code, stdout, stderr } = await world.vidgen();
+  expect([code, stderr]).toEqual([0, ""]);
+  const lines = stdout.trimEnd().split("\n");
+  expect(lines.length).toBeLessThan(24);
+  expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80);
+  const first = lines.findIndex((line) => line.startsWith("  $ vidgen generate "));
+  expect(first).toBeLessThan(3);
+  for (const name of ["generate", "again", "batch", "list", "wait", "status", "models", "login"])
+    expect(stdout).toMatch(new RegExp(`^ {2}${name}\\b.* {2}\\S`, "m"));
+  const tree = JSON.parse((await world.vidgen("help", "--json")).stdout);
+  for (const { name } of tree.commands) expect(stdout).toMatch(new RegExp(`\\b${name}\\b`));
+});
+
+test("help that is piped from a narrow terminal is wrapped to it", async () => {
+  const world = await createWorld();
+  const { io } = world;
+  Object.assign(io.stderr, { columns: 50 });
+  const out: string[] = [];
+  io.stdout.on("data", (chunk) => out.push(String(chunk)));
+  await main(["generate", "--help"], io);
+  const lines = out
+    .join("")
+    .split("\n")
+    .filter((line) => !line.startsWith("  $ "));
+  expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(50);
 });
 
 test("help takes several words, and the names of commands in groups", async () => {

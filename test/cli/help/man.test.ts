@@ -22,6 +22,12 @@ test("the manual page tells every command, flag and exit code", async () => {
   expect(page).not.toMatch(/`|\]\(|^\|/m);
 });
 
+test("an item of a list stands by itself, and **words** are bold", async () => {
+  const page = await manual();
+  expect(page).toMatch(/\n\.IP \\\(bu 2\nCut instead of continuing: .*\n\.IP \\\(bu 2\nLet several/);
+  expect(page).toContain("\\fBIt never repeats a POST.\\fR HAProxy");
+});
+
 test("the page in the package is the one that the code makes", async () => {
   const { man, files } = JSON.parse(readFileSync(new URL("package.json", root), "utf8"));
   expect(files).toContain("dist");

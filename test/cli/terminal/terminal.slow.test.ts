@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
-import { hasTmux } from "../../needs.ts";
+import { hasLess, hasTmux } from "../../needs.ts";
 import { type Desk, openDesk } from "../../tmux.ts";
 
 // The built program in a real terminal, with a shell around it.
@@ -47,6 +47,25 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
     expect(screen.match(/Started/g)).toHaveLength(1);
     expect(screen).not.toMatch(/^again$/m);
     await expectTidy();
+  });
+
+  test("a page of help in a pager: Ctrl-C leaves it open, and q gives the terminal back", {
+    skip: !hasLess,
+  }, async () => {
+    desk.type("clear; vidgen help real-models\n");
+    await desk.shows(/^Real models, from a provider or on your own GPUs$/m);
+    desk.press("C-c");
+    desk.type("/restart\n");
+    await desk.shows("  A restart");
+    desk.press("q");
+    await expectTidy();
+  });
+
+  test("a page that fits on the screen needs no key, and a pager that is missing none either", async () => {
+    const page = await desk.run("vidgen help directives | head -1; vidgen help directives; echo code $?");
+    expect(page).toMatch(/^# Directives[\s\S]*^ {2}\[fail\] +the generation fails$[\s\S]*^code 0$/m);
+    const plain = await desk.run("NO_COLOR=1 PAGER=no-such-pager vidgen help directives");
+    expect(plain).toMatch(/^ {2}`\[fail\]` +the generation fails$/m);
   });
 
   test("it comes to its end, and leaves its file", async () => {

@@ -1,0 +1,127 @@
+import type { ChalkInstance } from "chalk";
+import { wrapAnsi } from "fast-wrap-ansi";
+import { type Block, joinLines, readBlocks, readCells, readItems, readSpans, type Span } from "../../docs.ts";
+import { padEnd, widthOf } from "../terminal/table.ts";
+
+/** The terminal that a page is drawn for. */
+export type Paper = { columns: number; color: ChalkInstance; isAscii: boolean };
+
+/**
+ * A page for a terminal: headings at the margin, and below them text, lists and tables that are wrapped at its width. Lines of code are never
+ * broken, so that they can be copied; where one is too long, the comments behind them go above them.
+ */
+export function drawPage(text: string, paper: Paper): string {
+  const blocks = readBlocks(text).filter(({ kind }) => kind !== "image");
+  const gaps = blocks.map((_, index) => (blocks[index - 1]?.kind === "heading" ? "\n" : "\n\n"));
+  const drawn = blocks.map((block, index) => `${index === 0 ? "" : gaps[index]}${drawBlock(block, paper).join("\n")}`);
+  return `${drawn.join("")}\n`;
+}
+
+const margin = "  ";
+
+function drawBlock({ kind, lines }: Block, paper: Paper): string[] {
+  if (kind === "heading") return lines.map((line) => drawHeading(line, paper));
+  if (kind === "code") return drawCode(lines, paper).map((line) => `${margin}${margin}${line}`.trimEnd());
+  if (kind === "table") return drawTable(lines, paper).map((line) => `${margin}${line}`.trimEnd());
+  if (kind === "list") return readItems(lines).flatMap((item) => drawItem(item, paper));
+  return wrap(drawSpans(joinLines(lines), paper), paper.columns - margin.length).map((line) => `${margin}${line}`);
+}
+
+function drawHeading(line: string, { color }: Paper): string {
+  const title = line.replace(/^#+ /, "");
+  return line.startsWith("# ") ? color.bold.underline(title) : color.bold(title);
+}
+
+function drawCode(lines: readonly string[], { columns, color }: Paper): string[] {
+  const width = columns - 2 * margin.length;
+  const hasRoom = lines.every((line) => line.length <= width);
+  return lines.flatMap((line) => {
+    const [, command = "", comment = ""] = /^(.*\S) +# (.+)$/.exec(line) ?? [];
+    if (command === "") return line;
+    const above = wrap(comment, width - 2).map((part) => color.dim(`# ${part}`));
+    return hasRoom ? `${line.slice(0, -comment.length - 2)}${color.dim(`# ${comment}`)}` : [...above, command];
+  });
+}
+
+function drawItem(item: string, paper: Paper): string[] {
+  const lines = wrap(drawSpans(item, paper), paper.columns - 2 * margin.length);
+  const bullet = paper.isAscii ? "- " : "• ";
+  return lines.map((line, index) => `${margin}${index === 0 ? bullet : margin}${line}`);
+}
+
+/** Without colours code keeps its backticks. Its spaces do not break: half a command is none. */
+function drawSpans(text: string, paper: Paper): string {
+  return readSpans(text)
+    .map((span) => drawSpan(span, paper))
+    .join("");
+}
+
+function drawSpan({ kind, text, href = "" }: Span, { color }: Paper): string {
+  const code = (words: string) => (color.level === 0 ? `\`${unbroken(words)}\`` : color.cyan(unbroken(words)));
+  if (kind === "code") return code(text);
+  if (kind === "bold") return color.bold(text);
+  const [, page] = /^([\w-]+)\.md$/.exec(href) ?? [];
+  return page === undefined ? text : `${text} (${code(`vidgen help ${page}`)})`;
+}
+
+const noBreakSpace = "\u00a0";
+
+function unbroken(words: string): string {
+  return words.replaceAll(" ", noBreakSpace);
+}
+
+function wrap(text: string, width: number): string[] {
+  return wrapAnsi(text, width).replaceAll(noBreakSpace, " ").split("\n");
+}
+
+const gap = "  ";
+
+/** The columns side by side, or, where they have no room, the last cell of each row below the others: it is what these mean. */
+function drawTable(lines: readonly string[], paper: Paper): string[] {
+  const { columns, color, isAscii } = paper;
+  const width = columns - margin.length;
+  const [headers = [], , ...rows] = lines.map(readCells);
+  const cells = rows.map((row) => row.map((cell) => drawSpans(cell, paper)));
+  const widths = findWidths([headers, ...cells], width);
+  if (widths === undefined) return cells.flatMap((row) => drawEntry(row, width));
+  const rules = widths.map((each) => color.dim((isAscii ? "-" : "─").repeat(each)));
+  return [headers.map((header) => color.bold(header)), rules, ...cells].flatMap((row) => drawRow(row, widths));
+}
+
+function drawRow(cells: readonly string[], widths: readonly number[]): string[] {
+  const wrapped = widths.map((width, index) => wrap(cells[index] ?? "", width));
+  const height = Math.max(...wrapped.map((lines) => lines.length));
+  return Array.from({ length: height }, (_, line) =>
+    wrapped.map((lines, index) => padEnd(lines[line] ?? "", widths[index] ?? 0)).join(gap),
+  );
+}
+
+function drawEntry(cells: readonly string[], width: number): string[] {
+  const terms = cells.slice(0, -1).filter((cell) => cell !== "");
+  const meaning = wrap(cells.at(-1) ?? "", width - gap.length);
+  return [...wrap(terms.join(gap), width), ...meaning.map((line) => `${gap}${line}`)];
+}
+
+/** No column of wrapped text is narrower. */
+const minColumns = 16;
+
+/**
+ * The width of each column: what its widest cell needs, where all have room; else those that need more than their share divide what the others
+ * leave. `undefined` where a word, or hardly a word, has room in one of them.
+ */
+function findWidths(rows: readonly (readonly string[])[], width: number): number[] | undefined {
+  const columns = (rows[0] ?? []).map((_, index) => rows.map((row) => row[index] ?? ""));
+  const wanted = columns.map(widthOf);
+  const least = columns.map((cells, index) =>
+    Math.max(Math.min(minColumns, wanted[index] ?? 0), widthOf(cells.flatMap((cell) => cell.split(" ")))),
+  );
+  let left = width - gap.length * (columns.length - 1);
+  const widths: number[] = [];
+  const narrowestFirst = [...wanted.keys()].sort((a, b) => (wanted[a] ?? 0) - (wanted[b] ?? 0));
+  for (const [taken, index] of narrowestFirst.entries()) {
+    const share = Math.floor(left / (columns.length - taken));
+    widths[index] = Math.max(least[index] ?? 0, Math.min(wanted[index] ?? 0, share));
+    left -= widths[index];
+  }
+  return left < 0 ? undefined : widths;
+}

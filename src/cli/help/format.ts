@@ -1,0 +1,95 @@
+import { type CommandUnknownOpts, Help } from "@commander-js/extra-typings";
+import { detailsOf } from "../command.ts";
+import { wrapWords } from "../terminal/text.ts";
+
+/** The help of a command, examples first; that of the program ends with the topics. */
+export function formatHelp(command: CommandUnknownOpts, helper: Help): string {
+  const { examples, after } = detailsOf(command);
+  // The flags of every command are the last group of its own.
+  const layout: Help = Object.assign(Object.create(helper), {
+    showGlobalOptions: false,
+    visibleOptions: (each: CommandUnknownOpts) => [
+      ...helper.visibleOptions(each),
+      ...helper.visibleGlobalOptions(each),
+    ],
+  });
+  const end = command.parent ? after : formatTopics(helper);
+  return [
+    `Examples:\n${examples.map((line) => `  $ ${line}`).join("\n")}`,
+    Help.prototype.formatHelp.call(layout, command, layout).trimEnd(),
+    ...(end === undefined ? [] : [wrapWords(end, widthOf(helper))]),
+  ]
+    .join("\n\n")
+    .concat("\n");
+}
+
+/** The topics of `vidgen help <topic>`, by who reads them. */
+export const topics = {
+  "For people": ["never-twice", "cost", "output", "exit-codes", "environment", "batch", "film", "ci"],
+  "For programs": ["agents", "library", "callbacks", "api"],
+  "For your own service": [
+    "local-service",
+    "page",
+    "directives",
+    "real-models",
+    "accounts",
+    "several-machines",
+    "metrics",
+  ],
+};
+
+function formatTopics(helper: Help): string {
+  const width = Math.max(...Object.keys(topics).map((who) => who.length));
+  const rows = Object.entries(topics).map(([who, names]) => formatItem(who, width, names.join(", "), helper));
+  return ["Topics, for vidgen help <topic>:", ...rows].join("\n");
+}
+
+/** What `vidgen` alone prints: what most people need, on one screen. */
+export function formatOverview(program: CommandUnknownOpts, helper: Help): string {
+  const find = (name: string) => program.commands.find((each) => each.name() === name) ?? [];
+  const shown = Object.entries(overview).map(([heading, names]) => ({ heading, commands: names.flatMap(find) }));
+  const termWidth = Math.max(...shown.flatMap(({ commands }) => commands.map((each) => termOf(each).length)));
+  const groups = shown.map(({ heading, commands }) =>
+    [heading, ...commands.map((each) => formatItem(termOf(each), termWidth, each.summary(), helper))].join("\n"),
+  );
+  const known = Object.values(overview).flat();
+  const others = helper.visibleCommands(program).map((each) => each.name());
+  const more = `More commands: ${others.filter((name) => !known.includes(name)).join(", ")}`;
+  const parts = [
+    `Makes a video from a prompt. To try it, with a preview that costs nothing:\n  $ ${detailsOf(program).examples[0]}`,
+    ...groups,
+    helper.boxWrap(more, widthOf(helper)),
+    wrapWords("`vidgen help` has all commands and topics, `vidgen <command> --help` every flag.", widthOf(helper)),
+  ];
+  return `${parts.join("\n\n")}\n`;
+}
+
+const overview = {
+  "Make videos:": ["generate", "again", "batch", "wait"],
+  "Look:": ["list", "status", "models"],
+  "Set up:": ["login"],
+};
+
+/** Such as "batch <file>". */
+function termOf(command: CommandUnknownOpts): string {
+  const words = command.registeredArguments.map((each) => {
+    const name = `${each.name()}${each.variadic ? "..." : ""}`;
+    return each.required ? `<${name}>` : `[${name}]`;
+  });
+  return [command.name(), ...words].join(" ");
+}
+
+function widthOf({ helpWidth = 80 }: Help): number {
+  return helpWidth;
+}
+
+/** A description goes below its flag where it would have fewer columns beside it. */
+const minDescription = 40;
+
+export function formatItem(term: string, termWidth: number, description: string, helper: Help): string {
+  const width = widthOf(helper);
+  if (width - termWidth >= minDescription + 4)
+    return Help.prototype.formatItem.call(helper, term, termWidth, description, helper);
+  const lines = helper.boxWrap(description, width - 6).split("\n");
+  return [`  ${term}`, ...lines.map((line) => `      ${line}`)].join("\n");
+}
