@@ -1,12 +1,12 @@
 #!/usr/bin/env node
 // Node 12 and later can read this file, so that an old Node gets one line of error; the program is loaded after that.
 const { argv, versions } = process;
-const [major, minor, patch] = versions.node.split(".").map(Number);
-const isOld = major < 20 || (major === 20 && (minor < 18 || (minor === 18 && patch < 1)));
+const [major, minor] = versions.node.split(".").map(Number);
+const isOld = major < 20 || (major === 20 && minor < 19);
 // The exit code until the program sets its own: a process that ends before that has failed.
 process.exitCode = 1;
 
-if (isOld) process.stderr.write(`error: vidgen needs Node 20.18.1 or later; this is ${versions.node}.\n`);
+if (isOld) process.stderr.write(`error: vidgen needs Node 20.19 or later; this is ${versions.node}.\n`);
 else load();
 
 function load() {

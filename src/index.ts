@@ -173,7 +173,11 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   const apiKey = String(options.apiKey ?? env.VIDGEN_API_KEY ?? "");
   const baseUrl = String(options.baseUrl ?? env.VIDGEN_BASE_URL ?? "");
   hide(apiKey.trim());
-  if (baseUrl === "") throw usage("No base URL: pass baseUrl, or set VIDGEN_BASE_URL.");
+  if (baseUrl === "")
+    throw usage(
+      "No base URL: pass baseUrl, or set VIDGEN_BASE_URL.",
+      "Without an account: run `npx vidgen serve`, and set the two variables that it prints.",
+    );
   const onNote = (text: string) => tell(options.onNote, plain(redact(text)));
   // Signals, streams and the exit of the process belong to the program that uses the library.
   const fetch = options.fetch === undefined ? createFetch(env) : foreignFetch(options.fetch, machine);

@@ -785,7 +785,12 @@ test("close ends a start whose body never ends, with a fetch that ignores its si
 });
 
 test("address, key and journal are those of the environment", async () => {
-  expect(() => createClient()).toThrow("No base URL: pass baseUrl, or set VIDGEN_BASE_URL.");
+  expect(() => createClient()).toThrow(
+    expect.objectContaining({
+      message: "No base URL: pass baseUrl, or set VIDGEN_BASE_URL.",
+      hint: expect.stringContaining("`npx vidgen serve`"),
+    }),
+  );
   const { baseUrl, folder, posts } = await createWorld(honest());
   for (const [name, value] of Object.entries({ VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: apiKey, VIDGEN_HOME: folder }))
     vi.stubEnv(name, value);

@@ -167,7 +167,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     isOneStream: false,
     env: { VIDGEN_HOME: home, VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: apiKey },
     platform: "linux",
-    nodeVersion: "20.18.1",
+    nodeVersion: "20.19.0",
     get pid() {
       return pid;
     },

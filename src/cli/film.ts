@@ -101,7 +101,7 @@ function isContinued({ source }: PlannedRow, before: PlannedRow | undefined): bo
 }
 
 function describeFilm({ path, copied, frames, seconds, dropped }: Film, rows: readonly PlannedRow[]): string {
-  const how = copied ? "the pictures were copied" : "the clips differ, so they were re-encoded";
+  const how = copied ? "the video was copied without re-encoding" : "the clips differ, so they were re-encoded";
   const lines = dropped.flatMap((index) => rows[index]?.line ?? []);
   const left =
     lines.length === 0 ? "" : `; left out the first frame of ${nameLines(lines)}, a repeat of the frame before it`;

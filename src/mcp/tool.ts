@@ -52,7 +52,7 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
       );
       throw usage(
         `The arguments are invalid: ${faults.join("; ")}.`,
-        "Nothing was done: call the tool again with other arguments.",
+        "Nothing was sent. Correct the arguments, and call the tool again.",
       );
     },
   };

@@ -289,7 +289,7 @@ function creditsTool({ services, local, baseUrl }: ToolOptions, io: Io): Tool {
     description:
       "Returns how many credits were left after the last start; the service states the balance only at a start. Costs nothing.",
     input: z.strictObject({}),
-    output: z.object({ remaining_credits: credits, told_at: z.string().nullable(), note: z.string() }),
+    output: z.object({ remaining_credits: credits, as_of: z.string().nullable(), note: z.string() }),
     isReadOnly: true,
     async run() {
       const service = local ? localBaseUrl : await findBaseUrl(baseUrl, io);
@@ -297,16 +297,16 @@ function creditsTool({ services, local, baseUrl }: ToolOptions, io: Io): Tool {
         entry.base_url === service && entry.remaining_credits !== undefined;
       const found = (await services.journal.entries((part) => !part.some(isTold))).find(isTold);
       if (service === undefined)
-        return { remaining_credits: null, told_at: null, note: "No service is set: a person must run `vidgen login`." };
+        return { remaining_credits: null, as_of: null, note: "No service is set: a person must run `vidgen login`." };
       if (found?.remaining_credits === undefined)
         return {
           remaining_credits: null,
-          told_at: null,
+          as_of: null,
           note: "The service has stated no balance at a start on this computer yet.",
         };
       return {
         remaining_credits: found.remaining_credits,
-        told_at: found.at,
+        as_of: found.at,
         note: `Left after a start ${formatAge(found, io)} ago; other programs may have spent more since.`,
       };
     },

@@ -156,8 +156,10 @@ const table = [
     name: "referenceUrls",
     aliases: ["references", "referenceImage", "referenceImages"],
     flag: "--reference <url|file>",
-    about: "image that the video is to resemble; for models of --engine that take some; may be repeated",
-    agentAbout: "Images that the video is to resemble, where the model takes some: as images.",
+    about:
+      "style reference: an image with people, things or a style to follow; for models of --engine that take some; may be repeated",
+    agentAbout:
+      "Style references, where the model takes some: images with people, things or a style to follow, given as images.",
     argument: "references",
     takes: "images",
     isBeyondInterface: true,

@@ -566,12 +566,12 @@ describe("a last image and references", () => {
   test("that would be ignored are refused before anything is paid", async () => {
     const { world, fake, generate, one, two } = await createStudio();
     const refusals: [string[], string][] = [
-      [["--last-image", two, "--local"], "veo-3.1 is made by preview here, which takes no last image"],
-      [["--reference", two, "--local"], "veo-3.1 is made by preview here, which takes no references"],
+      [["--last-image", two, "--local"], "previews take no last image"],
+      [["--reference", two, "--local"], "previews take no references"],
       [["-i", one, "--reference", two, "--engine", "openrouter"], "models ignore references beside an image"],
       [["--last-image", one, "--reference", two, "--engine", "openrouter"], "models ignore references beside an image"],
       [["--last-image", two, "-m", "wan-2.5", "--engine", "openrouter"], "alibaba/wan-2.6 takes no last image"],
-      [["--reference", two, "--engine", "veo-3.1=sglang:http://gpu.test"], "which takes no references"],
+      [["--reference", two, "--engine", "veo-3.1=sglang:http://gpu.test"], "takes no references"],
     ];
     for (const [flags, message] of refusals)
       expect(await generate(...flags)).toMatchObject({ code: 1, stderr: expect.stringContaining(message) });

@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import ts from "typescript";
 import { expect, test } from "vitest";
 import { wrapWords } from "../../src/cli/terminal/text.ts";
+import { readTables } from "../../src/docs.ts";
 
 // The published types: their comments are the text of the page's section "Each call". `vitest -u` writes it there.
 
@@ -58,6 +59,14 @@ test("the page has each call, in the words of its comment", async () => {
   const section = paragraphs.map((paragraph) => `${wrapWords(paragraph, 82)}\n\n`).join("");
   const [before, , after] = readFileSync(page, "utf8").split(/(?<=^## Each call\n\n)([\s\S]*?)(?=^## )/m);
   await expect(`${before}${section}${after}`).toMatchFileSnapshot(fileURLToPath(page));
+});
+
+test("the page has each field of a record", () => {
+  const [, section = ""] = readFileSync(page, "utf8").split("## What the journal has\n");
+  const [rows = []] = readTables(section);
+  const types = readFileSync(new URL("../../dist/index.d.cts", import.meta.url), "utf8");
+  const [, record = ""] = /type StartRecord = \{([\s\S]*?)\n\};/.exec(types) ?? [];
+  expect(rows.map(({ field }) => field)).toEqual(record.match(/^ {4}\w+(?=\??: )/gm)?.map((name) => name.trim()));
 });
 
 test("each type that the library exports is declared once, and each of its fields has a comment", () => {

@@ -18,7 +18,7 @@ test("an agent starts a video, waits for it, saves it, and finds it in the list"
   // The page for agents names them too.
   const page = (await (await createWorld()).vidgen("help", "agents")).stdout;
   for (const { name } of tools) expect(page).toContain(name);
-  expect((await call("get_credits")).value).toMatchObject({ remaining_credits: null, told_at: null });
+  expect((await call("get_credits")).value).toMatchObject({ remaining_credits: null, as_of: null });
   const started = await call("generate_video", { ...fox, duration: 8, aspectRatio: "16:9" });
   expect(JSON.parse(world.requests.find(isStart)?.body ?? "")).toEqual({
     prompt: "a red fox",
@@ -41,7 +41,7 @@ test("an agent starts a video, waits for it, saves it, and finds it in the list"
   expect((await call("save_video", { id, path: "clips/fox.mp4" })).value).toMatchObject({ status: "completed", file });
   const listed = await call("list_videos", { limit: 5 });
   expect(listed.value).toMatchObject({ videos: [{ id, status: "completed", prompt: "a red fox", file }] });
-  expect((await call("get_credits")).value).toMatchObject({ remaining_credits: 990, told_at: expect.any(String) });
+  expect((await call("get_credits")).value).toMatchObject({ remaining_credits: 990, as_of: expect.any(String) });
   expect((await call("list_models")).value).toMatchObject({ models: expect.arrayContaining([expect.anything()]) });
   expect([await leave(), printed.stderr]).toEqual([0, ""]);
 });

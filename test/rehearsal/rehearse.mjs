@@ -17,7 +17,7 @@ import { fileURLToPath } from "node:url";
 import { findBase, useContainer } from "./container.mjs";
 
 // The least that the package allows, and the newest of what CI tests.
-const nodes = { 20: "20.18.1", 22: "22", 24: "24" };
+const nodes = { 20: "20.19.0", 22: "22", 24: "24" };
 // What runs the library besides: the package of each with its program for this machine, where it is in it, and the words before a file.
 const others = {
   Bun: { spec: "@oven/bun-linux-x64@1.4.5", path: "bin/bun", words: [] },

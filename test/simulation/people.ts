@@ -216,7 +216,7 @@ function worldOf({ process, journal, key, fetch, command, onPrint }: Run, into: 
     isOneStream: false,
     env: { VIDGEN_HOME: dirname(journal), VIDGEN_BASE_URL: serviceUrl, VIDGEN_API_KEY: key },
     platform: "linux",
-    nodeVersion: "20.18.1",
+    nodeVersion: "20.19.0",
     pid: process.id.pid,
     home: "/home/nobody",
     signal: process.signal,

@@ -346,10 +346,11 @@ function findOldFrames(rows: readonly PlannedRow[], attempts: readonly Entry[]):
 function noteOldFrames(rows: readonly PlannedRow[], onNote: OpenBatchOptions["onNote"]): void {
   const lines = rows.map(({ line }) => line);
   if (lines.length === 0) return;
-  const [what, stay] = lines.length === 1 ? ["Line", "stays as it is"] : ["Lines", "stay as they are"];
+  const what = lines.length === 1 ? "Line" : "Lines";
+  const start = lines.length === 1 ? "still starts" : "still start";
   const shown = `${lines.slice(0, 5).join(", ")}${lines.length > 5 ? " ..." : ""}`;
   onNote(
-    `${what} ${shown} began with a frame of another video than \`from\` names now, and ${stay}. To make a row anew, give it another id.`,
+    `${what} ${shown} ${start} where an earlier video ended, not the one that \`from\` names now. To redo a row, give it a new id: it is charged again.`,
   );
 }
 

@@ -72,7 +72,7 @@ const bodySchema = z.object({
   }),
   referenceUrls: z.array(imageUrl).optional().meta({
     description:
-      "Images that the video is to resemble, without an image to start from or to end with, where the model takes them; otherwise the start is refused.",
+      "Style references: images with people, things or a style to follow, where the model takes them, without an image to start from or to end with; otherwise the start is refused.",
   }),
   callback_url: httpUrl.nullish().meta({ description: "URL to which the result is POSTed: see the webhook." }),
 });
@@ -222,11 +222,11 @@ function checkOtherImages(
 ): void {
   const count = references.length;
   for (const { name, takesLastImage = false, maxReferences = 0 } of engines) {
-    const maker = `${model} is made by ${name} here, which takes`;
+    const takes = name === "preview" ? "previews take" : `${name}, which makes ${model} here, takes`;
     if (lastImage !== undefined && !takesLastImage)
-      throw refuse(400, "invalid_lastImageUrl", `${maker} no last image; nothing was charged`);
+      throw refuse(400, "invalid_lastImageUrl", `${takes} no last image; nothing was charged`);
     const most = maxReferences === 0 ? "no references" : `at most ${maxReferences} references, not ${count}`;
-    if (count > maxReferences) throw refuse(400, "invalid_referenceUrls", `${maker} ${most}; nothing was charged`);
+    if (count > maxReferences) throw refuse(400, "invalid_referenceUrls", `${takes} ${most}; nothing was charged`);
   }
   if (count > 0 && (images.length > 0 || lastImage !== undefined)) {
     const text = "models ignore references beside an image to start from or to end with: send one or the other";

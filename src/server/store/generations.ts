@@ -33,7 +33,7 @@ export type Images<Image> = {
   images: Image[];
   /** The one that it ends with. */
   lastImage?: Image | undefined;
-  /** Those that it is to resemble. */
+  /** The style references. */
   references?: Image[] | undefined;
 };
 

@@ -46,7 +46,7 @@ test("as text: a line a check, its fix below it", async () => {
   world.env.VIDGEN_API_KEY = undefined;
   const { code, stdout, stderr } = await world.vidgen("doctor");
   expect([code, stderr]).toEqual([3, "error: 1 check failed: key.\n  See the fix below each failed check.\n"]);
-  expect(stdout).toMatch(/^pass {2}node +20\.18\.1 on linux\n/);
+  expect(stdout).toMatch(/^pass {2}node +20\.19\.0 on linux\n/);
   expect(stdout).toMatch(/^fail {2}key +No API key for https:.*\n {6}Save one with `vidgen login`/m);
   expect(stdout).toMatch(/^pass {2}service .*requires a key$/m);
 });

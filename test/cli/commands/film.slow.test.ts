@@ -189,7 +189,7 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
       code: 0,
       stdout: `${join(world.folder, "clips/3.mp4")}\n${film}\n`,
       stderr: expect.stringMatching(
-        /Joining .*film.mp4: 100%\n.*film.mp4: 3 clips, 1.5 s, 36 frames; the pictures were copied/,
+        /Joining .*film.mp4: 100%\n.*film.mp4: 3 clips, 1.5 s, 36 frames; the video was copied without re-encoding/,
       ),
     });
     expect(readdirSync(world.folder).sort()).toEqual(["clips", "film.mp4", "shots.csv", "shots.csv.results.jsonl"]);
@@ -216,7 +216,7 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
     writeFileSync(file, "prompt,from\nred,\nblue,\nlime,previous\n");
     expect(await world.vidgen(...line)).toMatchObject({
       code: 0,
-      stderr: expect.stringContaining("Line 4 began with a frame of another video"),
+      stderr: expect.stringContaining("Line 4 still starts where an earlier video ended"),
     });
     expect(startsOf(world).map(([prompt]) => prompt)).toEqual(["red", "lime", "blue"]);
     expect(runsOf(film)).toEqual([

@@ -64,7 +64,7 @@ test("more images than an engine of the model takes are refused before anything 
 describe("a last image and references", () => {
   const [first, last, other] = ["https://a.example/1.png", "https://a.example/2.png", "https://a.example/3.png"];
   const able = fakeEngine({ ...real, takesLastImage: true, maxReferences: 2 });
-  const gpu = "sora-2 is made by http://gpu-1 here, which takes";
+  const gpu = "http://gpu-1, which makes sora-2 here, takes";
 
   test.each([
     ["the preview", [fakeEngine({ name: "preview" })], { lastImageUrl: last }, "lastImageUrl", "no last image"],

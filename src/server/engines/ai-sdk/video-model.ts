@@ -29,7 +29,7 @@ export type VideoCall = {
   image: VideoFile | undefined;
   /** Images of the first and the last frame. */
   frameImages: { image: VideoFile; frameType: "first_frame" | "last_frame" }[] | undefined;
-  /** Images and videos that it is to resemble. */
+  /** Style references: images and videos with people, things or a style to follow. */
   inputReferences: VideoFile[] | undefined;
   /** Whether it has sound. */
   generateAudio: boolean | undefined;
