@@ -146,6 +146,6 @@ async function loadHelp(argv: readonly string[], { json }: OutputFlags): Promise
     const { helpDocument } = await import("./help/tree.ts");
     return { ...shared, formatHelp: (command) => `${JSON.stringify(helpDocument(command), null, 2)}\n` };
   }
-  const { formatHelp, formatItem, formatOverview } = await import("./help/format.ts");
-  return { ...shared, formatItem, formatHelp: isAsked ? formatHelp : formatOverview };
+  const { formatHelp, formatItem, formatOverview, termOf } = await import("./help/format.ts");
+  return { ...shared, formatItem, subcommandTerm: termOf, formatHelp: isAsked ? formatHelp : formatOverview };
 }

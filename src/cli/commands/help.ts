@@ -54,7 +54,8 @@ ${readPage("agents").text}`;
 async function printHelp(words: readonly string[], program: CommandUnknownOpts, context: Context): Promise<void> {
   const { output } = context;
   if (words.length === 0) return program.outputHelp();
-  const name = words.join("-");
+  const typed = words.join("-");
+  const name = otherNames[typed] ?? typed;
   const command = findCommand(words, program);
   if (name === "topics") return output.result(formatTopics(), readTopics());
   if (!listPages().includes(name)) return (command ?? (await throwUnknown(words, program))).outputHelp();
@@ -64,6 +65,9 @@ async function printHelp(words: readonly string[], program: CommandUnknownOpts, 
   const document = command ? { ...describeCommand(command), page: page.text } : topicDocument(page);
   await output.result(page.text, document);
 }
+
+/** Words that people look for, and the page that has them. */
+const otherNames: Readonly<Record<string, string>> = { price: "cost", prices: "cost", pricing: "cost", costs: "cost" };
 
 /** The command that words name, such as `config set`. */
 function findCommand(words: readonly string[], program: CommandUnknownOpts): CommandUnknownOpts | undefined {

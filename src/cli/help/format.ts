@@ -71,7 +71,7 @@ const overview = {
 };
 
 /** Such as "batch <file>". */
-function termOf(command: CommandUnknownOpts): string {
+export function termOf(command: CommandUnknownOpts): string {
   const words = command.registeredArguments.map((each) => {
     const name = `${each.name()}${each.variadic ? "..." : ""}`;
     return each.required ? `<${name}>` : `[${name}]`;

@@ -307,6 +307,7 @@ test("help takes several words, and the names of commands in groups", async () =
   const world = await createWorld();
   expect(await world.vidgen("help", "exit", "codes")).toEqual(await world.vidgen("help", "exit-codes"));
   expect(await world.vidgen("help", "config", "set")).toEqual(await world.vidgen("config", "set", "--help"));
+  expect(await world.vidgen("help", "price")).toEqual(await world.vidgen("help", "cost"));
   const topics = await world.vidgen("help", "topics");
   expect(topics.stdout.trim().split("\n")).toHaveLength(listPages().length);
   for (const name of listPages()) expect(topics.stdout).toContain(`  ${readPage(name).title}\n`);
