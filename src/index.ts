@@ -361,13 +361,9 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     generations: {
       list: (how = {}) =>
         call({ name: "generations.list", how }, async () => {
-          const { leaseOf } = needJournal();
           const { status, limit = 20 } = how;
-          const found = await listAttempts(
-            { status, limit },
-            { entries: (goOn) => listEntries(service, goOn), leaseOf },
-            io,
-          );
+          const isMeant = ({ base_url }: Entry) => base_url === service.name;
+          const found = await listAttempts({ status, limit, isMeant }, needJournal(), io);
           return found.map(toRecord);
         }),
       get: (id) =>

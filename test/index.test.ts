@@ -500,6 +500,22 @@ test("a key whose start is unclear sends nothing again; one that was never sent,
   expect(posts()).toHaveLength(2);
 });
 
+test("a short list is of this service, however much was started at another one since", async () => {
+  const journal = join(makeFolder(), "journal.jsonl");
+  const at = "2026-06-01T00:00:00.000Z";
+  const linesOf = (base_url: string, attempt: string) => {
+    const intent = { kind: "intent", attempt, base_url, account: "0123456789ab", request };
+    return [intent, { kind: "unsent", attempt, reason: "x".repeat(400) }].map((each) =>
+      JSON.stringify({ at, ...each }),
+    );
+  };
+  const [own, other] = ["https://video.example", "https://other.example"];
+  const others = Array.from({ length: 4_000 }, (_, i) => linesOf(other, `other-${i}`));
+  writeFileSync(journal, `${[linesOf(own, "own"), ...others].flat().join("\n")}\n`);
+  const records = await createClient({ baseUrl: own, apiKey, journal }).generations.list({ limit: 1 });
+  expect(records.map(({ idempotencyKey }) => idempotencyKey)).toEqual(["own"]);
+});
+
 test("a key used at two services stands for a start at each, though both have one journal", async () => {
   const [lost, other] = [
     await createWorld((_, response) => void response.socket?.resetAndDestroy()),

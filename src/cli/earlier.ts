@@ -1,6 +1,7 @@
 import type { Entry } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
 import { isStarted, type StartedEntry } from "../client/ledger/policy.ts";
+import { findById } from "../client/ledger/search.ts";
 import type { FrameSource } from "../connect/frames.ts";
 import type { Services } from "../connect/services.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
@@ -35,7 +36,7 @@ export async function findFrameSource(
 /** The generation that "last" meant for an attempt of the same line. Throws `not_found` where the journal has it no more. */
 export async function findMeant(own: Entry, id: string | undefined, journal: Journal): Promise<StartedEntry> {
   if (id === undefined) throw new Error("an attempt of a line with a generation has its id");
-  return findById(id, journal).catch((error) => {
+  return findStarted(id, journal).catch((error) => {
     const way =
       own.id === undefined
         ? `\`vidgen list --dismiss ${own.attempt}\` closes that`
@@ -49,8 +50,8 @@ function mayHaveVideo(entry: Entry): entry is StartedEntry {
   return isStarted(entry) && !["failed", "refused", "unsent"].includes(entry.state);
 }
 
-async function findById(id: string, journal: Journal): Promise<StartedEntry> {
-  return (await journal.entriesOf(id)).find(isStarted) ?? unknownError(`generation ${id}`);
+async function findStarted(id: string, journal: Journal): Promise<StartedEntry> {
+  return (await findById(journal, id)).find(isStarted) ?? unknownError(`generation ${id}`);
 }
 
 export function unknownError(what: string): never {

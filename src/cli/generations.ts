@@ -1,6 +1,7 @@
 import { type Entry, isOpen } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
 import { isStarted, type StartedEntry } from "../client/ledger/policy.ts";
+import { findNewest, readEntries, scanEntries } from "../client/ledger/search.ts";
 import type { Services } from "../connect/services.ts";
 import { listHint, type Session, type SessionOptions } from "../connect/session.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
@@ -75,10 +76,7 @@ export async function locateGenerations(
   const named = isNamed ? (await open()).service.baseUrl : undefined;
   const isNamedStart = (entry: Entry): entry is StartedEntry =>
     isStarted(entry) && (named === undefined || entry.base_url === named);
-  const entries = async (goOn?: (part: Entry[]) => boolean): Promise<StartedEntry[]> => {
-    const all = await journal.entries(goOn);
-    return all.filter(isNamedStart);
-  };
+  const readStarted = async () => (await readEntries(journal)).filter(isNamedStart);
   const locate = (entry: StartedEntry): LocatedGeneration => ({
     id: entry.id,
     entry,
@@ -89,8 +87,12 @@ export async function locateGenerations(
   const findAllRunning = async ({ isOneEnough = false } = {}) => {
     const since = io.date().getTime() - longestRunMs;
     const isNew = ({ at }: Entry) => new Date(at).getTime() > since;
-    const recent = await entries((part) => !(isOneEnough && part.some(isRunning)) && part.some(isNew));
-    return distinct(recent.filter(isRunning));
+    const running: StartedEntry[] = [];
+    for await (const part of scanEntries(journal)) {
+      running.push(...part.filter(isNamedStart).filter(isRunning));
+      if (!part.some(isNew) || (isOneEnough && running.length > 0)) break;
+    }
+    return distinct(running);
   };
   /** Read once, however many ids were typed; an id needs no journal that can be read. */
   let known: Promise<StartedEntry[]> | undefined;
@@ -106,7 +108,7 @@ export async function locateGenerations(
 
   async function findTyped(typed: string, { least }: { least: number }): Promise<LocatedGeneration> {
     if (typed === last) return locate(await findLast(journal, isNamedStart));
-    known ??= entries().catch(() => []);
+    known ??= readStarted().catch(() => []);
     const namesOf = ({ id }: StartedEntry) => [id];
     const meant = distinct(findNamed(typed, await known, { namesOf, least: 1 }));
     const [only, other] = meant;
@@ -134,7 +136,7 @@ export async function locateGenerations(
       return locate(newest ?? (await findLast(journal, isNamedStart)));
     },
     findOpen: async () =>
-      distinct((await entries()).filter(isOpen))
+      distinct((await readStarted()).filter(isOpen))
         .map(locate)
         .reverse(),
   };
@@ -151,10 +153,10 @@ async function findSaved(path: string, journal: Journal, io: Io): Promise<Starte
 
 /** The newest generation of the journal, among those that are meant. Throws `not_found` where there is none. */
 export async function findLast(
-  journal: Pick<Journal, "entries">,
+  journal: Pick<Journal, "scan">,
   isMeant: (entry: Entry) => entry is StartedEntry = isStarted,
 ): Promise<StartedEntry> {
-  const [newest] = (await journal.entries((part) => !part.some(isMeant))).filter(isMeant);
+  const newest = await findNewest(journal, isMeant);
   if (newest) return newest;
   throw new VidgenError("not_found", "No generation was started here yet.", { hint: "`vidgen generate` starts one." });
 }

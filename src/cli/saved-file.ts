@@ -3,6 +3,7 @@ import { hashFile } from "../client/ledger/content.ts";
 import type { DatedLine } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
 import { isStarted, type StartedEntry } from "../client/ledger/policy.ts";
+import { findById, findLine } from "../client/ledger/search.ts";
 import { systemCode, systemReason, usage } from "../errors.ts";
 import type { Io } from "../io.ts";
 
@@ -26,13 +27,15 @@ export async function isVideoFile(typed: string, io: Pick<Io, "disk">): Promise<
   return /[/\\]/.test(typed) || isSavedFile(typed, io);
 }
 
-type Ledger = Pick<Journal, "entriesOf" | "findLast">;
-
 /**
  * The generation whose video has the content of this file, whatever its name is now; where the file is gone, the one that was saved there. `undefined`
  * where the journal has none. Throws `usage` for a file that cannot be read.
  */
-export async function findByFile(path: string, journal: Ledger, io: Io): Promise<StartedEntry | undefined> {
+export async function findByFile(
+  path: string,
+  journal: Pick<Journal, "scan">,
+  io: Io,
+): Promise<StartedEntry | undefined> {
   const sha256 = await hashOf(path, io);
   const saved = resolve(path);
   const isOfVideo = (line: DatedLine): line is DatedLine & { kind: "downloaded" | "delivered" } => {
@@ -40,8 +43,8 @@ export async function findByFile(path: string, journal: Ledger, io: Io): Promise
     if (sha256 !== undefined) return line.sha256 === sha256;
     return line.kind === "delivered" && line.file === saved;
   };
-  const line = await journal.findLast(isOfVideo);
-  if (line !== undefined) return (await journal.entriesOf(line.id)).find(isStarted);
+  const line = await findLine(journal, isOfVideo);
+  if (line !== undefined) return (await findById(journal, line.id)).find(isStarted);
   if (sha256 === undefined) throw usage(`Cannot read the video ${path}: there is no such file.`);
   return undefined;
 }

@@ -1,5 +1,5 @@
 import { handOverId } from "../client/generation/attempt.ts";
-import { listEntries, type Service } from "../client/generation/service.ts";
+import { listEntries, listRecent, type Service } from "../client/generation/service.ts";
 import { openTakes, type PaidStartOptions } from "../client/generation/start.ts";
 import { hasContent } from "../client/ledger/content.ts";
 import type { Entry } from "../client/ledger/history.ts";
@@ -116,7 +116,7 @@ async function confirm(
 
 /** What requests cost in all, in credits, where the service has stated it for each of them. */
 async function priceOf(requests: readonly StartRequest[], service: Service): Promise<number | undefined> {
-  const prices = readPrices(await listEntries(service, () => false).catch(() => []), service.account);
+  const prices = readPrices(await listRecent(service), service.account);
   const credits = requests.map((request) => prices.get(kindOfRequest(request))?.credits);
   return credits.reduce((sum, each) => (sum === undefined || each === undefined ? undefined : sum + each), 0);
 }

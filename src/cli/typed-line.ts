@@ -5,6 +5,7 @@ import type { Entry } from "../client/ledger/history.ts";
 import { type RecordedPlace, recordPlace } from "../client/ledger/identity.ts";
 import type { Journal } from "../client/ledger/journal.ts";
 import { type Earlier, findOwn, isSamePlace } from "../client/ledger/policy.ts";
+import { findByTypedLine } from "../client/ledger/search.ts";
 import { localBaseUrl } from "../connect/local.ts";
 import type { Io } from "../io.ts";
 import { fields, wireValue } from "../protocol/fields.ts";
@@ -75,10 +76,10 @@ async function nameOf(word: string | undefined, { disk, signal, ...io }: Io): Pr
  */
 export async function findOwnAttempt(
   { hash, earlier, placeAt }: TypedLine,
-  journal: Pick<Journal, "entriesOfLine">,
+  journal: Pick<Journal, "scan">,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<Entry | undefined> {
-  const entries = await journal.entriesOfLine(hash);
+  const entries = await findByTypedLine(journal, hash);
   if (entries.length === 0) return undefined;
   const placeOf = async (isLocal: boolean): Promise<RecordedPlace> =>
     recordPlace(await placeAt({ isLocal }), output.redact, io.disk);

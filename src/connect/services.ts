@@ -1,6 +1,7 @@
 import { accountOf } from "../client/ledger/history.ts";
-import { type Journal, type JournalIo, openJournal } from "../client/ledger/journal.ts";
+import { type Journal, type JournalIo, noJournal, openJournal } from "../client/ledger/journal.ts";
 import { type Price, readPrices } from "../client/ledger/price.ts";
+import { readRecent } from "../client/ledger/search.ts";
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { localBaseUrl, noKey, openLocal } from "./local.ts";
@@ -97,8 +98,7 @@ export async function findPrices(
   io: Io,
 ): Promise<Map<string, Price>> {
   const journal = findJournal({ ...io, onNote: () => {} });
-  const entries = await journal.entries(() => false).catch(() => []);
-  const own = entries.filter(({ base_url }) => base_url === baseUrl);
+  const own = (await readRecent(journal)).filter(({ base_url }) => base_url === baseUrl);
   return readPrices(own, accountOf(baseUrl, apiKey));
 }
 
@@ -118,14 +118,13 @@ function unwritableJournal(error: VidgenError): Journal {
   const refuse = async () => {
     throw error;
   };
-  const writing = { append: refuse, lock: refuse, hold: refuse, leaseOf: refuse, withdraw: refuse, forget: refuse };
-  const nothing = async () => [];
-  const searching = {
-    entriesOf: nothing,
-    attemptsOf: nothing,
-    entriesOfPrompt: nothing,
-    entriesOfLine: nothing,
-    findLast: async () => undefined,
+  return {
+    ...noJournal,
+    append: refuse,
+    lock: refuse,
+    leaseOf: refuse,
+    hold: refuse,
+    withdraw: refuse,
+    forget: refuse,
   };
-  return { path: "", ...writing, ...searching, entries: nothing, attempts: nothing, candidates: nothing };
 }

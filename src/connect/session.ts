@@ -1,10 +1,11 @@
 import { dirname, join } from "node:path";
 import type { Finished } from "../client/generation/attempt.ts";
-import { listEntries, openService, type Service } from "../client/generation/service.ts";
+import { listRecent, openService, type Service } from "../client/generation/service.ts";
 import { addInfo } from "../client/generation/status.ts";
 import { unusedProxy } from "../client/http/proxy.ts";
 import { type Entry, typicalMs } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
+import { readEntries } from "../client/ledger/search.ts";
 import { VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findServiceFolder, type Local, localBaseUrl } from "./local.ts";
@@ -81,7 +82,7 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
 
   const explainNotFound = async (error: unknown, id: string) => {
     if (!(error instanceof VidgenError) || error.code !== "not_found") return error;
-    const entries = await journal.entries().catch(() => []);
+    const entries = await readEntries(journal).catch(() => []);
     const started = entries.find((entry) => entry.base_url !== baseUrl && entry.id?.startsWith(id));
     const hint = started ? otherServiceHint(started.base_url, options) : listHint;
     return error.with({ hint });
@@ -89,7 +90,7 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
 
   /** How long its model typically takes. A video that was paid for is saved even where the journal cannot be read. */
   const findTypical = async (id: string) => {
-    recent ??= listEntries(service, () => false).catch(() => []);
+    recent ??= listRecent(service);
     const entries = await recent;
     const model = entries.find((entry) => entry.id === id)?.request.model;
     return { model, typicalMs: model === undefined ? undefined : typicalMs(entries, model) };

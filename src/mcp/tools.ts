@@ -1,8 +1,10 @@
 import * as z from "zod";
 import { statuses } from "../client/ledger/attempt.ts";
 import { listAttempts } from "../client/ledger/attempts.ts";
+import type { Entry } from "../client/ledger/history.ts";
 import { isStarted } from "../client/ledger/policy.ts";
 import { repeatRequest } from "../client/ledger/repeat.ts";
+import { findById, findNewest } from "../client/ledger/search.ts";
 import { readAllImages } from "../client/request/images.ts";
 import { formatAge } from "../connect/format.ts";
 import { type FrameSource, findLastFrame } from "../connect/frames.ts";
@@ -88,7 +90,7 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
     isReadOnly: false,
     async run({ id, again = false, from, ...given }, { signal }) {
       const { services, local = false, baseUrl } = options;
-      const parent = (await services.journal.entriesOf(id)).find(isStarted);
+      const parent = (await findById(services.journal, id)).find(isStarted);
       if (parent === undefined)
         throw new VidgenError(
           "not_found",
@@ -124,7 +126,7 @@ async function findFrame(
 ) {
   if (from === undefined) return undefined;
   if (images.imageUrl?.length) throw usage("from and images cannot be combined. Nothing was sent.");
-  const entry = (await services.journal.entriesOf(from)).find(isStarted);
+  const entry = (await findById(services.journal, from)).find(isStarted);
   const source: FrameSource = entry
     ? { id: from, entry, open: () => services.open(entry.base_url) }
     : { file: await folder.video(from), id: undefined };
@@ -293,12 +295,12 @@ function creditsTool({ services, local, baseUrl }: ToolOptions, io: Io): Tool {
     isReadOnly: true,
     async run() {
       const service = local ? localBaseUrl : await findBaseUrl(baseUrl, io);
-      const isTold = (entry: { base_url: string; remaining_credits?: number | undefined }) =>
+      const isTold = (entry: Entry): entry is Entry & { remaining_credits: number } =>
         entry.base_url === service && entry.remaining_credits !== undefined;
-      const found = (await services.journal.entries((part) => !part.some(isTold))).find(isTold);
+      const found = await findNewest(services.journal, isTold);
       if (service === undefined)
         return { remaining_credits: null, as_of: null, note: "No service is set: a person must run `vidgen login`." };
-      if (found?.remaining_credits === undefined)
+      if (found === undefined)
         return {
           remaining_credits: null,
           as_of: null,

@@ -4,6 +4,7 @@ import * as z from "zod";
 import { type Attempt, close, finish, openAttempt, recordDelivered } from "../client/generation/attempt.ts";
 import { failedError, readVideoUrl } from "../client/generation/follow.ts";
 import { readStatus } from "../client/generation/status.ts";
+import { findById } from "../client/ledger/search.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
@@ -24,7 +25,7 @@ export function followTools(options: ToolOptions, io: Io): Tool[] {
 
 /** The session of the service where a generation was started, and how old that is in milliseconds. */
 async function find(id: string, { services }: ToolOptions, io: Io) {
-  const [entry] = await services.journal.entriesOf(id).catch(() => []);
+  const [entry] = await findById(services.journal, id).catch(() => []);
   const ageMs = entry ? io.date().getTime() - Date.parse(entry.at) : Number.POSITIVE_INFINITY;
   return { session: await services.open(entry?.base_url), ageMs };
 }

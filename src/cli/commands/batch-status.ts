@@ -17,8 +17,9 @@ export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Contex
       const { readStatus } = await import("../../client/batch/status.ts");
       const { findResultsOf } = await import("../../client/batch/rows-file.ts");
       const { findJournal } = await import("../../connect/services.ts");
+      const { readEntries } = await import("../../client/ledger/search.ts");
       const journal = findJournal({ ...io, onNote: output.note });
-      const entries = await journal.entries();
+      const entries = await readEntries(journal);
       const paths = await Promise.all(typed.map((path) => findResultsOf(path, entries, io.disk)));
       const status = await readStatus([...new Set(paths.flat())], io);
       await output.result(describe(status), status);

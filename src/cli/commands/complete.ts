@@ -42,7 +42,8 @@ const nameOf: Record<JournalNames, (entry: Entry) => string | undefined> = {
 /** The newest names in the journal, each with its status, model and prompt. Those that a shell would have to quote are left out. */
 async function readNames(wanted: JournalNames, io: Io): Promise<Suggestion[]> {
   const { openJournal } = await import("../../client/ledger/journal.ts");
-  const entries = await openJournal(journalIn(storageFolder("state", io)), io).entries(() => false);
+  const { readRecent } = await import("../../client/ledger/search.ts");
+  const entries = await readRecent(openJournal(journalIn(storageFolder("state", io)), io));
   const words = entries.flatMap((entry): Suggestion[] => {
     const { status, request } = entry;
     const name = nameOf[wanted](entry) ?? "";

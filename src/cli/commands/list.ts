@@ -4,6 +4,7 @@ import { statuses, stopsOthers } from "../../client/ledger/attempt.ts";
 import { listAttempts } from "../../client/ledger/attempts.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import type { Journal } from "../../client/ledger/journal.ts";
+import { readEntries, readRecent } from "../../client/ledger/search.ts";
 import { dismiss } from "../../client/save/claim.ts";
 import { createTargets } from "../../client/save/target.ts";
 import { formatAge, formatNumber, formatUsd } from "../../connect/format.ts";
@@ -159,7 +160,7 @@ function emptyNote(words: readonly string[], { status, local, model, since }: Op
 }
 
 /** Such as "3 generations: 20 credits, $0.40, 1 of unknown cost; 960 credits left". */
-async function summarize(entries: readonly Entry[], journal: Pick<Journal, "entries">, limit: number): Promise<string> {
+async function summarize(entries: readonly Entry[], journal: Pick<Journal, "scan">, limit: number): Promise<string> {
   const prices = entries.map(priceOf);
   const sumOf = (unit: "credits" | "usd") =>
     prices.reduce((sum, price) => sum + (typeof price === "object" ? (price[unit] ?? 0) : 0), 0);
@@ -171,7 +172,7 @@ async function summarize(entries: readonly Entry[], journal: Pick<Journal, "entr
   ].filter(Boolean);
   const count = entries.length === 1 ? "1 generation" : `${formatNumber(entries.length)} generations`;
   const shown = entries.length < limit ? count : `The newest ${count} (-L shows more)`;
-  const recent = await journal.entries(() => false).catch(() => []);
+  const recent = await readRecent(journal);
   const services = [...new Set(entries.filter((entry) => !isLocal(entry)).map(({ base_url }) => base_url))];
   const left = services.flatMap((service) => {
     const told = recent.find(
@@ -218,7 +219,7 @@ const unclearNote =
   "Attempts that are unknown may have been charged: the service sent no usable response. Check your account for a generation from that time;\n" +
   "`vidgen wait <id>` fetches it, `vidgen list --dismiss <attempt>` closes the attempt.";
 
-export async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
+async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
   await watchLease(await findEntry(typed, journal, io), journal, { io, output });
   const attempt = await journal.lock(async () => {
     // Read again now that the lease is known: a process may have written its outcome just before it ended.
@@ -285,7 +286,7 @@ function lossError({ attempt, id, status }: Entry): VidgenError {
  */
 async function findEntry(typed: string, journal: Journal, io: Io): Promise<Entry> {
   if (typed === last) return findLast(journal);
-  const entries = typed === "" ? [] : await journal.entries();
+  const entries = typed === "" ? [] : await readEntries(journal);
   const [entry, other] = findNamed(typed, entries, { namesOf, least: minTyped });
   if (other) throw usage(`More than one id begins with ${typed}: ${entry?.attempt}, ${other.attempt}.`);
   if (entry) return entry;

@@ -74,8 +74,9 @@ function documentOf({ id, characteristic }: Model, preset: string) {
 async function showOne(model: Model, preset: string, { io, output }: Context): Promise<void> {
   const { findJournal } = await import("../../connect/services.ts");
   const { listPrices, priceFieldsOf } = await import("../../client/ledger/price.ts");
+  const { readRecent } = await import("../../client/ledger/search.ts");
   const journal = findJournal({ ...io, onNote: output.note });
-  const entries = await journal.entries(() => false).catch(() => []);
+  const entries = await readRecent(journal);
   // The local service's credits cost nothing; what a provider behind it has charged does.
   const prices = listPrices(entries, model.id).filter(
     ({ base_url, cost }) => base_url !== localBaseUrl || cost !== undefined,

@@ -9,6 +9,7 @@ import { redactValue } from "../http/redaction.ts";
 import { hasContent } from "../ledger/content.ts";
 import { type AttemptLines, type Entry, type FilmLine, foldEntry, type RunLine } from "../ledger/history.ts";
 import { isOtherMaking } from "../ledger/policy.ts";
+import { scanAttempts } from "../ledger/search.ts";
 import { folderOf } from "../save/output-path.ts";
 import { checkOutputs } from "./collisions.ts";
 import { type Costs, createCosts } from "./costs.ts";
@@ -105,7 +106,7 @@ export async function openBatch(
     const source = describeSource(path, { rows: named, rowsFile, ...options.source, service: service.name });
     const results = openResults(path, source, { ...io, redact: service.redact });
     if (lease) await results.begin();
-    const journaled = (await service.journal.attempts()).filter(([intent]) => intent.base_url === service.name);
+    const journaled = await readJournaled(service);
     const entries = journaled.map(foldEntry);
     const others = rowsFile ? await findOtherResults(path, rowsFile, entries, io.disk) : new Set<string>();
     const names = new Set([path, ...own.names]);
@@ -120,7 +121,7 @@ export async function openBatch(
       ...(rowsFile ? [rowsFile.identity.path] : []),
       ...rows.flatMap(({ files = [] }) => files),
     ];
-    const writing = withJournal(service, ledger.beside, { kept });
+    const writing = withJournal(service, ledger.beside, { kept, recall: ledger.recall });
     const open = attempts.filter(({ status }) => status !== "dismissed");
     checkMaking(open, path, service);
     const planned = await checkOutputs(await planRows(named, open, options, io.disk), options, {
@@ -197,6 +198,13 @@ export async function openBatch(
     await lease?.release();
     throw error;
   }
+}
+
+/** The attempts that the journal has of this service, newest first. */
+async function readJournaled({ name, journal }: Service): Promise<AttemptLines[]> {
+  const attempts: AttemptLines[] = [];
+  for await (const part of scanAttempts(journal)) attempts.push(...part.filter(([intent]) => intent.base_url === name));
+  return attempts;
 }
 
 type Sourced = Pick<OpenBatchOptions["source"], "file" | "total" | "shard"> & {

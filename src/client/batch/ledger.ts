@@ -50,8 +50,10 @@ export function findUnwritten(
 
 /** What is known of the attempts of a batch, while it runs. */
 export type Ledger = {
-  /** A journal for the batch's client: each line about an attempt goes to the results file too, and what that knows of an id counts. */
-  beside(journal: Omit<Journal, "path">): Omit<Journal, "path">;
+  /** A journal for the batch's client: each line about an attempt goes to the results file too. */
+  beside(journal: Journal): Journal;
+  /** What is known of a generation of the batch. */
+  recall(id: string): Entry | undefined;
   /** An attempt of the batch, as its lines until now tell of it, and why some of them are not in the results file, if so. */
   find(attempt: string): { entry: Entry | undefined; failure: VidgenError | undefined };
   /** Nothing more happens to the attempt in this run: a long batch keeps no memory of it. */
@@ -109,11 +111,8 @@ export function createLedger(
         const written = await Promise.allSettled([journal.withdraw(dated), entry && results?.withdraw(dated)]);
         for (const each of written) if (each.status === "rejected") throw each.reason;
       },
-      async entriesOf(id) {
-        const entry = byId.get(id);
-        return entry ? [entry] : journal.entriesOf(id);
-      },
     }),
+    recall: (id) => byId.get(id),
     find: (attempt) => ({ entry: byName.get(attempt), failure: failures.get(attempt) }),
     forget(attempt) {
       byId.delete(byName.get(attempt)?.id ?? "");

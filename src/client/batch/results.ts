@@ -88,7 +88,7 @@ export function openResults(path: string, source: RunLine, io: ResultsIo): Resul
     append,
     withdraw: (line) =>
       append(line).catch(() =>
-        blankAttempt(path, line.attempt, io.disk).catch((cause) => {
+        blankAttempt(path, { attempt: line.attempt }, io.disk).catch((cause) => {
           throw resultsError(path, cause);
         }),
       ),

@@ -7,6 +7,7 @@ import { checkApiKey, createRedaction, redactValue } from "../http/redaction.ts"
 import { accountOf, type Entry, type JournalLine, recordOf } from "../ledger/history.ts";
 import { type Journal, noJournal, withoutSecrets } from "../ledger/journal.ts";
 import { isComparable, readBalance } from "../ledger/price.ts";
+import { findById, readEntries, readRecent } from "../ledger/search.ts";
 import { createKept, type Kept } from "../save/kept.ts";
 import { createTargets, type Targets } from "../save/target.ts";
 
@@ -20,7 +21,9 @@ export type ServiceOptions = {
   /** Where the key came from and how to replace it, for the error when the service rejects it. */
   keyHint?: string | undefined;
   /** Where each start is written down before it is sent; without one nothing is written down. */
-  journal?: Omit<Journal, "path"> | undefined;
+  journal?: Journal | undefined;
+  /** Returns what is known of a generation without a look into the journal, as in a batch. */
+  recall?: ((id: string) => Entry | undefined) | undefined;
   /** Files and folders that no video replaces. */
   kept?: readonly string[] | undefined;
   /** Returns whether a model's videos are previews; `undefined` where that is not known. */
@@ -44,7 +47,9 @@ export type Service = {
   account: string;
   api: Api;
   /** Writes no key. */
-  journal: Omit<Journal, "path">;
+  journal: Journal;
+  /** What is known of a generation without a look into the journal, as in a batch. */
+  recall(id: string): Entry | undefined;
   targets: Targets;
   /** Refuses a path that is a file which vidgen needs. */
   checkKept: Kept;
@@ -81,6 +86,7 @@ export function openService(options: ServiceOptions, io: ServiceIo): Service {
     account: accountOf(baseUrl, apiKey),
     api: createApi({ baseUrl, apiKey, fetch: io.fetch }),
     journal,
+    recall: options.recall ?? (() => undefined),
     targets: createTargets(options.journal && journal, io, options.kept),
     checkKept: createKept(options.kept ?? [], io.disk),
     isFree: options.isFree ?? false,
@@ -99,21 +105,27 @@ export function openService(options: ServiceOptions, io: ServiceIo): Service {
 /** The same service with another journal, made of its own; `kept` adds to the files that no video replaces. */
 export function withJournal(
   { options, io }: Service,
-  change: (journal: Omit<Journal, "path">) => Omit<Journal, "path">,
-  { kept = [] }: Pick<ServiceOptions, "kept"> = {},
+  change: (journal: Journal) => Journal,
+  { kept = [], recall }: Pick<ServiceOptions, "kept" | "recall"> = {},
 ): Service {
   const journal = change(options.journal ?? noJournal);
-  return openService({ ...options, journal, kept: [...(options.kept ?? []), ...kept] }, io);
+  return openService({ ...options, journal, recall, kept: [...(options.kept ?? []), ...kept] }, io);
 }
 
-/** What the journal knows of this service, newest first; `goOn` as in `Journal.entries`. */
-export async function listEntries({ name, journal }: Service, goOn?: (part: Entry[]) => boolean): Promise<Entry[]> {
-  return (await journal.entries(goOn)).filter(({ base_url }) => base_url === name);
+/** What the journal knows of this service, newest first. */
+export async function listEntries({ name, journal }: Service): Promise<Entry[]> {
+  return (await readEntries(journal)).filter(({ base_url }) => base_url === name);
 }
 
-/** The same about one generation. */
-export async function entriesOf({ name, journal }: Service, id: string): Promise<Entry[]> {
-  return (await journal.entriesOf(id)).filter(({ base_url }) => base_url === name);
+/** The newest part of that, which tells enough of prices, balances and times. Never rejects. */
+export async function listRecent({ name, journal }: Service): Promise<Entry[]> {
+  return (await readRecent(journal)).filter(({ base_url }) => base_url === name);
+}
+
+/** The attempts that have a generation of this id, newest first. */
+export async function entriesOf({ name, journal, recall }: Service, id: string): Promise<Entry[]> {
+  const known = recall(id);
+  return known ? [known] : (await findById(journal, id)).filter(({ base_url }) => base_url === name);
 }
 
 /** What is known of a generation; `undefined` also where the journal cannot be read, since what is paid for is followed all the same. */
@@ -133,8 +145,7 @@ export function recordedRequest({ redact }: Pick<Service, "redact">, request: St
 
 /** The credits that the account has now, where the journal knows them well enough to compare them with those after a start. Never rejects. */
 export async function findBalance(service: Service): Promise<number | undefined> {
-  const entries = await listEntries(service, () => false).catch(() => []);
-  const balance = readBalance(entries, service.account);
+  const balance = readBalance(await listRecent(service), service.account);
   return balance && isComparable(balance, service.io.date()) ? balance.credits : undefined;
 }
 

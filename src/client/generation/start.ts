@@ -4,6 +4,7 @@ import type { DatedLine, Entry, JournalLine } from "../ledger/history.ts";
 import type { FileIdentity } from "../ledger/identity.ts";
 import type { Hold, Journal, Lock } from "../ledger/journal.ts";
 import { type Choice, type Earlier, refusalError, type StartedEntry } from "../ledger/policy.ts";
+import { findByKey, findByPrompt, findLine } from "../ledger/search.ts";
 import { withdraw } from "../ledger/withdraw.ts";
 import { claimPlace, dismiss, releaseOf, untilFree, type WaitOptions } from "../save/claim.ts";
 import type { ClaimOptions, Target } from "../save/target.ts";
@@ -145,7 +146,7 @@ async function canSendAgain(
   { signal }: PaidStartOptions,
 ): Promise<boolean> {
   if (key === undefined || asVidgenError(error).code !== "unknown") return false;
-  const attempts = await service.journal.attemptsOf(key);
+  const attempts = await findByKey(service.journal, key);
   const oldest = attempts.filter(({ base_url }) => base_url === service.name).at(-1);
   return oldest?.account === service.account && keepsKey(service, oldest.at, signal);
 }
@@ -263,7 +264,7 @@ function intentLine(
 /** The partial files of the other positions of a run: it gives no name with `{n}` twice, whatever has become of the file. */
 async function findTaken({ journal }: Service, { take, request }: WantedStart, outputPath = ""): Promise<string[]> {
   if (take === undefined || !outputPath.includes("{n}")) return [];
-  const entries = await journal.entriesOfPrompt(request.prompt, ({ run }) => run === take.run);
+  const entries = await findByPrompt(journal, request.prompt, ({ run }) => run === take.run);
   return entries.flatMap(({ position, parts = [] }) => (position === take.position ? [] : parts));
 }
 
@@ -271,7 +272,7 @@ async function findTaken({ journal }: Service, { take, request }: WantedStart, o
 function ownershipOf(
   attempt: string,
   hold: Hold | undefined,
-  { findLast }: Pick<Journal, "findLast">,
+  journal: Pick<Journal, "scan">,
 ): Pick<Intent, "confirm" | "assertFresh"> {
   const isAboutIt = (line: DatedLine): line is DatedLine & { kind: "intent" | "dismissed" } =>
     (line.kind === "intent" || line.kind === "dismissed") && line.attempt === attempt;
@@ -279,7 +280,7 @@ function ownershipOf(
     async confirm() {
       await hold?.confirm();
       // Whoever dismisses an attempt also takes its lease, but that may have failed.
-      if ((await findLast(isAboutIt))?.kind !== "dismissed") return;
+      if ((await findLine(journal, isAboutIt))?.kind !== "dismissed") return;
       throw new VidgenError("output", `Attempt ${attempt} was dismissed by another process meanwhile.`);
     },
     assertFresh: () => hold?.assertFresh(),

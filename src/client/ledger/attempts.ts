@@ -1,6 +1,8 @@
 import type { Io } from "../../io.ts";
+import { readCandidates } from "./candidates.ts";
 import { type Dated, datedEntries, type Entry, isOpen, isUnfinished } from "./history.ts";
 import type { Journal } from "./journal.ts";
+import { scanEntries } from "./search.ts";
 
 /** An attempt has an outcome after this time: a request that was sent, and retried, takes up to 4 minutes. */
 const startingMs = 5 * 60_000;
@@ -22,17 +24,17 @@ type ListAttemptsOptions = {
 /** The newest attempts in the journal. One that was killed while its request was out is `unknown`. */
 export async function listAttempts(
   { status, limit, isMeant = () => true }: ListAttemptsOptions,
-  journal: Pick<Journal, "entries" | "leaseOf">,
+  journal: Pick<Journal, "scan" | "leaseOf">,
   { date }: Pick<Io, "date">,
 ): Promise<Entry[]> {
   const isWanted = (entry: Entry) =>
     (status === undefined || status === entry.status || entry.status === "starting") && isMeant(entry);
-  let missing = limit;
-  const entries = await journal.entries((part) => {
-    missing -= part.filter((entry) => isWanted(entry) && entry.status !== "starting").length;
-    return missing > 0;
-  });
-  const wanted = entries.filter(isWanted);
+  const wanted: Entry[] = [];
+  for await (const part of scanEntries(journal)) {
+    wanted.push(...part.filter(isWanted));
+    // What is starting may turn out to be unknown.
+    if (wanted.filter(({ status }) => status !== "starting").length >= limit) break;
+  }
   const settled = await Promise.all(datedEntries(wanted, date()).map((dated) => settle(dated, journal.leaseOf)));
   return settled.filter((entry) => status === undefined || entry.status === status).slice(0, limit);
 }
@@ -50,10 +52,10 @@ async function settle(dated: Dated, leaseOf: Journal["leaseOf"]): Promise<Entry>
  * resumed for by the same command, as `isUnfinished` says. Reads as far back as a start does, and writes nothing.
  */
 export async function findUnsaved(
-  journal: Pick<Journal, "candidates" | "leaseOf">,
+  journal: Pick<Journal, "scan" | "append" | "leaseOf">,
   { date }: Pick<Io, "date">,
 ): Promise<Entry[]> {
-  const left = (await journal.candidates(date())).filter(
+  const left = (await readCandidates(journal, date())).filter(
     (entry) => isUnfinished(entry) && isOpen(entry) && entry.is_preview !== true && entry.credits !== 0,
   );
   const leases = await Promise.all(left.map(({ attempt }) => journal.leaseOf(attempt)));

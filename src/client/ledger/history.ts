@@ -11,43 +11,7 @@ import type { Version } from "./version.ts";
 export type JournalLine =
   | RunLine
   | FilmLine
-  /** Before the request that costs money. `place` is `-o` as it was typed, and `path` the absolute path for it. */
-  | ({
-      kind: "intent";
-      attempt: string;
-      /** The Idempotency-Key that the caller gave; without one it is the attempt's name. */
-      key?: string | undefined;
-      base_url: string;
-      /** The account that pays, as `accountOf` gives it. */
-      account: string;
-      /** As `recordOf` gives it. */
-      request: StartRequest;
-      place?: string | undefined;
-      path?: string | undefined;
-      /** The partial file of its video, whose place is claimed. */
-      part?: string | undefined;
-      /** The process does not wait for the generation. */
-      no_wait?: boolean | undefined;
-      /** The results file of the batch that it is started for, and its row there. */
-      batch?: string | undefined;
-      row?: string | undefined;
-      /** Where the row was in its file. */
-      line?: number | undefined;
-      /** The file that has the row. */
-      rows_file?: FileIdentity | undefined;
-      /** An AI agent has started it, through `vidgen mcp`. */
-      mcp?: boolean | undefined;
-      /** Whether its video is a preview; absent where the service does not tell. */
-      is_preview?: boolean | undefined;
-      /** What makes the video, as `--engine` has it. */
-      engine?: readonly string[] | undefined;
-      /** The id of the generation whose request it repeats: `again`. */
-      parent?: string | undefined;
-      /** The id of the generation whose last frame it begins with. */
-      from?: string | undefined;
-      /** The hash of the command line that was typed. */
-      typed?: string | undefined;
-    } & Partial<Take>)
+  | IntentLine
   /** `credits` is what the service has stated that it cost; where it has not, the balance may have fallen, also by what others spent. */
   | {
       kind: "accepted";
@@ -94,6 +58,44 @@ export type JournalLine =
   /** Its result was handed over: as a file ("-" is standard output), or without one as its URL. */
   | ({ kind: "delivered"; id: string; file?: string | undefined } & Partial<Content>)
   | UnfinishedLine;
+
+/** Before the request that costs money. `place` is `-o` as it was typed, and `path` the absolute path for it. */
+export type IntentLine = Partial<Take> & {
+  kind: "intent";
+  attempt: string;
+  /** The Idempotency-Key that the caller gave; without one it is the attempt's name. */
+  key?: string | undefined;
+  base_url: string;
+  /** The account that pays, as `accountOf` gives it. */
+  account: string;
+  /** As `recordOf` gives it. */
+  request: StartRequest;
+  place?: string | undefined;
+  path?: string | undefined;
+  /** The partial file of its video, whose place is claimed. */
+  part?: string | undefined;
+  /** The process does not wait for the generation. */
+  no_wait?: boolean | undefined;
+  /** The results file of the batch that it is started for, and its row there. */
+  batch?: string | undefined;
+  row?: string | undefined;
+  /** Where the row was in its file. */
+  line?: number | undefined;
+  /** The file that has the row. */
+  rows_file?: FileIdentity | undefined;
+  /** An AI agent has started it, through `vidgen mcp`. */
+  mcp?: boolean | undefined;
+  /** Whether its video is a preview; absent where the service does not tell. */
+  is_preview?: boolean | undefined;
+  /** What makes the video, as `--engine` has it. */
+  engine?: readonly string[] | undefined;
+  /** The id of the generation whose request it repeats: `again`. */
+  parent?: string | undefined;
+  /** The id of the generation whose last frame it begins with. */
+  from?: string | undefined;
+  /** The hash of the command line that was typed. */
+  typed?: string | undefined;
+};
 
 /** One of several generations that one command line starts, such as `-n 3`. */
 export type Take = {
@@ -221,10 +223,7 @@ function asText(value: unknown): string {
 }
 
 /** One attempt to start a generation, and the generation where it has one: the sum of its lines. */
-export type Entry = Partial<Take> & {
-  attempt: string;
-  /** The Idempotency-Key that the caller gave. */
-  key?: string | undefined;
+export type Entry = Omit<IntentLine, "kind" | "part"> & {
   /** When it was started; ISO 8601, UTC. */
   at: string;
   /** What it cost in USD, where the service has told it. */
@@ -233,30 +232,6 @@ export type Entry = Partial<Take> & {
   credits?: number | undefined;
   /** Where it has not: by how much less was left than before, as far as that is known. Others may have spent too. */
   balance_fell?: number | undefined;
-  base_url: string;
-  /** The account that pays. */
-  account: string;
-  request: StartRequest;
-  place?: string | undefined;
-  path?: string | undefined;
-  no_wait?: boolean | undefined;
-  /** The results file of the batch that it belongs to, and its row there. */
-  batch?: string | undefined;
-  row?: string | undefined;
-  line?: number | undefined;
-  rows_file?: FileIdentity | undefined;
-  /** An AI agent has started it. */
-  mcp?: boolean | undefined;
-  /** Whether its video is a preview, where that is known. */
-  is_preview?: boolean | undefined;
-  /** What makes the video, as `--engine` has it. */
-  engine?: readonly string[] | undefined;
-  /** The id of the generation whose request it repeats. */
-  parent?: string | undefined;
-  /** The id of the generation whose last frame it begins with. */
-  from?: string | undefined;
-  /** The hash of the command line that was typed. */
-  typed?: string | undefined;
   /** `sending` while the request is out; it stays so when the process died before the outcome was written. */
   state: State;
   /** The word for that. */
@@ -311,7 +286,7 @@ export function groupLines(lines: Iterable<DatedLine>): AttemptLines[] {
   return attempts;
 }
 
-export type AttemptLines = [intent: DatedLine & { kind: "intent" }, ...later: DatedLine[]];
+export type AttemptLines = [intent: IntentLine & { at: string }, ...later: DatedLine[]];
 
 /** The lines about each name that come later in the journal, the newest first. */
 function createLater() {

@@ -1,4 +1,5 @@
 import { dirname } from "node:path";
+import { systemCode } from "../../errors.ts";
 import type { Disk, DiskFile } from "../../io.ts";
 
 /**
@@ -49,6 +50,28 @@ async function endsTorn(file: DiskFile, size: number): Promise<boolean> {
   return buffer[0] !== 0x0a;
 }
 
+/** Overwrites lines with spaces: other processes may append meanwhile, so nothing may move. Rejects with the system's error. */
+export async function blankLines(path: string, isGone: (text: string) => boolean, disk: Disk): Promise<void> {
+  const gone: FoundLine[] = [];
+  const read = await openLines(path, "r", { disk }).catch((error) => {
+    if (systemCode(error) !== "ENOENT") throw error;
+  });
+  try {
+    if (read) for await (const line of readLines(read)) if (isGone(line.text)) gone.push(line);
+  } finally {
+    await read?.close();
+  }
+  // A file that cannot be written may have none of them.
+  if (gone.length === 0) return;
+  const file = await openLines(path, "r+", { disk });
+  try {
+    for (const { start, length } of gone) await file.write(Buffer.alloc(length, " "), 0, length, start);
+    await file.datasync();
+  } finally {
+    await file.close();
+  }
+}
+
 const chunkBytes = 65_536;
 
 /** A line without its newline, and where its first byte is in the file. */
@@ -72,4 +95,49 @@ export async function* readLines(file: DiskFile): AsyncGenerator<FoundLine> {
     start += at;
   }
   if (rest.length > 0) yield { text: rest.toString("utf8"), start, length: rest.length };
+}
+
+export type Range = {
+  /** Only lines that have one of these in them: a part of the file without them is not decoded. */
+  words?: readonly string[] | undefined;
+  /** No line that begins before this byte. */
+  from?: number | undefined;
+};
+
+/** Some lines, the newest first. The oldest of them begins at the byte `start` of the file, with the text `head`. */
+export type TextPart = { texts: string[]; start: number; head: string };
+
+const partBytes = 1_000_000;
+const headBytes = 120;
+
+/** The lines of a file from the last to the first, a part at a time. Rejects with the system's error. */
+export async function* readLinesBackwards(
+  path: string,
+  { words, from = 0 }: Range,
+  disk: Disk,
+): AsyncGenerator<TextPart> {
+  const isWanted = (text: string) => text !== "" && (words === undefined || words.some((word) => text.includes(word)));
+  const file = await openLines(path, "r", { disk });
+  try {
+    let end = (await file.stat()).size;
+    /** The end of a line that begins in an earlier part, with its newline. */
+    let rest = Buffer.alloc(0);
+    // Made once: to make one for each part takes longer than to search it.
+    let buffer = Buffer.allocUnsafe(Math.min(partBytes, Math.max(0, end - from)));
+    while (end > from) {
+      const start = Math.max(from, end - partBytes);
+      if (buffer.length < end - start + rest.length) buffer = Buffer.allocUnsafe(end - start + rest.length + partBytes);
+      const { bytesRead } = await file.read(buffer, 0, end - start, start);
+      rest.copy(buffer, bytesRead);
+      const bytes = buffer.subarray(0, bytesRead + rest.length);
+      const first = start === from ? 0 : bytes.indexOf(0x0a) + 1;
+      rest = Buffer.from(bytes.subarray(0, first));
+      end = start;
+      if (words?.some((word) => bytes.includes(word, first)) === false) continue;
+      const texts = bytes.toString("utf8", first).split("\n").reverse().filter(isWanted);
+      yield { texts, start: start + first, head: bytes.toString("latin1", first, first + headBytes) };
+    }
+  } finally {
+    await file.close();
+  }
 }

@@ -2,9 +2,20 @@ import { isDeepStrictEqual } from "node:util";
 import { usage, VidgenError } from "../../errors.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
 import { type State, stopsOthers } from "./attempt.ts";
-import { type Dated, datedEntries, type Entry, isHandedOver, isUnfinished, reusableMs, type Take } from "./history.ts";
+import { readCandidates } from "./candidates.ts";
+import {
+  type Dated,
+  datedEntries,
+  type Entry,
+  type IntentLine,
+  isHandedOver,
+  isUnfinished,
+  reusableMs,
+  type Take,
+} from "./history.ts";
 import type { RecordedPlace } from "./identity.ts";
-import type { Intent, Journal, LeaseState, Lock } from "./journal.ts";
+import type { Journal, LeaseState, Lock } from "./journal.ts";
+import { findByKey, findByPrompt } from "./search.ts";
 
 /**
  * What a start does about earlier attempts at the same: `resume` resumes one that was interrupted; `reuse` resumes any generation of the same
@@ -113,7 +124,7 @@ export type Wanted = RecordedPlace & {
   keepsKeys?: boolean | undefined;
 };
 
-type Ledger = Pick<Journal, "candidates" | "entriesOfPrompt" | "attemptsOf" | "leaseOf">;
+type Ledger = Pick<Journal, "scan" | "append" | "leaseOf">;
 
 /**
  * Chooses between the earlier attempts at a service and a new one: inside of the journal's lock, or to tell what a start would do, which writes
@@ -140,16 +151,17 @@ export async function choose(wanted: Wanted, journal: Ledger, lock?: Lock): Prom
  * prompt are searched for.
  */
 async function findCandidates(wanted: Wanted, journal: Ledger, lock: Lock | undefined): Promise<Entry[]> {
-  const { candidates, entriesOfPrompt, attemptsOf } = journal;
   const { request, earlier, key, take, now } = wanted;
-  if (key !== undefined) return attemptsOf(key);
-  if (take !== undefined)
-    return entriesOfPrompt(request.prompt, (intent) => isAtPosition(intent, take, { isAnyRun: earlier === "again" }));
-  const known = await candidates(now, lock);
+  if (key !== undefined) return findByKey(journal, key);
+  if (take !== undefined) {
+    const isAnyRun = earlier === "again";
+    return findByPrompt(journal, request.prompt, (intent) => isAtPosition(intent, take, { isAnyRun }));
+  }
+  const known = await readCandidates(journal, now, lock);
   if (earlier !== "reuse") return known;
   const names = new Set(known.map(({ attempt }) => attempt));
-  const isWanted = (intent: Intent) => intent.no_wait === true || names.has(intent.attempt);
-  return merge(known, await entriesOfPrompt(request.prompt, isWanted));
+  const isWanted = (intent: IntentLine) => intent.no_wait === true || names.has(intent.attempt);
+  return merge(known, await findByPrompt(journal, request.prompt, isWanted));
 }
 
 /** All entries of two parts of the journal, each in its place: before the next one that both have. */
@@ -286,10 +298,7 @@ export type RunChoice =
  * Chooses the run that a command line for several generations continues: the newest of the same line, of no live process, that has a position
  * which is not made. Without a name it is a new one. Only inside of the journal's lock.
  */
-export async function chooseRun(
-  wanted: WantedRun,
-  journal: Pick<Journal, "entriesOfPrompt" | "leaseOf">,
-): Promise<RunChoice> {
+export async function chooseRun(wanted: WantedRun, journal: Pick<Journal, "scan" | "leaseOf">): Promise<RunChoice> {
   const { requests, earlier, service } = wanted;
   const count = requests.length;
   const isSameLine = (entry: Entry) => {
@@ -297,7 +306,7 @@ export async function chooseRun(
     if (request === undefined || entry.count !== count || !isSameService(entry.base_url, service)) return false;
     return entry.parent === wanted.parent && isSamePlace(entry, wanted) && isCandidate(entry, { ...wanted, request });
   };
-  const entries = await journal.entriesOfPrompt(requests[0]?.prompt ?? "", ({ run }) => run !== undefined);
+  const entries = await findByPrompt(journal, requests[0]?.prompt ?? "", ({ run }) => run !== undefined);
   const runs = new Map<string, Entry[]>();
   for (const entry of entries.filter(isSameLine)) {
     const { run = "" } = entry;

@@ -2,6 +2,7 @@ import { VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
 import type { Entry } from "../ledger/history.ts";
 import type { Hold, Journal } from "../ledger/journal.ts";
+import { findById } from "../ledger/search.ts";
 import { isExistsError } from "./files.ts";
 import type { Claimed, ClaimOptions, Target, Targets } from "./target.ts";
 
@@ -41,7 +42,9 @@ export async function untilFree<Result>(
 
 /** Where attempts are kept, and the videos that they are for. */
 export type Places = {
-  journal: Pick<Journal, "append" | "entriesOf" | "hold">;
+  journal: Pick<Journal, "append" | "scan" | "hold">;
+  /** What is known of a generation without a look into the journal. */
+  recall(id: string): Entry | undefined;
   targets: Targets;
   note(text: string): void;
 };
@@ -56,14 +59,14 @@ export async function claimPlace(
   places: Places,
   io: Pick<Clock, "now" | "sleep">,
 ): Promise<Claimed> {
-  const { journal, targets, note } = places;
+  const { journal, recall, targets, note } = places;
   const { entry, timeoutMs, signal } = claiming;
   const find = async () => {
     if (entry?.id === undefined) return undefined;
+    const { id, attempt } = entry;
     // In the journal as it is by now: another process may save it at any time.
-    const entries = await journal.entriesOf(entry.id).catch(() => []);
-    const known = entries.find(({ attempt }) => attempt === entry.attempt);
-    const saved = known && { ...known, id: entry.id };
+    const known = recall(id) ?? (await findById(journal, id).catch(() => [])).find((each) => each.attempt === attempt);
+    const saved = known && { ...known, id };
     const file = saved && (await targets.findSaved(saved, outputPath, claiming.first));
     if (saved === undefined || file === undefined) return undefined;
     await targets.recordSaved(saved, file);

@@ -10,6 +10,7 @@ import { findRealPath } from "../ledger/identity.ts";
 import type { Journal } from "../ledger/journal.ts";
 import { syncFolder } from "../ledger/lines.ts";
 import type { StartedEntry } from "../ledger/policy.ts";
+import { findLine } from "../ledger/search.ts";
 import { type Version, validatorOf } from "../ledger/version.ts";
 import { checkFree, isExistsError, kindOf, linkNew, outputError, unmakeableError } from "./files.ts";
 import { createKept } from "./kept.ts";
@@ -107,7 +108,7 @@ type TargetIo = LeaseIo & Pick<Io, "disk">;
  * replaces.
  */
 export function createTargets(
-  journal: Pick<Journal, "append" | "findLast"> | undefined,
+  journal: Pick<Journal, "append" | "scan"> | undefined,
   io: TargetIo,
   kept: readonly string[] = [],
 ): Targets {
@@ -115,13 +116,13 @@ export function createTargets(
   const checkKept = createKept(kept, disk);
   const watch: Watch = new Map();
 
-  const findLine = async (part: string): Promise<Found | undefined> =>
-    journal?.findLast((line) => isPart(line, part)).catch(() => undefined);
+  const findPartLine = async (part: string): Promise<Found | undefined> =>
+    journal && findLine(journal, (line) => isPart(line, part)).catch(() => undefined);
 
   /** Removes a partial file that a dead process has left, under its lease. Never rejects. */
   async function removeLeft(part: string): Promise<void> {
     const found = await disk.lstat(part).catch(() => undefined);
-    const line = found && (await findLine(part));
+    const line = found && (await findPartLine(part));
     if (found && line && isOurs(found, line)) await disk.rm(part).catch(() => {});
   }
 
@@ -174,7 +175,7 @@ export function createTargets(
     };
     // By this line whoever ends the attempt finds what this process leaves when it is killed. A new one has it in its intent.
     if (entry && !entry.parts?.includes(partPath)) await record({});
-    const findOwnLine = () => findLine(partPath);
+    const findOwnLine = () => findPartLine(partPath);
     return createTarget(place, { partPath, lease, from, overwrite, check, findLine: findOwnLine, record }, disk);
   }
 

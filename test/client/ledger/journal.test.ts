@@ -1,8 +1,10 @@
 import { appendFileSync, chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { readCandidates } from "../../../src/client/ledger/candidates.ts";
 import type { DatedLine, Entry, JournalLine, PartLine } from "../../../src/client/ledger/history.ts";
 import { type Journal, openJournal } from "../../../src/client/ledger/journal.ts";
+import { findById, findByKey, findLine, readEntries, scanEntries } from "../../../src/client/ledger/search.ts";
 import { systemMachine } from "../../../src/io.ts";
 import { makeFolder } from "../../folder.ts";
 import { makeSpecial, specialFiles } from "../../special.ts";
@@ -11,8 +13,8 @@ const now = new Date("2026-06-01T00:00:00.000Z");
 const baseUrl = "https://api.video.example";
 
 function newJournal(date = now) {
-  const folder = makeFolder();
-  return openJournal(join(folder, "journal.jsonl"), { ...systemMachine, date: () => date });
+  const path = join(makeFolder(), "journal.jsonl");
+  return { ...openJournal(path, { ...systemMachine, date: () => date }), path };
 }
 
 const isPart = (line: DatedLine): line is DatedLine & PartLine => line.kind === "part";
@@ -41,13 +43,13 @@ test("a search in a journal that cannot be read says so, and is no bug", async (
     Object.assign(await systemMachine.disk.open(...how), { read: failing });
   const journal = openJournal(path, { ...systemMachine, disk: { ...systemMachine.disk, open } });
   const message = `Cannot read the journal ${path}: EIO: i/o error.`;
-  await expect(journal.entriesOf("id-a")).rejects.toMatchObject({ code: "output", message });
+  await expect(findById(journal, "id-a")).rejects.toMatchObject({ code: "output", message });
 });
 
 async function statusAfter(...lines: JournalLine[]) {
   const journal = newJournal();
   for (const line of lines) await journal.append(line);
-  return (await journal.entries())[0]?.status;
+  return (await readEntries(journal))[0]?.status;
 }
 
 test.each([
@@ -83,16 +85,16 @@ test.each([
   const journal = newJournal();
   const outcome = { kind, attempt: "a", id: "id-a", reason: "x", code: "rejected" } as JournalLine;
   for (const line of [intent("a"), outcome, ...lines]) await journal.append(line);
-  expect((await journal.entries())[0]).toMatchObject({ id: "id-a" });
-  expect((await journal.entries())[0]).not.toMatchObject({ reason: "x" });
-  expect((await journal.entries())[0]).not.toHaveProperty("code");
+  expect((await readEntries(journal))[0]).toMatchObject({ id: "id-a" });
+  expect((await readEntries(journal))[0]).not.toMatchObject({ reason: "x" });
+  expect((await readEntries(journal))[0]).not.toHaveProperty("code");
 });
 
 test("is newest first, and empty where there is none", async () => {
   const journal = newJournal();
-  expect(await journal.entries()).toEqual([]);
+  expect(await readEntries(journal)).toEqual([]);
   for (const attempt of ["a", "b", "c"]) await journal.append(intent(attempt));
-  expect((await journal.entries()).map(({ attempt }) => attempt)).toEqual(["c", "b", "a"]);
+  expect((await readEntries(journal)).map(({ attempt }) => attempt)).toEqual(["c", "b", "a"]);
 });
 
 test("a line that a crash has torn hides neither those before nor those after it", async () => {
@@ -101,7 +103,7 @@ test("a line that a crash has torn hides neither those before nor those after it
   appendFileSync(journal.path, '{"at":"2026-06-01T00:00:00.000Z","kind":"intent","attempt":"torn","requ');
   await journal.append(intent("b"));
   appendFileSync(journal.path, "\u0000\u0000 not JSON\n[1]\nnull\n{}\n");
-  expect((await journal.entries()).map(({ attempt }) => attempt)).toEqual(["b", "a"]);
+  expect((await readEntries(journal)).map(({ attempt }) => attempt)).toEqual(["b", "a"]);
 });
 
 test("an intent without the account that pays is not read, and neither are lines about it", async () => {
@@ -109,14 +111,14 @@ test("an intent without the account that pays is not read, and neither are lines
   await journal.append(intent("a"));
   appendFileSync(journal.path, `${JSON.stringify({ at: now, ...intent("b"), account: undefined })}\n`);
   await journal.append(accepted("b"));
-  expect((await journal.entries()).map(({ attempt }) => attempt)).toEqual(["a"]);
+  expect((await readEntries(journal)).map(({ attempt }) => attempt)).toEqual(["a"]);
 });
 
 test("a byte order mark, as some editors write it, hides no attempt", async () => {
   const journal = newJournal();
   writeFileSync(journal.path, `\ufeff${JSON.stringify({ at: now, ...intent("a") })}\n`);
   await journal.append(accepted("a"));
-  expect((await journal.entries()).map(({ attempt, status }) => [attempt, status])).toEqual([["a", "processing"]]);
+  expect((await readEntries(journal)).map(({ attempt, status }) => [attempt, status])).toEqual([["a", "processing"]]);
 });
 
 test.each([
@@ -128,9 +130,9 @@ test.each([
   await journal.append(intent("a"));
   await journal.append({ kind: "unsent", attempt: "a", reason: "x" });
   appendFileSync(journal.path, `${JSON.stringify({ at: now, ...line })}\n`);
-  expect((await journal.entries())[0]).toMatchObject({ status: "unknown", ...known });
+  expect((await readEntries(journal))[0]).toMatchObject({ status: "unknown", ...known });
   await journal.append({ kind: "dismissed", attempt: "a" });
-  expect((await journal.entries())[0]).toMatchObject({ dismissed: true });
+  expect((await readEntries(journal))[0]).toMatchObject({ dismissed: true });
 });
 
 test("the attempts of an id are found wherever they are, and in either letter case where it is a UUID", async () => {
@@ -142,8 +144,8 @@ test("the attempts of an id are found wherever they are, and in either letter ca
     await journal.append({ ...intent(`other ${i}`), place: "x".repeat(50_000) } as JournalLine);
   await journal.append({ kind: "completed", id: uuid });
   for (const id of [uuid, uuid.toUpperCase()])
-    expect(await journal.entriesOf(id)).toMatchObject([{ attempt: "a", status: "completed" }]);
-  expect(await journal.entriesOf("other 3")).toEqual([]);
+    expect(await findById(journal, id)).toMatchObject([{ attempt: "a", status: "completed" }]);
+  expect(await findById(journal, "other 3")).toEqual([]);
 });
 
 test.each(["refused", "unknown", "newer version's word"])(
@@ -152,7 +154,7 @@ test.each(["refused", "unknown", "newer version's word"])(
     const journal = newJournal();
     for (const line of [intent("a"), { kind: "dismissed", attempt: "a" }] as JournalLine[]) await journal.append(line);
     await journal.append({ kind, attempt: "a", id: "id-a", reason: "x" } as JournalLine);
-    expect(await journal.entries()).toMatchObject([{ id: "id-a", dismissed: true }]);
+    expect(await readEntries(journal)).toMatchObject([{ id: "id-a", dismissed: true }]);
   },
 );
 
@@ -167,9 +169,9 @@ test("a key, or the name of an attempt, that equals the id of another attempt's 
     ["second", "1001", "completed"],
     ["1001", undefined, "unknown"],
   ];
-  expect(found(await journal.entries())).toEqual([second, first]);
-  expect(found(await journal.attemptsOf("1001"))).toEqual([first]);
-  expect(found(await journal.entriesOf("1001"))).toEqual([second]);
+  expect(found(await readEntries(journal))).toEqual([second, first]);
+  expect(found(await findByKey(journal, "1001"))).toEqual([first]);
+  expect(found(await findById(journal, "1001"))).toEqual([second]);
 });
 
 test("an id is found where it lies across two parts of the file that are read one after the other", async () => {
@@ -188,7 +190,7 @@ test("an id is found where it lies across two parts of the file that are read on
   await fill(1_000_000 - 10 - within - least - statSync(journal.path).size);
   await accept(uuid, "a");
   expect(offsetOf(uuid)).toBe(1_000_000 - 10);
-  expect(await journal.entriesOf(uuid)).toMatchObject([{ attempt: "a", id: uuid }]);
+  expect(await findById(journal, uuid)).toMatchObject([{ attempt: "a", id: uuid }]);
 });
 
 test("what is JSON but no line of ours is passed over, whatever it says", async () => {
@@ -205,8 +207,8 @@ test("what is JSON but no line of ours is passed over, whatever it says", async 
     { at, kind: "completed" },
   ];
   appendFileSync(journal.path, strange.map((line) => `${JSON.stringify(line)}\n`).join(""));
-  expect((await journal.entries()).map(({ attempt, status }) => [attempt, status])).toEqual([["a", "starting"]]);
-  expect(await journal.findLast(isPart)).toBe(undefined);
+  expect((await readEntries(journal)).map(({ attempt, status }) => [attempt, status])).toEqual([["a", "starting"]]);
+  expect(await findLine(journal, isPart)).toBe(undefined);
 });
 
 test("a request of the wrong type is read as text: the attempt is not lost", async () => {
@@ -214,7 +216,7 @@ test("a request of the wrong type is read as text: the attempt is not lost", asy
   const request = { prompt: 5, model: null, seed: 7 };
   appendFileSync(journal.path, `${JSON.stringify({ at: now, ...intent("a"), request })}\n`);
   appendFileSync(journal.path, `${JSON.stringify({ at: now, ...intent("b"), request: undefined })}\n`);
-  expect((await journal.entries()).map(({ request }) => request)).toEqual([
+  expect((await readEntries(journal)).map(({ request }) => request)).toEqual([
     { prompt: "", model: "" },
     { prompt: "5", model: "null", seed: 7 },
   ]);
@@ -231,7 +233,7 @@ test("a new file is the owner's alone; one that exists, or that a link leads to,
   symlinkSync(wide.path, linked.path);
   for (const journal of [wide, linked]) await journal.append(intent("a"));
   expect(statSync(wide.path).mode & 0o777).toBe(0o644);
-  expect(await linked.entries()).toHaveLength(2);
+  expect(await readEntries(linked)).toHaveLength(2);
 });
 
 const notAFile = "it is a pipe, a socket or a device";
@@ -242,8 +244,8 @@ test.each(specialFiles)("%s is refused at once, and not changed, whatever it is 
   const { mode } = statSync(journal.path);
   const all = [
     journal.append(intent("a")),
-    journal.entries(),
-    journal.findLast(isPart),
+    readEntries(journal),
+    findLine(journal, isPart),
     journal.forget({ attempt: "a" }),
   ];
   const ended = await Promise.allSettled(all);
@@ -260,7 +262,7 @@ test("many append at once, and no line is lost or mixed", async () => {
   const journal = newJournal();
   const attempts = Array.from({ length: 100 }, (_, i) => `attempt-${i}`);
   await Promise.all(attempts.map((attempt) => journal.append(intent(attempt))));
-  expect(new Set((await journal.entries()).map(({ attempt }) => attempt))).toEqual(new Set(attempts));
+  expect(new Set((await readEntries(journal)).map(({ attempt }) => attempt))).toEqual(new Set(attempts));
 });
 
 test("a long journal is read from its end, as far as it is wanted, also across lines that are longer than a part", async () => {
@@ -269,11 +271,15 @@ test("a long journal is read from its end, as far as it is wanted, also across l
   const attempts = prompts.map((prompt, i) => ({ ...intent(`a${i}`), request: { prompt, model: "m" } }));
   for (const line of attempts) await journal.append(line);
   for (const i of [4, 3, 2, 1, 0]) await journal.append(accepted(`a${i}`));
-  const entries = await journal.entries();
+  const entries = await readEntries(journal);
   expect(entries.map(({ request }) => request.prompt)).toEqual(prompts.toReversed());
   expect(entries.map(({ id }) => id)).toEqual(["id-a4", "id-a3", "id-a2", "id-a1", "id-a0"]);
-  const newest = await journal.entries((part) => !part.some(({ attempt }) => attempt === "a3"));
-  expect(newest.map(({ attempt }) => attempt)).toEqual(["a4", "a3", "a2"]);
+  const newest: string[] = [];
+  for await (const part of scanEntries(journal)) {
+    newest.push(...part.map(({ attempt }) => attempt));
+    if (newest.includes("a3")) break;
+  }
+  expect(newest).toEqual(["a4", "a3", "a2"]);
 });
 
 describe("what a start looks at", () => {
@@ -302,7 +308,7 @@ describe("what a start looks at", () => {
   }
   const wanted = ["of today completed", "running processing", "sending starting"];
   const unfinished = async (journal: Journal, date = now) =>
-    names(await journal.lock((lock) => journal.candidates(date, lock))).filter((name) => !name.startsWith("old-"));
+    names(await journal.lock((lock) => readCandidates(journal, date, lock))).filter((name) => !name.startsWith("old-"));
 
   test("is of the last 24 hours, or unfinished however old; and the next start reads no further back", async () => {
     const journal = await openLongJournal();
@@ -365,7 +371,7 @@ test("a forgotten attempt leaves no word of it, and nothing else changes", async
   const blank = (line: string) => (/"(id-)?a"/.test(line) ? " ".repeat(line.length) : line);
   expect(after.split("\n")).toEqual(before.split("\n").map(blank));
   await journal.append(intent("c"));
-  expect((await journal.entries()).map(({ attempt }) => attempt)).toEqual(["c", "b"]);
+  expect((await readEntries(journal)).map(({ attempt }) => attempt)).toEqual(["c", "b"]);
 });
 
 test("looking and writing are one step: what two do under the lock never overlaps", async () => {

@@ -5,7 +5,7 @@ import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
 import { hashFile, readContent } from "../../../src/client/ledger/content.ts";
 import type { DatedLine, PartLine } from "../../../src/client/ledger/history.ts";
-import type { Journal } from "../../../src/client/ledger/journal.ts";
+import { noJournal } from "../../../src/client/ledger/journal.ts";
 import { outputError } from "../../../src/client/save/files.ts";
 import { createTargets, type Target } from "../../../src/client/save/target.ts";
 import { type Disk, type DiskFile, systemMachine } from "../../../src/io.ts";
@@ -166,14 +166,17 @@ test("what a killed process has left of a file is removed by the next one that c
   const { machine, namespace } = await systemMachine.processes.self();
   await mkdir(join(folder, ".fox.mp4.lock"));
   await writeFile(join(folder, ".fox.mp4.lock", [machine, namespace, 1, "long ago", "token"].join("_")), "");
-  const findLast = async (): Promise<DatedLine & PartLine> => ({
+  const line: DatedLine & PartLine = {
     kind: "part",
     at: "2026-06-01T00:00:00.000Z",
     file: join(folder, "fox.mp4.12345678.part"),
     inode: (await stat(join(folder, "fox.mp4.12345678.part"))).ino,
     attempt: "12345678-0000-4000-8000-000000000000",
-  });
-  const journal = { append: async () => {}, findLast } as unknown as Journal;
+  };
+  async function* scan() {
+    yield { lines: [line], start: 0, head: "" };
+  }
+  const journal = { ...noJournal, scan };
   const target = await createTargets(journal, systemMachine).claim(output, { attempt });
   expect(await namesIn(folder)).toEqual([]);
   await target?.release();
