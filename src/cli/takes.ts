@@ -126,7 +126,7 @@ async function openBudget(run: string, { session: { service }, maxCredits }: Tak
   if (maxCredits === undefined) return undefined;
   const { createCosts, checkBudget } = await import("../client/batch/costs.ts");
   const entries = await listEntries(service);
-  const earlier = entries.filter((entry) => entry.run === run);
+  const earlier = entries.filter((entry) => entry.run === run).reverse();
   const costs = createCosts(earlier, entries, { account: service.account, now: date() });
   return {
     started: costs.started,

@@ -2,48 +2,7 @@ import { VidgenError } from "../../errors.ts";
 import type { AcceptedStart, StartRequest } from "../../protocol/schema.ts";
 import { stopsOthers } from "../ledger/attempt.ts";
 import { type Entry, isPaidBy } from "../ledger/history.ts";
-import { findFalls, isComparable, kindOfRequest, median, readBalance, readPrices } from "../ledger/price.ts";
-
-/** What the service says that a start cost. Where it does not, by how much the balance fell: somebody else may have spent too, or bought. */
-type Cost = Pick<Entry, "credits" | "balance_fell">;
-
-/**
- * What generations cost, by the kind of request (see `price.ts`): in credits as the service states it at a start, in USD as it states it at
- * the end. Where it never states credits, each fall of the balance counts as spent.
- */
-export type Costs = {
-  /** Takes an accepted start. */
-  started(request: StartRequest, told: Omit<AcceptedStart, "generation">): void;
-  /** What the account had after the start before, where that can be compared with what it has after the next one: for `send`. */
-  balance(): number | undefined;
-  /** Takes a start that may have been charged. */
-  unknown(request: StartRequest): void;
-  /** Takes a completed generation, with what it cost in USD where that is known. */
-  completed(request: StartRequest, usd: number | undefined): void;
-  /** Takes a generation that failed, with what it cost in USD where the service states that; else it cost none, and tells no price. */
-  failed(request: StartRequest, usd: number | undefined): void;
-  /** The most that the batch can have spent over all of its runs, in credits. */
-  spent(): number;
-  /** Whether that is what it has spent. */
-  isExact(): boolean;
-  /** What the service has stated that a request of this kind costs, in credits. */
-  price(request: StartRequest): number | undefined;
-  /** The price, else the largest fall of the balance at such a start: the most that the next one is expected to cost, in credits. */
-  bound(request: StartRequest): number | undefined;
-  /** Whether starts were accepted, and none of them had its cost stated in credits: then waiting for a price is of no use. */
-  isSilent(): boolean;
-  /** The credits that were left after the last start that told, less what may have been charged since. */
-  remaining(): number | undefined;
-  /**
-   * Whether a start has cost nobody knows how much: its cost was not stated, and no balance was told, or it did not fall. Then no budget can be
-   * kept; a reserve cannot without a balance either.
-   */
-  isOpen(budget: Budget): boolean;
-  /** The most that the batch can have cost in USD over all its runs, with what runs; `undefined` once that cannot be told. */
-  usd(): number | undefined;
-  /** The highest price of such a request in USD that the batch has seen. */
-  priceUsd(request: StartRequest): number | undefined;
-};
+import { isComparable, kindOfRequest, readBalance, readPrices } from "../ledger/price.ts";
 
 export type Budget = {
   /** The most credits that may be spent, over all runs of a batch. */
@@ -54,153 +13,174 @@ export type Budget = {
   maxCost?: number | undefined;
 };
 
-/** Starts of one kind that were charged, or may have been, without a word of what they cost. */
-type Unstated = {
-  /** By how much the balance fell at these starts, in sum. */
+/** What is known of a kind of request (see `price.ts`), and of its starts in a batch. */
+type Kind = {
+  /** In credits, as the service has stated it last. */
+  price?: number;
+  /** The largest fall of the balance at such a start: the next one is expected to cost no more. */
+  maxFall?: number;
+  /** Where no other is known: the smallest fall since an earlier run, for others have probably spent too. */
+  minFallBetweenRuns?: number;
+  /** The starts of which the service has not stated what they cost. */
+  unstated: number;
+  /** By how much the balance fell at these, in sum, and how many had no fall. */
   fell: number;
-  count: number;
-  /** Those at which no fall was seen. */
   unseen: number;
+  /** Whether nobody knows what one of them has cost: no balance was told, or it did not fall. */
+  isOpen: boolean;
+  /** The highest price in USD, which is stated at the end. */
+  maxUsd?: number;
+  /** How many have not ended, as far as is known. */
+  running: number;
 };
 
+/** What the service tells of a cost. Where it states none, the balance may have fallen since the start before: others may have spent too, or bought. */
+type Told = Pick<Entry, "credits" | "balance_fell" | "remaining_credits">;
+
+export type Costs = ReturnType<typeof createCosts>;
+
 /**
- * Begins with what earlier runs of the batch have cost, and with the journal's entries of the service, newest first. The balance of another
- * account tells nothing.
+ * What the generations of a batch cost, over all its runs: in credits as the service states it at a start, in USD as it states it at the end.
+ * Where it never states credits, each fall of the balance from one start's reply to the next counts as spent. Begins with what earlier runs have
+ * cost, the oldest first, and with the journal's entries of the service, newest first. The balance of another account tells nothing.
  */
 export function createCosts(
   earlier: readonly Entry[],
   entries: readonly Entry[],
   { account, now }: { account: string; now: Date },
-): Costs {
-  const prices = new Map([...readPrices(entries, account)].map(([kind, { credits }]) => [kind, credits]));
-  const falls = new Map<string, number[]>();
-  for (const { kind, credits } of findFalls(entries, account)) falls.set(kind, [...(falls.get(kind) ?? []), credits]);
-  const usualFalls = new Map([...falls].map(([kind, known]) => [kind, median(known)]));
-  const largestFalls = new Map<string, number>();
-  const bound = (kind: string) => prices.get(kind) ?? largestFalls.get(kind) ?? usualFalls.get(kind);
-  const bill = createBill(earlier);
-  let stated = 0;
-  const unstated = new Map<string, Unstated>();
-  /** Those of the unstated kinds that no fall of the balance tells of either. */
-  const open = new Set<string>();
-  let charged = 0;
-  let accepted = 0;
-  const count = (kind: string, { credits, balance_fell = 0 }: Cost) => {
+) {
+  const kinds = new Map<string, Kind>();
+  const kindNamed = (name: string): Kind => {
+    const kind = kinds.get(name) ?? { unstated: 0, fell: 0, unseen: 0, isOpen: false, running: 0 };
+    kinds.set(name, kind);
+    return kind;
+  };
+  const kindOf = (request: StartRequest) => kindNamed(kindOfRequest(request));
+  for (const [name, { credits }] of readPrices(entries, account)) kindNamed(name).price = credits;
+  let [stated, charged, accepted] = [0, 0, 0];
+  /** `undefined` once a completed generation had no stated price. */
+  let usd: number | undefined = 0;
+  /** What was left after the start before of the batch that told. */
+  let previous: number | undefined;
+
+  /** Counts a start that was charged, or may have been. */
+  function charge(request: StartRequest, { credits, balance_fell: fall, remaining_credits: told }: Told): Kind {
+    const kind = kindOf(request);
+    const since = previous === undefined || told === undefined ? 0 : previous - told;
+    previous = told ?? previous;
     charged++;
+    kind.running++;
     if (credits !== undefined) {
       stated += credits;
-      prices.set(kind, credits);
-      return;
+      kind.price = credits;
+      return kind;
     }
-    const all = unstated.get(kind) ?? { fell: 0, count: 0, unseen: 0 };
-    unstated.set(kind, all);
-    all.count++;
-    if (balance_fell <= 0) return void all.unseen++;
-    all.fell += balance_fell;
-    largestFalls.set(kind, Math.max(largestFalls.get(kind) ?? 0, balance_fell));
-  };
-  const sumOf = (kind: string, { fell, count, unseen }: Unstated) => {
-    const price = prices.get(kind);
-    return price === undefined ? fell + unseen * (bound(kind) ?? 0) : count * price;
-  };
-  const paid = earlier.filter(mayBePaid);
+    kind.unstated++;
+    if (fall !== undefined && fall > 0) {
+      kind.fell += fall;
+      kind.maxFall = Math.max(kind.maxFall ?? 0, fall);
+      return kind;
+    }
+    kind.unseen++;
+    if (fall === undefined && since > 0) kind.minFallBetweenRuns = Math.min(kind.minFallBetweenRuns ?? since, since);
+    return kind;
+  }
+
+  /** Counts the end of a generation, with what it cost in USD where that is known. */
+  function end(request: StartRequest, cost: number | undefined) {
+    const kind = kindOf(request);
+    kind.running--;
+    if (cost === undefined) return;
+    kind.maxUsd = Math.max(kind.maxUsd ?? 0, cost);
+    usd = usd === undefined ? undefined : usd + cost;
+  }
+
+  /** Takes a completed generation. */
+  function completed(request: StartRequest, cost: number | undefined) {
+    end(request, cost);
+    if (cost === undefined) usd = undefined;
+  }
+
+  const paid = earlier.filter(({ id, state }) => id !== undefined || stopsOthers(state));
   for (const entry of paid) {
-    count(kindOfRequest(entry.request), entry);
-    if (entry.id !== undefined) accepted++;
+    const { request, state, id, credits, balance_fell = 1 } = entry;
+    const kind = charge(request, isPaidBy(account, entry) ? entry : { ...entry, remaining_credits: undefined });
+    if (id !== undefined) accepted++;
+    if (credits === undefined && balance_fell <= 0) kind.isOpen = true;
+    if (state === "ready" || state === "delivered") completed(request, costOf(entry));
+    if (state === "failed") end(request, entry.cost);
   }
-  for (const { credits, balance_fell = 1, request } of paid) {
-    const kind = kindOfRequest(request);
-    if (credits === undefined && balance_fell <= 0 && bound(kind) === undefined) open.add(kind);
-  }
-  /** What is left on the account, and when the service told so. */
-  let balance = readBalance(entries, account);
-  for (const { remaining_credits, at, ...entry } of earlier)
-    if (remaining_credits !== undefined && isPaidBy(account, entry) && at >= (balance?.at ?? ""))
-      balance = { credits: remaining_credits, at };
-  let remaining = balance?.credits;
-  /** The kinds of the rows that may have been charged since the balance was told. */
+  // A later run counts such a start as the largest fall of its kind.
+  for (const kind of kinds.values()) kind.isOpen &&= boundOf(kind) === undefined;
+  const [balance] = [readBalance(entries, account), readBalance(paid.toReversed(), account)]
+    .filter((each) => each !== undefined)
+    .sort((one, other) => other.at.localeCompare(one.at));
+  /** What is left on the account, as far as the service has told; and what the balance after the next start can be compared with. */
+  let left = balance?.credits;
+  let before = balance && isComparable(balance, now) ? left : undefined;
+  /** The kinds of the starts that may have been charged since then. */
   let since = paid
     .filter(({ at, remaining_credits }) => remaining_credits === undefined && at >= (balance?.at ?? ""))
-    .map(({ request }) => kindOfRequest(request));
-  let before = balance && isComparable(balance, now) ? balance.credits : undefined;
+    .map(({ request }) => kindOf(request));
+
   return {
-    started(request, { credits_charged: credits, balance_fell, remaining_credits: left }) {
-      const kind = kindOfRequest(request);
-      if (credits === undefined && (left === undefined || (balance_fell ?? 1) <= 0)) open.add(kind);
-      before = left ?? before;
-      remaining = left ?? remaining;
-      if (left === undefined) since.push(kind);
-      else since = [];
+    /** Takes an accepted start. */
+    started(request: StartRequest, told: Omit<AcceptedStart, "generation">): void {
+      const { credits_charged: credits, balance_fell, remaining_credits } = told;
+      const kind = charge(request, { credits, balance_fell, remaining_credits });
       accepted++;
-      count(kind, { credits, balance_fell });
-      bill.started(kind);
+      if (credits === undefined && (remaining_credits === undefined || (balance_fell ?? 1) <= 0)) kind.isOpen = true;
+      if (remaining_credits === undefined) return void since.push(kind);
+      left = before = remaining_credits;
+      since = [];
     },
+    /** Takes a start that may have been charged. */
+    unknown(request: StartRequest): void {
+      since.push(charge(request, {}));
+    },
+    completed,
+    /** Takes a generation that failed; it has cost none where the service states no cost, and tells no price. */
+    failed: end,
+    /** What the account had after the start before, where that can be compared with what it has after the next one: for `send`. */
     balance: () => before,
-    unknown(request) {
-      const kind = kindOfRequest(request);
-      since.push(kind);
-      bill.started(kind);
-      count(kind, {});
+    /** The most that the batch can have spent over all of its runs, in credits. */
+    spent: () => [...kinds.values()].reduce((sum, kind) => sum + spentOn(kind), stated),
+    /** Whether that is what it has spent. */
+    isExact: () => [...kinds.values()].every(({ unstated }) => unstated === 0),
+    /** What the service has stated that a request of this kind costs, in credits. */
+    price: (request: StartRequest) => kindOf(request).price,
+    /** The price, else the largest fall of the balance at such a start: the most that the next one is expected to cost, in credits. */
+    bound: (request: StartRequest) => boundOf(kindOf(request)),
+    /** Whether starts were accepted, and none of them had its cost stated in credits: then waiting for a price is of no use. */
+    isSilent: () => accepted > 0 && [...kinds.values()].every(({ price }) => price === undefined),
+    /** The credits that were left after the last start that told, less what may have been charged since. */
+    remaining: () => left && since.reduce((sum, kind) => sum - (boundOf(kind) ?? 0), left),
+    /** Whether a start has cost nobody knows how much. Then no budget can be kept; a reserve cannot without a balance either. */
+    isOpen({ keepCredits }: Budget): boolean {
+      const unpriced = [...kinds.values()].filter(({ price }) => price === undefined);
+      if (unpriced.some(({ isOpen }) => isOpen)) return true;
+      if (left !== undefined || charged === 0) return false;
+      return keepCredits !== undefined || unpriced.some(({ unstated }) => unstated > 0);
     },
-    completed: (request, usd) => bill.completed(kindOfRequest(request), usd),
-    failed: (request, usd) => bill.failed(kindOfRequest(request), usd),
-    spent: () => [...unstated].reduce((sum, [kind, all]) => sum + sumOf(kind, all), stated),
-    isExact: () => unstated.size === 0,
-    price: (request) => prices.get(kindOfRequest(request)),
-    bound: (request) => bound(kindOfRequest(request)),
-    isSilent: () => accepted > 0 && prices.size === 0,
-    remaining: () => remaining && since.reduce((left, kind) => left - (bound(kind) ?? 0), remaining),
-    isOpen({ keepCredits }) {
-      const hasPrice = (kind: string) => prices.has(kind);
-      if (![...open].every(hasPrice)) return true;
-      if (remaining !== undefined || charged === 0) return false;
-      return keepCredits !== undefined || ![...unstated.keys()].every(hasPrice);
-    },
-    usd: bill.usd,
-    priceUsd: (request) => bill.price(kindOfRequest(request)),
-  };
-}
-
-function mayBePaid({ id, state }: Entry): boolean {
-  return id !== undefined || stopsOthers(state);
-}
-
-/** What a batch costs in USD, which is stated when a generation has completed: until then the highest price of its kind counts. */
-function createBill(earlier: readonly Entry[]) {
-  const highest = new Map<string, number>();
-  /** How many generations of each kind were started, and have not ended as far as is known. */
-  const running = new Map<string, number>();
-  let [spent, isStated] = [0, true];
-  const add = (kind: string, more: number) => running.set(kind, (running.get(kind) ?? 0) + more);
-  const charge = (kind: string, usd: number) => {
-    spent += usd;
-    highest.set(kind, Math.max(highest.get(kind) ?? 0, usd));
-  };
-  const bill = {
-    started: (kind: string) => void add(kind, 1),
-    failed(kind: string, usd: number | undefined) {
-      add(kind, -1);
-      if (usd !== undefined) charge(kind, usd);
-    },
-    completed(kind: string, usd: number | undefined) {
-      add(kind, -1);
-      if (usd === undefined) {
-        isStated = false;
-        return;
-      }
-      charge(kind, usd);
-    },
+    /** The most that the batch can have cost in USD over all its runs, with what runs; `undefined` once that cannot be told. */
     usd: () =>
-      isStated ? [...running].reduce((sum, [kind, count]) => sum + count * (highest.get(kind) ?? 0), spent) : undefined,
-    price: (kind: string) => highest.get(kind),
+      usd === undefined
+        ? undefined
+        : [...kinds.values()].reduce((sum, { running, maxUsd = 0 }) => sum + running * maxUsd, usd),
+    /** The highest price of such a request in USD that the batch has seen. */
+    priceUsd: (request: StartRequest) => kindOf(request).maxUsd,
   };
-  for (const entry of earlier.filter(mayBePaid)) {
-    const kind = kindOfRequest(entry.request);
-    bill.started(kind);
-    if (entry.state === "ready" || entry.state === "delivered") bill.completed(kind, costOf(entry));
-    if (entry.state === "failed") bill.failed(kind, entry.cost);
-  }
-  return bill;
+}
+
+/** What the starts of a kind have cost of which nothing was stated: the price that was stated of others, else the falls of the balance. */
+function spentOn(kind: Kind): number {
+  const { price, unstated, fell, unseen } = kind;
+  return price === undefined ? fell + unseen * (boundOf(kind) ?? 0) : unstated * price;
+}
+
+/** The most that a start of a kind is expected to cost. */
+function boundOf({ price, maxFall, minFallBetweenRuns }: Kind): number | undefined {
+  return price ?? maxFall ?? minFallBetweenRuns;
 }
 
 /** What a completed generation has cost in USD: a preview nothing. */

@@ -64,19 +64,3 @@ const balanceLastsMs = 3600_000;
 export function isComparable({ at }: Balance, now: Date): boolean {
   return now.getTime() - Date.parse(at) < balanceLastsMs;
 }
-
-/** By how much the balance fell at a start, compared with the start before: others may have spent or bought credits meanwhile. */
-type Fall = { kind: string; credits: number };
-
-/** The falls of an account's balance, the oldest first, by the journal's entries of its service, newest first. */
-export function findFalls(entries: readonly Entry[], account: string): Fall[] {
-  const told = entries.filter((entry) => entry.remaining_credits !== undefined && isPaidBy(account, entry)).reverse();
-  return told.flatMap(({ request, remaining_credits = 0 }, i) => {
-    const credits = (told[i - 1]?.remaining_credits ?? 0) - remaining_credits;
-    return credits > 0 ? { kind: kindOfRequest(request), credits } : [];
-  });
-}
-
-export function median(values: readonly number[]): number | undefined {
-  return [...values].sort((a, b) => a - b)[Math.floor((values.length - 1) / 2)];
-}

@@ -91,6 +91,31 @@ test("what others spend is no cost of a row, and counts for the budget where the
   ]);
 });
 
+test("what the balance fell by at starts of another batch is no price of this one's rows", async () => {
+  const service = createService({ credits: 1_000 });
+  service.fault = (_, accept) => {
+    service.earn(-90);
+    return accept();
+  };
+  const machine = createMachine(service);
+  const source = { file: "", total: 2, shard: null };
+  await machine.run(machine.rows("x", "y"), { source, results: join(machine.folder, "other.jsonl") });
+  service.fault = undefined;
+  await machine.run(machine.rows(..."abcdefgh"), { maxCredits: 50 });
+  expect(service.generations).toHaveLength(2 + 5);
+});
+
+test("runs that start one row each, hours apart, count by the falls between them", async () => {
+  const service = createService({ credits: 1_000, renderMs: () => 1_000 * 3600_000 });
+  const machine = createMachine(service);
+  const rows = machine.rows(..."abcdefgh");
+  for (let count = 1; count <= rows.length; count++) {
+    await machine.run(rows.slice(0, count), { maxCredits: 25, jobs: rows.length, timeoutMs: 20_000 });
+    await service.clock.sleep(2 * 3600_000);
+  }
+  expect(service.generations).toHaveLength(2);
+});
+
 test("a fall of the balance is no cost, however often it was the same", async () => {
   const { machine, rows } = createBudgeted(() => {});
   const { events, batch } = await machine.run(rows.slice(0, 4));

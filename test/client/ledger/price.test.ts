@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Entry } from "../../../src/client/ledger/history.ts";
-import { findFalls, isComparable, kindOfRequest, readBalance, readPrices } from "../../../src/client/ledger/price.ts";
+import { isComparable, kindOfRequest, readBalance, readPrices } from "../../../src/client/ledger/price.ts";
 import type { StartRequest } from "../../../src/protocol/schema.ts";
 
 const wan = { model: "wan-2.5", prompt: "a red fox" };
@@ -45,7 +45,6 @@ test("a fall of the balance is no price, even if it comes twice, nor is a price 
   );
 
   expect(readPrices(entries, "mine").size).toBe(0);
-  expect(findFalls(entries, "mine").map(({ credits }) => credits)).toEqual([20, 20]);
 });
 
 test("the balance is that of the account's newest start that told it, and lasts an hour", () => {
