@@ -12,7 +12,8 @@ export { endProcess, systemIo } from "./system.ts";
 /** Runs one command line and returns its exit code. The only catch-all, and the only place that prints errors. */
 export async function main(argv: readonly string[], io: Io): Promise<number> {
   const { input, ...flags } = readGlobalFlags(argv);
-  const output = createOutput(flags, io);
+  const lines = flags.events ? await import("./terminal/event-lines.ts") : undefined;
+  const output = createOutput(flags, io, lines?.createEventLines);
   for (const key of findKeys(io)) output.hide(key);
   const deferred: Close[] = [];
   const context = { io, output, input, defer: (close: Close) => void deferred.unshift(close) };

@@ -34,7 +34,7 @@ export async function followOne(
       const document = await deliver(finished, { ...print, open: false }, context);
       return { id, document: { ...extra, ...document } };
     }
-    const result = resultOf(finished, session.isInProcess(), output);
+    const result = resultOf(finished, session, output);
     reporter.ended(id, result);
     return { id, document: { ...extra, ...result.document }, handOver: () => handOver(finished) };
   } catch (thrown) {

@@ -149,7 +149,8 @@ async function printEarlier(made: Entry, { output, reporter }: Pick<Starting, "o
   if (!output.json) await output.result(shown ?? id, undefined);
   output.note(shown === undefined ? `Already started: ${id}` : `Already saved: ${shown}`);
   const document = { id, status, ...(file === undefined ? {} : { file: shown }) };
-  if (file !== undefined) reporter.ended(id, { document, file: shown, videoUrl: "", isInProcess: false, isNew: false });
+  if (file !== undefined)
+    reporter.ended(id, { document, file: shown, videoUrl: "", lastingUrl: undefined, isNew: false });
   return { id, document };
 }
 

@@ -34,7 +34,7 @@ export async function watch(attempt: Attempt, { session, reporter }: Watching): 
 /** Ends a generation of a command with its result: prints it, tells how it ended, and hands it over once stdout has it. Returns its document. */
 export async function deliver(finished: Finished, print: PrintOptions, context: Delivering): Promise<object> {
   const { session, reporter, io } = context;
-  const result = resultOf(finished, session.isInProcess(), print.output);
+  const result = resultOf(finished, session, print.output);
   await printResult(result, print, io);
   reporter.ended(finished.of.id, result);
   await print.output.printed();

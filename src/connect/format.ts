@@ -34,6 +34,12 @@ export function formatPrice({ credits, cost }: Price): string | undefined {
   return credits === undefined ? undefined : `for ${formatNumber(credits)} credits`;
 }
 
+/** The last characters of a key, by which its owner knows it: four at most, and no more than a fifth of it; "" for a short one. */
+export function endOfKey(apiKey: string): string {
+  const text = apiKey.trim();
+  return text.slice(text.length - Math.min(4, Math.floor(text.length / 5)));
+}
+
 export function countRows(count: number): string {
   return count === 1 ? "1 row" : `${formatNumber(count)} rows`;
 }

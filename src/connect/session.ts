@@ -41,6 +41,8 @@ export type Session = {
   journal: Journal;
   /** Whether the local service runs inside this process: its URLs end with the command. */
   isInProcess(): boolean;
+  /** The address of a video, unless it ends with the command. */
+  lastingUrl(videoUrl: string | undefined): string | undefined;
   /** The local service, which charges no credits that cost anything. */
   isLocal: boolean;
   /** What makes a model's videos at the local service: they may cost money elsewhere. */
@@ -100,12 +102,15 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
     if (finished.kind === "found" && options.writeInfoJson) await addInfo(service, finished.of.id, finished.file, io);
   };
 
+  const isInProcess = () => local?.isInProcess() ?? false;
+
   return {
     service,
     journal,
     isLocal: local !== undefined,
     makersOf: (model) => (local?.engine.length ? local.engine : (local?.makersOf(model) ?? [])),
-    isInProcess: () => local?.isInProcess() ?? false,
+    isInProcess,
+    lastingUrl: (videoUrl) => (isInProcess() ? undefined : videoUrl),
     explainNotFound,
     findTypical,
     complete,

@@ -255,9 +255,25 @@ test.each([
 ])("with the local service inside the command (%s) the end has the URL %s", (isInProcess, video_url) => {
   const told: object[] = [];
   const reporter = createReporter(() => {}, { event: (event) => told.push(event) }, { now: () => 0 });
-  const result = { document: {}, file: undefined, videoUrl: `${mediaUrl}/1b4e.mp4`, isInProcess, isNew: true };
+  const videoUrl = `${mediaUrl}/1b4e.mp4`;
+  const lastingUrl = isInProcess ? undefined : videoUrl;
+  const result = { document: {}, file: undefined, videoUrl, lastingUrl, isNew: true };
   reporter.ended("1b4e", result);
   expect(told).toEqual([expect.objectContaining({ event: "ended", video_url })]);
+});
+
+test("the JSON Schema of a batch's summary has each of its fields", async () => {
+  const world = await createWorld();
+  const shots = join(world.folder, "shots.txt");
+  writeFileSync(shots, "a fox\n");
+  const { stdout } = await world.vidgen("batch", shots, "--events");
+  const summary: Fields = JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "");
+  const { commands } = JSON.parse((await world.vidgen("help", "--json")).stdout);
+  const { events } = commands.find(({ name }: { name: string }) => name === "batch");
+  const schema = events.anyOf.find((each: { properties: { event: { const: string } } }) => {
+    return each.properties.event.const === "summary";
+  });
+  expect(Object.keys(schema.properties)).toEqual(expect.arrayContaining(Object.keys(summary)));
 });
 
 test("help with --events goes to stderr", async () => {

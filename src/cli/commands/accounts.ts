@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { Account, AccountLimits, Accounts, MadeKey } from "../../client/http/accounts.ts";
+import type { Account, AccountLimits, Accounts, MadeKey } from "../../connect/accounts.ts";
 import { readNumber } from "../../connect/values.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
@@ -213,7 +213,7 @@ async function open(given: { local?: true; baseUrl?: string }, { io, output, def
   const services = await openServices({ ...flags, output }, io);
   defer(services.close);
   const { service } = await services.open();
-  const { createAccounts } = await import("../../client/http/accounts.ts");
+  const { createAccounts } = await import("../../connect/accounts.ts");
   return createAccounts(service.api, { signal: io.signal }, io);
 }
 

@@ -230,9 +230,8 @@ async function run(running: Running, { command, io, output }: BatchContext): Pro
   for (const { key, state } of film ? opened.rows : [])
     if (state.kind === "done" && state.file !== undefined) files.set(key, state.file);
   const onEvent = (told: GenerationEvent) => {
-    // The URLs of a local service that runs in this process end with it.
-    const isOver = told.event === "ended" && session.isInProcess();
-    const event = isOver ? { ...told, video_url: null } : told;
+    const event =
+      told.event === "ended" ? { ...told, video_url: session.lastingUrl(told.video_url ?? undefined) ?? null } : told;
     progress.show(event);
     output.event(event);
     if (event.event !== "ended") return;

@@ -1,4 +1,5 @@
 import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
+import { endOfKey } from "../../connect/format.ts";
 import { checkEngine } from "../../connect/local.ts";
 import {
   checkOutputSetting,
@@ -137,16 +138,11 @@ async function findSettings(io: Io): Promise<Setting[]> {
 function findKey(baseUrl: string | null, keys: Record<string, string> = {}, io: Io): Setting {
   const setting = "api_key";
   const { VIDGEN_API_KEY } = io.env;
-  if (VIDGEN_API_KEY) return { setting, value: endOf(VIDGEN_API_KEY), source: "VIDGEN_API_KEY" };
+  if (VIDGEN_API_KEY) return { setting, value: `...${endOfKey(VIDGEN_API_KEY)}`, source: "VIDGEN_API_KEY" };
   const key = baseUrl !== null && URL.canParse(baseUrl) ? keys[new URL(baseUrl).origin] : undefined;
-  return key ? { setting, value: endOf(key), source: configPath(io) } : { setting, value: null, source: null };
-}
-
-/** The last characters of a key, by which its owner knows it: four at most, and no more than a fifth of it. */
-function endOf(key: string): string {
-  const text = key.trim();
-  const shown = Math.min(4, Math.floor(text.length / 5));
-  return `...${text.slice(text.length - shown)}`;
+  return key
+    ? { setting, value: `...${endOfKey(key)}`, source: configPath(io) }
+    : { setting, value: null, source: null };
 }
 
 /** A tab between the columns for a script, and a table for a terminal. */

@@ -1,5 +1,5 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { formatBytes } from "../../client/http/bytes.ts";
+import { formatBytes } from "../../client/request/bytes.ts";
 import { type EngineCheck, readCreditsPer, readEngineSettings } from "../../connect/engines.ts";
 import { findServiceFolder } from "../../connect/local.ts";
 import { redactBody } from "../../connect/trace.ts";

@@ -61,9 +61,8 @@ async function status(typed: string | undefined, given: Options, { io, output, d
     throw await session.explainNotFound(error, id);
   });
   const failure = generation.status === "failed" ? failedError(generation.id, generation) : undefined;
-  // A URL of the local service inside this process would end with it.
   const isShown = !session.isInProcess();
-  const videoUrl = isShown ? readVideoUrl(generation) : undefined;
+  const videoUrl = session.lastingUrl(readVideoUrl(generation));
   if (videoUrl !== undefined) checkVideoUrl(videoUrl, generation.id, output);
   const fields = [generation.id, generation.status, videoUrl].filter((field) => field !== undefined);
   const document = isShown ? generation : { ...generation, video_url: null, thumbnail_url: null };

@@ -3,7 +3,7 @@ import { constants } from "node:fs";
 import { access, open, rm, stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { ffmpegInstallHint, findFfmpeg } from "../../client/film/ffmpeg.ts";
-import { formatBytes } from "../../client/http/bytes.ts";
+import { formatBytes } from "../../client/request/bytes.ts";
 import { findRunning, findServiceFolder } from "../../connect/local.ts";
 import { configHint, configPath, readSaved } from "../../connect/settings.ts";
 import { findAccessError, hasFolder, journalIn, openModeOf, storageFolder } from "../../connect/storage.ts";

@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import { findProxy, type HttpProxy, unusedProxy } from "../../client/http/proxy.ts";
 import { describeFailure } from "../../client/http/reply.ts";
+import { endOfKey } from "../../connect/format.ts";
 import { type KeyCheck, tryKey } from "../../connect/key-check.ts";
 import { configPath, findBaseUrl, resolveApiKey } from "../../connect/settings.ts";
 import { systemCode } from "../../errors.ts";
@@ -26,7 +27,9 @@ export async function checkSettings(flag: string | undefined, io: Io): Promise<S
   }
   try {
     ({ apiKey } = await resolveApiKey(baseUrl, io));
-    checks.push(pass("key", `${shorten(apiKey)}, from ${sourceOf("VIDGEN_API_KEY", io)}`));
+    const end = endOfKey(apiKey);
+    // Fewer than four characters do not tell one key from another.
+    checks.push(pass("key", `${end.length < 4 ? "set" : `ends in ${end}`}, from ${sourceOf("VIDGEN_API_KEY", io)}`));
   } catch (error) {
     checks.push(failWith("key", error, "Correct VIDGEN_API_KEY, or save the key again with `vidgen login`."));
   }
@@ -41,11 +44,6 @@ function judgeMissing({ env }: Io): Check {
 
 function sourceOf(variable: "VIDGEN_API_KEY" | "VIDGEN_BASE_URL", io: Io): string {
   return io.env[variable] ? variable : configPath(io);
-}
-
-/** The last four characters tell one key from another; of a short key they would give away too much. */
-function shorten(apiKey: string): string {
-  return apiKey.length < 16 ? "set" : `ends in ${apiKey.slice(-4)}`;
 }
 
 type Address = { baseUrl: string; apiKey: string | undefined };

@@ -1,7 +1,16 @@
 import * as z from "zod";
-import { accountReplies } from "../../client/http/accounts.ts";
-import { statuses } from "../../client/ledger/attempt.ts";
-import { type CommandErrorCode, exits } from "../../errors.ts";
+import {
+  batchCounts,
+  end,
+  errorFields,
+  eventCounts,
+  film,
+  filmEvent,
+  generationEvent,
+  price,
+  summaryEvent,
+} from "../../client/generation/event-schema.ts";
+import { accountReplies } from "../../connect/accounts.ts";
 
 /** An object with these fields; it may have others too, such as further ones of the service. */
 const object = z.looseObject;
@@ -21,60 +30,12 @@ const generation = {
   prompt: textOrNull.optional(),
   error: z.unknown().optional(),
 };
-/** What it cost, in credits and in USD. */
-const price = { credits: number.optional(), cost: number.optional() };
-const codes = Object.keys(exits).filter((name) => name !== "ok") as CommandErrorCode[];
-const error = object({
-  code: z.enum(codes),
-  message: text,
-  hint: textOrNull,
-  id: textOrNull,
-  http_status: z.number().int().nullable(),
-});
-const counts = { done: whole, running: whole, failed: whole, unknown: whole, lost: whole };
-const allCounts = { ...counts, refused: whole, unsent: whole };
-const end = {
-  id: textOrNull,
-  status: z.enum(statuses).exclude(["starting", "dismissed"]),
-  file: textOrNull,
-  video_url: textOrNull,
-  ...price,
-};
-
-/** How the film of `batch --join` was made; with `up_to_date` it was there already. */
-const film = { file: text, copied: z.boolean(), frames: whole, seconds: number, up_to_date: z.boolean() };
-
-function event(name: string, fields: z.ZodRawShape) {
-  const at = z.string().meta({ format: "date-time" });
-  return object({ event: z.literal(name), at, ...fields, row: text.optional(), line: whole.optional() });
-}
 
 /** One line of `--events`. */
-export const eventSchema = z.union([
-  event("started", {
-    id: text,
-    resumed: z.boolean(),
-    attempt: text.optional(),
-    model: text.optional(),
-    remaining_credits: number.optional(),
-    credits: number.optional(),
-    balance_fell: number.optional(),
-  }),
-  event("state", { id: text, status: text }),
-  event("progress", { id: text, received: whole, total: z.number().int().nullable() }),
-  event("saved", { id: text, file: text }),
-  event("ended", { ...end, error: error.nullable() }),
-  event("joining", { file: text, percent: whole }),
-  event("joined", film),
-  event("error", { error }),
-  event("summary", {
-    exit_code: whole,
-    total: whole,
-    ...allCounts,
-    to_start: whole.optional(),
-    remaining_credits: number.nullable().optional(),
-  }),
-]);
+const at = z.string().meta({ format: "date-time" });
+export const eventSchema = z.union(
+  [...generationEvent.options, ...filmEvent.options, summaryEvent].map((event: z.ZodObject) => event.extend({ at })),
+);
 
 const waited = object({ ...generation, status: textOrNull.optional(), file: text.optional() });
 const startedOne = {
@@ -111,7 +72,7 @@ const attempt = object({
   sha256: text.optional(),
 });
 const statedPrice = object({ base_url: text, ...price, at: text });
-const row = object({ row: text, line: whole, ...end, error: error.nullable().optional() });
+const row = object({ row: text, line: whole, ...end, error: errorFields.nullable().optional() });
 const openRow = object({ row: text, line: whole, attempt: text, id: textOrNull, status: text, file: textOrNull });
 const shards = object({ of: whole, missing: z.array(whole), double: z.array(whole) });
 const engine = object({ engine: text, models: z.array(text), kind: textOrNull, error: textOrNull });
@@ -140,18 +101,14 @@ export const results: Readonly<Record<string, z.core.$ZodType>> = {
   generate: started,
   again: started,
   batch: object({
-    total: whole,
-    ...allCounts,
-    to_start: whole,
-    remaining_credits: number.nullable(),
-    cost: number.nullable(),
+    ...batchCounts.shape,
     results: text,
     generations: z.array(row),
     film: object(film).nullable().optional(),
   }),
   "batch status": object({
     rows: whole,
-    ...counts,
+    ...eventCounts.pick({ done: true, running: true, failed: true, unknown: true, lost: true }).shape,
     missing: whole,
     open: z.array(openRow).optional(),
     shards: shards.nullable().optional(),
@@ -211,6 +168,7 @@ export const results: Readonly<Record<string, z.core.$ZodType>> = {
 
 /** The JSON Schema of a result or an event. */
 export function jsonSchemaOf(schema: z.core.$ZodType): object {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema);
+  // As input: later versions may add fields.
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io: "input" });
   return rest;
 }

@@ -1,6 +1,7 @@
 import type { Plan } from "../../client/batch/batch.ts";
-import { type BatchCounts, createCounts } from "../../client/batch/counts.ts";
-import type { GenerationEvent } from "../../client/generation/events.ts";
+import { countsOf } from "../../client/batch/planned.ts";
+import { createCounts } from "../../client/generation/counts.ts";
+import type { BatchCounts, GenerationEvent } from "../../client/generation/events.ts";
 import { formatNumber, formatUsd } from "../../connect/format.ts";
 import { isSignal } from "../../errors.ts";
 import type { Io } from "../../io.ts";
@@ -12,7 +13,7 @@ export function createBatchProgress(
   { output, isLocal }: { output: Output; isLocal: boolean },
   io: Pick<Io, "now">,
 ) {
-  const { counts, take } = createCounts(plan);
+  const { counts, take } = createCounts(countsOf(plan));
   const start = io.now();
   let ended = 0;
   const draw = () =>

@@ -1,9 +1,9 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Batch } from "../../client/batch/batch.ts";
 import type { Budget, Costs } from "../../client/batch/costs.ts";
-import type { BatchCounts } from "../../client/batch/counts.ts";
 import type { PlannedRow } from "../../client/batch/plan.ts";
 import type { RunEnd } from "../../client/batch/run.ts";
+import type { BatchCounts } from "../../client/generation/events.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import { countRows, formatNumber } from "../../connect/format.ts";
 import { asVidgenError, type CommandErrorCode, compareSeverity, VidgenError } from "../../errors.ts";

@@ -1,14 +1,20 @@
-import type { EventCounts, FilmEvent, GenerationEvent, SummaryEvent } from "../../client/generation/events.ts";
+import { createCounts } from "../../client/generation/counts.ts";
+import type {
+  BatchCounts,
+  EventCounts,
+  FilmEvent,
+  GenerationEvent,
+  SummaryEvent,
+} from "../../client/generation/events.ts";
 import type { Io } from "../../io.ts";
 
 /** An event as it is printed; `at` is ISO 8601, UTC. */
-export type PrintedEvent = (GenerationEvent | FilmEvent | SummaryEvent) & { at: string };
+type PrintedEvent = (GenerationEvent | FilmEvent | SummaryEvent) & { at: string };
 
 /** Dates the events of a command, prints each, and counts for the summary how the generations have ended. */
 export function createEventLines(print: (event: PrintedEvent) => void, { date }: Pick<Io, "date">) {
-  const counts: EventCounts = { total: 0, done: 0, running: 0, failed: 0, refused: 0, unsent: 0, unknown: 0, lost: 0 };
-  const running = new Set<string>();
-  let given: EventCounts | undefined;
+  const { counts, take } = createCounts();
+  let given: BatchCounts | undefined;
   let isOver = false;
   const write = (event: GenerationEvent | FilmEvent | SummaryEvent) => {
     const { event: name, ...fields } = event;
@@ -17,27 +23,20 @@ export function createEventLines(print: (event: PrintedEvent) => void, { date }:
   };
   return {
     tell(event: GenerationEvent | FilmEvent): void {
-      if (event.event === "started") running.add(event.id);
-      if (event.event === "ended") {
-        running.delete(event.id ?? "");
-        counts[countOf(event)]++;
-        counts.total++;
-      }
+      if (event.event !== "joining" && event.event !== "joined") take(event);
       write(event);
     },
     /** A batch knows more of its rows than their events tell. */
-    setCounts(counts: EventCounts): void {
+    setCounts(counts: BatchCounts): void {
       given = counts;
     },
     end(exitCode: number): void {
-      const open = { total: counts.total + running.size, running: counts.running + running.size };
-      write({ event: "summary", exit_code: exitCode, ...(given ?? { ...counts, ...open }) });
+      write({ event: "summary", exit_code: exitCode, ...(given ?? withoutPlan(counts)) });
       isOver = true;
     },
   };
 }
 
-function countOf({ status, error }: GenerationEvent & { event: "ended" }): keyof EventCounts {
-  if (status === "completed") return error === null ? "done" : "running";
-  return status === "processing" ? "running" : status;
+function withoutPlan({ to_start: _, remaining_credits: __, cost: ___, ...counts }: BatchCounts): EventCounts {
+  return counts;
 }

@@ -1,6 +1,6 @@
 import { Chalk } from "chalk";
 import {
-  type EventCounts,
+  type BatchCounts,
   errorFieldsOf,
   type FilmEvent,
   type GenerationEvent,
@@ -9,7 +9,7 @@ import { createRedaction, redactValue } from "../../client/http/redaction.ts";
 import { asVidgenError, isSignal, systemCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { plain } from "../../protocol/text.ts";
-import { createEventLines } from "./event-lines.ts";
+import type { createEventLines } from "./event-lines.ts";
 import { createSpinner } from "./spinner.ts";
 import { cutMark, isAscii, wrapWords } from "./text.ts";
 
@@ -37,7 +37,7 @@ export type Output = OutputFlags & {
   /** With `--events` prints an event as one line on stdout. A failure to write it is reported by `printed`. */
   event(event: GenerationEvent | FilmEvent): void;
   /** Sets the counts of the summary, which otherwise follow from the events; there may be further ones. */
-  summarize(counts: EventCounts & Record<string, number | null>): void;
+  summarize(counts: BatchCounts): void;
   /** With `--events` prints the summary. Returns the exit code, which becomes that of `output` when stdout could not take all events. */
   end(code: number): Promise<number>;
   /** Prints one of several results of a command as a line, unless `--json` or `--events`. A failure to write it is reported by `printed`. */
@@ -73,7 +73,12 @@ const minColumns = 20;
 
 type OutputIo = Pick<Io, "stdout" | "stderr" | "isOneStream" | "env" | "date">;
 
-export function createOutput(flags: OutputFlags, { stdout, stderr, isOneStream, env, date }: OutputIo): Output {
+/** `openEvents` is what `--events` needs: without that flag it is not loaded. */
+export function createOutput(
+  flags: OutputFlags,
+  { stdout, stderr, isOneStream, env, date }: OutputIo,
+  openEvents?: typeof createEventLines,
+): Output {
   const { hide, reveal, redact } = createRedaction();
   // With --json a program reads stderr, so only the error's document goes there, unless stderr is a terminal.
   const isQuiet = flags.quiet || (flags.json && !stderr.isTTY);
@@ -101,7 +106,7 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, isOneStream, 
     printed = Promise.all([printed, writing]).then(() => {});
     printed.catch(() => {});
   };
-  const events = createEventLines((event) => keepFailure(writeOne(stdout, jsonText(event, show))), { date });
+  const events = openEvents?.((event) => keepFailure(writeOne(stdout, jsonText(event, show))), { date });
   const report = (error: VidgenError) => {
     if (flags.json) stderr.write(`${jsonText(errorDocument(error), show, 2)}\n`);
     else stderr.write(layOut(errorText(error)).replace(/^error: /, (label) => color.red(label)));
@@ -119,12 +124,10 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, isOneStream, 
       const body = flags.json ? jsonText(document, redact, 2) : withLink(redact(plain(text)), href);
       if (body !== "") await write(stdout, `${body}\n`);
     },
-    event(event) {
-      if (flags.events) events.tell(event);
-    },
-    summarize: events.setCounts,
+    event: (event) => events?.tell(event),
+    summarize: (counts) => events?.setCounts(counts),
     async end(code) {
-      if (!flags.events) return code;
+      if (!events) return code;
       events.end(code);
       return printed.then(
         () => code,
@@ -160,7 +163,7 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, isOneStream, 
     fail(thrown) {
       spinner.stop();
       const error = asVidgenError(thrown);
-      if (flags.events) events.tell({ event: "error", ...errorDocument(error) });
+      events?.tell({ event: "error", ...errorDocument(error) });
       return report(error);
     },
     async flush() {

@@ -1,5 +1,5 @@
 import type { GenerationEvent } from "../../client/generation/events.ts";
-import { formatBytes } from "../../client/http/bytes.ts";
+import { formatBytes } from "../../client/request/bytes.ts";
 import { formatTime } from "../../connect/format.ts";
 import type { Io } from "../../io.ts";
 import type { Output } from "./output.ts";

@@ -50,9 +50,9 @@ export function createReporter(
       tell({ event: "ended", id: error.id ?? null, status, ...nothing, error: errorFieldsOf(error) });
       return error;
     },
-    ended(id, { file, videoUrl, isInProcess, isNew }) {
+    ended(id, { file, lastingUrl, isNew }) {
       if (isNew && file !== undefined) tell({ event: "saved", id, file });
-      const video_url = isInProcess || videoUrl === "" ? null : videoUrl;
+      const video_url = lastingUrl ?? null;
       tell({ event: "ended", id, status: "completed", file: file ?? null, video_url, error: null });
     },
     stopped(id, thrown) {

@@ -3,10 +3,11 @@ import { isAbsolute, relative, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { pathToFileURL } from "node:url";
 import type { Finished } from "../../client/generation/attempt.ts";
-import { formatBytes } from "../../client/http/bytes.ts";
 import type { StartedEntry } from "../../client/ledger/policy.ts";
+import { formatBytes } from "../../client/request/bytes.ts";
 import { isFolder } from "../../client/save/output-path.ts";
 import { formatPrice, formatTime } from "../../connect/format.ts";
+import type { Session } from "../../connect/session.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { readCost } from "../../protocol/schema.ts";
@@ -22,8 +23,8 @@ export type Result = {
   /** Where it was saved; without a file it is at `videoUrl`. */
   file: string | undefined;
   videoUrl: string;
-  /** The local service runs inside this process: its URLs end with the command. */
-  isInProcess: boolean;
+  /** The same, unless it ends with the command. */
+  lastingUrl: string | undefined;
   /** Whether this command has saved the file; else an earlier one has. */
   isNew: boolean;
   /** What the service says that it cost, in US dollars. */
@@ -34,18 +35,23 @@ export type Result = {
  * The result of a run that has ended without an error; `--json` leaves out URLs that end with this process. Throws as `checkVideoUrl` when the
  * video was not saved.
  */
-export function resultOf(finished: Finished, isInProcess: boolean, output: Pick<Output, "redact">): Result {
+export function resultOf(
+  finished: Finished,
+  session: Pick<Session, "lastingUrl">,
+  output: Pick<Output, "redact">,
+): Result {
   const { id } = finished.of;
   if (finished.kind === "found") {
     const { file } = finished;
-    return { document: { id, status: "completed", file }, file, videoUrl: "", isInProcess: false, isNew: false };
+    return { document: { id, status: "completed", file }, file, videoUrl: "", lastingUrl: undefined, isNew: false };
   }
   const { generation, videoUrl } = finished;
   const file = finished.kind === "saved" ? finished.file : undefined;
   if (file === undefined) checkVideoUrl(videoUrl, id, output);
-  const urls = isInProcess ? { video_url: null, thumbnail_url: null } : { video_url: videoUrl };
+  const lastingUrl = session.lastingUrl(videoUrl);
+  const urls = lastingUrl === undefined ? { video_url: null, thumbnail_url: null } : { video_url: lastingUrl };
   const document = { ...generation, ...urls, ...(file === undefined ? {} : { file }) };
-  return { document, file, videoUrl, isInProcess, isNew: true, cost: readCost(generation) };
+  return { document, file, videoUrl, lastingUrl, isNew: true, cost: readCost(generation) };
 }
 
 /** Throws `rejected` for an address that holds the API key: the key is never printed, and without it the address is of no use. */
@@ -119,15 +125,15 @@ async function readFacts(path: string, { disk }: Pick<Io, "disk">): Promise<stri
 }
 
 /** The link's address; `undefined` when the URL ends with this process, or the terminal is on another machine than the file. */
-function hrefOf({ file, videoUrl, isInProcess }: Result, { env }: Io): string | undefined {
-  if (file === undefined) return isInProcess ? undefined : videoUrl;
+function hrefOf({ file, lastingUrl }: Result, { env }: Io): string | undefined {
+  if (file === undefined) return lastingUrl;
   return env.SSH_CONNECTION || env.SSH_TTY ? undefined : pathToFileURL(resolve(file)).href;
 }
 
 /** Returns why it was not opened. */
-async function openResult({ file, videoUrl, isInProcess }: Result, io: Io): Promise<string | undefined> {
+async function openResult({ file, lastingUrl }: Result, io: Io): Promise<string | undefined> {
   if (file !== undefined) return openPlace(resolve(file), io);
-  return isInProcess ? "its URL is only valid while the command runs" : openPlace(videoUrl, io);
+  return lastingUrl === undefined ? "its URL is only valid while the command runs" : openPlace(lastingUrl, io);
 }
 
 type CheckOptions = { output: Output; open?: boolean };

@@ -18,6 +18,7 @@ import { createLedger, findUnwritten, mergeAttempts } from "./ledger.ts";
 import { type PlannedRow, type PlanOptions, planRows } from "./plan.ts";
 import { checkOrphans, findResults, lockOf, openResults, type Results, readResults } from "./results.ts";
 import { hashRow, type KeyedRow } from "./row.ts";
+import { createFaults } from "./rows/faults.ts";
 import { findOtherResults, findRowsFile, type RowsFile } from "./rows-file.ts";
 import { type RunEnd, type RunOptions, runRows } from "./run.ts";
 import { kindOfRow } from "./status.ts";
@@ -124,10 +125,9 @@ export async function openBatch(
     const writing = withJournal(service, ledger.beside, { kept, recall: ledger.recall });
     const open = attempts.filter(({ status }) => status !== "dismissed");
     checkMaking(open, path, service);
-    const planned = await checkOutputs(await planRows(named, open, options, io.disk), options, {
-      service: writing,
-      io,
-    });
+    const faults = createFaults(nameOf(options.source));
+    const unchecked = await planRows(named, open, { ...options, faults }, io.disk);
+    const planned = await checkOutputs(unchecked, { ...options, faults }, { service: writing, io });
     const unwritten = findUnwritten(lines, own.attempts, new Set(named.map(({ key }) => key)));
     if (lease) await createFolders(planned, io.disk);
     noteOrphans(planned, open, options.onNote);
@@ -198,6 +198,12 @@ export async function openBatch(
     await lease?.release();
     throw error;
   }
+}
+
+/** What a message calls the rows. */
+function nameOf({ file }: Pick<RunLine, "file">): string {
+  if (file === "") return "The batch";
+  return file === "-" ? "stdin" : file;
 }
 
 /** The attempts that the journal has of this service, newest first. */

@@ -6,19 +6,19 @@ import type { Service } from "../generation/service.ts";
 import { findSaved } from "../generation/status.ts";
 import { kindOf } from "../save/files.ts";
 import { findOutputPath, isFolder } from "../save/output-path.ts";
-import { type PlannedRow, throwFaults } from "./plan.ts";
+import type { PlannedRow } from "./plan.ts";
 import { readError } from "./results.ts";
+import type { Faults } from "./rows/faults.ts";
 
 type CheckDependencies = { service: Service; io: Pick<Io, "date" | "disk"> };
 
 /** Throws `usage` for rows whose video is to be saved and whose output exists, unless it is that video. */
 export async function checkOutputs(
   rows: PlannedRow[],
-  { overwrite }: { overwrite?: boolean | undefined },
+  { overwrite, faults }: { overwrite?: boolean | undefined; faults: Faults },
   { service, io }: CheckDependencies,
 ): Promise<PlannedRow[]> {
   if (overwrite) return rows;
-  const faults: string[] = [];
   const checked: PlannedRow[] = [];
   const today = io.date().toISOString().slice(0, 10);
   const isListed = createListing(io.disk);
@@ -35,13 +35,13 @@ export async function checkOutputs(
     const saved = id === undefined || outputPath === undefined ? undefined : await findSaved(service, id, outputPath);
     if (id !== undefined && saved !== undefined)
       checked.push({ ...row, state: { kind: "done", id, file: saved, isFound: true } });
-    else faults.push(`line ${row.line}: ${file} already exists; --overwrite replaces it`);
+    else faults.add(`${file} already exists; --overwrite replaces it`, row);
   };
   for (const row of rows)
     await checkRow(row).catch((error) => {
       throw error instanceof VidgenError ? error : readError(row.outputPath ?? "", error);
     });
-  throwFaults(faults);
+  faults.throwIfAny();
   return checked;
 }
 

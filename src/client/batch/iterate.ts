@@ -1,8 +1,9 @@
 import { VidgenError } from "../../errors.ts";
-import { errorFieldsOf, type GenerationEvent } from "../generation/events.ts";
+import { createCounts } from "../generation/counts.ts";
+import { type BatchCounts, errorFieldsOf, type GenerationEvent } from "../generation/events.ts";
 import type { Batch } from "./batch.ts";
 import { createChannel } from "./channel.ts";
-import { type BatchCounts, createCounts } from "./counts.ts";
+import { countsOf } from "./planned.ts";
 import type { RunOptions } from "./run.ts";
 import type { WorkOptions } from "./work.ts";
 
@@ -20,7 +21,7 @@ export async function* iterateBatch(
   now: () => Date,
 ): AsyncGenerator<WireBatchEvent> {
   const left = new AbortController();
-  const { counts, take } = createCounts(batch.plan);
+  const { counts, take } = createCounts(countsOf(batch.plan));
   const events = createChannel<WireBatchEvent>();
   const onEvent = (event: GenerationEvent) => {
     take(event);

@@ -1,4 +1,3 @@
-import { usage } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
 import { shorten } from "../../protocol/text.ts";
 import { stopsOthers } from "../ledger/attempt.ts";
@@ -6,6 +5,7 @@ import { hasContent } from "../ledger/content.ts";
 import type { Entry } from "../ledger/history.ts";
 import { isStarted, type StartedEntry } from "../ledger/policy.ts";
 import { hashRow, type KeyedRow } from "./row.ts";
+import type { Faults } from "./rows/faults.ts";
 import { findDeciding, groupByRow, kindOfRow, leftAlone } from "./status.ts";
 
 /** What is to be done about a row. */
@@ -26,35 +26,33 @@ export type PlannedRow = KeyedRow & { state: RowState };
 export type PlanOptions = { retryFailed?: boolean | undefined; retryUnknown?: boolean | undefined };
 
 /**
- * Decides what is to be done about each row, by its attempts. Throws `usage`, naming both, for a row that asks for something else than an
- * earlier one of the same id.
+ * Decides what is to be done about each row, by its attempts. Throws `usage` with all faults: such as a row that asks for something else than
+ * an earlier one of the same id.
  */
 export async function planRows(
   rows: readonly KeyedRow[],
   attempts: readonly Entry[],
-  options: PlanOptions,
+  { faults, ...options }: PlanOptions & { faults: Faults },
   disk: Disk,
 ): Promise<PlannedRow[]> {
   const byRow = groupByRow(attempts);
-  const faults: string[] = [];
   const planned: PlannedRow[] = [];
   const lines = new Map<string, number>();
   for (const row of rows) {
     const other = lines.get(row.key);
-    if (other !== undefined)
-      faults.push(`line ${row.line}: the id "${shorten(row.key)}" is also the id of line ${other}`);
+    if (other !== undefined) faults.add(`the id "${shorten(row.key)}" is also the id of line ${other}`, row);
     lines.set(row.key, row.line);
     const known = byRow.get(row.key) ?? [];
     const state = await stateOf(row, known, options, disk);
     const earlier = findDeciding(known);
-    if (earlier && !isSame(row, earlier) && state.kind !== "new") faults.push(changedFault(row, earlier));
+    if (earlier && !isSame(row, earlier) && state.kind !== "new") faults.add(changedFault(row, earlier), row);
     planned.push({ ...row, state });
   }
   const byKey = new Map(planned.map((row) => [row.key, row]));
   for (const { source, line } of planned)
     if (source !== undefined && !byKey.has(source))
-      faults.push(`line ${line}: the row that it begins from is in another shard`);
-  throwFaults(faults);
+      faults.add("the row that it begins from is in another shard", { line });
+  faults.throwIfAny();
   blockRows(planned, byKey);
   return planned;
 }
@@ -106,17 +104,7 @@ async function isDone({ outputPath }: KeyedRow, { state, place, file, content }:
   return file !== undefined && content !== undefined && hasContent(file, content, disk);
 }
 
-function changedFault({ line, id = "" }: KeyedRow, earlier: Entry): string {
+function changedFault({ id = "" }: KeyedRow, earlier: Entry): string {
   const outcome = earlier.id === undefined ? `attempt ${earlier.attempt}` : `generation ${earlier.id}`;
-  return `line ${line}: "${shorten(id)}" is a different request from line ${earlier.line} of an earlier run, which was started at ${earlier.at.slice(0, 16)}Z (${outcome}); give this row another id`;
-}
-
-const maxFaults = 50;
-
-/** Throws `usage` with the first faults of a file, a line each; nothing when there are none. */
-export function throwFaults(faults: readonly string[]): void {
-  if (faults.length === 0) return;
-  const more = faults.length > maxFaults ? [`... and ${faults.length - maxFaults} more`] : [];
-  const count = faults.length === 1 ? "1 fault" : `${faults.length} faults`;
-  throw usage(`The file has ${count}; nothing was sent.`, [...faults.slice(0, maxFaults), ...more].join("\n"));
+  return `"${shorten(id)}" is a different request from line ${earlier.line} of an earlier run, which was started at ${earlier.at.slice(0, 16)}Z (${outcome}); give this row another id`;
 }

@@ -51,7 +51,7 @@ export function hashRow(record: StartRequest, hasFrame: boolean): string {
 }
 
 /** The same for requests with the same fields, in any order. */
-export function hashRequest(record: StartRequest): string {
+function hashRequest(record: StartRequest): string {
   const sorted = (_: string, value: unknown) =>
     typeof value === "object" && value !== null && !Array.isArray(value)
       ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))

@@ -1,83 +1,20 @@
+import type * as z from "zod";
 import type { CommandErrorCode, VidgenError } from "../../errors.ts";
-import type { Status } from "../ledger/attempt.ts";
+import type * as schema from "./event-schema.ts";
 
-/** How a generation, or a row of a batch, has ended for this run; `processing` when it still runs, `lost` when the service does not know it. */
-export type EndStatus = Exclude<Status, "starting" | "dismissed">;
+export type EndStatus = z.infer<typeof schema.endStatus>;
+export type ErrorFields = z.infer<typeof schema.errorFields>;
+export type GenerationEvent = z.infer<typeof schema.generationEvent>;
+export type FilmEvent = z.infer<typeof schema.filmEvent>;
+export type EventCounts = z.infer<typeof schema.eventCounts>;
+export type BatchCounts = z.infer<typeof schema.batchCounts>;
+export type SummaryEvent = z.infer<typeof schema.summaryEvent>;
 
 /** How far a generation is that could not be collected; `status` is what the service said last. */
 export function endStatusOf(error: VidgenError, status: string | undefined): EndStatus {
   if (error.code === "not_found") return "lost";
   return error.ended ?? (status === "completed" ? "completed" : "processing");
 }
-
-/** An error as `--json` and `--events` show it. */
-export type ErrorFields = {
-  code: CommandErrorCode;
-  message: string;
-  hint: string | null;
-  id: string | null;
-  http_status: number | null;
-};
-
-/** What happens to generations, as `--events` and the library's `batch` tell it. `row` and `line` are set for the rows of a batch. */
-export type GenerationEvent = { row?: string | undefined; line?: number | undefined } & (
-  | {
-      /** The service has accepted it, or an earlier run has started it (`resumed`). */
-      event: "started";
-      id: string;
-      attempt?: string | undefined;
-      model?: string | undefined;
-      resumed: boolean;
-      remaining_credits?: number | undefined;
-      /** What it cost, where that is known. */
-      credits?: number | undefined;
-      /** Where it is not known: by how much less is left than before. Others may have spent too, or bought. */
-      balance_fell?: number | undefined;
-    }
-  /** The service reports another status than before, in its own word. */
-  | { event: "state"; id: string; status: string }
-  /** The bytes of the video so far; at most one a second for each generation. */
-  | { event: "progress"; id: string; received: number; total: number | null }
-  | { event: "saved"; id: string; file: string }
-  | {
-      event: "ended";
-      id: string | null;
-      status: EndStatus;
-      file: string | null;
-      video_url: string | null;
-      credits?: number | undefined;
-      /** What it cost in USD, where the service has told it. */
-      cost?: number | undefined;
-      error: ErrorFields | null;
-    }
-  /** Something that ended the command, or a part of it, early. */
-  | { event: "error"; error: ErrorFields }
-);
-
-/** What happens to the film of a batch, as `--events` tells it. */
-export type FilmEvent =
-  | { event: "joining"; file: string; percent: number }
-  /** With `up_to_date` it was there already, joined from the same videos. */
-  | { event: "joined"; file: string; copied: boolean; frames: number; seconds: number; up_to_date: boolean };
-
-/** How many generations, or rows of a batch, ended how; the sum of the others is `total`. */
-export type EventCounts = {
-  total: number;
-  /** Completed, and saved where that was asked for. */
-  done: number;
-  /** Still running, or its video is still to be saved. */
-  running: number;
-  failed: number;
-  refused: number;
-  unsent: number;
-  /** May have been charged. */
-  unknown: number;
-  /** Charged, and the service no longer knows the generation. */
-  lost: number;
-};
-
-/** The last event of a command; a batch counts its rows, and adds counts of its own. */
-export type SummaryEvent = { event: "summary"; exit_code: number } & EventCounts;
 
 const progressMs = 1_000;
 

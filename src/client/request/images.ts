@@ -3,7 +3,7 @@ import { open } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { systemReason, usage, VidgenError } from "../../errors.ts";
 import { type Images, imageFields } from "../../protocol/fields.ts";
-import { formatBytes } from "../http/bytes.ts";
+import { formatBytes } from "./bytes.ts";
 
 /** How large local images may be, all of a request together; a service that takes them in its JSON has a limit too. */
 const maxBytes = 20_000_000;

@@ -1,5 +1,6 @@
 import { Writable } from "node:stream";
 import { expect, test } from "vitest";
+import { createEventLines } from "../../../src/cli/terminal/event-lines.ts";
 import { colorLevel, createOutput, type OutputFlags, plainLine } from "../../../src/cli/terminal/output.ts";
 import { VidgenError } from "../../../src/errors.ts";
 import { plain } from "../../../src/protocol/text.ts";
@@ -42,7 +43,7 @@ function createScene(scene: Scene = {}) {
   const { written, writes, streams } = createStreams(scene);
   const flags = { json: false, events: false, quiet: false, verbose: false, color: undefined, ...given };
   const io = { ...streams, isOneStream: false, env, date: () => new Date(0) };
-  return { output: createOutput(flags, io), written, writes };
+  return { output: createOutput(flags, io, flags.events ? createEventLines : undefined), written, writes };
 }
 
 test.each([
@@ -268,7 +269,8 @@ test("without --events no event is printed, and the exit code stays", async () =
 test("a batch sets the counts of the summary", async () => {
   const { output, written } = createScene({ events: true });
   output.event({ event: "started", id: "1b4e", resumed: false });
-  const counts = { total: 9, done: 3, running: 1, failed: 1, refused: 1, unsent: 2, unknown: 1, lost: 0 };
+  const ended = { total: 9, done: 3, running: 1, failed: 1, refused: 1, unsent: 1, unknown: 1, lost: 0 };
+  const counts = { ...ended, to_start: 1, remaining_credits: 5, cost: null };
   output.summarize(counts);
   await output.end(6);
   expect(JSON.parse(written.stdout.split("\n")[1] ?? "")).toMatchObject({ exit_code: 6, ...counts });

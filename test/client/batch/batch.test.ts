@@ -141,7 +141,7 @@ test("a changed row with the id of one that was paid for is a fault that names b
   await run([row("a bear"), row("a fox", { id: "fox", line: 2 })]);
   await expect(open([row("a hare", { id: "fox", line: 7 })])).rejects.toMatchObject({
     code: "usage",
-    hint: expect.stringMatching(/^line 7: "fox" is a different request .* line 2 .*gen-2/),
+    message: expect.stringMatching(/^line 7: "fox" is a different request .* line 2 .*gen-2/m),
   });
 });
 
@@ -150,7 +150,7 @@ test("an output that exists is a fault, unless it is the row's own video", async
   const { rows, run, open } = createMachine(service);
   const shots = rows("a fox", "a bear");
   writeFileSync(shots[1]?.outputPath ?? "", "a diary");
-  await expect(open(shots)).rejects.toMatchObject({ code: "usage", hint: expect.stringContaining("line 2") });
+  await expect(open(shots)).rejects.toMatchObject({ code: "usage", message: expect.stringContaining("line 2") });
   expect(service.starts).toBe(0);
   await run(shots, { overwrite: true });
   expect((await run(shots)).batch.plan.done).toBe(2);

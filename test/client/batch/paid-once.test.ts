@@ -105,7 +105,7 @@ test("a row is done while its file is that video: copied or touched it is, anoth
   writeFileSync(file, video);
   await expect(machine.open(rows)).rejects.toMatchObject({
     code: "usage",
-    hint: expect.stringContaining("already exists"),
+    message: expect.stringContaining("already exists"),
   });
   expect(service.starts).toBe(1);
 });

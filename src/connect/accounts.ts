@@ -1,9 +1,9 @@
 import * as z from "zod/mini";
-import { doctorHint, VidgenError } from "../../errors.ts";
-import type { Api } from "./api.ts";
-import { askPatiently } from "./ask.ts";
-import { type Reply, refusal } from "./reply.ts";
-import type { RetryIo } from "./retry.ts";
+import type { Api } from "../client/http/api.ts";
+import { askPatiently } from "../client/http/ask.ts";
+import { type Reply, refusal } from "../client/http/reply.ts";
+import type { RetryIo } from "../client/http/retry.ts";
+import { doctorHint, VidgenError } from "../errors.ts";
 
 const whole = z.int().check(z.nonnegative());
 const limits = { max_running: z.nullable(whole), max_per_hour: z.nullable(whole) };
