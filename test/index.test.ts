@@ -765,7 +765,7 @@ test("images are paths, addresses and bytes; what the service may not know goes 
   const sent = { ...request, duration: 5, seed: 7 };
   const images = [address, address, "https://images.example/fox.png"];
   expect(posts().map(({ body }) => JSON.parse(body))).toEqual(images.map((imageUrl) => ({ ...sent, imageUrl })));
-  const bad = [{ imageURL: "x" }, { duration: "5" }, { images: [Buffer.from("text")] }, { aspectRatio: "wide" }];
+  const bad = [{ imageURL: "x" }, { duration: "5" }, { images: [Buffer.from("text")] }, { aspectRatio: "tall" }];
   for (const fields of bad) {
     const typed = { ...request, ...fields } as unknown as GenerationRequest;
     expect((await failureOf(client.start(typed))).code).toBe("usage");

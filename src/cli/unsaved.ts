@@ -1,15 +1,23 @@
+import type { Entry } from "../client/ledger/history.ts";
+import type { Io } from "../io.ts";
 import type { Context } from "./context.ts";
 
 /** Ends a command at a terminal with a line about videos that were paid for, and that nobody has fetched: they would be forgotten. */
 export async function noteUnsaved({ io, output }: Pick<Context, "io" | "output">): Promise<void> {
   const isScript = !io.stdout.isTTY || !io.stderr.isTTY || Boolean(io.env.CI);
   if (isScript || output.quiet || output.json || output.events) return;
-  const { findJournal } = await import("../connect/services.ts");
-  const { findUnsaved } = await import("../client/ledger/attempts.ts");
   // The command itself is done: a journal that cannot be read must not make it fail.
-  const left = await findUnsaved(findJournal({ ...io, onNote: () => {} }), io).catch(() => []);
+  const left = await look(io).catch(() => []);
   const count = new Set(left.map(({ base_url, id }) => `${base_url} ${id}`)).size;
   if (count === 0) return;
   const videos = count === 1 ? "1 paid video is" : `${count} paid videos are`;
   output.note(`${videos} not saved: vidgen wait --all -o ./`);
+}
+
+/** Without `findJournal`, which loads all of the client: `models` needs none of it. */
+async function look(io: Io): Promise<Entry[]> {
+  const { journalIn, storageFolder } = await import("../connect/storage.ts");
+  const { openJournal } = await import("../client/ledger/journal.ts");
+  const { findUnsaved } = await import("../client/ledger/attempts.ts");
+  return findUnsaved(openJournal(journalIn(storageFolder("state", io)), io), io);
 }

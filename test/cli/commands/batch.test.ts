@@ -105,7 +105,7 @@ test.each([
 test("the plan doubts what cannot be right, once for all rows with it, and the question has the cost", async () => {
   const { world, batch } = await createBatch(
     ["a,a fox,ray3,8", "b,an owl,ray3,8", "c,a hare,,0"],
-    "id,prompt,model,duration",
+    "id,prompt,model,set.duration",
   );
   const doubts = [
     'Line 2 and 1 more: Unknown model "ray3"; did you mean ray-3?',
