@@ -1,10 +1,10 @@
 import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
-import { listPages, readPage } from "../../docs.ts";
+import { listPages, type Page, readPage } from "../../docs.ts";
 import { usage } from "../../errors.ts";
 import { findSimilar } from "../../protocol/models.ts";
 import { type Suggestion, withDetails, withSuggestions } from "../command.ts";
 import type { Context } from "../context.ts";
-import { readTopics, topicDocument } from "../help/topics.ts";
+import { formatTopics, readTopics, topicDocument } from "../help/topics.ts";
 import { colorLevel } from "../terminal/output.ts";
 import { isAscii } from "../terminal/text.ts";
 
@@ -60,7 +60,7 @@ async function printHelp(words: readonly string[], program: CommandUnknownOpts, 
   if (name === "topics") return output.result(formatTopics(), readTopics());
   if (!listPages().includes(name)) return (command ?? (await throwUnknown(words, program))).outputHelp();
   const page = readPage(name);
-  if (context.io.stdout.isTTY && !output.json) return showPage(page.text, context);
+  if (context.io.stdout.isTTY && !output.json) return showPage(page, context);
   const { describeCommand } = await import("../help/tree.ts");
   const document = command ? { ...describeCommand(command), page: page.text } : topicDocument(page);
   await output.result(page.text, document);
@@ -77,21 +77,14 @@ function findCommand(words: readonly string[], program: CommandUnknownOpts): Com
   );
 }
 
-/** A line for each page: its name, and what it is about. */
-function formatTopics(): string {
-  const topics = readTopics();
-  const width = Math.max(...topics.map(({ name }) => name.length));
-  return topics.map(({ name, title }) => `${name.padEnd(width)}  ${title}`).join("\n");
-}
-
-/** Draws a page for the terminal, and shows it in the reader's pager. */
-async function showPage(text: string, { io, output, input }: Context): Promise<void> {
+/** Draws a page for the terminal, and shows it in the reader's pager; not that for agents, who would wait for a key. */
+async function showPage({ name, text }: Page, { io, output, input }: Context): Promise<void> {
   const { Chalk } = await import("chalk");
   const { drawPage } = await import("../help/drawing.ts");
   const { findPager } = await import("../terminal/pager.ts");
   const color = new Chalk({ level: colorLevel(output, io.stdout, io.env) });
   const drawn = drawPage(text, { columns: Math.max(io.stdout.columns || 80, 20), color, isAscii: isAscii(io.env) });
-  const pager = input ? findPager(io.env) : undefined;
+  const pager = input && name !== "agents" ? findPager(io.env) : undefined;
   if (pager === undefined || !(await io.page?.(drawn, pager))) output.print(drawn);
 }
 

@@ -1,6 +1,7 @@
 import { type CommandUnknownOpts, Help } from "@commander-js/extra-typings";
 import { detailsOf } from "../command.ts";
 import { wrapWords } from "../terminal/text.ts";
+import { topicNames } from "./topics.ts";
 
 /** The help of a command, examples first; that of the program ends with the topics. */
 export function formatHelp(command: CommandUnknownOpts, helper: Help): string {
@@ -13,7 +14,7 @@ export function formatHelp(command: CommandUnknownOpts, helper: Help): string {
       ...helper.visibleGlobalOptions(each),
     ],
   });
-  const end = command.parent ? after : formatTopics(helper);
+  const end = command.parent ? after : formatTopicNames(helper);
   return [
     `Examples:\n${examples.map((line) => `  $ ${line}`).join("\n")}`,
     Help.prototype.formatHelp.call(layout, command, layout).trimEnd(),
@@ -23,24 +24,9 @@ export function formatHelp(command: CommandUnknownOpts, helper: Help): string {
     .concat("\n");
 }
 
-/** The topics of `vidgen help <topic>`, by who reads them. */
-export const topics = {
-  "For people": ["never-twice", "cost", "output", "exit-codes", "environment", "batch", "film", "ci"],
-  "For programs": ["agents", "library", "callbacks", "api"],
-  "For your own service": [
-    "local-service",
-    "page",
-    "directives",
-    "real-models",
-    "accounts",
-    "several-machines",
-    "metrics",
-  ],
-};
-
-function formatTopics(helper: Help): string {
-  const width = Math.max(...Object.keys(topics).map((who) => who.length));
-  const rows = Object.entries(topics).map(([who, names]) => formatItem(who, width, names.join(", "), helper));
+function formatTopicNames(helper: Help): string {
+  const width = Math.max(...Object.keys(topicNames).map((who) => who.length));
+  const rows = Object.entries(topicNames).map(([who, names]) => formatItem(who, width, names.join(", "), helper));
   return ["Topics, for vidgen help <topic>:", ...rows].join("\n");
 }
 

@@ -17,6 +17,30 @@ const documents: Readonly<Record<string, (tables: TableRow[][], text: string) =>
   }),
 };
 
+/** The topics of `vidgen help <topic>`, by who reads them. */
+export const topicNames = {
+  "For people": ["never-twice", "cost", "output", "exit-codes", "environment", "batch", "film", "ci"],
+  "For programs": ["agents", "library", "callbacks", "api"],
+  "For your own service": [
+    "local-service",
+    "page",
+    "directives",
+    "real-models",
+    "accounts",
+    "several-machines",
+    "metrics",
+  ],
+};
+
+/** The topics with what each is about, a line for each. */
+export function formatTopics(): string {
+  const width = Math.max(...listPages().map((name) => name.length));
+  const line = (name: string) => `  ${name.padEnd(width)}  ${readPage(name).title}`;
+  return Object.entries(topicNames)
+    .map(([who, names]) => [`${who}:`, ...names.map(line)].join("\n"))
+    .join("\n\n");
+}
+
 /** All topics of `vidgen help <topic>`, by name. */
 export function readTopics(): Page[] {
   return listPages().map(readPage);
