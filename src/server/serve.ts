@@ -15,7 +15,6 @@ import { createKey, hashKey, prepareLocalAccount, usualCredits } from "./api/acc
 import { type Listening, type ListenOptions, listen } from "./api/listen.ts";
 import { listFreeModels } from "./api/price.ts";
 import { beginRun, endRun } from "./backup.ts";
-import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import { createSecret } from "./callbacks/signature.ts";
 import type { Engine } from "./engines/engine.ts";
 import { createPreviewEngine } from "./engines/preview/preview.ts";
@@ -26,55 +25,35 @@ import type { RequestEvent } from "./observe/log.ts";
 import { createOutbound } from "./outbound/outbound.ts";
 import { linkOf } from "./page/link.ts";
 import { createSessions } from "./page/session.ts";
-import type { Pace } from "./queue/end.ts";
-import { createService, type Service, type ServiceOptions } from "./service.ts";
+import { createService, type OwnerOptions, type Service } from "./service.ts";
 import { openStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
 import { watchStore } from "./store/watch.ts";
 
-type CommonOptions = {
-  /** The balance that the local account gets, with a shared database when this process makes it; then its previews use credits. */
-  credits?: number | undefined;
-  /** Whether it runs inside a command, for as long as that takes. */
-  isCommand?: boolean;
-  /** What makes the videos: the preview unless given. */
-  engines?: readonly Engine[];
-  /** The credits that a start costs, by model, where it is not the usual price. */
-  creditsPer?: ReadonlyMap<string, number>;
-  /** Whether directives in prompts apply to real models too. */
-  hasDirectives?: boolean;
-  /** Whether a failure of the service gives back what was paid; it does unless told otherwise. */
-  hasRefunds?: boolean;
-  /** Whether a store that has addresses of its own answers for its videos. */
-  hasRedirects?: boolean;
-  keep?: ServiceOptions["keep"];
-  /** The address to listen on, and whether only this machine reaches it. */
-  host: string;
-  isLoopback: boolean;
-  /** Whether callbacks and images of an account may go to an IP address that is not public. */
-  isAllowed?(ip: string, account: string | undefined): boolean;
-  ports: { api: number; media: number };
-  /** The host name or IP address under which other machines reach the service. */
-  name?: string | undefined;
-  /** The addresses under which they do, when these are others, as behind a proxy. Without a slash at the end. */
-  publicUrls?: { api?: string | undefined; media?: string | undefined };
-  pace: Pace;
-  /** How the page writes the program's name in commands to type; "vidgen" unless given. */
-  program?: string | undefined;
-  /** Whether the local account gets a new key in place of those that it had. */
-  rotate?: boolean;
-  /** Whether there is a page for a browser. */
-  hasPage?: boolean;
-  /** Whether the owner can read figures at /metrics, and where anybody can without a key. */
-  hasMetrics?: boolean;
-  metricsAt?: { host: string; port: number } | undefined;
-  onDelivery(event: DeliveryEvent): void;
-  onEnd?: ServiceOptions["onEnd"];
-  /** Called with a line for the operator about a problem that no response shows. */
-  onNote(text: string): void;
-  onRequest?: ListenOptions["onRequest"];
-  withReplies?: ListenOptions["withReplies"];
-};
+/** What the owner decides has its default where it may be left out: the preview, its usual prices and refunds. */
+type CommonOptions = Partial<Omit<OwnerOptions, "hasPaidPreviews">> &
+  Pick<OwnerOptions, "pace" | "onDelivery" | "onNote"> &
+  Pick<ListenOptions, "onRequest" | "withReplies"> & {
+    /** The balance that the local account gets, with a shared database when this process makes it; then its previews use credits. */
+    credits?: number | undefined;
+    /** The address to listen on, and whether only this machine reaches it. */
+    host: string;
+    isLoopback: boolean;
+    /** Whether callbacks and images of an account may go to an IP address that is not public. */
+    isAllowed?(ip: string, account: string | undefined): boolean;
+    ports: { api: number; media: number };
+    /** The host name or IP address under which other machines reach the service. */
+    name?: string | undefined;
+    /** The addresses under which they do, when these are others, as behind a proxy. Without a slash at the end. */
+    publicUrls?: { api?: string | undefined; media?: string | undefined };
+    /** Whether the local account gets a new key in place of those that it had. */
+    rotate?: boolean;
+    /** Whether there is a page for a browser. */
+    hasPage?: boolean;
+    /** Whether the owner can read figures at /metrics, and where anybody can without a key. */
+    hasMetrics?: boolean;
+    metricsAt?: { host: string; port: number } | undefined;
+  };
 
 export type OpenOptions = CommonOptions & {
   /** Where the service keeps its state. */
@@ -231,13 +210,12 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     hasPaidPreviews: options.credits !== undefined,
   };
   const service = createService({
+    hasDirectives: false,
+    hasRefunds: true,
+    ...options,
     ...state,
     ...prices,
     store: watchStore(state.store, { clock: io, onTrouble: reporter(options) }),
-    pace: options.pace,
-    program: options.program,
-    isCommand: options.isCommand,
-    hasDirectives: options.hasDirectives ?? false,
     outbound: createOutbound({
       // Behind a proxy too, whoever listens on loopback has accounts of other people.
       allowLoopback: (account) => options.isLoopback && account === localAccount,
@@ -248,13 +226,7 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     clock: io,
     publicUrl: publicUrls.api,
     mediaUrl: () => mediaUrl,
-    hasRefunds: options.hasRefunds ?? true,
-    hasRedirects: options.hasRedirects,
-    keep: options.keep,
-    onDelivery: options.onDelivery,
-    onEnd: options.onEnd,
     createMetrics: options.hasMetrics ? (await import("./observe/metrics.ts")).createMetrics : undefined,
-    onNote: options.onNote,
     onTrouble: reporter(options),
   });
   steps.push(service.close);

@@ -1,6 +1,7 @@
 import type { Clock } from "../io.ts";
 import { createApp, createMetricsApp } from "./api/app.ts";
 import { createHealth } from "./api/health.ts";
+import { createStartRoutes } from "./api/start.ts";
 import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import { createCallbackSender } from "./callbacks/sender.ts";
 import { createSigner } from "./callbacks/signature.ts";
@@ -8,7 +9,7 @@ import type { Engine } from "./engines/engine.ts";
 import type { Handler } from "./http/message.ts";
 import { createMedia } from "./media/media.ts";
 import type { MediaStore } from "./media/media-store.ts";
-import type { createMetrics, Metrics } from "./observe/metrics.ts";
+import type { createMetrics } from "./observe/metrics.ts";
 import type { OnTrouble } from "./observe/trouble.ts";
 import type { Outbound } from "./outbound/outbound.ts";
 import { createChanges } from "./page/events.ts";
@@ -19,29 +20,41 @@ import { createQueue } from "./queue/queue.ts";
 import { createRetention, type Keep } from "./queue/retention.ts";
 import type { Store } from "./store/store.ts";
 
-export type ServiceOptions = {
-  store: Store;
+/** What the owner of a service decides. */
+export type OwnerOptions = {
+  /** What makes the videos. */
   engines: readonly Engine[];
   /** Whether it runs inside a command, for as long as that takes. */
   isCommand?: boolean | undefined;
+  /** The credits that a start costs, by model, where that is not the usual price. */
   creditsPer: ReadonlyMap<string, number>;
   /** Whether previews cost the owner credits too. */
   hasPaidPreviews: boolean;
+  /** Whether directives in prompts apply to real models too. */
   hasDirectives: boolean;
   /** Whether a failure of the service gives back what was paid. */
   hasRefunds: boolean;
-  videos: MediaStore;
-  /** How long what has ended is kept; for ever unless told otherwise. */
-  keep?: Keep | undefined;
   /** Whether a store that has addresses of its own answers for its videos. */
   hasRedirects?: boolean | undefined;
+  /** How long what has ended is kept; for ever unless told otherwise. */
+  keep?: Keep | undefined;
   pace: Pace;
-  /** Sends callbacks and fetches images. */
-  outbound: Outbound;
-  /** Signs the callbacks. */
-  webhookSecret: string;
   /** How the page writes the program's name in commands to type; "vidgen" unless given. */
   program?: string | undefined;
+  onDelivery(event: DeliveryEvent): void;
+  /** Called for each generation that has ended here. */
+  onEnd?: ((ended: Ended) => void) | undefined;
+  /** Called with a line for the owner. */
+  onNote(text: string): void;
+};
+
+export type ServiceOptions = OwnerOptions & {
+  store: Store;
+  videos: MediaStore;
+  /** Sends callbacks and fetches images. */
+  outbound: Outbound;
+  /** Signs the callbacks of the local account; those of others have a secret that comes from it. */
+  webhookSecret: string;
   /** Who may look at the page; without it, there is no page. */
   sessions?: (() => Promise<Sessions>) | undefined;
   /** The folder of the page's script, style and icon; by default, beside the program. */
@@ -50,14 +63,9 @@ export type ServiceOptions = {
   /** The address of the API where clients reach it by another one than its own, as behind a proxy. */
   publicUrl?: string | undefined;
   mediaUrl(): string;
-  onDelivery(event: DeliveryEvent): void;
-  /** Called for each generation that has ended here. */
-  onEnd?: ((ended: Ended) => void) | undefined;
   /** Counts what happens, for /metrics; without it, nothing does. */
   createMetrics?: typeof createMetrics | undefined;
   onTrouble: OnTrouble;
-  /** Called with a line for the owner. */
-  onNote(text: string): void;
 };
 
 /** The local service without sockets. */
@@ -79,44 +87,32 @@ export type Service = {
 };
 
 export function createService(options: ServiceOptions): Service {
-  const { store, clock, outbound, sessions, webhookSecret, onDelivery, onTrouble } = options;
+  const { store, outbound, sessions, onTrouble } = options;
   const changes = createChanges();
   const health = createHealth(options);
-  const sign = createSigner(webhookSecret);
+  const sign = createSigner(options.webhookSecret);
+  const metrics = options.createMetrics?.(options);
   const onEnd = (ended: Ended) => {
     metrics?.onEnd(ended);
     options.onEnd?.(ended);
   };
-  const onCreate: Metrics["onCreate"] = (...created) => metrics?.onCreate(...created);
-  const queue = createQueue({ ...options, get: outbound.get, onEnd, onCreate });
-  const metrics = options.createMetrics?.({ ...options, queue });
-  const sender = createCallbackSender({
-    store,
-    clock,
-    onTrouble,
-    sign,
-    post: outbound.post,
-    random: Math.random,
-    onDelivery(event) {
-      store.publish({ kind: "attempt", id: event.generation, account: event.account });
-      metrics?.onDelivery(event);
-      onDelivery(event);
-    },
-  });
+  const onDelivery = (event: DeliveryEvent) => {
+    store.publish({ kind: "attempt", id: event.generation, account: event.account });
+    metrics?.onDelivery(event);
+    options.onDelivery(event);
+  };
+  const queue = createQueue({ ...options, get: outbound.get, onEnd, onCreate: metrics?.onCreate });
+  const sender = createCallbackSender({ ...options, sign, post: outbound.post, random: Math.random, onDelivery });
   const retention = options.keep && createRetention({ ...options, keep: options.keep });
+  const startBy = createStartRoutes({ ...options, onStart: metrics?.onStart });
+  const parts = { ...options, queue, metrics, startBy, onEnd };
+  const page = sessions && createPage({ ...parts, sessions, changes, sign });
+  const readMetrics = metrics && (() => metrics.read(queue));
   let stopListening = () => {};
   return {
-    api: createApp({
-      ...options,
-      queue,
-      metrics,
-      onEnd,
-      onStart: (...start) => metrics?.onStart(...start),
-      health: health.paths,
-      beside: (startBy) => sessions && createPage({ ...options, startBy, queue, changes, sign, sessions, metrics }),
-    }),
+    api: createApp({ ...parts, health: health.paths, readMetrics, page }),
     media: createMedia(options),
-    metrics: metrics && createMetricsApp(metrics, onTrouble),
+    metrics: readMetrics && createMetricsApp(readMetrics, onTrouble),
     async start(resume) {
       stopListening = store.listen((change) => {
         queue.onChange(change);

@@ -5,6 +5,7 @@ import { models } from "../../src/protocol/models.ts";
 import { hashKey } from "../../src/server/api/accounts.ts";
 import { createApp, createRoutes } from "../../src/server/api/app.ts";
 import { createHealth } from "../../src/server/api/health.ts";
+import { createStartRoutes } from "../../src/server/api/start.ts";
 import { deliveryLine } from "../../src/server/callbacks/delivery.ts";
 import { type CallbackSender, createCallbackSender } from "../../src/server/callbacks/sender.ts";
 import { createSecret, createSigner } from "../../src/server/callbacks/signature.ts";
@@ -168,11 +169,17 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     if (!isKilled()) await Promise.all([queue.close(), callbacks.close()]);
     if (!options.store) await store.close();
   });
+  const startOptions = {
+    ...{ store, engines, clock, creditsPer },
+    hasPaidPreviews: options.hasPaidPreviews ?? true,
+    hasDirectives: options.hasDirectives ?? false,
+  };
   const appOptions = {
+    startBy: createStartRoutes(startOptions),
     store,
     videos,
     queue,
-    metrics: { read: async () => ({ text: "", contentType: "text/plain" }) },
+    readMetrics: async () => ({ text: "", contentType: "text/plain" }),
     clock,
     engines,
     mediaUrl: () => mediaUrl,

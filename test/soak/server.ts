@@ -7,6 +7,7 @@ import process from "node:process";
 import { systemIo } from "../../src/cli/system.ts";
 import { createApp } from "../../src/server/api/app.ts";
 import { listen } from "../../src/server/api/listen.ts";
+import { createStartRoutes } from "../../src/server/api/start.ts";
 import { createPreviewEngine } from "../../src/server/engines/preview/preview.ts";
 import { openFolder } from "../../src/server/media/folder.ts";
 import type { StoredGeneration } from "../../src/server/store/generations.ts";
@@ -26,13 +27,14 @@ async function startService() {
   });
   await store.start(generation(), 10, undefined);
   const queue = { resume() {}, progressOf: () => undefined, notSubmitted: () => undefined, outageOf: () => undefined };
+  const engines = [createPreviewEngine({ concurrency: 1 })];
+  const prices = { creditsPer: new Map(), hasPaidPreviews: true };
   const app = createApp({
+    startBy: createStartRoutes({ ...prices, store, engines, clock: io, hasDirectives: true }),
     store,
     queue,
-    engines: [createPreviewEngine({ concurrency: 1 })],
-    creditsPer: new Map(),
-    hasPaidPreviews: true,
-    hasDirectives: true,
+    engines,
+    ...prices,
     hasRefunds: true,
     videos: await openFolder({ folder: dirname(database) }),
     clock: io,

@@ -12,25 +12,28 @@ import { createEnginesRoute, type EnginesOptions } from "./engines.ts";
 import { createModels } from "./models.ts";
 import { createOpenapiRoute, type OpenapiOptions } from "./openapi/openapi.ts";
 import type { Paths, Route, Routes } from "./openapi/operation.ts";
-import { createStartRoutes, generateFormat, type StartOptions, type StartRoutes, startOperation } from "./start.ts";
+import type { PriceOptions } from "./price.ts";
+import { generateFormat, type StartRoutes, startOperation } from "./start.ts";
 import { createStatusRoute, type StatusOptions } from "./status.ts";
 import { createVideos, notOffered, refuseNotOffered, type VideoOptions } from "./videos.ts";
 
-export type AppOptions = StartOptions &
-  StatusOptions &
+export type AppOptions = StatusOptions &
   CancelOptions &
   VideoOptions &
   EnginesOptions &
-  OpenapiOptions & {
+  OpenapiOptions &
+  PriceOptions & {
     store: Store;
+    /** Makes the routes that start a generation. */
+    startBy: StartRoutes;
     /** Signs the callbacks of the local account; those of others have one that comes from it. */
     webhookSecret: string;
-    /** What is counted; without it, there is no /metrics. */
-    metrics?: Pick<Metrics, "read"> | undefined;
+    /** Without it, there is no /metrics. */
+    readMetrics?: ReadMetrics | undefined;
     /** The routes of its health. */
     health?: Paths;
-    /** What is served beside the API at its address: the page. */
-    beside?(startBy: StartRoutes): Hono<ApiEnv> | undefined;
+    /** What is served beside the API at its address. */
+    page?: Hono<ApiEnv> | undefined;
     onTrouble: OnTrouble;
     /** How long records are kept, and idempotency keys with them. */
     keep?: Keep | undefined;
@@ -52,8 +55,7 @@ export function createRoutes(options: AppOptions): Hono<ApiEnv> {
     owner: [requireKey, requireOwner],
     service: [],
   };
-  const startBy = createStartRoutes(options);
-  const { metrics } = options;
+  const { startBy, readMetrics, page } = options;
   const routes: Routes = {
     generations: {
       "/api/generate": { POST: { ...startOperation, handle: startBy(generateFormat) } },
@@ -65,7 +67,7 @@ export function createRoutes(options: AppOptions): Hono<ApiEnv> {
       ...createAccountRoutes(options),
       "/backup": { POST: createBackupRoute(options.store) },
       "/engines": { GET: createEnginesRoute(options) },
-      ...(metrics && { "/metrics": { GET: createMetricsRoute(metrics) } }),
+      ...(readMetrics && { "/metrics": { GET: createMetricsRoute(readMetrics) } }),
     },
     service: { ...options.health, "/openapi.json": { GET: createOpenapiRoute(options, () => routes) } },
   };
@@ -77,17 +79,18 @@ export function createRoutes(options: AppOptions): Hono<ApiEnv> {
       for (const [method, route] of Object.entries(methods)) app.on(method, path, answer(route));
     }
   }
-  const page = options.beside?.(startBy);
   if (page) app.route("/", page);
   app.notFound((c) => errorResponse(refuse(404, "not_found", `no such path: ${c.req.path}`)));
   app.onError((error) => errorResponse(error, options.onTrouble));
   return app;
 }
 
+type ReadMetrics = () => ReturnType<Metrics["read"]>;
+
 /** Returns what answers /metrics without a key, at an address of its own. */
-export function createMetricsApp(metrics: Pick<Metrics, "read">, onTrouble: OnTrouble): Handler {
+export function createMetricsApp(readMetrics: ReadMetrics, onTrouble: OnTrouble): Handler {
   const app = createLogged();
-  app.all("/metrics", allow("GET"), answer(createMetricsRoute(metrics)));
+  app.all("/metrics", allow("GET"), answer(createMetricsRoute(readMetrics)));
   app.notFound((c) =>
     errorResponse(refuse(404, "not_found", `no such path: ${c.req.path}; the metrics are at /metrics`)),
   );
@@ -95,7 +98,7 @@ export function createMetricsApp(metrics: Pick<Metrics, "read">, onTrouble: OnTr
   return async (request, bindings = {}) => app.fetch(request, bindings);
 }
 
-function createMetricsRoute({ read }: Pick<Metrics, "read">): Route {
+function createMetricsRoute(readMetrics: ReadMetrics): Route {
   return {
     isRoutine: true,
     operationId: "metrics",
@@ -106,7 +109,7 @@ function createMetricsRoute({ read }: Pick<Metrics, "read">): Route {
       200: { description: "The text format of Prometheus", content: { "text/plain": { schema: { type: "string" } } } },
     },
     async handle(c) {
-      const { text, contentType } = await read();
+      const { text, contentType } = await readMetrics();
       return c.body(text, 200, { "Content-Type": contentType, "Cache-Control": "no-store" });
     },
   };

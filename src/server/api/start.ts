@@ -57,7 +57,7 @@ export type StartOptions = StartReaderOptions &
     store: Pick<Store, "start" | "findStart" | "ledger">;
     clock: Pick<Clock, "date">;
     /** Called once for each generation that was started here. */
-    onStart?(generation: StoredGeneration, cost: number): void;
+    onStart?: ((generation: StoredGeneration, cost: number) => void) | undefined;
   };
 
 /** A start, and the credits that it was charged. */

@@ -1,11 +1,12 @@
 import type { Clock } from "../../io.ts";
 import { insist } from "../insist.ts";
+import { stripControls } from "../observe/log.ts";
 import { traceHeaders } from "../observe/trace.ts";
 import type { OnTrouble } from "../observe/trouble.ts";
 import type { Post } from "../outbound/outbound.ts";
 import type { Delivery } from "../store/deliveries.ts";
 import type { Store } from "../store/store.ts";
-import { type DeliveryEvent, stripControls } from "./delivery.ts";
+import type { DeliveryEvent } from "./delivery.ts";
 import type { Signer } from "./signature.ts";
 
 export type AttemptOptions = {

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { statusBody } from "../http/status-body.ts";
+import { addressOf, stripControls } from "../observe/log.ts";
 import type { Traced } from "../observe/trace.ts";
 import type { Delivery } from "../store/deliveries.ts";
 import type { StoredGeneration } from "../store/generations.ts";
@@ -51,16 +52,4 @@ function ending({ isDelivered, attempt, nextMs }: DeliveryEvent): string {
 function duration(ms: number): string {
   const seconds = Math.round(ms / 1_000);
   return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
-}
-
-/** Returns an address without its user name, password, query and fragment. */
-export function addressOf(url: string): string {
-  if (!URL.canParse(url)) return "an invalid URL";
-  const { protocol, host, pathname } = new URL(url);
-  return `${protocol}//${host}${pathname}`;
-}
-
-/** Returns a text without the characters that move a terminal's cursor or change the direction of writing. */
-export function stripControls(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, " ");
 }

@@ -45,6 +45,21 @@ export function sizeText({ width, height }: FrameSize): string {
   return `${width}x${height}`;
 }
 
+/** Such as "1280x720". */
+export function sizeOf(request: Parameters<typeof frameSize>[0]): string {
+  return sizeText(frameSize(request));
+}
+
+/**
+ * A size that the request names in pixels is that of the frame: whether a model takes it, its server says. Else, diffusion models work on blocks
+ * of 16 pixels, and some were trained for sizes of their own.
+ */
+export function frameSize(request: Pick<RenderRequest, "model" | "aspectRatio" | "resolution" | "extras">): FrameSize {
+  const { size } = request.extras;
+  const named = typeof size === "string" ? pixelsOf(size) : undefined;
+  return named ?? familySize(request.model, roundedSize(request, 16));
+}
+
 /** OpenAI's sizes whose shorter side is that of no resolution. Models take the nearest ratio and resolution. */
 const nearest = new Map<string, Shape>([
   ["1024x1792", { aspectRatio: "9:16", resolution: "1080p" }],

@@ -101,3 +101,19 @@ function readWebp(bytes: Buffer): HeaderFields {
   const bits = bytes.readUInt32LE(21);
   return { width: 1 + (bits & 0x3fff), height: 1 + ((bits >>> 14) & 0x3fff) };
 }
+
+/** Decodes a data: URL (RFC 2397), whatever type it declares. Throws an Error that begins with the name. */
+export function readData(url: string, name: string): Uint8Array<ArrayBuffer> {
+  const comma = url.indexOf(",");
+  if (comma < 0) throw new Error(`${name} has no data`);
+  const data = decodePercent(url.slice(comma + 1));
+  if (!/;\s*base64\s*$/i.test(url.slice(0, comma))) return data;
+  const base64 = data.toString("latin1").replace(/[\t\n\f\r ]/g, "");
+  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(base64)) throw new Error(`${name} is not valid base64`);
+  return Buffer.from(base64, "base64");
+}
+
+function decodePercent(text: string): Buffer<ArrayBuffer> {
+  const decoded = text.replace(/%([0-9a-f]{2})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+  return Buffer.from(decoded, "latin1");
+}

@@ -1,6 +1,6 @@
-import { addressOf, type DeliveryEvent } from "../callbacks/delivery.ts";
+import type { DeliveryEvent } from "../callbacks/delivery.ts";
 import type { Ended } from "../queue/end.ts";
-import { type RequestEvent, withoutQuery } from "./log.ts";
+import { addressOf, type RequestEvent, withoutQuery } from "./log.ts";
 
 /**
  * Returns what writes each event as one document, for programs. None has a prompt, a body or the query of an address; `undefined` is left out.

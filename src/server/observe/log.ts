@@ -1,4 +1,3 @@
-import { stripControls } from "../callbacks/delivery.ts";
 import type { Traced } from "./trace.ts";
 
 /** What a request is about: its route sets what it knows in the variables of its context. */
@@ -46,4 +45,16 @@ export function withoutQuery(path: string): string {
 /** Returns the id by which a client finds its request in the log again, if it has chosen a short plain one. */
 export function readRequestId(header: string | string[] | undefined): string | undefined {
   return typeof header === "string" && /^[\w.:+/=-]{1,128}$/.test(header) ? header : undefined;
+}
+
+/** Returns an address without its user name, password, query and fragment. */
+export function addressOf(url: string): string {
+  if (!URL.canParse(url)) return "an invalid URL";
+  const { protocol, host, pathname } = new URL(url);
+  return `${protocol}//${host}${pathname}`;
+}
+
+/** Returns a text without the characters that move a terminal's cursor or change the direction of writing. */
+export function stripControls(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, " ");
 }

@@ -11,7 +11,6 @@ import { createCheck } from "./health-check.ts";
 
 export type MetricsOptions = {
   store: Pick<Store, "pendingCallbacks" | "ledger">;
-  queue: Pick<Queue, "waiting" | "outageOf">;
   engines: readonly Engine[];
   clock: Pick<Clock, "now" | "date" | "limit">;
 };
@@ -24,9 +23,11 @@ export type Metrics = {
   onDelivery(event: DeliveryEvent): void;
   /** What this process has counted since it began of each engine's creates, and of failures by model and reason. */
   counts(): Promise<Counts>;
-  /** Returns all figures in the text format of Prometheus, with its media type. */
-  read(): Promise<{ text: string; contentType: string }>;
+  /** Returns all figures, and those of the queue, in the text format of Prometheus, with its media type. */
+  read(queue: Measured): Promise<{ text: string; contentType: string }>;
 };
+
+type Measured = Pick<Queue, "waiting" | "outageOf">;
 
 export type Counts = {
   creates: { engine: string; outcome: Created; count: number }[];
@@ -42,7 +43,7 @@ const misnamed = ["nodejs_active_handles_total", "nodejs_active_requests_total",
 const ofProcess = "by this process since it started";
 const ofDatabase = "in the database; each process reports the same value";
 
-export function createMetrics({ store, queue, engines, clock }: MetricsOptions): Metrics {
+export function createMetrics({ store, engines, clock }: MetricsOptions): Metrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
@@ -91,13 +92,13 @@ export function createMetrics({ store, queue, engines, clock }: MetricsOptions):
   for (const outcome of ["delivered", "failed", "given_up"]) attempts.inc({ outcome }, 0);
   const checks = used.map((engine) => ({ engine, isUsable: createCheck(5_000, clock, engine.check) }));
 
-  const readEngines = async () => {
+  const readEngines = async (queue: Measured) => {
     const isUp = await Promise.all(checks.map(({ isUsable }) => isUsable()));
     for (const [index, { engine }] of checks.entries())
       for (const model of engine.models)
         up.set({ engine: engine.name, model }, Number(isUp[index] && queue.outageOf(engine) === undefined));
   };
-  const readDatabase = async () => {
+  const readDatabase = async (queue: Measured) => {
     const [waiting, callbacks] = await Promise.all([queue.waiting(), store.pendingCallbacks()]);
     length.reset();
     age.reset();
@@ -144,15 +145,15 @@ export function createMetrics({ store, queue, engines, clock }: MetricsOptions):
         failures: failed.values.map(({ labels, value: count }) => ({ ...labels, count })) as Counts["failures"],
       };
     },
-    async read() {
-      const reading = readDatabase().then(
+    async read(queue) {
+      const reading = readDatabase(queue).then(
         () => isThere.set(1),
         () => {
           forgetDatabase();
           isThere.set(0);
         },
       );
-      await Promise.all([reading, readEngines()]);
+      await Promise.all([reading, readEngines(queue)]);
       return { text: await registry.metrics(), contentType: registry.contentType };
     },
   };

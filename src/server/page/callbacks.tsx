@@ -1,5 +1,5 @@
-import { addressOf } from "../callbacks/delivery.ts";
 import type { SignedHeaders } from "../callbacks/signature.ts";
+import { addressOf } from "../observe/log.ts";
 import type { Attempt, DeliveryRecord, DeliveryState, DeliveryTotals } from "../store/deliveries.ts";
 import { ClockTime } from "./clock.tsx";
 import { Copy } from "./copy.tsx";

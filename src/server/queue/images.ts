@@ -2,7 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isData } from "../../protocol/url.ts";
 import type { ImageFile } from "../engines/engine.ts";
-import { maxMegapixels, pictureFormat, readPictureHeader } from "../media/picture.ts";
+import { maxMegapixels, pictureFormat, readData, readPictureHeader } from "../media/picture.ts";
 import type { Get } from "../outbound/outbound.ts";
 
 const maxBytes = 20_000_000;
@@ -85,20 +85,4 @@ async function fetchImage(url: string, { get, account, signal }: FetchOptions): 
   });
   if (status !== 200) throw new Error(`${imageName(url)} responded with HTTP ${status}`);
   return body;
-}
-
-/** Decodes a data: URL (RFC 2397), whatever type it declares. Throws an Error that begins with the name. */
-export function readData(url: string, name: string): Uint8Array<ArrayBuffer> {
-  const comma = url.indexOf(",");
-  if (comma < 0) throw new Error(`${name} has no data`);
-  const data = decodePercent(url.slice(comma + 1));
-  if (!/;\s*base64\s*$/i.test(url.slice(0, comma))) return data;
-  const base64 = data.toString("latin1").replace(/[\t\n\f\r ]/g, "");
-  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(base64)) throw new Error(`${name} is not valid base64`);
-  return Buffer.from(base64, "base64");
-}
-
-function decodePercent(text: string): Buffer<ArrayBuffer> {
-  const decoded = text.replace(/%([0-9a-f]{2})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
-  return Buffer.from(decoded, "latin1");
 }

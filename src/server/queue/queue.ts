@@ -54,7 +54,7 @@ export type QueueOptions = Omit<EndOptions, "signal" | "confirm"> & {
   /** Called with a line for the owner. */
   onNote(text: string): void;
   /** Called with what came of a create. */
-  onCreate?(engine: Engine, created: Created): void;
+  onCreate?: ((engine: Engine, created: Created) => void) | undefined;
 };
 
 /** So many generations have their request and images in memory at the same time, however many are made at once. */

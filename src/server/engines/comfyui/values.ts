@@ -1,6 +1,6 @@
 import { randomInt } from "node:crypto";
 import type { RenderTask } from "../engine.ts";
-import { frameSize } from "../videos/kinds.ts";
+import { frameSize } from "../frame-size.ts";
 import { imagePlace, shortId, shortIdPlace, type Workflow } from "./workflow.ts";
 
 /** ComfyUI answers a graph that it has run with what it made then: another seed makes another video. */

@@ -1,6 +1,6 @@
 import { type ExtraValue, type Images, listImages, type RenderRequest } from "../../store/generations.ts";
 import type { ImageFile, RenderTask } from "../engine.ts";
-import { type FrameSize, familySize, pixelsOf, roundedSize, sizeText } from "../frame-size.ts";
+import { frameSize, sizeOf } from "../frame-size.ts";
 
 /** The body of a create, as data: what the engine refuses can be left out, and the rest encoded again. */
 export type CreateBody = {
@@ -296,21 +296,6 @@ export const kinds: readonly Kind[] = dialects.map((dialect) => ({
 
 function imagePart(url: string) {
   return { type: "image_url", image_url: { url } };
-}
-
-/** Such as "1280x720". */
-export function sizeOf(request: RenderRequest): string {
-  return sizeText(frameSize(request));
-}
-
-/**
- * A size that the request names in pixels is that of the frame: whether a model takes it, its server says. Else, diffusion models work on blocks
- * of 16 pixels, and some were trained for sizes of their own.
- */
-export function frameSize(request: Pick<RenderRequest, "model" | "aspectRatio" | "resolution" | "extras">): FrameSize {
-  const { size } = request.extras;
-  const named = typeof size === "string" ? pixelsOf(size) : undefined;
-  return named ?? familySize(request.model, roundedSize(request, 16));
 }
 
 /** No kind but TensorRT-LLM takes fractions, and a video that is a little too long can be cut. */

@@ -1,7 +1,7 @@
 import { traceHeaders } from "../../observe/trace.ts";
 import { listImages } from "../../store/generations.ts";
 import { optionalExtras, type RenderTask } from "../engine.ts";
-import { needsFamily } from "../frame-size.ts";
+import { frameSize, needsFamily } from "../frame-size.ts";
 import { findCreated, findFinished, findJob, type Reply, readComplaints } from "../upstream/reply.ts";
 import { peek, saveReply } from "../upstream/reply-video.ts";
 import {
@@ -14,7 +14,7 @@ import {
 } from "../upstream/submit.ts";
 import { insistOptions } from "../upstream/upstream.ts";
 import { encodeBody } from "./encode.ts";
-import { type CreateBody, frameSize, ignoredOf, type Kind } from "./kinds.ts";
+import { type CreateBody, ignoredOf, type Kind } from "./kinds.ts";
 import { fetchOffers } from "./offers.ts";
 import type { Server } from "./server.ts";
 
