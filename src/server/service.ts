@@ -1,13 +1,13 @@
 import type { Clock } from "../io.ts";
 import { createApp, createMetricsApp } from "./api/app.ts";
 import { createHealth } from "./api/health.ts";
+import { createRehearsedMedia, rehearseStarts } from "./api/rehearsal.ts";
 import { createStartRoutes } from "./api/start.ts";
 import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import { createCallbackSender } from "./callbacks/sender.ts";
 import { createSigner } from "./callbacks/signature.ts";
 import type { Engine } from "./engines/engine.ts";
 import type { Handler } from "./http/message.ts";
-import { createMedia } from "./media/media.ts";
 import type { MediaStore } from "./media/media-store.ts";
 import type { createMetrics } from "./observe/metrics.ts";
 import type { OnTrouble } from "./observe/trouble.ts";
@@ -104,14 +104,15 @@ export function createService(options: ServiceOptions): Service {
   const queue = createQueue({ ...options, get: outbound.get, onEnd, onCreate: metrics?.onCreate });
   const sender = createCallbackSender({ ...options, sign, post: outbound.post, random: Math.random, onDelivery });
   const retention = options.keep && createRetention({ ...options, keep: options.keep });
-  const startBy = createStartRoutes({ ...options, onStart: metrics?.onStart });
+  const startBy = createStartRoutes(rehearseStarts({ ...options, onStart: metrics?.onStart }));
   const parts = { ...options, queue, metrics, startBy, onEnd };
   const page = sessions && createPage({ ...parts, sessions, changes, sign });
   const readMetrics = metrics && (() => metrics.read(queue));
+  const media = createRehearsedMedia(options);
   let stopListening = () => {};
   return {
-    api: createApp({ ...parts, health: health.paths, readMetrics, page }),
-    media: createMedia(options),
+    api: createApp({ ...parts, media, health: health.paths, readMetrics, page }),
+    media,
     metrics: readMetrics && createMetricsApp(readMetrics, onTrouble),
     async start(resume) {
       stopListening = store.listen((change) => {

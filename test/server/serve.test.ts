@@ -9,6 +9,7 @@ import { listen } from "../../src/server/api/listen.ts";
 import { saveBackup } from "../../src/server/backup.ts";
 import { openService } from "../../src/server/serve.ts";
 import { makeFolder } from "../folder.ts";
+import { tinyMp4 } from "../mp4.ts";
 import { realIo } from "../real-io.ts";
 import { useLink } from "./page/sign-in.ts";
 import { fakeEngine } from "./service.ts";
@@ -95,6 +96,20 @@ test.each([
 ])("the owner's previews %s", async (_, options, reply) => {
   const service = await open(options);
   expect(await (await service.start("a fox")).json()).toMatchObject(reply);
+});
+
+test("the directives of a preview reach the address of its video, which serve opens", async () => {
+  const engine = fakeEngine({
+    async render({ file, request: { prompt } }) {
+      writeFileSync(file, tinyMp4(prompt));
+      return { kind: "made", hasThumbnail: false };
+    },
+  });
+  const service = await open({ engines: [engine] });
+  const { data } = (await (await service.start("a fox [media: 403]")).json()) as { data: { id: string } };
+  const video = `${service.address.media_url}/${data.id}.mp4`;
+  await expect.poll(async () => (await fetch(video)).status).toBe(403);
+  expect((await fetch(video)).status).toBe(200);
 });
 
 test("a key that was rotated, or whose service.json was removed, is refused", async () => {

@@ -5,6 +5,7 @@ import { models } from "../../src/protocol/models.ts";
 import { hashKey } from "../../src/server/api/accounts.ts";
 import { createApp, createRoutes } from "../../src/server/api/app.ts";
 import { createHealth } from "../../src/server/api/health.ts";
+import { createRehearsedMedia, rehearseStarts } from "../../src/server/api/rehearsal.ts";
 import { createStartRoutes } from "../../src/server/api/start.ts";
 import { deliveryLine } from "../../src/server/callbacks/delivery.ts";
 import { type CallbackSender, createCallbackSender } from "../../src/server/callbacks/sender.ts";
@@ -12,7 +13,6 @@ import { createSecret, createSigner } from "../../src/server/callbacks/signature
 import type { Engine, RenderTask } from "../../src/server/engines/engine.ts";
 import type { Handler } from "../../src/server/http/message.ts";
 import { openFolder } from "../../src/server/media/folder.ts";
-import { createMedia } from "../../src/server/media/media.ts";
 import type { Get, Post } from "../../src/server/outbound/outbound.ts";
 import type { Pace } from "../../src/server/queue/end.ts";
 import { createQueue, type Queue } from "../../src/server/queue/queue.ts";
@@ -174,8 +174,10 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     hasPaidPreviews: options.hasPaidPreviews ?? true,
     hasDirectives: options.hasDirectives ?? false,
   };
+  const media = createRehearsedMedia({ store, videos, onTrouble });
   const appOptions = {
-    startBy: createStartRoutes(startOptions),
+    startBy: createStartRoutes(rehearseStarts(startOptions)),
+    media,
     store,
     videos,
     queue,
@@ -187,7 +189,6 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     hasRefunds,
     creditsPer,
     hasPaidPreviews: options.hasPaidPreviews ?? true,
-    hasDirectives: options.hasDirectives ?? false,
     webhookSecret: secret,
     publicUrl: options.publicUrl,
     health: createHealth({ store, videos, engines, clock }).paths,
@@ -210,7 +211,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     troubles,
     notes,
     kill,
-    media: createMedia({ store, videos, onTrouble }),
+    media,
     start: (fields, headers) => api(startRequest({ prompt: "a fox", model: "sora-2", ...fields }, headers)),
     startId: async (fields) => (await readStart(await service.start(fields))).data.id,
     status: (id, key = apiKey) =>

@@ -37,6 +37,7 @@ async function startService() {
     ...prices,
     hasRefunds: true,
     videos: await openFolder({ folder: dirname(database) }),
+    media: async () => new Response(),
     clock: io,
     webhookSecret: "",
     mediaUrl: () => "http://127.0.0.1:1",

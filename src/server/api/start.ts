@@ -1,10 +1,8 @@
-import { hash, randomUUID } from "node:crypto";
-import { Readable } from "node:stream";
+import { randomUUID } from "node:crypto";
 import { HTTPException } from "hono/http-exception";
 import * as z from "zod";
 import type { Clock } from "../../io.ts";
-import { createBudget, createCapacity, createRecent, type Recent } from "../capacity.ts";
-import { type Directives, readDirectives } from "../engines/preview/directives.ts";
+import { createBudget, createCapacity } from "../capacity.ts";
 import type { FieldNames } from "../http/input.ts";
 import {
   type ApiContext,
@@ -13,7 +11,6 @@ import {
   readBody,
   readIdempotencyKey,
   refuse,
-  streamResponse,
   usualBodyBytes,
 } from "../http/message.ts";
 import { readTraceparent } from "../observe/trace.ts";
@@ -33,7 +30,7 @@ import {
   retryAfterHeader,
   time,
 } from "./openapi/operation.ts";
-import { listPriceOf, type PriceOptions, priceOf } from "./price.ts";
+import { type PriceOptions, priceOf } from "./price.ts";
 import {
   createStartReader,
   hasOtherImages,
@@ -58,10 +55,14 @@ export type StartOptions = StartReaderOptions &
     clock: Pick<Clock, "date">;
     /** Called once for each generation that was started here. */
     onStart?: ((generation: StoredGeneration, cost: number) => void) | undefined;
+    /** Sends the reply to a start: the body as JSON unless something else is given. */
+    respond?: Respond;
   };
 
 /** A start, and the credits that it was charged. */
 type Started = StartOutcome & { kind: "started"; credits_charged: number };
+
+export type Respond = (c: ApiContext, started: Started, body: object) => Response | Promise<Response>;
 
 /** How one of the APIs writes a start and its reply. */
 export type StartFormat = {
@@ -145,8 +146,7 @@ export type StartRoutes = (format: StartFormat) => (c: ApiContext) => Promise<Re
  * gets the same reply, and nothing is charged.
  */
 export function createStartRoutes(options: StartOptions): StartRoutes {
-  /** The starts that were answered with the one 429 that their prompt asks for. */
-  const refusedOnce = createRecent<true>(maxRefused);
+  const { respond = (c, _, body) => c.json(body) } = options;
   const largeBodies = createCapacity(maxLargeBodies);
   const readStart = createStartReader(options);
   const takeShare = createBudget(maxLargeBytes);
@@ -156,9 +156,6 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     const { request, callback_url } = readStart(json, names);
     await checkLimits(request, options.engines);
     c.set("model", request.model);
-    const directives = readDirectives(request);
-    if (directives.noCredits) throw notEnoughCredits(listPriceOf(request.model, options));
-    refuseAsAsked(directives, hash("sha256", `${account} ${request.prompt}`), refusedOnce);
     const traceparent = readTraceparent(c.req.header("traceparent"));
     const label = readLabel(c);
     const told = { ...(traceparent !== undefined && { traceparent }), ...(label && { label }) };
@@ -210,11 +207,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     accept(c, await readBody(c, { maxBytes: maxBodyBytes, types: format.types }), format);
   return (format) => async (c) => {
     const started = await (mayBeLarge(c) ? acceptLarge : acceptSmall)(c, format);
-    const body = format.reply(started);
-    if (started.replayed) return c.json(body);
-    const { hang, cut } = readDirectives(started.generation.request);
-    if (hang) await untilDisconnected(c.req.raw.signal);
-    return cut ? cutResponse(body, started.generation.id, c) : c.json(body);
+    return respond(c, started, format.reply(started));
   };
 }
 
@@ -247,17 +240,7 @@ async function checkLimits(request: StoredRequest, engines: StartOptions["engine
     throw refuse(400, "outside_limits", `${request.model}: ${fault}`);
 }
 
-/** So many refused starts are remembered, by their hashes: a prompt may have a megabyte. */
-const maxRefused = 1_000;
-
-/** The directive that refuses a start before anything is charged. A 429 comes once, then the same prompt gets through once. */
-function refuseAsAsked({ http }: Directives, start: string, refusedOnce: Recent<true>): void {
-  if (http === undefined || (http === 429 && refusedOnce.delete(start))) return;
-  if (http === 429) refusedOnce.set(start, true);
-  throw refuse(http, "asked_for", "the prompt asked for this status", http === 429 ? { "Retry-After": "1" } : {});
-}
-
-function notEnoughCredits(cost: number) {
+export function notEnoughCredits(cost: number) {
   const message = `one generation costs ${cost} credits; the account has fewer`;
   return refuse(402, "insufficient_credits", message);
 }
@@ -310,20 +293,4 @@ function startBody({ generation, credits_charged, remaining_credits }: Started) 
   const { id, created_at, request } = generation;
   const data = { id, status: "processing", model: request.model, prompt: request.prompt, created_at };
   return { success: true, data, credits_charged, remaining_credits };
-}
-
-/** `[hang]`: there is no reply until the client disconnects. */
-async function untilDisconnected(signal: AbortSignal): Promise<void> {
-  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
-}
-
-/** `[cut]`: the reply breaks off after its id. */
-function cutResponse(body: object, id: string, c: ApiContext): Promise<Response> {
-  const text = JSON.stringify(body);
-  const pieces = async function* () {
-    yield Buffer.from(text.slice(0, text.indexOf(id) + id.length + 1));
-    throw new Error("cut, as the prompt asked for");
-  };
-  const headers = { "Content-Type": "application/json", "Content-Length": String(Buffer.byteLength(text)) };
-  return streamResponse(Readable.from(pieces()), { status: 200, headers }, c.env.outgoing);
 }

@@ -1,9 +1,8 @@
 import * as z from "zod";
 import { isUuid } from "../../protocol/id.ts";
 import { parse } from "../http/input.ts";
-import { refuse } from "../http/message.ts";
-import { createMedia, type MediaOptions } from "../media/media.ts";
-import { removeMedia } from "../media/media-store.ts";
+import { type Handler, refuse } from "../http/message.ts";
+import { type MediaStore, removeMedia } from "../media/media-store.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
@@ -97,19 +96,20 @@ const rangeHeader = {
 
 const bytes = (type: string) => ({ [type]: { schema: { type: "string", format: "binary" } } });
 
-export type VideoOptions = CancelOptions &
-  MediaOptions & {
-    store: Pick<Store, "generations" | "remove">;
-    queue: Pick<Queue, "resume" | "progressOf">;
-  };
+export type VideoOptions = CancelOptions & {
+  store: Pick<Store, "generations" | "remove">;
+  queue: Pick<Queue, "resume" | "progressOf">;
+  videos: Pick<MediaStore, "remove">;
+  /** Answers at the media address. */
+  media: Handler;
+};
 
 /**
  * Creates the API that OpenAI's Videos API has left to servers of real models, over the same generations as the interface's: a client of either sees
  * what the other one has started.
  */
 export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths {
-  const { store, queue, videos, clock } = options;
-  const media = createMedia(options);
+  const { store, queue, videos, media, clock } = options;
   const model = findDefaultModel(options.engines);
   const bodyOf = (generation: StoredGeneration) => videoBody(generation, queue.progressOf(generation.id));
   const download: Route = {

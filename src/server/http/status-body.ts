@@ -1,4 +1,3 @@
-import { readDirectives } from "../engines/preview/directives.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import { failureHint } from "./failure-hint.ts";
 
@@ -9,7 +8,7 @@ import { failureHint } from "./failure-hint.ts";
 export function statusBody(generation: StoredGeneration, mediaUrl: string) {
   const { id, status, media, created_at, error, error_code, cost } = generation;
   const hint = failureHint(generation);
-  const hasUrls = media !== null && !readDirectives(generation.request).noVideo;
+  const hasUrls = media !== null && !media.isUnlisted;
   const video_url = hasUrls ? `${mediaUrl}/${id}.mp4` : null;
   const thumbnail_url = hasUrls && media.thumbnail !== null ? `${mediaUrl}/${id}.png` : null;
   return {

@@ -1,8 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { PassThrough, pipeline, type Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
-import { createRecent } from "../capacity.ts";
-import { readDirectives } from "../engines/preview/directives.ts";
 import { errorResponse, type Handler, refuse, streamResponse } from "../http/message.ts";
 import type { OnTrouble } from "../observe/trouble.ts";
 import type { Media } from "../store/generations.ts";
@@ -12,8 +9,6 @@ import type { MediaStore } from "./media-store.ts";
 export type MediaOptions = {
   store: Pick<Store, "generation">;
   videos: MediaStore;
-  /** Whether directives in prompts apply. */
-  hasDirectives?: boolean;
   /** Whether a store that has addresses of its own answers for its videos. */
   hasRedirects?: boolean | undefined;
   /** Added to each reply that has a video or a picture. */
@@ -21,44 +16,45 @@ export type MediaOptions = {
   onTrouble: OnTrouble;
 };
 
-/** So many addresses are remembered that have answered with the status that their prompt asks for once. */
-const maxRefused = 1_000;
-
 /**
  * Returns the handler of the media address: `/<id>.mp4` and `/<id>.png` by GET and HEAD, a video whole or one range of it, with a strong ETag.
  * It takes no key, as the interface's links carry none; an id cannot be guessed, and is looked up in the store, never used as a path.
  */
 export function createMedia(options: MediaOptions): Handler {
-  const { store, videos, hasDirectives = true, hasRedirects = false, onTrouble } = options;
+  const { store, videos, hasRedirects = false, onTrouble } = options;
   // A cache asks again before each use: a video may have been deleted.
   const headers = { "X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache", ...options.headers };
-  /** The ids whose address has answered with the status that the prompt asked for. */
-  const refusedOnce = createRecent<true>(maxRefused);
   const answer = async (request: Request, outgoing: ServerResponse | undefined) => {
     if (request.method !== "GET" && request.method !== "HEAD") {
       throw refuse(405, "method_not_allowed", "videos accept only GET and HEAD", { Allow: "GET, HEAD" });
     }
-    const [, id = "", kind] = /^\/([0-9a-f-]{36})\.(mp4|png)$/.exec(new URL(request.url).pathname) ?? [];
-    const generation = id === "" ? undefined : await store.generation(id);
+    const { id, kind } = readPath(request) ?? {};
+    const generation = id === undefined ? undefined : await store.generation(id);
     if (!generation?.media) throw refuse(404, "not_found", "there is no such video");
     const { media } = generation;
     if (kind === "png") return serveThumbnail(request, media, { videos, headers });
-    const { mediaStatus, mediaCut } = hasDirectives ? readDirectives(generation.request) : {};
-    if (mediaStatus !== undefined && !refusedOnce.has(id)) {
-      refusedOnce.set(id, true);
-      throw refuse(mediaStatus, "asked_for", "the prompt asked for this status, once");
-    }
     // The signature is for GET alone.
-    if (hasRedirects && videos.presign && request.method === "GET" && !mediaCut) {
+    if (hasRedirects && videos.presign && request.method === "GET") {
       const location = await videos.presign(media.file);
       return new Response(null, {
         status: 302,
         headers: { ...headers, Location: location, "Cache-Control": "no-store" },
       });
     }
-    return serveVideo(request, { media, videos, isCut: mediaCut ?? false, headers, outgoing });
+    return serveVideo(request, { media, videos, headers, outgoing });
   };
   return (request, { outgoing } = {}) => answer(request, outgoing).catch((error) => errorResponse(error, onTrouble));
+}
+
+function readPath({ url }: Request): { id: string; kind: "mp4" | "png" } | undefined {
+  const [, id, kind] = /^\/([0-9a-f-]{36})\.(mp4|png)$/.exec(new URL(url).pathname) ?? [];
+  return id === undefined ? undefined : { id, kind: kind === "png" ? kind : "mp4" };
+}
+
+/** Returns the id of the generation whose video is asked for; `undefined` for any other request. */
+export function readVideoId(request: Request): string | undefined {
+  const { id, kind } = readPath(request) ?? {};
+  return kind === "mp4" && ["GET", "HEAD"].includes(request.method) ? id : undefined;
 }
 
 async function serveThumbnail(
@@ -76,12 +72,11 @@ async function serveThumbnail(
 type Video = {
   media: Media;
   videos: MediaStore;
-  isCut: boolean;
   headers: Record<string, string>;
   outgoing: ServerResponse | undefined;
 };
 
-async function serveVideo(request: Request, { media, videos, isCut, outgoing, ...video }: Video): Promise<Response> {
+async function serveVideo(request: Request, { media, videos, outgoing, ...video }: Video): Promise<Response> {
   const common = { ...video.headers, "Content-Type": "video/mp4", "Accept-Ranges": "bytes", ETag: media.etag };
   if (hasMatch(request.headers.get("If-None-Match"), media))
     return new Response(null, { status: 304, headers: common });
@@ -94,10 +89,8 @@ async function serveVideo(request: Request, { media, videos, isCut, outgoing, ..
   const partial = range && { "Content-Range": `bytes ${first}-${last}/${media.size}` };
   const headers = { ...common, ...partial, "Content-Length": String(last - first + 1) };
   const init = { status: range ? 206 : 200, headers };
-  const isHalf = isCut && !range && request.method === "GET";
-  const end = isHalf ? Math.max(0, Math.floor(media.size / 2) - 1) : last;
   // HEAD needs to know no more than whether the video is there.
-  const wanted = { first, last: request.method === "HEAD" ? first : end };
+  const wanted = { first, last: request.method === "HEAD" ? first : last };
   const body = await videos.read(media.file, media.size === 0 ? undefined : wanted);
   // People may delete videos that they no longer want.
   if (!body) throw refuse(404, "not_found", "this video has been removed");
@@ -105,14 +98,7 @@ async function serveVideo(request: Request, { media, videos, isCut, outgoing, ..
     body.destroy();
     return new Response(null, init);
   }
-  return streamResponse(isHalf ? breakOff(body) : body, init, outgoing);
-}
-
-/** `[media: cut]`: returns a stream that fails after its last byte. */
-function breakOff(body: Readable): Readable {
-  const broken = new PassThrough({ flush: (done) => done(new Error("cut, as the prompt asked for")) });
-  // Each ends with the other, also when nothing was read: a generator that never began would leave the video open.
-  return pipeline(body, broken, () => {});
+  return streamResponse(body, init, outgoing);
 }
 
 /** Whether If-None-Match (RFC 9110, 13.1.2) names the video's ETag, weak or strong, which has no comma. */

@@ -53,7 +53,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   const checkEngines = createEngineChecks(options.engines, clock);
   const assets = createAssets(options.assets ?? new URL("./page/", import.meta.url), headers);
   const send = createSend(assets.paths);
-  const media = createMedia({ ...options, hasDirectives: false, hasRedirects: false, headers: mediaHeaders });
+  const media = createMedia({ ...options, hasRedirects: false, headers: mediaHeaders });
   const signedIn = requireSession(options, send);
   const fromPage = [signedIn, requireOwnOrigin(options)] as const;
   const parts: PageParts = { app, options, send, signedIn, fromPage };

@@ -45,12 +45,15 @@ export async function endGeneration(
 ): Promise<boolean> {
   const { store, clock, pace, mediaUrl, signal } = options;
   const generation = await findGeneration(id, options);
+  const { slowMs, noVideo } = readDirectives(generation.request);
   // The clock may have been set back since then, and that of another machine may be ahead.
   const elapsedMs = Math.max(0, clock.date().getTime() - Date.parse(generation.created_at));
-  const remainingMs = minDurationMs(generation, generation.request.isReal ? "fast" : pace) - elapsedMs;
+  const isRealistic = pace === "realistic" && !generation.request.isReal;
+  const remainingMs = Math.max(slowMs, isRealistic ? realisticMs(generation) : 0) - elapsedMs;
   if (remainingMs > 0) await clock.sleep(remainingMs, signal);
   const date = clock.date();
   const end = { ...endOf(made, options), completed_at: date.toISOString() };
+  if (noVideo && end.media) end.media = { ...end.media, isUnlisted: true };
   const delivery = newDelivery({ ...generation, ...end }, mediaUrl(), date);
   const isEnded = await insist(() => store.finish(id, end, delivery), options);
   const reason = made.kind === "made" ? undefined : (end.error_code ?? made.kind);
@@ -92,13 +95,11 @@ function errorCodeOf(made: Exclude<Made, { kind: "made" | "not taken" }>): Store
   return made.kind === "failed" ? made.error_code : undefined;
 }
 
-/** Returns the minimum time from creation to end of a generation: with the realistic pace 1 to 3 minutes, depending on the model. */
-function minDurationMs({ id, request }: StoredGeneration, pace: Pace): number {
-  const { slowMs } = readDirectives(request);
-  if (pace === "fast") return slowMs;
+/** Returns the time from creation to end of a generation as the interface describes it: 1 to 3 minutes, depending on the model. */
+function realisticMs({ id, request }: StoredGeneration): number {
   const ids = models.map((model) => model.id);
   // An owner's own name, which is not in the list, is as fast as the first.
   const position = Math.max(0, ids.indexOf(request.model)) / (ids.length - 1);
   const jitter = Number.parseInt(id.slice(0, 4), 16) / 0xffff;
-  return Math.max(slowMs, 60_000 + position * 100_000 + jitter * 20_000);
+  return 60_000 + position * 100_000 + jitter * 20_000;
 }

@@ -117,9 +117,10 @@ export type StoredGeneration = {
 export type StoredResult = Pick<StoredGeneration, "error" | "error_code" | "engine_code" | "media" | "cost">;
 
 /**
- * A video that is kept. `file` and `thumbnail`, a PNG of the middle frame or `null`, are names in the media store. `etag` is strong: it is made from these very bytes.
+ * A video that is kept. `file` and `thumbnail`, a PNG of the middle frame or `null`, are names in the media store. `etag` is strong: it is made
+ * from these very bytes. No reply names the address of an unlisted one.
  */
-export type Media = { file: string; size: number; etag: string; thumbnail: string | null };
+export type Media = { file: string; size: number; etag: string; thumbnail: string | null; isUnlisted?: boolean };
 
 /** The status of a generation, but for those that no engine has begun: they are queued. */
 export type State = "queued" | "running" | "completed" | "failed";

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { readPage, readTables } from "../../../../src/docs.ts";
+import { createRehearsedMedia } from "../../../../src/server/api/rehearsal.ts";
 import { readDirectives } from "../../../../src/server/engines/preview/directives.ts";
 import { openFolder } from "../../../../src/server/media/folder.ts";
-import { createMedia } from "../../../../src/server/media/media.ts";
 import { createTestService, mediaUrl, readError, readStart } from "../../service.ts";
 
 type Status = { status: string; error?: string; video_url: string | null };
@@ -105,7 +105,8 @@ test("of videos with [media: 403] the last thousand that were answered so are re
   await service.rest();
   const made = await service.store.generation(id);
   const store = { generation: async (other: string) => made && { ...made, id: other } };
-  const media = createMedia({ store, videos: await openFolder({ folder: service.folder }), onTrouble: () => {} });
+  const videos = await openFolder({ folder: service.folder });
+  const media = createRehearsedMedia({ store, videos, onTrouble: () => {} });
   const fetchIt = async (index: number) => {
     const name = `00000000-0000-4000-8000-${String(index).padStart(12, "0")}`;
     return (await media(new Request(`${mediaUrl}/${name}.mp4`, { method: "HEAD" }))).status;
