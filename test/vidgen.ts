@@ -62,10 +62,12 @@ export type World = {
   reboot(): World;
 };
 
-export type WorldOptions = { renderMs?: number; credits?: number };
+/** `keepsKeys` is whether the service says that it keeps idempotency keys, which the interface does not have. */
+export type WorldOptions = { renderMs?: number; credits?: number; keepsKeys?: boolean };
 
 /** A machine with a service on it; everything that `Io` holds is made for the test. */
-export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOptions = {}): Promise<World> {
+export async function createWorld(options: WorldOptions = {}): Promise<World> {
+  const { renderMs = 30_000, credits = 1000, keepsKeys = false } = options;
   const clock = createVirtualClock();
   const root = makeFolder();
   const [folder, home] = [join(root, "work"), join(root, "home")];
@@ -130,7 +132,11 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
         const response = await fault(request.clone(), world);
         if (response) return response;
       }
-      if (url.startsWith(baseUrl)) return service.api(request);
+      if (url.startsWith(baseUrl)) {
+        const response = await service.api(request);
+        if (!keepsKeys) response.headers.delete("Idempotency-Key-Lifetime");
+        return response;
+      }
       if (url.startsWith(mediaUrl)) return service.media(request);
       throw failure("ENOTFOUND", false);
     };

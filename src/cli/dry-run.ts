@@ -93,7 +93,11 @@ async function describeChoice(
   }
   const { refusalError } = await import("../client/ledger/policy.ts");
   const error = refusalError(choice);
-  const text = `Would send nothing, and end with ${error.exit}: ${error.message}`;
+  const resend =
+    choice.key === undefined
+      ? ""
+      : " Only if the service says that it recognizes the key of that attempt, the request would be sent again with it: then it cannot be charged twice.";
+  const text = `Would send nothing, and end with ${error.exit}: ${error.message}${resend}`;
   return { text, document: errorDocument(error) };
 }
 

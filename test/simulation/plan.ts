@@ -19,6 +19,8 @@ export type Plan = {
   troubles: Trouble[];
   /** The service states what each start costs, and the rows of a batch differ in length, and so in price. */
   statesPrices?: boolean;
+  /** Whether the service keeps idempotency keys. */
+  keepsKeys?: boolean;
   acts: Act[];
 };
 
@@ -107,6 +109,7 @@ export function planOf(seed: string): Plan {
     instant: random.pick([0, 0.5, 0.8, 0.9]),
     troubles,
     statesPrices,
+    keepsKeys: chance(0.4),
     acts,
   };
 }

@@ -33,6 +33,8 @@ export const probeNames = [
   "a video is replaced with --overwrite",
   "a generation is cancelled",
   "a start has a key",
+  "a key is sent again, and the service knows it",
+  "a key is sent again, and the service has not had it",
   "a dry run finds an earlier one",
   "a dry run shows the request",
   "an attempt goes on after half a day",

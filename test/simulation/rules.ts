@@ -91,7 +91,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       const { command } = run;
       known = {
         attempt: String(attempt),
-        key: String(line.key ?? attempt),
+        key: String(line.key ?? line.resend_of ?? attempt),
         run,
         earlier: run.earlier,
         isNamed: line.key !== undefined,
@@ -296,14 +296,25 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       if (mine === undefined) throw new Broken(1, "a start was sent that nobody had written down");
       checkBudget(mine.run, post);
       mine.posts.push(post);
-      if (post.generated) mine.id = post.generated.id;
+      const generation = post.generated ?? post.repeats;
+      if (generation) mine.id = generation.id;
       const before = mine.posts.slice(0, -1).find(({ behaviour }) => behaviour.means !== "later");
-      if (before) throw new Broken(1, `${process.name} sent attempt ${mine.attempt} again after "${before.does}"`);
+      if (before && !post.isKeyKept)
+        throw new Broken(1, `${process.name} sent attempt ${mine.attempt} again after "${before.does}"`);
       const balance = balances.get(process);
       if (balance && !balance.isKnown)
         throw new Broken(1, `${process.name} has a budget, and goes on although nobody knows what the last start cost`);
       if (mine.isNamed) reach("a start has a key");
-      const all = attempts.filter((other) => other !== mine && other.place < mine.place);
+      if (post.repeats) {
+        reach("a key is sent again, and the service knows it");
+        return;
+      }
+      const hasKey = (other: Attempt) => post.isKeyKept && other.key === mine.key && other.run.key === mine.run.key;
+      const ofKey = attempts.filter(hasKey).flatMap(({ posts }) => posts);
+      if (ofKey.some(({ generated }) => generated && post.generated && generated !== post.generated))
+        throw new Broken(1, `${process.name} sent key ${mine.key} again, which the service has forgotten`);
+      if (ofKey.length > 1) reach("a key is sent again, and the service has not had it");
+      const all = attempts.filter((other) => other !== mine && other.place < mine.place && !hasKey(other));
       const isOfOwnRun = (other: Attempt) => mine.take !== undefined && other.take?.run === mine.take.run;
       const earlier = all.filter((other) => !isAgain(mine) || isOfOwnRun(other));
       if (mine.take && earlier.some(({ take, posts }) => take && take.run !== mine.take?.run && posts.length > 0))

@@ -55,6 +55,10 @@ export type Post = {
   does: StartName;
   /** The generation that was charged for. */
   generated: Generated | undefined;
+  /** The generation of an earlier request with its key, which the service keeps: nothing is charged. */
+  repeats: Generated | undefined;
+  /** Whether the service keeps idempotency keys, and says so. */
+  isKeyKept: boolean;
   /** Its answer is that to another request. */
   isForeign: boolean;
   /** The balance that the answer tells, where it can be read. */
@@ -73,12 +77,14 @@ type ServiceOptions = {
   troubles: readonly Trouble[];
   /** Whether it states what each start costs. */
   statesPrices: boolean;
+  /** Whether it keeps idempotency keys, for a day, and says so. */
+  keepsKeys: boolean;
   events: ServiceEvents;
   reach: Reach;
 };
 
 /** A service with two accounts, and a ledger that tells the truth. */
-export function createService({ schedule, random, troubles, statesPrices, events, reach }: ServiceOptions) {
+export function createService({ schedule, random, troubles, statesPrices, keepsKeys, events, reach }: ServiceOptions) {
   const generations = new Map<string, Generated>();
   const credits = new Map<string, number>(keys.map((key) => [key, 1_000]));
   /** Once it is healthy again, all faults are over. */
@@ -160,7 +166,7 @@ export function createService({ schedule, random, troubles, statesPrices, events
         const isCancel = url.startsWith(`${serviceUrl}/api/cancel?`);
         if (init.method === "POST" && !isCancel) {
           const plan = (isHealthy ? undefined : starts[posts++]) ?? finePlan;
-          const behaviour: StartBehaviour = startBehaviours[plan.does];
+          let behaviour: StartBehaviour = startBehaviours[plan.does];
           if (behaviour.means === "unsent") {
             arrive(5, () => reject(new RequestError(systemError(behaviour.fails ?? ""), { sent: false })));
             return;
@@ -177,7 +183,14 @@ export function createService({ schedule, random, troubles, statesPrices, events
               const { prompt, model, duration } = JSON.parse(String(init.body));
               const attempt = init.headers?.["Idempotency-Key"] ?? "";
               const key = (init.headers?.Authorization ?? "").slice("Bearer ".length);
-              const generated = behaviour.charges ? charge(plan, { attempt, prompt, duration }, model, key) : undefined;
+              const isSameKey = (each: Generated) => each.attempt === attempt && each.key === key;
+              const isKept = (each: Generated) => isSameKey(each) && schedule.now() - each.startedAt < keptMs;
+              const repeats = keepsKeys ? [...generations.values()].find(isKept) : undefined;
+              // What it knows, it does not refuse.
+              if (repeats && (behaviour.means === "refused" || behaviour.means === "later"))
+                behaviour = startBehaviours[finePlan.does];
+              const isCharged = behaviour.charges && !repeats;
+              const generated = isCharged ? charge(plan, { attempt, prompt, duration }, model, key) : undefined;
               const told = behaviour.means === "accepted" ? credits.get(key) : undefined;
               const charged = statesPrices ? costOf(duration) : undefined;
               const isOther = (each: Generated) => each.prompt !== prompt || each.key !== key;
@@ -190,6 +203,8 @@ export function createService({ schedule, random, troubles, statesPrices, events
                 behaviour,
                 does: plan.does,
                 generated,
+                repeats,
+                isKeyKept: keepsKeys,
                 isForeign: other !== undefined && plan.does === "charges, and replays the answer of another request",
                 credits: told,
                 duration,
@@ -197,7 +212,7 @@ export function createService({ schedule, random, troubles, statesPrices, events
                 at: schedule.now(),
               };
               events.onPost(process, post);
-              const id = generated?.id ?? random.uuid();
+              const id = generated?.id ?? repeats?.id ?? random.uuid();
               if (behaviour.fails === "silence") return;
               if (behaviour.fails !== undefined) {
                 const error = systemError(behaviour.fails);
@@ -230,7 +245,8 @@ export function createService({ schedule, random, troubles, statesPrices, events
               arrive(1, () => reject(new RequestError(systemError("ECONNRESET"), { sent: true })));
               return;
             }
-            answer(1, said, () => events.onStatusDelivered(process, id, said));
+            const headers = { ...said.headers, ...(keepsKeys && !trouble && lifetime) };
+            answer(1, { ...said, headers }, () => events.onStatusDelivered(process, id, said));
             return;
           }
           const [, id = "", version = "0"] = /\/([^/]+)\/(\d+)\.mp4$/.exec(url) ?? [];
@@ -258,6 +274,9 @@ export function createService({ schedule, random, troubles, statesPrices, events
     urlOf,
   };
 }
+
+const keptMs = 24 * 3_600_000;
+const lifetime = { "idempotency-key-lifetime": String(keptMs / 1_000) };
 
 const finePlan: StartPlan = {
   does: "accepts it",

@@ -95,6 +95,7 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
     random: createRandom(`${plan.seed}/service`),
     troubles: plan.troubles,
     statesPrices: plan.statesPrices === true,
+    keepsKeys: plan.keepsKeys === true,
     reach,
     events: {
       onPost(process, post) {

@@ -49,7 +49,7 @@ export async function wantedOf(chooser: Chooser, request: StartRequest, options:
  */
 export async function chooseStart(chooser: Chooser, wanted: WantedStart, lock?: Lock): Promise<Choice> {
   const { earlier } = wanted;
-  if (earlier === undefined) return { kind: "new", dismissed: [], mayBeCharged: false };
+  if (earlier === undefined) return { kind: "new", dismissed: [] };
   return choose({ ...wanted, earlier, now: chooser.io.date() }, chooser.journal, lock);
 }
 

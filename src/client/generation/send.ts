@@ -3,12 +3,12 @@ import { RequestError } from "../../io.ts";
 import { lacksCredits } from "../../protocol/credits.ts";
 import { findDoubts } from "../../protocol/fields.ts";
 import { type AcceptedStart, errorText, failureReason, type StartRequest } from "../../protocol/schema.ts";
-import { isNotNow, isRefusal, retryAfterMs } from "../../protocol/status.ts";
+import { isNotNow, isRefusal, isTransient, retryAfterMs } from "../../protocol/status.ts";
 import type { Label } from "../http/api.ts";
 import { describeFailure, describeReply, describeValues, type Reply, refusal } from "../http/reply.ts";
 import { backoffMs, isFinalConnectFailure } from "../http/retry.ts";
 import { readStartReply } from "../http/salvage.ts";
-import type { JournalLine } from "../ledger/history.ts";
+import { type JournalLine, keyOf } from "../ledger/history.ts";
 import { withdraw } from "../ledger/withdraw.ts";
 import { failedError } from "./follow.ts";
 import { poll } from "./poll.ts";
@@ -25,10 +25,10 @@ export type Intent = {
   /** Whether the key is the caller's: then it stands for one start for ever. */
   isNamed: boolean;
   /**
-   * Whether an earlier request with its key may have been charged, to a service that knows its keys: see `keepsKey`. Then it has its id, or
-   * stays unknown.
+   * Set where its key was sent before, and may have been charged: when that was first; ISO 8601, UTC. The key is sent again only as long as the
+   * service says that it keeps it.
    */
-  mayBeCharged: boolean;
+  firstSentAt?: string | undefined;
   /** Rejects where another process has taken the attempt, or may have, or where it was dismissed: then nothing may be sent. */
   confirm(): Promise<void>;
   /** Throws where this process has stood still since `confirm`, so that another one may have taken the attempt. Does not look. */
@@ -78,13 +78,21 @@ const minWaitMs = 500;
 /** How long a sent request may still take after the first Ctrl-C. */
 const interruptLimitMs = 10_000;
 
-/** How often an unclear start is sent again with its caller's key, within some 8 s: a later call may go on with it. */
-const maxResends = 4;
+/** How often a start without a usable response is sent again with its key: more often with a caller's key, and the same line may go on with it. */
+const maxResends = 1;
+const maxNamedResends = 4;
+/** How long the service is asked whether it keeps the key, while it does not answer: behind a proxy it may be restarting. */
+const resendLimitMs = 30_000;
+/** How long its answer counts: this process may stand still before it sends. */
+const answerMs = 60_000;
 const lookMs = 10_000;
+
+export const resendNote =
+  "The request got no usable response. The service recognizes its key, so it is sent again: it cannot be charged twice.";
 
 /**
  * Sends the request that costs money (interface 4.1), whose intent is written down. It is sent once: again only when no byte of it was written,
- * when the service said "not now" (429, 421, 425), or with a caller's key that the service keeps. Never rejects: the outcome is written down before
+ * when the service said "not now" (429, 421, 425), or when it says that it keeps the key of the request. Never rejects: the outcome is written down before
  * it is returned. Its error is `network` (nothing was sent), `unknown` (it may have been charged), or the code of the service's refusal.
  */
 export async function sendPaid(
@@ -93,18 +101,33 @@ export async function sendPaid(
   intent: Intent,
   options: SendOptions,
 ): Promise<SendOutcome> {
-  const { io } = service;
   if (options.tellsDoubts !== false) tellDoubts(service, request);
   let outcome = await sendAndRecord(service, request, intent, options);
-  for (let failures = 0; intent.isNamed && outcome.kind === "unknown" && failures < maxResends; failures++) {
-    const isWaitedFor = await io.sleep(backoffMs(failures, io.random()), options.signal).then(
-      () => true,
-      () => false,
-    );
-    if (!isWaitedFor || !(await keepsKey(service, intent.at, options.signal))) break;
-    outcome = await sendAndRecord(service, request, { ...intent, mayBeCharged: true }, options);
+  const most = intent.isNamed ? maxNamedResends : maxResends;
+  const { firstSentAt = intent.at } = intent;
+  for (let resends = 0; outcome.kind === "unknown" && resends < most; resends++) {
+    if (!(await untilKeyIsKept(service, firstSentAt, { ...options, resends }))) break;
+    service.note(resendNote);
+    outcome = await sendAndRecord(service, request, { ...intent, firstSentAt }, options);
   }
   return outcome;
+}
+
+/** Asks the service whether it keeps the key of a request that it did not answer, until it answers that. */
+async function untilKeyIsKept(
+  service: Service,
+  firstSentAt: string,
+  { signal, resends }: Pick<SendOptions, "signal"> & { resends: number },
+): Promise<boolean> {
+  const { io, note } = service;
+  const end = io.now() + resendLimitMs;
+  for (let failures = resends; ; failures++) {
+    await io.sleep(backoffMs(failures, io.random()), signal).catch(() => {});
+    if (signal.aborted) return false;
+    const answer = await askForKey(service, firstSentAt, signal);
+    if (answer !== "no answer" || io.now() >= end) return answer === "kept";
+    if (failures === resends) note("No usable response; asking the service whether it has the request.");
+  }
 }
 
 function tellDoubts({ isFree, warned, note }: Service, request: StartRequest): void {
@@ -118,17 +141,25 @@ function tellDoubts({ isFree, warned, note }: Service, request: StartRequest): v
 const keyMarginSeconds = 3_600;
 
 /**
- * Whether the service says that a start with the key of one that was sent at this time (ISO 8601) is the same start: it is asked now, for nothing,
- * since another service may have been at this address.
+ * Whether the service says that a start with the key of one that was first sent at this time (ISO 8601) is the same start: it is asked now, for
+ * nothing, since another service may have been at this address.
  */
-export async function keepsKey({ api, io }: Service, at: string, signal: AbortSignal): Promise<boolean> {
+export async function askForKey(
+  { api, io }: Service,
+  firstSentAt: string,
+  signal: AbortSignal,
+): Promise<"kept" | "not kept" | "no answer"> {
   const limit = io.limit(lookMs, signal, new Error("no answer"));
-  const asked = api.probe(limit.signal).finally(limit.clear);
-  const reply = await asked.catch(() => undefined);
-  const seconds = Number(reply?.headers?.["idempotency-key-lifetime"] ?? 0);
-  const age = (io.date().getTime() - Date.parse(at)) / 1_000;
+  const reply = await api.probe(limit.signal).then(
+    (answered) => answered,
+    () => undefined,
+  );
+  limit.clear();
+  const seconds = reply?.headers?.["idempotency-key-lifetime"];
+  if (seconds === undefined) return reply === undefined || isTransient(reply.status) ? "no answer" : "not kept";
+  const age = (io.date().getTime() - Date.parse(firstSentAt)) / 1_000;
   // By a clock that is behind that of the attempt nobody can tell its age.
-  return age > -keyMarginSeconds && age < seconds - keyMarginSeconds;
+  return age > -keyMarginSeconds && age < Number(seconds) - keyMarginSeconds ? "kept" : "not kept";
 }
 
 /** Sends the request until its outcome is known, and writes that down. */
@@ -168,14 +199,16 @@ async function unlessForeign(service: Service, outcome: SendOutcome, { attempt, 
   const id = outcome.kind === "accepted" ? outcome.started.generation.id : outcome.error.id;
   if (id === undefined || outcome.kind === "unknown") return outcome;
   const known = await entriesOf(service, id).catch(() => []);
-  if (!known.some((entry) => (entry.key ?? entry.attempt) !== key)) return outcome;
+  if (!known.some((entry) => keyOf(entry) !== key)) return outcome;
   return unknownOutcome(`its reply named generation ${id}, which another request started`, attempt);
 }
 
 /** What the second request says tells of the first one only when it gives its id. */
-function unlessCharged(outcome: SendOutcome, { attempt, mayBeCharged }: Intent): SendOutcome {
-  if (!mayBeCharged || outcome.kind === "accepted" || outcome.kind === "unknown") return outcome;
-  return unknownOutcome(`it was sent again with the same key: ${outcome.error.message}`, attempt);
+function unlessCharged(outcome: SendOutcome, { attempt, firstSentAt }: Intent): SendOutcome {
+  if (firstSentAt === undefined || outcome.kind === "accepted" || outcome.kind === "unknown") return outcome;
+  const { kind, error } = outcome;
+  const reason = kind === "unsent" ? "it could not be sent again with its key" : `it was sent again: ${error.message}`;
+  return unknownOutcome(reason, attempt);
 }
 
 function withFall(outcome: SendOutcome, { balance }: SendOptions): SendOutcome {
@@ -275,10 +308,33 @@ async function postOnce(
     return stopped(error);
   }
   unsettled.add(intent.attempt);
-  const answer = await post(service, request, intent, options);
+  const { firstSentAt } = intent;
+  const asked = firstSentAt === undefined ? undefined : await confirmKey(service, firstSentAt, options.signal);
+  if (asked === "not kept")
+    return unknownOutcome(
+      "its key was not sent again, since the service does not say that it keeps it",
+      intent.attempt,
+    );
+  const assertFresh = () => {
+    intent.assertFresh();
+    asked?.assertRecent();
+  };
+  const answer = await post(service, request, { ...intent, assertFresh }, options);
   if (answer.kind === "unsent" || answer.kind === "not now" || answer.kind === "stopped")
     unsettled.delete(intent.attempt);
   return answer;
+}
+
+/** Asks right before a key is sent again: since the last answer, this process may have stood still. */
+async function confirmKey(service: Service, firstSentAt: string, signal: AbortSignal) {
+  const { io } = service;
+  const askedAt = io.date().getTime();
+  if ((await askForKey(service, firstSentAt, signal)) !== "kept") return "not kept";
+  const assertRecent = () => {
+    if (io.date().getTime() - askedAt >= answerMs)
+      throw new VidgenError("network", "This process stood still for over a minute.");
+  };
+  return { assertRecent };
 }
 
 async function post(

@@ -7,7 +7,7 @@ import { checkApiKey, createRedaction, redactValue } from "../http/redaction.ts"
 import { accountOf, type Entry, type JournalLine, recordOf } from "../ledger/history.ts";
 import { type Journal, noJournal, withoutSecrets } from "../ledger/journal.ts";
 import { isComparable, readBalance } from "../ledger/price.ts";
-import { findById, readEntries, readRecent } from "../ledger/search.ts";
+import { findById, findByKey, readEntries, readRecent } from "../ledger/search.ts";
 import { createKept, type Kept } from "../save/kept.ts";
 import { createTargets, type Targets } from "../save/target.ts";
 
@@ -126,6 +126,11 @@ export async function listRecent({ name, journal }: Service): Promise<Entry[]> {
 export async function entriesOf({ name, journal, recall }: Service, id: string): Promise<Entry[]> {
   const known = recall(id);
   return known ? [known] : (await findById(journal, id)).filter(({ base_url }) => base_url === name);
+}
+
+/** The attempts with an Idempotency-Key, newest first. */
+export async function entriesOfKey({ name, journal }: Service, key: string): Promise<Entry[]> {
+  return (await findByKey(journal, key)).filter(({ base_url }) => base_url === name);
 }
 
 /** What is known of a generation; `undefined` also where the journal cannot be read, since what is paid for is followed all the same. */

@@ -1,17 +1,18 @@
 import { asVidgenError, beforePaying, VidgenError } from "../../errors.ts";
 import type { AcceptedStart, StartRequest } from "../../protocol/schema.ts";
+import { stopsOthers } from "../ledger/attempt.ts";
 import type { DatedLine, Entry, JournalLine } from "../ledger/history.ts";
 import type { FileIdentity } from "../ledger/identity.ts";
 import type { Hold, Journal, Lock } from "../ledger/journal.ts";
-import { type Choice, type Earlier, refusalError, type StartedEntry } from "../ledger/policy.ts";
-import { findByKey, findByPrompt, findLine } from "../ledger/search.ts";
+import { type Choice, type Earlier, type KeptKey, refusalError, type StartedEntry } from "../ledger/policy.ts";
+import { findByPrompt, findLine } from "../ledger/search.ts";
 import { withdraw } from "../ledger/withdraw.ts";
 import { claimPlace, dismiss, releaseOf, untilFree, type WaitOptions } from "../save/claim.ts";
 import type { ClaimOptions, Target } from "../save/target.ts";
 import { type Attempt, createAttempt, type FinishOptions } from "./attempt.ts";
 import { type ChooseOptions, chooseStart, chooseTakes, type WantedStart, wantedOf } from "./choose.ts";
-import { type Intent, keepsKey, type SendOptions, type SendOutcome, sendPaid } from "./send.ts";
-import type { Service } from "./service.ts";
+import { askForKey, type Intent, resendNote, type SendOptions, type SendOutcome, sendPaid } from "./send.ts";
+import { entriesOfKey, type Service } from "./service.ts";
 
 export type PaidStartOptions = ChooseOptions &
   FinishOptions &
@@ -95,6 +96,7 @@ export async function start(
       await release();
       return outcome;
     }
+    if (intent.firstSentAt !== undefined) await dismissEarlier(service, intent);
     // From here on the same line resumes it, until it is handed over.
     const { id } = outcome.started.generation;
     const { attempt, at } = intent;
@@ -104,6 +106,14 @@ export async function start(
     await release();
     throw error;
   }
+}
+
+/** The earlier attempts with its key are the same generation: they stop no later start. */
+async function dismissEarlier(service: Service, { attempt, key }: Intent): Promise<void> {
+  const earlier = await entriesOfKey(service, key).catch(() => []);
+  for (const entry of earlier)
+    if (entry.attempt !== attempt && stopsOthers(entry.state) && !entry.dismissed)
+      await dismiss(entry, service).catch((error) => service.note(asVidgenError(error).message));
 }
 
 /** What comes between the intent and the request. Where it fails, the attempt is written down as not sent. */
@@ -128,37 +138,52 @@ async function prepare(
   options: PaidStartOptions,
 ): Promise<Prepared | (StartedAttempt & { kind: "resumed" })> {
   const wanted = await wantedOf(service, request, options);
-  const chosen = await chooseAndWrite(service, wanted, options).catch(async (error) => {
-    if (!(await canSendAgain(service, error, wanted, options))) throw error;
-    return chooseAndWrite(service, { ...wanted, keepsKeys: true }, options);
-  });
+  let chosen = await chooseAndWrite(service, wanted, options);
+  // Asked without the journal's lock: an answer may take seconds. Then it is chosen again.
+  const kept = chosen.kind === "refuse" ? await findKeptKey(service, chosen, options) : undefined;
+  if (kept) {
+    service.note(resendNote);
+    chosen = await chooseAndWrite(service, { ...wanted, kept }, options);
+  }
+  if (chosen.kind === "refuse") throw refusalError(chosen);
   return chosen.kind === "new" ? chosen : resume(service, wanted, chosen, options);
 }
 
 /**
- * Whether a start with a caller's key failed because an earlier one is unclear, and the service keeps that key: then it is safe to send again, with
- * the API key that the oldest of them was sent with. To another account the same key may be a new one.
+ * The key of an unclear start, where the service says that it keeps it: then it is safe to send again, with the API key that the oldest attempt was
+ * sent with. To another account the same key may be a new one.
  */
-async function canSendAgain(
+async function findKeptKey(
   service: Service,
-  error: unknown,
-  { key }: WantedStart,
-  { signal }: PaidStartOptions,
-): Promise<boolean> {
-  if (key === undefined || asVidgenError(error).code !== "unknown") return false;
-  const attempts = await findByKey(service.journal, key);
-  const oldest = attempts.filter(({ base_url }) => base_url === service.name).at(-1);
-  return oldest?.account === service.account && keepsKey(service, oldest.at, signal);
+  { key }: Refusal,
+  { signal, check }: PaidStartOptions,
+): Promise<KeptKey | undefined> {
+  if (key === undefined) return undefined;
+  try {
+    check?.();
+  } catch {
+    // Beyond the budget, the earlier start stays unclear.
+    return undefined;
+  }
+  const oldest = (await entriesOfKey(service, key)).at(-1);
+  if (oldest?.account !== service.account) return undefined;
+  const isKept = (await askForKey(service, oldest.at, signal)) === "kept";
+  return isKept ? { key, firstSentAt: oldest.at } : undefined;
 }
 
 type Taken = { kind: "resume"; entry: StartedEntry; hold: Hold | undefined };
+type Refusal = Choice & { kind: "refuse" };
 
 /** Under the journal's lock, so that two processes never choose the same. Looks again while another process starts the same, or has the place. */
-function chooseAndWrite(service: Service, wanted: WantedStart, options: PaidStartOptions): Promise<Prepared | Taken> {
+function chooseAndWrite(
+  service: Service,
+  wanted: WantedStart,
+  options: PaidStartOptions,
+): Promise<Prepared | Taken | Refusal> {
   return underLock(service, wanted, options, async (lock) => {
     const choice = await chooseStart(service, wanted, lock);
     if (choice.kind === "wait") return undefined;
-    if (choice.kind === "refuse") throw refusalError(choice);
+    if (choice.kind === "refuse") return choice;
     if (choice.kind === "new") return writeIntent(service, wanted, choice, { ...options, lock });
     const { entry, isJoined } = choice;
     // Where a live process has its lease, this one follows the generation beside that.
@@ -190,7 +215,7 @@ function underLock<Result>(
 async function writeIntent(
   service: Service,
   wanted: WantedStart,
-  { dismissed, mayBeCharged }: Choice & { kind: "new" },
+  { dismissed, resends }: Choice & { kind: "new" },
   options: PaidStartOptions & { lock: Lock },
 ): Promise<Prepared | undefined> {
   const { journal, targets, io } = service;
@@ -206,7 +231,7 @@ async function writeIntent(
   try {
     hold = await journal.hold(attempt);
     const record = async () => {
-      await journal.append(intentLine(service, wanted, { attempt, part: target?.partPath, ...options }));
+      await journal.append(intentLine(service, wanted, { attempt, resends, part: target?.partPath, ...options }));
       await options.lock.confirm();
       await target?.open();
       for (const entry of [...dismissed, ...(batch?.dismissed ?? [])]) await dismiss(entry, service);
@@ -218,8 +243,9 @@ async function writeIntent(
     await releaseOf(target, hold)();
     throw error;
   }
-  const [key, isNamed] = [idempotencyKey ?? attempt, idempotencyKey !== undefined];
-  const intent = { attempt, key, at, isNamed, mayBeCharged, ...ownershipOf(attempt, hold, journal) };
+  const key = idempotencyKey ?? resends?.key ?? attempt;
+  const sent = { isNamed: idempotencyKey !== undefined, firstSentAt: resends?.firstSentAt };
+  const intent = { attempt, key, at, ...sent, ...ownershipOf(attempt, hold, journal) };
   return { kind: "new", intent, target, release: releaseOf(target, hold) };
 }
 
@@ -228,18 +254,20 @@ function intentLine(
   wanted: WantedStart,
   {
     attempt,
+    resends,
     part,
     outputPath,
     noWait,
     batch,
     from,
     typed,
-  }: PaidStartOptions & { attempt: string; part: string | undefined },
+  }: PaidStartOptions & { attempt: string; resends: KeptKey | undefined; part: string | undefined },
 ): JournalLine {
   return {
     kind: "intent",
     attempt,
     key: wanted.key,
+    resend_of: wanted.key === undefined ? resends?.key : undefined,
     base_url: wanted.service,
     account,
     request: wanted.request,

@@ -65,6 +65,8 @@ export type IntentLine = Partial<Take> & {
   attempt: string;
   /** The Idempotency-Key that the caller gave; without one it is the attempt's name. */
   key?: string | undefined;
+  /** The attempt whose Idempotency-Key is sent again. */
+  resend_of?: string | undefined;
   base_url: string;
   /** The account that pays, as `accountOf` gives it. */
   account: string;
@@ -254,6 +256,11 @@ export type Entry = Omit<IntentLine, "kind" | "part"> & {
   /** What a file that holds its video is known by. */
   content?: Content | undefined;
 };
+
+/** The Idempotency-Key of an attempt: its caller's, that of the attempt that it sends again, or its own name. */
+export function keyOf({ key, resend_of, attempt }: Pick<Entry, "key" | "resend_of" | "attempt">): string {
+  return key ?? resend_of ?? attempt;
+}
 
 /**
  * Takes the lines one by one, the newest first, and returns all lines about an attempt, the oldest first, with its oldest one, the intent.

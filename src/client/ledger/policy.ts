@@ -10,6 +10,7 @@ import {
   type IntentLine,
   isHandedOver,
   isUnfinished,
+  keyOf,
   reusableMs,
   type Take,
 } from "./history.ts";
@@ -36,15 +37,13 @@ export type Action =
   | "resume"
   /** Follow the generation beside the process that has the attempt. */
   | "join"
-  /** It may have been charged: send nothing. */
-  | "refuse unknown"
   /** The service lost what was charged: send nothing. */
   | "refuse lost"
   /** Pass, and no later start looks at it. */
   | "dismiss"
   /** Send the key: it was certainly not charged. */
   | "send"
-  /** Send the key if the service says that it knows it; else `refuse unknown`. */
+  /** It may have been charged: send its key again if the service says that it keeps that key; else send nothing. */
   | "send again";
 
 type Row = Record<Mode, Action> & {
@@ -60,8 +59,8 @@ const rows: readonly Row[] = [
   { states: ["sending"], leases: ["unsure"], resume: "wait", reuse: "wait", again: "pass", key: "wait" },
   {
     states: ["sending", "unknown"],
-    resume: "refuse unknown",
-    reuse: "refuse unknown",
+    resume: "send again",
+    reuse: "send again",
     again: "dismiss",
     key: "send again",
   },
@@ -93,16 +92,24 @@ export type StartedEntry = Entry & { id: string };
 export type Choice =
   /** `isJoined` while a live process has the attempt. */
   | { kind: "resume"; entry: StartedEntry; isJoined: boolean }
-  /** A live process is starting it, or one elsewhere may have ended: another look tells. */
-  | { kind: "wait"; entry: Entry }
-  | { kind: "refuse"; entry: Entry; because: "unknown" | "lost" }
+  | Stop
   | {
       kind: "new";
       /** Passed for good. */
       dismissed: Entry[];
-      /** It may have been charged already, and the service knows its key. */
-      mayBeCharged: boolean;
+      /** The key that is sent again: it may have been charged already. */
+      resends?: KeptKey;
     };
+
+/** Why nothing is sent now. */
+type Stop =
+  /** A live process is starting it, or one elsewhere may have ended: another look tells. */
+  | { kind: "wait"; entry: Entry }
+  /** `key` is the Idempotency-Key of one that may be sent again, if the service says that it keeps it. */
+  | { kind: "refuse"; entry: Entry; because: "unknown" | "lost"; key?: string | undefined };
+
+/** An Idempotency-Key that the service has said it keeps. `firstSentAt` is when the oldest attempt with it was started; ISO 8601, UTC. */
+export type KeptKey = { key: string; firstSentAt: string };
 
 export type Wanted = RecordedPlace & {
   /** The base URL of the service. */
@@ -120,8 +127,8 @@ export type Wanted = RecordedPlace & {
   /** Which of several it is: then only attempts at that position count, and of its run alone unless `earlier` is `again`. */
   take?: Take | undefined;
   now: Date;
-  /** Whether the service has said that it knows the key of an unclear start. */
-  keepsKeys?: boolean | undefined;
+  /** The key of an unclear start, where the service has said that it keeps it. */
+  kept?: KeptKey | undefined;
 };
 
 type Ledger = Pick<Journal, "scan" | "append" | "leaseOf">;
@@ -247,18 +254,31 @@ export function isSamePlace(
   return spell(path) === spell(fullPath.path);
 }
 
-/** One that can be resumed comes first, since its video was paid for; then the first that stops the start. */
+/**
+ * One that can be resumed comes first, since its video was paid for; then the first that stops the start. A key is sent again only where nothing
+ * else may have been charged for the same: else the service may not have the one with this key, and have another one.
+ */
 async function chooseFrom(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
   const dismissed: Entry[] = [];
-  let stop: Choice | undefined;
+  const stops: Stop[] = [];
   for (const entry of entries) {
     const action = await actionFor(entry, wanted);
     if (action === "dismiss") dismissed.push(entry);
     const choice = choiceOf(entry, action);
     if (choice?.kind === "resume") return choice;
-    stop ??= choice;
+    if (choice) stops.push(choice);
   }
-  return stop ?? { kind: "new", dismissed, mayBeCharged: false };
+  const [first] = stops;
+  if (first === undefined) return { kind: "new", dismissed };
+  if (first.kind === "wait") return first;
+  // One whose id is known can be followed instead.
+  const isAlone = stops.every((stop) => "key" in stop && stop.key === first.key && stop.entry.id === undefined);
+  return isAlone ? unlessKept(first, wanted) : { ...first, key: undefined };
+}
+
+/** A key that the service has said it keeps is sent again. */
+function unlessKept(refusal: Stop & { kind: "refuse" }, { kept }: Wanted): Choice {
+  return kept && kept.key === refusal.key ? { kind: "new", dismissed: [], resends: kept } : refusal;
 }
 
 /**
@@ -271,11 +291,10 @@ async function chooseByKey(entries: readonly Entry[], wanted: Choosing): Promise
       throw usage(`The idempotency key ${wanted.key} was used for another request. Nothing was sent.`);
     const isSettled = entry.dismissed && stopsOthers(entry.state);
     const action = isSettled ? "send" : await actionFor(entry, wanted);
-    if (action === "send again" && wanted.keepsKeys) return { kind: "new", dismissed: [], mayBeCharged: true };
     const choice = choiceOf(entry, action);
-    if (choice) return choice;
+    if (choice) return choice.kind === "refuse" ? unlessKept(choice, wanted) : choice;
   }
-  return { kind: "new", dismissed: [], mayBeCharged: false };
+  return { kind: "new", dismissed: [] };
 }
 
 async function actionFor(entry: Entry, { key, earlier, leaseOf }: Choosing): Promise<Action> {
@@ -285,7 +304,7 @@ async function actionFor(entry: Entry, { key, earlier, leaseOf }: Choosing): Pro
 }
 
 /** Several generations that one command line asks for: of each request one, in order. */
-export type WantedRun = Omit<Wanted, "request" | "key" | "take" | "keepsKeys"> & { requests: readonly StartRequest[] };
+export type WantedRun = Omit<Wanted, "request" | "key" | "take" | "kept"> & { requests: readonly StartRequest[] };
 
 /** What one command line for several generations does next. */
 export type RunChoice =
@@ -366,10 +385,10 @@ function isWorkedOn(state: State): boolean {
   return state === "sending" || state === "running" || state === "ready";
 }
 
-function choiceOf(entry: Entry, action: Action): Choice | undefined {
+function choiceOf(entry: Entry, action: Action): Exclude<Choice, { kind: "new" }> | undefined {
   if (action === "wait") return { kind: "wait", entry };
   if (action === "refuse lost") return { kind: "refuse", entry, because: "lost" };
-  if (action === "refuse unknown" || action === "send again") return { kind: "refuse", entry, because: "unknown" };
+  if (action === "send again") return { kind: "refuse", entry, because: "unknown", key: keyOf(entry) };
   if ((action === "resume" || action === "join") && isStarted(entry))
     return { kind: "resume", entry, isJoined: action === "join" };
   return undefined;

@@ -6,6 +6,7 @@ import {
   type Entry,
   foldEntry,
   type IntentLine,
+  keyOf,
 } from "./history.ts";
 import type { Journal } from "./journal.ts";
 
@@ -83,7 +84,7 @@ export function findById(journal: Scanned, id: string): Promise<Entry[]> {
 
 /** Those of an Idempotency-Key: several may have been sent with it. */
 export function findByKey(journal: Scanned, key: string): Promise<Entry[]> {
-  return findAttempts(journal, [key], (line) => line.kind === "intent" && (line.key ?? line.attempt) === key);
+  return findAttempts(journal, [key], (line) => line.kind === "intent" && keyOf(line) === key);
 }
 
 /** Those of a typed line, by its hash. */

@@ -347,9 +347,11 @@ function createTarget(place: Place, held: Held, disk: Disk): Target {
   }
 
   async function openPart(): Promise<Pick<PartialFile, "file" | "version">> {
-    const found = await disk.lstat(partPath).catch(() => undefined);
+    const look = () => disk.lstat(partPath).catch(() => undefined);
+    const line = (await look()) && (await findLine());
+    // Looked at again: another program may have put a file of its own there meanwhile.
+    const found = await look();
     if (found) {
-      const line = await findLine();
       if (line === undefined || !isOurs(found, line))
         throw Object.assign(new Error("exists"), { code: "EEXIST", path: partPath });
       // A file of two names may be a saved video, and a process elsewhere that was suspended may still write for some seconds.

@@ -560,3 +560,33 @@ test("a signal ends the wait for the lock, also in the turn of others", async ()
   await holding;
   await start();
 });
+
+describe("a start that is sent again with its key", () => {
+  const kept = { "Idempotency-Key-Lifetime": "86400" };
+
+  test("sends nothing where its process stands still for a minute after the service has said that it keeps the key", async () => {
+    const { open, lines } = createWorld();
+    const clock = createVirtualClock();
+    let pausedMs = 0;
+    let posts = 0;
+    const answer: Answer = async (_, { method, beforeSend }) => {
+      if (method !== "POST") return Response.json({}, { status: 404, headers: kept });
+      if (posts++ > 0) {
+        pausedMs = 60_000;
+        // Its lease is refreshed when the process goes on.
+        await clock.sleep(15_000);
+      }
+      try {
+        beforeSend?.();
+      } catch (cause) {
+        posts--;
+        throw new RequestError(cause, { sent: false });
+      }
+      throw new RequestError(new Error("reset"), { sent: true });
+    };
+    const machine = { ...clock, date: () => new Date(clock.date().getTime() + pausedMs) };
+    const end = await open(answer, { machine }).begin();
+    expect(end).toMatchObject({ kind: "unknown" });
+    expect([posts, ...lines().map(({ kind }) => kind)]).toEqual([1, "intent", "unknown", "unknown"]);
+  });
+});

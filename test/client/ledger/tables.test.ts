@@ -24,8 +24,8 @@ const table2 = `
 state           | lease  | resume         | reuse          | again   | key
 sending         | alive  | pass           | wait           | pass    | wait
 sending         | unsure | wait           | wait           | pass    | wait
-sending         | dead   | refuse unknown | refuse unknown | dismiss | send again
-unknown         | any    | refuse unknown | refuse unknown | dismiss | send again
+sending         | dead   | send again     | send again     | dismiss | send again
+unknown         | any    | send again     | send again     | dismiss | send again
 running, ready  | alive  | pass           | join           | pass    | join
 running, ready  | unsure | wait           | join           | pass    | join
 running, ready  | dead   | resume         | resume         | dismiss | resume

@@ -1,0 +1,170 @@
+import { appendFileSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { createWorld, type Fault, failure, isStart, kill, onStart, type World } from "../../vidgen.ts";
+
+// A start without a usable response, at a service that says it keeps idempotency keys: it is sent again with its key, which charges once.
+
+const keysOf = (world: World) => world.requests.filter(isStart).map(({ headers }) => headers.get("Idempotency-Key"));
+const isProbe = (request: Request) => request.url.includes("generation-status?id=00000000");
+const page = (status: number) =>
+  new Response("<h1>Bad Gateway</h1>", { status, headers: { "Content-Type": "text/html" } });
+
+/** The service starts the generation, and its first reply is lost. */
+function loseReply(): Fault {
+  let isLost = false;
+  return async (request, world) => {
+    if (!isStart(request) || isLost) return undefined;
+    isLost = true;
+    await world.start(request);
+    throw failure("ECONNRESET", true);
+  };
+}
+
+const isMute: Fault = (request) => (isProbe(request) ? page(502) : undefined);
+
+/** What the account has paid for. */
+async function charged(world: World): Promise<number> {
+  world.faults.length = 0;
+  const { stdout } = await world.vidgen("generate", "something else", "--no-wait", "--json");
+  return (1000 - JSON.parse(stdout).remaining_credits) / 10 - 1;
+}
+
+const entries = async (world: World) => JSON.parse((await world.vidgen("list", "--json")).stdout);
+
+describe("in the same process", () => {
+  test("its generation is found, and saved", async () => {
+    const world = await createWorld({ keepsKeys: true });
+    world.faults.push(loseReply());
+    const run = await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));
+    expect(run.stderr).toContain("it is sent again: it cannot be charged twice");
+    expect(run.code).toBe(0);
+    const [first, second, ...others] = keysOf(world);
+    expect([second, others]).toEqual([first, []]);
+    expect((await entries(world)).map(({ status }: { status: string }) => status)).toEqual(["completed"]);
+    expect(await charged(world)).toBe(1);
+  });
+
+  test("a service that restarts behind a proxy is asked until it answers", async () => {
+    const world = await createWorld({ keepsKeys: true });
+    const isDown = () => world.io.now() < 12_000;
+    world.faults.push(() => (isDown() ? page(502) : undefined));
+    const run = await world.vidgen("generate", "a fox");
+    expect(run.stderr).toContain("No usable response; asking the service whether it has the request.");
+    expect([run.code, keysOf(world).length]).toEqual([0, 2]);
+  });
+
+  test("without an answer for half a minute, it may have been charged", async () => {
+    const world = await createWorld({ keepsKeys: true });
+    world.faults.push(() => page(502));
+    const run = await world.vidgen("generate", "a fox");
+    expect([run.code, keysOf(world).length]).toEqual([6, 1]);
+    expect(world.io.now()).toBeLessThan(60_000);
+  });
+
+  test("it is sent again once", async () => {
+    const world = await createWorld({ keepsKeys: true });
+    world.faults.push(onStart(() => page(502)));
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 6 });
+    expect(keysOf(world)).toHaveLength(2);
+  });
+
+  test("Ctrl-C while the service is asked ends it at once", async () => {
+    const world = await createWorld({ keepsKeys: true });
+    world.faults.push(loseReply(), (request) => {
+      if (isProbe(request)) world.press("Ctrl-C");
+      return undefined;
+    });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 6 });
+    expect(keysOf(world)).toHaveLength(1);
+  });
+});
+
+describe("by the same line later", () => {
+  /** A start whose process is killed after the service has accepted it. */
+  const killed = (world: World, ...line: string[]) => {
+    const isAccepted = (request: Request) => {
+      if (isStart(request)) void world.start(request.clone());
+      return isStart(request);
+    };
+    return kill(world, isAccepted, ...line);
+  };
+
+  test.each([
+    ["generate", "a fox"],
+    ["generate", "a fox", "--reuse"],
+    ["generate", "a fox", "-n", "2"],
+  ])("%s %s %s %s", async (...line) => {
+    const world = await createWorld({ keepsKeys: true });
+    world.faults.push(loseReply(), isMute);
+    expect(await world.vidgen(...line)).toMatchObject({ code: 6 });
+    const sent = keysOf(world);
+    world.faults.length = 0;
+    world.reboot();
+    const dry = await world.vidgen(...line, "--dry-run");
+    expect(dry.stdout).toContain("Only if the service says that it recognizes the key");
+    expect(keysOf(world)).toEqual(sent);
+    expect(await world.vidgen(...line)).toMatchObject({ code: 0 });
+    expect(keysOf(world).filter((key) => key === sent[0])).toHaveLength(2);
+    const statuses = (await entries(world)).map(({ status }: { status: string }) => status).sort();
+    const made = line.includes("-n") ? 2 : 1;
+    expect(statuses).toEqual([...Array(made).fill("completed"), "dismissed"]);
+    expect(await charged(world)).toBe(made);
+  });
+
+  test("after that one was delivered, the same line starts another one", async () => {
+    const world = await createWorld({ keepsKeys: true });
+    await killed(world, "generate", "a fox");
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect(new Set(keysOf(world)).size).toBe(2);
+    expect(await charged(world)).toBe(2);
+  });
+
+  test("with another API key nothing is sent: to another account, the key may be a new one", async () => {
+    const world = await createWorld({ keepsKeys: true });
+    await killed(world, "generate", "a fox");
+    world.env.VIDGEN_API_KEY = "another-key-0123456789";
+    const headers = { "Idempotency-Key-Lifetime": "86400" };
+    world.faults.push((request) => (isProbe(request) ? Response.json({}, { status: 404, headers }) : undefined));
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 6 });
+    expect(keysOf(world)).toHaveLength(1);
+  });
+
+  test("beside another unclear start of the same line nothing is sent", async () => {
+    const world = await createWorld({ keepsKeys: true });
+    await killed(world, "generate", "a fox");
+    const journal = join(world.home, "journal.jsonl");
+    const [intent = ""] = readFileSync(journal, "utf8").split("\n");
+    const attempt = "6a1e8f4c-0f8e-4c55-9c3b-3f0a9d6f8b21";
+    appendFileSync(journal, `${JSON.stringify({ ...JSON.parse(intent), attempt })}\n`);
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 6 });
+    expect(keysOf(world)).toHaveLength(1);
+  });
+
+  test("a key that the service may have forgotten is not sent", async () => {
+    const world = await createWorld({ keepsKeys: true });
+    await killed(world, "generate", "a fox");
+    // An hour less than that counts.
+    const headers = { "Idempotency-Key-Lifetime": "3600" };
+    world.faults.push((request) => (isProbe(request) ? Response.json({}, { status: 404, headers }) : undefined));
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 6 });
+    expect(keysOf(world)).toHaveLength(1);
+  });
+
+  test("an attempt that was not sent does not hide the one before it", async () => {
+    const world = await createWorld({ keepsKeys: true });
+    await killed(world, "generate", "a fox", "-o", join(world.folder, "fox.mp4"));
+    const { disk } = world.io;
+    const open = (async (...how: Parameters<typeof disk.open>) => {
+      if (how[0].endsWith(".part")) throw Object.assign(new Error("denied"), { code: "EACCES" });
+      return disk.open(...how);
+    }) as typeof disk.open;
+    Object.assign(world.io, { disk: { ...disk, open } });
+    expect((await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"))).code).toBe(9);
+    Object.assign(world.io, { disk });
+    expect(await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"))).toMatchObject({ code: 0 });
+    expect(new Set(keysOf(world)).size).toBe(1);
+    expect(await charged(world)).toBe(1);
+  });
+});
