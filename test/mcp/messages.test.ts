@@ -74,7 +74,7 @@ test("wrong arguments do nothing, and are told in the words of all errors", asyn
     { prompt: " " },
   ];
   const fields = [
-    { aspectRatio: "wide" },
+    { aspectRatio: "broad" },
     { duration: -3 },
     { callback_url: "x" },
     { images: ["https://a", "https://b"] },
