@@ -1,9 +1,14 @@
+import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import OpenAI, { APIError, NotFoundError } from "openai";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { readPage } from "../../src/docs.ts";
 import { spawnVidgen } from "../faults/spawned.ts";
 import { aPng } from "../server/queue/pictures.ts";
 import { type Announced, type Serving, serve } from "../soak/serve.ts";
@@ -38,6 +43,16 @@ async function poll(id: string): Promise<OpenAI.Video> {
     await sleep(100);
   }
 }
+
+test("the example of `vidgen help local-service` runs as it is pasted", async () => {
+  const [, example = ""] = /```js\n([\s\S]*?)```/.exec(readPage("local-service").text) ?? [];
+  const script = `${example}console.log(job.status, (await reply.text()).slice(4, 8));`;
+  const env = { ...process.env, VIDGEN_BASE_URL: address.base_url, VIDGEN_API_KEY: address.api_key };
+  const folder = fileURLToPath(new URL(".", import.meta.url));
+  const argv = ["--input-type=module", "--eval", script];
+  const { stdout } = await promisify(execFile)(process.execPath, argv, { cwd: folder, env });
+  expect(stdout).toBe("completed ftyp\n");
+});
 
 test("creates, polls, lists, downloads and deletes a video", async () => {
   const created = await videos.create({ prompt: "a fox at dusk", model, seconds: "4", size: "1280x720" });

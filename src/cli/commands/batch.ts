@@ -70,7 +70,7 @@ function declare(program: CommandUnknownOpts) {
     )
     .option(
       "--join <file>",
-      "join the videos of all rows into one film, in the order of the file; needs ffmpeg; see `vidgen help film`",
+      "join the videos of all rows into one film, in the order of the file (vidgen help film); needs ffmpeg",
     )
     .option("--overwrite", "replace files that exist")
     .addOption(infoJsonOption())
@@ -82,7 +82,7 @@ function declare(program: CommandUnknownOpts) {
       "--max-cost <usd>",
       "stop before all runs of this batch together cost more than this many US dollars at the provider of --engine",
     )
-    .option("--keep-credits <n>", "stop before the balance falls below n credits")
+    .option("--keep-credits <n>", "stop before fewer than n credits are left in the account")
     .option("--retry-failed", "start refused and failed rows again; each is charged again")
     .option("--retry-unknown", "start rows with an unknown outcome again; they may be charged twice")
     .option("-y, --yes", "do not ask before starting")

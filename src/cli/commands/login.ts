@@ -36,7 +36,7 @@ function declare(program: CommandUnknownOpts) {
     .helpGroup("Set up:")
     .summary("check and save an API key")
     .description(
-      "Asks for the service's base URL and an API key, checks both, and saves them; asks where to save videos. The key is never passed on the command line.",
+      "Asks for the service's base URL (its web address) and an API key, checks both, and saves them; asks where to save videos. The key is never passed on the command line.",
     )
     .option("--with-token", "read the key from stdin")
     .addOption(baseUrlOption("the service the key is for"));
