@@ -29,7 +29,7 @@ const asked = `'{"request":{"prompt":"' || ${prompt} || '","model":"' || ${model
   || coalesce(',"label":{"name":"' || ${label} || '","size":${runLength}}', '') || '},"callback_url":null}'`;
 const hasCallback = (rows: number) => `i / ${accountCount} % 2 = 0 AND i < ${rows - queuedCount}`;
 const host = `'hook-' || (i % ${accountCount}) || '.example'`;
-const url = `'https://' || ${host} || '/'`;
+const receiver = `'https://' || ${host} || '/'`;
 /** Of the last ones the callback waits, and of one in a hundred it was given up. */
 const isWaiting = (rows: number) => `i >= ${rows - queuedCount - 400}`;
 const isDelivered = `(i % 97 <> 4 OR i % ${accountCount} = 3)`;
@@ -58,7 +58,7 @@ export async function fillSqlite(file: string, rows: number): Promise<void> {
       INSERT INTO ledger (account, amount, reason, at, generation)
       SELECT account, 10, 'refund', completed_at, number FROM generations WHERE status = 'failed';
       INSERT INTO deliveries (id, generation, account, url, body, next_at, planned_at, host, state)
-      SELECT 'msg_' || i, i + 1, ${account}, ${url}, '{}', iif(${isWaiting(rows)}, '2099-09-01T00:00:00.000Z', NULL),
+      SELECT 'msg_' || i, i + 1, ${account}, ${receiver}, '{}', iif(${isWaiting(rows)}, '2099-09-01T00:00:00.000Z', NULL),
         '2026-01-01T00:00:00.000Z', ${host}, ${deliveryState(rows)}
       FROM numbers WHERE ${hasCallback(rows)};
       INSERT INTO delivery_attempts (delivery, number, at, outcome, delivered, reply, ms)
@@ -89,7 +89,7 @@ export async function fillPostgres(url: string, rows: number): Promise<void> {
      INSERT INTO vidgen.ledger (account, amount, reason, at, generation)
      SELECT account, 10, 'refund', completed_at, number FROM vidgen.generations WHERE status = 'failed' ORDER BY number;
      INSERT INTO vidgen.deliveries (id, generation, account, url, body, next_at, host, due_at, state)
-     SELECT 'msg_' || i, i + 1, ${account}, ${url}, '{}', CASE WHEN ${isWaiting(rows)} THEN '2026-09-01T00:00:00.000Z' END, ${host},
+     SELECT 'msg_' || i, i + 1, ${account}, ${receiver}, '{}', CASE WHEN ${isWaiting(rows)} THEN '2026-09-01T00:00:00.000Z' END, ${host},
        CASE WHEN ${isWaiting(rows)} THEN timestamptz '2099-09-01' END, ${deliveryState(rows)}
      FROM numbers WHERE ${hasCallback(rows)} ORDER BY i;
      INSERT INTO vidgen.delivery_attempts (delivery, number, at, outcome, delivered, reply, ms)
