@@ -37,8 +37,8 @@ function* endIf(
   if (!ended) return false;
   const number = Number(ended.number);
   if (error !== null) yield* sql(context.addToSearch, searchText("", error), number);
-  if (isRefunded) yield* refund(number, completed_at ?? context.now());
+  if (isRefunded) yield* refund(account, number, completed_at ?? context.now());
   if (delivery) yield* addDelivery(delivery, context);
-  yield* publish(...endChanges({ id, account }, { isRefunded, isCancelled }, delivery));
+  yield* publish(...endChanges({ id, account: account.name }, { isRefunded, isCancelled }, delivery));
   return true;
 }

@@ -2,6 +2,7 @@ import type { Images, StoredCheckpoint, StoredGeneration } from "../generations.
 import { joinImages, stateOf, submissionOf } from "../needs.ts";
 import { columns, readGeneration } from "../reads/generations.ts";
 import { toJson } from "../values.ts";
+import { type Account, accountColumns, readAccount } from "./account.ts";
 import { publish, type Rule, sql } from "./rule.ts";
 
 /** Whether a process, the ?, may write to a generation: nobody has taken it, or this process did so last. */
@@ -24,11 +25,11 @@ export function* findImages(id: string): Rule<Images<string>> {
  * Locks the account of a generation before the generation, as a start does, and returns it. While this waits for the account, nothing else waits for the
  * generation: its holder renews all that it makes in one statement, and would lose all of it.
  */
-export function* lockOwner(id: string): Rule<string> {
+export function* lockOwner(id: string): Rule<Account> {
   const owner = "SELECT account FROM generations WHERE id = ?";
-  const [row] = yield* sql(`SELECT name FROM accounts WHERE name = (${owner}) FOR NO KEY UPDATE`, id);
+  const [row] = yield* sql(`SELECT ${accountColumns} FROM accounts WHERE name = (${owner}) FOR NO KEY UPDATE`, id);
   if (!row) throw new Error(`no generation ${id}`);
-  return String(row.name);
+  return readAccount(row);
 }
 
 export function* keepCheckpoint(id: string, checkpoint: StoredCheckpoint | null, process: string): Rule<void> {
@@ -41,7 +42,7 @@ export function* keepCheckpoint(id: string, checkpoint: StoredCheckpoint | null,
     ...[id, process],
   );
   if (!kept) throw new Error(`no generation ${id} that this process makes`);
-  yield* publish({ kind: "generation", id, account });
+  yield* publish({ kind: "generation", id, account: account.name });
 }
 
 /** Marks a generation that has ended as removed, unless it is already. */

@@ -5,6 +5,8 @@ import { systemClock } from "../../../../src/io.ts";
 import { openFolder } from "../../../../src/server/media/folder.ts";
 import { openSharedService } from "../../../../src/server/serve.ts";
 import { openPostgres } from "../../../../src/server/store/postgres/postgres.ts";
+import { openDatabase } from "../../../../src/server/store/sqlite/database.ts";
+import { migrate } from "../../../../src/server/store/sqlite/migrations.ts";
 import { makeFolder } from "../../../folder.ts";
 import { postgresPrograms } from "../../../needs.ts";
 import { query } from "../../../postgres.ts";
@@ -321,6 +323,43 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     const before = await query(url, schema);
     await expect(openRefused(url)).rejects.toThrow(said);
     expect(await query(url, schema)).toEqual(before);
+  });
+
+  test("both databases have the same columns, but for who holds what, what is due, and where the search looks", async () => {
+    const url = await server().createDatabase();
+    await open(url);
+    const sqlite = await openDatabase(":memory:");
+    onTestFinished(() => sqlite.close());
+    migrate(sqlite);
+    const columns = await query(
+      url,
+      "SELECT table_name || '.' || column_name AS name FROM information_schema.columns WHERE table_schema = 'vidgen'",
+    );
+    const ours = new Set(columns.map(({ name }) => String(name)));
+    const theirs = new Set(
+      sqlite
+        .all(
+          "SELECT tables.name || '.' || columns.name AS name FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'",
+        )
+        .map(({ name }) => String(name)),
+    );
+    const without = (all: Set<string>, others: Set<string>) => [...all].filter((name) => !others.has(name)).sort();
+    expect(without(ours, theirs)).toEqual([
+      "deliveries.due_at",
+      "generations.held_until",
+      "generations.search",
+      "settings.name",
+      "settings.value",
+      "versions.version",
+    ]);
+    expect(without(theirs, ours)).toEqual([
+      "deliveries.planned_at",
+      "provenance.copied_at",
+      "provenance.restored_at",
+      "provenance.runs",
+      "search.generation",
+      "search.text",
+    ]);
   });
 
   test("a database may have the tables of other programs beside ours", async () => {
