@@ -426,9 +426,9 @@ describe("the form", { skip: browserPath === undefined }, () => {
       expect(await tab.locator("[aria-invalid=true]").count()).toBe(1);
     };
     await compose(page, tab, "a fox at dusk");
-    await tab.getByRole("textbox", { name: "Ratio" }).fill("wide");
+    await tab.getByRole("textbox", { name: "Ratio" }).fill("tall");
     await generate(tab).click();
-    await isMarked("Ratio", 'Ratio must be width:height, such as 16:9, not "wide". Nothing was started.');
+    await isMarked("Ratio", 'Ratio must be width:height, such as 16:9, not "tall". Nothing was started.');
     await tab.getByRole("textbox", { name: "Ratio" }).fill("9:16");
     expect(await tab.locator("[aria-invalid=true]").count()).toBe(0);
     await tab.getByRole("textbox", { name: "Length" }).fill("99");

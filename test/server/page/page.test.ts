@@ -552,9 +552,9 @@ describe("POST /generations", () => {
       const reply = await post({ ...fox, ...fields }, { "Idempotency-Key": key });
       return [reply.status, ((await reply.json()) as { error: { message: string } }).error.message];
     };
-    expect(await refusal({ aspectRatio: "wide" }, "1")).toEqual([
+    expect(await refusal({ aspectRatio: "tall" }, "1")).toEqual([
       400,
-      'aspectRatio must be width:height, such as 16:9, not "wide"',
+      'aspectRatio must be width:height, such as 16:9, not "tall"',
     ]);
     expect((await refusal({ callback_url: "ftp://x.example" }, "2"))[1]).toMatch(/^callback_url must be an http/);
     expect((await refusal({ prompt: " " }, "3"))[0]).toBe(400);
