@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Account, AccountLimits, Accounts, MadeKey } from "../../connect/accounts.ts";
+import { findBaseUrl } from "../../connect/settings.ts";
 import { readNumber } from "../../connect/values.ts";
-import { usage, VidgenError } from "../../errors.ts";
+import { asVidgenError, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { baseUrlOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -209,18 +210,24 @@ async function confirmDelete(name: string, context: Context): Promise<void> {
 /** Resolves with the accounts of the service that the flags and settings name, else of the one that runs on this machine. */
 async function open(given: { local?: true; baseUrl?: string }, { io, output, defer }: Context): Promise<Accounts> {
   const { openServices } = await import("../../connect/services.ts");
-  const flags = { ...given, local: given.local ?? (await isServedHere(given, io)) };
-  const services = await openServices({ ...flags, output }, io);
+  const isNamed = given.local || (await findBaseUrl(given.baseUrl, io)) !== undefined;
+  const local = given.local ?? (!isNamed && (await isServedHere(io)));
+  const services = await openServices({ ...given, local, output }, io);
   defer(services.close);
-  const { service } = await services.open();
+  const { service } = await services.open().catch((error) => {
+    throw isNamed ? error : notServedError(asVidgenError(error));
+  });
   const { createAccounts } = await import("../../connect/accounts.ts");
   return createAccounts(service.api, { signal: io.signal }, io);
 }
 
-/** Whether no flag and no setting names a service, and one runs on this machine. */
-async function isServedHere({ baseUrl }: { baseUrl?: string }, io: Io): Promise<boolean> {
-  const { findBaseUrl } = await import("../../connect/settings.ts");
-  if ((await findBaseUrl(baseUrl, io)) !== undefined) return false;
+function notServedError(error: VidgenError): VidgenError {
+  if (error.code !== "auth") return error;
+  const message = "No `vidgen serve` is running on this machine, and no base URL of another one is set.";
+  return new VidgenError("auth", message, { hint: error.hint });
+}
+
+async function isServedHere(io: Io): Promise<boolean> {
   const { hasFolder } = await import("../../connect/storage.ts");
   const { findRunning } = await import("../../connect/local.ts");
   return hasFolder("data", io) && (await findRunning(io)) !== undefined;

@@ -132,7 +132,7 @@ test("accounts, without a login, are those of the service that runs on this mach
   await stop();
   expect(await world.reboot().vidgen("accounts")).toMatchObject({
     code: 3,
-    stderr: expect.stringContaining("use --local"),
+    stderr: expect.stringMatching(/^error: No `vidgen serve` is running on this machine.*\n.*use --local\.\n$/),
   });
 });
 
