@@ -1,5 +1,6 @@
+import type { Service } from "../client/generation/service.ts";
 import type { Choice, Earlier } from "../client/ledger/policy.ts";
-import { formatAge } from "../connect/format.ts";
+import { formatAge, formatExpected } from "../connect/format.ts";
 import { asVidgenError } from "../errors.ts";
 import { findDoubts } from "../protocol/fields.ts";
 import type { StartRequest } from "../protocol/schema.ts";
@@ -34,11 +35,13 @@ export async function printDryRun(
   const { lookAtStarts } = await import("../client/generation/choose.ts");
   const choices = session && (await lookAtStarts(session.service, requests, options));
   const url = local ? "{local service}" : (session?.service.baseUrl ?? "{base_url}");
+  const news = requests.filter((_, index) => isNew(choices?.[index]));
+  const cost = await describeCosts(news, session?.service);
   const parts = [];
   for (const [index, request] of requests.entries())
     parts.push(await describeStart(request, choices?.[index], { ...options, url }, context));
   const documents = parts.map(({ document }) => document);
-  const text = parts.map((part) => part.text).join("\n\n");
+  const text = [cost, ...parts.map((part) => part.text)].join("\n\n");
   await output.result(text, requests.length === 1 ? documents[0] : documents);
 }
 
@@ -51,6 +54,20 @@ async function openLook({ at, ...flags }: DryRunOptions, { io, output, defer }: 
     if (asVidgenError(error).code === "auth") return undefined;
     throw error;
   });
+}
+
+function isNew(choice: Choice | undefined): boolean {
+  return choice === undefined || choice.kind === "new";
+}
+
+/** What the requests that would be sent are expected to cost, such as "Cost: about 10 credits." */
+async function describeCosts(requests: readonly StartRequest[], service: Service | undefined): Promise<string> {
+  if (requests.length === 0) return "Cost: nothing.";
+  if (service === undefined) return "Cost: unknown, since no service is set.";
+  const { expectCost } = await import("../client/generation/cost.ts");
+  const cost = formatExpected(await expectCost(service, requests));
+  if (cost !== undefined) return `Cost: ${cost}.`;
+  return "Cost: unknown: no price of such a video was stated before. `vidgen models` shows the prices that are known.";
 }
 
 type Described = { text: string; document: unknown };

@@ -1,7 +1,10 @@
-import { kindOfRequest } from "../client/ledger/price.ts";
+import { type ExpectedCost, expectCost } from "../client/generation/cost.ts";
 import { readAllImages, readImages } from "../client/request/images.ts";
 import { isFolder } from "../client/save/output-path.ts";
-import { findPrices, resolveService } from "../connect/services.ts";
+import { formatExpected } from "../connect/format.ts";
+import { openServices, resolveService, unsetUrl } from "../connect/services.ts";
+import type { SessionOptions } from "../connect/session.ts";
+import { asVidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { type Field, type FieldTexts, fields, findValueFault, isImageField } from "../protocol/fields.ts";
 import { defaultModel, findModel, guessModel, type Model, maxLocalSeconds, models } from "../protocol/models.ts";
@@ -26,11 +29,9 @@ import { quote } from "./terminal/text.ts";
 /** What the command line gives already; `usualModel` is selected first. */
 type KnownInput = Omit<RequestInput, "texts"> & { texts: FieldTexts; usualModel: string };
 
-type AskOptions = {
-  local?: boolean;
+type AskOptions = Pick<SessionOptions, "local" | "baseUrl" | "engine"> & {
   dryRun?: boolean;
   open?: boolean;
-  baseUrl?: string;
   /** Where the video is saved by `-o` or the setting; asked for when it is not set, unless `isSaved` is `false`. */
   outputPath: string | undefined;
   /** Where it is saved when neither those nor an answer say it. */
@@ -47,7 +48,8 @@ type AskOptions = {
  * Asks for what the command line does not give, shows a summary and the equivalent command, and asks for a yes. Throws `interrupted` at Ctrl-C
  * and without the yes. Flags and settings are checked first, so that no question is asked in vain.
  */
-export async function askForInput(known: KnownInput, options: AskOptions, { io, output }: Context) {
+export async function askForInput(known: KnownInput, options: AskOptions, context: Context) {
+  const { io, output } = context;
   const { local = false, dryRun, open = false } = options;
   const destination = { isLocal: local };
   await readAllImages(known.images);
@@ -55,7 +57,8 @@ export async function askForInput(known: KnownInput, options: AskOptions, { io, 
   const set = ["imageUrl=", ...known.set];
   const { model = defaultModel } = known.texts;
   buildRequest({ ...known, texts: { ...known.texts, model, prompt: "still to come" }, set }, destination);
-  const service = local || dryRun ? undefined : await resolveService(options.baseUrl, io);
+  if (!local && !dryRun) await resolveService(options.baseUrl, io);
+  const service = await openLook(options, context);
 
   const input = await askForFields(known, local ? maxLocalSeconds : undefined, io);
   const request = buildRequest({ ...input, images: await readAllImages(input.images) }, destination);
@@ -67,14 +70,37 @@ export async function askForInput(known: KnownInput, options: AskOptions, { io, 
   const command = commandLine(input.texts.prompt, [...flags, ...(output.json ? ["--json"] : [])], io.env);
   await noteOutputPath(answer, output, io);
   const place = options.isSaved ? formatRow("Save to", describePlace(outputPath)) : "";
-  output.note(`\n${summarize(input)}${place}\nEquivalent command:\n  ${command}\n`);
-  const credits = service && (await findPrices(service, io)).get(kindOfRequest(request))?.credits;
   const { starts } = options;
-  const [it, costs] = starts === 1 ? ["it", "It costs"] : [`${starts} of them`, "They cost"];
-  const cost =
-    service === undefined ? "" : ` ${costs} ${credits === undefined ? "" : `about ${credits * starts} `}credits.`;
-  if (!dryRun) await askYes(`Start ${it}?${cost}`, io);
+  const cost = await expectCost(
+    service,
+    Array.from({ length: starts }, () => request),
+  );
+  const price = formatExpected(cost) ?? (service.isLocal ? "unknown" : "unknown until the service states it");
+  output.note(`\n${summarize(input)}${place}${formatRow("Cost", price)}\nEquivalent command:\n  ${command}\n`);
+  const question = `Start ${starts === 1 ? "it" : `${starts} of them`}?${costSentence(cost, { starts, isLocal: service.isLocal })}`;
+  if (!dryRun) await askYes(question, io, { isUsual: cost.kind === "free" });
   return { input, outputPath };
+}
+
+/** The service that a start would use, or one that nobody has where none is set: nothing is sent to it. */
+async function openLook({ local = false, baseUrl, engine }: AskOptions, { io, output, defer }: Context) {
+  // The start says what there is to say.
+  const quiet = { ...output, note: () => {} };
+  const flags = { local, ...(baseUrl !== undefined && { baseUrl }), ...(engine && { engine }) };
+  const services = await openServices({ ...flags, isStarting: true, isLooking: true, output: quiet }, io);
+  defer(services.close);
+  const session = await services.open().catch((error) => {
+    if (asVidgenError(error).code !== "auth") throw error;
+    return services.open(unsetUrl);
+  });
+  return session.service;
+}
+
+/** Such as " It costs about 10 credits."; what is free needs no word, and of another engine nobody may know. */
+function costSentence(cost: ExpectedCost, { starts, isLocal }: { starts: number; isLocal: boolean }): string {
+  const price = formatExpected(cost) ?? (isLocal ? undefined : "credits");
+  if (cost.kind === "free" || price === undefined) return "";
+  return ` ${starts === 1 ? "It costs" : "They cost"} ${price}.`;
 }
 
 type Limits = { usualModel: string; maxSeconds: number | undefined };
@@ -144,7 +170,7 @@ function summarize({ texts, images }: RequestInput): string {
     if (label === undefined) return [];
     if (isImageField(field)) return (images[field.name] ?? []).map((image) => [label, shorten(image, 200)]);
     const text = texts[name] ?? (question === undefined ? undefined : serviceDefault);
-    return text === undefined ? [] : [[label, name === "model" ? describeModel(text) : text]];
+    return text === undefined ? [] : [[label, describeValue(name, text)]];
   });
   return rows.map(([label, value]) => formatRow(label, value)).join("");
 }
@@ -156,6 +182,11 @@ function formatRow(label: string, value: string): string {
 function describePlace(outputPath: string | undefined): string {
   if (outputPath === undefined) return "nowhere: only its URL is printed";
   return outputPath === "." ? "the current folder" : outputPath;
+}
+
+function describeValue(name: string, text: string): string {
+  if (name === "model") return describeModel(text);
+  return name === "duration" && /^[\d.]+$/.test(text) ? `${text} s` : text;
 }
 
 function describeModel(model: string): string {

@@ -1,5 +1,7 @@
 import { type Attempt, close, handOverId } from "../client/generation/attempt.ts";
+import { countsCredits } from "../client/generation/cost.ts";
 import { type PaidStartOptions, type StartedAttempt, start as startGeneration } from "../client/generation/start.ts";
+import { chargedOf } from "../client/ledger/price.ts";
 import { formatAge, formatPrice } from "../connect/format.ts";
 import { explainLocalCredits } from "../connect/local.ts";
 import type { Session } from "../connect/session.ts";
@@ -78,29 +80,35 @@ function tellStarted(
 ): Running {
   const { id } = attempt;
   const { generation, credits_charged, remaining_credits, balance_fell } = started;
-  const credits = session.isLocal ? undefined : credits_charged;
+  const isPriced = countsCredits(session.service, request.model);
+  const credits = isPriced ? credits_charged : undefined;
   const told = { model: request.model, resumed: false, remaining_credits, credits, balance_fell };
   reporter.tell({ event: "started", id, attempt: attempt.attempt, ...told });
-  const cost = session.isLocal ? localCost(request.model, session) : remoteCost(started);
-  output.note(`Started ${id} (${request.model}${cost}).`);
-  const document = { ...generation, credits_charged, remaining_credits };
+  const cost = isPriced ? priceText(started) : localText(request.model, session);
+  // The local service has it, and an engine may never get it.
+  const is_preview = session.service.isPreview(request.model);
+  const isQueued = session.isLocal && is_preview === false;
+  output.note(`${isQueued ? "Queued" : "Started"} ${id} (${request.model}${cost}).`);
+  const charged = chargedOf({ credits: credits_charged, is_preview }, session);
+  const document = { ...generation, credits_charged, remaining_credits, charged };
   return { attempt, document, credits, isResumed: false, accepted: started };
 }
 
 function tellResumed(
   { attempt, earlier }: StartedAttempt & { kind: "resumed" },
-  { how }: Ready,
+  { how, session }: Ready,
   { io, output, reporter }: Starting,
 ): Running {
   const { id, file } = attempt;
   reporter.tell({ event: "started", id, attempt: attempt.attempt, model: earlier.request.model, resumed: true });
   const outcome = how.earlier === "reuse" ? "nothing is charged" : "--again starts a new one";
   if (file === undefined) output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
-  return { attempt, document: earlierDocument(earlier), isResumed: true };
+  const document = { ...earlierDocument(earlier), charged: chargedOf(earlier, session) };
+  return { attempt, document, isResumed: true };
 }
 
 /** The price is what the service states alone: the balance falls also by what others spend. */
-function remoteCost({ credits_charged, remaining_credits, balance_fell = 0 }: AcceptedStart): string {
+function priceText({ credits_charged, remaining_credits, balance_fell = 0 }: AcceptedStart): string {
   const price = formatPrice({ credits: credits_charged });
   const left = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
   if (price !== undefined) return `, ${price}${left}`;
@@ -108,8 +116,8 @@ function remoteCost({ credits_charged, remaining_credits, balance_fell = 0 }: Ac
 }
 
 /** A preview is free; what another engine makes may cost money elsewhere. The service says which it is, and not a flag. */
-function localCost(model: string, { service, makersOf }: Session): string {
-  if (service.isPreview(model)) return ", free";
+function localText(model: string, { service, makersOf }: Session): string {
+  if (service.isFree(model)) return ", free";
   const makers = makersOf(model);
   return makers.length === 0 ? "" : `, by ${makers.join(" ")}`;
 }

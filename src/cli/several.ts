@@ -1,8 +1,8 @@
 import { type Attempt, handOver } from "../client/generation/attempt.ts";
 import { asVidgenError, compareSeverity, type VidgenError } from "../errors.ts";
 import { errorDocument, type Output } from "./terminal/output.ts";
-import { type PrintOptions, resultOf } from "./terminal/result.ts";
-import { type Delivering, deliver, watch } from "./watch.ts";
+import type { PrintOptions } from "./terminal/result.ts";
+import { type Delivering, deliver, readResult, watch } from "./watch.ts";
 
 /** How one of several generations of a command ended. */
 export type Outcome = {
@@ -34,7 +34,7 @@ export async function followOne(
       const document = await deliver(finished, { ...print, open: false }, context);
       return { id, document: { ...extra, ...document } };
     }
-    const result = resultOf(finished, session, output);
+    const result = await readResult(finished, session, output);
     reporter.ended(id, result);
     return { id, document: { ...extra, ...result.document }, handOver: () => handOver(finished) };
   } catch (thrown) {

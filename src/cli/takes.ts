@@ -1,10 +1,11 @@
 import { handOverId } from "../client/generation/attempt.ts";
-import { listEntries, listRecent, type Service } from "../client/generation/service.ts";
+import { expectCost } from "../client/generation/cost.ts";
+import { listEntries, type Service } from "../client/generation/service.ts";
 import { openTakes, type PaidStartOptions } from "../client/generation/start.ts";
 import { hasContent } from "../client/ledger/content.ts";
 import type { Entry } from "../client/ledger/history.ts";
 import { type Earlier, isTakeDone } from "../client/ledger/policy.ts";
-import { kindOfRequest, readPrices } from "../client/ledger/price.ts";
+import { chargedOf } from "../client/ledger/price.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError, beforePaying, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
@@ -62,7 +63,8 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
     };
     let id = made?.id;
     try {
-      if (made && (await hasResult(made, options, io))) return { outcome: await printEarlier(made, context) };
+      if (made && (await hasResult(made, options, io)))
+        return { outcome: await printEarlier(made, session.service, context) };
       const started = await start({ session, request, how: { ...how, take, first: position, check } }, context);
       id = started.attempt.id;
       if (started.accepted) budget?.started(request, started.accepted);
@@ -85,10 +87,11 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
     }
     const { outcome, failure, overrun } = await makeTake(index, request);
     outcomes.push(outcome);
+    if (run.made[index] === undefined && failure && isUnstarted(failure)) left++;
     hasFailed ||= failure !== undefined;
     budgetError ??= overrun;
   }
-  if (left > 0) output.note(`${left} of ${requests.length} were not started.`);
+  if (left > 0) output.note(`${left} of ${requests.length} ${left === 1 ? "was" : "were"} not started.`);
   // An unclear or lost one stops the same command.
   const isStopped = ({ error: { code } }: { error: VidgenError }) => code === "unknown" || code === "not_found";
   const ended = await Promise.all(outcomes);
@@ -111,14 +114,7 @@ async function confirm(
 ): Promise<void> {
   const { io } = context;
   if (isConfirmed || news.length === 0 || !canAsk(context, io)) return;
-  await askToStart(news.length, session.isLocal ? undefined : await priceOf(news, session.service), io);
-}
-
-/** What requests cost in all, in credits, where the service has stated it for each of them. */
-async function priceOf(requests: readonly StartRequest[], service: Service): Promise<number | undefined> {
-  const prices = readPrices(await listRecent(service), service.account);
-  const credits = requests.map((request) => prices.get(kindOfRequest(request))?.credits);
-  return credits.reduce((sum, each) => (sum === undefined || each === undefined ? undefined : sum + each), 0);
+  await askToStart(news.length, await expectCost(session.service, news), io);
 }
 
 /** The budget of `--max-credits`, with what earlier processes have spent in this run. */
@@ -134,6 +130,11 @@ async function openBudget(run: string, { session: { service }, maxCredits }: Tak
   };
 }
 
+/** Whether an error says that there is no generation, and that none was charged. */
+function isUnstarted({ id, code }: VidgenError): boolean {
+  return id === undefined && code !== "unknown";
+}
+
 /** Whether nothing is left to do for a take: its file is still there, or with --no-wait its id was printed. */
 async function hasResult(made: Entry, { wait }: { wait: boolean }, { disk }: Pick<Io, "disk">): Promise<boolean> {
   if (!isTakeDone(made)) return false;
@@ -142,13 +143,17 @@ async function hasResult(made: Entry, { wait }: { wait: boolean }, { disk }: Pic
   return file !== undefined && content !== undefined && hasContent(file, content, disk);
 }
 
-async function printEarlier(made: Entry, { output, reporter }: Pick<Starting, "output" | "reporter">) {
+async function printEarlier(
+  made: Entry,
+  service: Service,
+  { output, reporter }: Pick<Starting, "output" | "reporter">,
+) {
   const { id = "", attempt, request, status, file } = made;
   reporter.tell({ event: "started", id, attempt, model: request.model, resumed: true });
   const shown = file === undefined ? undefined : nearPath(file);
   if (!output.json) await output.result(shown ?? id, undefined);
   output.note(shown === undefined ? `Already started: ${id}` : `Already saved: ${shown}`);
-  const document = { id, status, ...(file === undefined ? {} : { file: shown }) };
+  const document = { id, status, ...(file === undefined ? {} : { file: shown }), charged: chargedOf(made, service) };
   if (file !== undefined)
     reporter.ended(id, { document, file: shown, videoUrl: "", lastingUrl: undefined, isNew: false });
   return { id, document };

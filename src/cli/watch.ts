@@ -1,8 +1,9 @@
 import { type Attempt, type Finished, finish, handOver } from "../client/generation/attempt.ts";
+import { findCharged } from "../client/generation/cost.ts";
 import type { Session } from "../connect/session.ts";
 import type { Io } from "../io.ts";
 import type { Reporter } from "./terminal/reporter.ts";
-import { type PrintOptions, printResult, resultOf } from "./terminal/result.ts";
+import { type PrintOptions, printResult, type Result, resultOf } from "./terminal/result.ts";
 
 type Watching = { session: Session; reporter: Reporter };
 
@@ -31,10 +32,23 @@ export async function watch(attempt: Attempt, { session, reporter }: Watching): 
   }
 }
 
+/** The result of a run that has ended without an error, and in its document whether it was charged. Throws as `resultOf`. */
+export async function readResult(
+  finished: Finished,
+  session: Session,
+  output: PrintOptions["output"],
+): Promise<Result> {
+  const result = resultOf(finished, session, output);
+  return {
+    ...result,
+    document: { ...result.document, ...(await findCharged(session.service, finished.of.id, result.cost)) },
+  };
+}
+
 /** Ends a generation of a command with its result: prints it, tells how it ended, and hands it over once stdout has it. Returns its document. */
 export async function deliver(finished: Finished, print: PrintOptions, context: Delivering): Promise<object> {
   const { session, reporter, io } = context;
-  const result = resultOf(finished, session, print.output);
+  const result = await readResult(finished, session, print.output);
   await printResult(result, print, io);
   reporter.ended(finished.of.id, result);
   await print.output.printed();

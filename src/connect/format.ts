@@ -1,3 +1,4 @@
+import type { ExpectedCost } from "../client/generation/cost.ts";
 import type { Io } from "../io.ts";
 
 /** How long ago something was, rounded down, such as "40 s", "5 min", "13 h" or "3 d"; `at` is ISO 8601. */
@@ -31,7 +32,18 @@ export type Price = { credits?: number | undefined; cost?: number | undefined };
 /** Such as "for 10 credits"; `undefined` where nobody has stated a price. */
 export function formatPrice({ credits, cost }: Price): string | undefined {
   if (cost !== undefined) return `for ${formatUsd(cost)}`;
-  return credits === undefined ? undefined : `for ${formatNumber(credits)} credits`;
+  return credits === undefined ? undefined : `for ${countCredits(credits)}`;
+}
+
+/** Such as "free", "about 20 credits" or "about $0.80"; `undefined` where it is not known. */
+export function formatExpected(cost: ExpectedCost): string | undefined {
+  if (cost.kind === "free") return "free";
+  if (cost.kind === "unknown") return undefined;
+  return `about ${cost.kind === "usd" ? formatUsd(cost.amount) : countCredits(cost.amount)}`;
+}
+
+export function countCredits(credits: number): string {
+  return credits === 1 ? "1 credit" : `${formatNumber(credits)} credits`;
 }
 
 /** The last characters of a key, by which its owner knows it: four at most, and no more than a fifth of it; "" for a short one. */

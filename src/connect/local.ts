@@ -16,6 +16,8 @@ export type Local = {
   fetch: Io["fetch"];
   /** Whether a model's videos are previews; `undefined` where another process does not tell. */
   isPreview(model: string): boolean | undefined;
+  /** Whether the service says that a model's videos are previews that cost nothing. */
+  isFree(model: string): boolean;
   /** The names of the engines that may make a model's videos, as far as is known. */
   makersOf(model: string): readonly string[];
   /** Whether the service runs inside this process: its URLs end with the process. */
@@ -26,11 +28,12 @@ export type Local = {
 };
 
 /** The connection to one process that runs the service. */
-type Connection = Omit<Local, "isInProcess" | "isPreview" | "makersOf" | "baseUrl" | "engine"> & {
+type Connection = Omit<Local, "isInProcess" | "isPreview" | "isFree" | "makersOf" | "baseUrl" | "engine"> & {
   isInProcess: boolean;
   hasRealModels: boolean;
   /** Those that were named; `undefined` where another process does not tell. */
   engines: readonly { name: string; models: readonly string[] }[] | undefined;
+  freeModels: readonly string[];
   baseUrl: string;
   mediaUrl: string;
   announcement: Announcement | undefined;
@@ -103,6 +106,7 @@ export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
       }
     },
     isPreview: (model) => makersOf(model, connection)?.every((name) => name === "preview"),
+    isFree: (model) => connection.freeModels.includes(model),
     makersOf: (model) => makersOf(model, connection) ?? [],
     isInProcess: () => connection.isInProcess,
     settled: () => connection.settled(),
@@ -138,8 +142,9 @@ export async function findRunning(io: Io): Promise<Connection | undefined> {
   const { base_url, media_url, api_key: apiKey, has_real_models: hasRealModels = false } = announcement ?? {};
   if (base_url === undefined || media_url === undefined || apiKey === undefined) return undefined;
   const urls = { baseUrl: base_url, mediaUrl: media_url };
-  const { engines } = announcement ?? {};
-  const connection = { ...urls, apiKey, fetch: io.fetch, isInProcess: false, hasRealModels, engines, announcement };
+  const { engines, free_models: freeModels = [] } = announcement ?? {};
+  const told = { hasRealModels, engines, freeModels, announcement };
+  const connection = { ...urls, ...told, apiKey, fetch: io.fetch, isInProcess: false };
   return (await answers(connection, io))
     ? { ...connection, settled: async () => {}, close: async () => {} }
     : undefined;
@@ -249,15 +254,17 @@ function idOf(name: string, upstreamModel = ""): string {
 /** The service as this process would run it. Without one that has ever run here there is no key yet. */
 async function lookHere({ engine }: LocalOptions, io: Io): Promise<Connection> {
   const { readEngines } = await import("../server/engines/engines.ts");
+  const { listFreeModels } = await import("../server/api/price.ts");
   const { readAnnouncement } = await import("../server/announcement.ts");
-  const engines = readEngines(engine);
+  const engines = readEngines(engine.length === 0 ? ["preview"] : engine);
   return {
     baseUrl: localBaseUrl,
     mediaUrl: localBaseUrl,
     apiKey: (await readAnnouncement(findServiceFolder(io)))?.api_key ?? noKey,
     isInProcess: true,
-    hasRealModels: engines.some(({ name }) => name !== "preview"),
+    hasRealModels: engines.some(({ isSimulation }) => !isSimulation),
     engines,
+    freeModels: listFreeModels({ engines, creditsPer: new Map(), hasPaidPreviews: false }),
     announcement: undefined,
     fetch: () => Promise.reject(new Error("a look sends nothing")),
     settled: async () => {},
@@ -318,6 +325,7 @@ async function runHere(options: LocalOptions, io: Io): Promise<Connection | numb
     isInProcess: true,
     hasRealModels: engines?.some(({ isSimulation }) => !isSimulation) ?? false,
     engines: engines ?? [],
+    freeModels: service.freeModels,
     announcement: undefined,
     async fetch(url, init) {
       const handler = url.startsWith(media_url) ? service.media : service.api;
@@ -336,9 +344,9 @@ async function runHere(options: LocalOptions, io: Io): Promise<Connection | numb
   };
 }
 
-/** The local service's credits are for tests: nobody can buy more. */
+/** The owner of the local service gives its accounts their credits: nobody buys them. */
 export function explainLocalCredits(error: VidgenError): VidgenError {
   if (error.code !== "credits") return error;
-  const hint = "`vidgen serve --credits 1000` gives the local account more credits; they are free.";
+  const hint = "`vidgen accounts credits local 1000 --local` adds credits to your own account; they cost nothing.";
   return new VidgenError(error.code, error.message, { ...error, hint });
 }

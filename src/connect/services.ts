@@ -1,13 +1,13 @@
-import { accountOf } from "../client/ledger/history.ts";
 import { type Journal, type JournalIo, noJournal, openJournal } from "../client/ledger/journal.ts";
-import { type Price, readPrices } from "../client/ledger/price.ts";
-import { readRecent } from "../client/ledger/search.ts";
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { localBaseUrl, noKey, openLocal } from "./local.ts";
 import { createSession, type ServiceAccess, type Session, type SessionOptions } from "./session.ts";
 import { findBaseUrl, findEngineSetting, resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
 import { journalIn, storageFolder } from "./storage.ts";
+
+/** Stands for a base URL where none is set, and nothing is sent. */
+export const unsetUrl = "https://vidgen.invalid";
 
 /** Which service a command speaks to, and with which key. Each is opened when it is first needed. */
 export type Services = {
@@ -90,16 +90,6 @@ async function openLocalService(
 export async function resolveService(flag: string | undefined, io: Io) {
   const baseUrl = await resolveBaseUrl(flag, io, ", save one with `vidgen login`, or use --local");
   return { baseUrl, ...(await resolveApiKey(baseUrl, io)) };
-}
-
-/** What the service of a base URL and a key has stated that requests cost, by their kind (see `price.ts`), as the newest part of the journal has it. */
-export async function findPrices(
-  { baseUrl, apiKey }: Pick<ServiceAccess, "baseUrl" | "apiKey">,
-  io: Io,
-): Promise<Map<string, Price>> {
-  const journal = findJournal({ ...io, onNote: () => {} });
-  const own = (await readRecent(journal)).filter(({ base_url }) => base_url === baseUrl);
-  return readPrices(own, accountOf(baseUrl, apiKey));
 }
 
 /** The user's journal. Without a home folder it is one that cannot be written. */

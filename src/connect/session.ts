@@ -73,7 +73,9 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
       kept: findKept(io),
       isPreview: local?.isPreview,
       engine: local?.engine.length ? local.engine : undefined,
-      isFree: local !== undefined,
+      isLocal: local !== undefined,
+      isFree: local?.isFree,
+      isInProcess: local?.isInProcess,
       redact: output.redact,
       onNote: output.note,
     },
@@ -94,8 +96,8 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
   const findTypical = async (id: string) => {
     recent ??= listRecent(service);
     const entries = await recent;
-    const model = entries.find((entry) => entry.id === id)?.request.model;
-    return { model, typicalMs: model === undefined ? undefined : typicalMs(entries, model) };
+    const entry = entries.find((each) => each.id === id);
+    return { model: entry?.request.model, typicalMs: entry && typicalMs(entries, entry) };
   };
 
   const complete = async (finished: Finished): Promise<void> => {

@@ -91,6 +91,8 @@ export type BatchRowEvent = {
       credits?: number | undefined;
       /** What an engine of `vidgen serve` charged for it, in USD. */
       cost?: number | undefined;
+      /** Of a row that is done: whether it was charged, if that was stated. */
+      charged?: "yes" | "no" | undefined;
       /** Why it is not done. */
       error: BatchError | null;
     }

@@ -1,8 +1,10 @@
 import { type Budget, type Costs, checkBudget, createCosts } from "../client/batch/costs.ts";
 import { close } from "../client/generation/attempt.ts";
+import { findCharged } from "../client/generation/cost.ts";
 import { listEntries } from "../client/generation/service.ts";
 import { type PaidStartOptions, start as startGeneration } from "../client/generation/start.ts";
 import type { StartedEntry } from "../client/ledger/policy.ts";
+import type { Charge } from "../client/ledger/price.ts";
 import { explainLocalCredits } from "../connect/local.ts";
 import type { Services } from "../connect/services.ts";
 import type { Session } from "../connect/session.ts";
@@ -31,6 +33,8 @@ export type Start = {
   /** When it was started; ISO 8601, UTC. */
   started_at: string;
   remaining_credits: number | null;
+  /** Whether it was charged, where that was stated. */
+  charged?: Charge;
   session: Session;
 };
 
@@ -98,13 +102,15 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
     const { attempt } = made;
     const { id, at: started_at = "" } = attempt;
     try {
+      const charged = await findCharged(session.service, id);
       if (made.kind === "resumed") {
         const { status, remaining_credits = null } = made.earlier;
-        return { id, status, model, resumed: true, started_at, remaining_credits, session };
+        return { id, status, model, resumed: true, started_at, remaining_credits, ...charged, session };
       }
       const { generation, remaining_credits = null } = made.started;
       costs.started(request, made.started);
-      return { id, status: generation.status, model, resumed: false, started_at, remaining_credits, session };
+      const { status } = generation;
+      return { id, status, model, resumed: false, started_at, remaining_credits, ...charged, session };
     } finally {
       await close(attempt);
     }

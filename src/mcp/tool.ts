@@ -58,4 +58,7 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
   };
 }
 
+/** Left out where nobody has stated it. */
+export const chargedField = z.enum(["yes", "no"]).optional().describe("Whether it was charged, if that was stated.");
+
 export const idField = z.string().min(1).max(200).describe("The id of the generation, as generate_video returned it.");

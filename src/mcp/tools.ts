@@ -24,7 +24,7 @@ import {
 import { defaultModel, models } from "../protocol/models.ts";
 import { type FieldFault, type FieldInput, findFaults, readSettings, toRequest } from "../protocol/request.ts";
 import type { ToolStartOptions } from "./starts.ts";
-import { defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
+import { chargedField, defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
 import { followTools, maxWaitSeconds } from "./videos.ts";
 
 const credits = z.number().nullable();
@@ -48,6 +48,7 @@ const startOutput = z.object({
   model: z.string(),
   resumed: z.boolean().describe("Whether an earlier call started it; if so, nothing was charged now."),
   remaining_credits: credits.describe("The credits left after its start, if the service states them."),
+  charged: chargedField,
   note,
 });
 

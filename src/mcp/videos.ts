@@ -2,15 +2,16 @@ import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import * as z from "zod";
 import { type Attempt, close, finish, openAttempt, recordDelivered } from "../client/generation/attempt.ts";
+import { findCharged } from "../client/generation/cost.ts";
 import { failedError, readVideoUrl } from "../client/generation/follow.ts";
 import { readStatus } from "../client/generation/status.ts";
 import { findById } from "../client/ledger/search.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { failureReason, type WireGeneration } from "../protocol/schema.ts";
+import { failureReason, readCost, type WireGeneration } from "../protocol/schema.ts";
 import { hintOf } from "./errors.ts";
-import { type Call, defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
+import { type Call, chargedField, defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
 
 /** The longest that a call waits: many agents cut a call after 60 s. */
 export const maxWaitSeconds = 50;
@@ -54,6 +55,7 @@ function getTool(options: ToolOptions, io: Io): Tool {
       video_url: z.string().nullable(),
       thumbnail_url: z.string().nullable(),
       error: z.string().nullable().describe("Why it failed, or why its outcome is unknown."),
+      charged: chargedField,
       note: z.string().describe("What to do next."),
     }),
     isReadOnly: true,
@@ -67,7 +69,8 @@ function getTool(options: ToolOptions, io: Io): Tool {
       if (video_url !== null) await recordDelivered(session.service, id);
       const error = failure ? (failureReason(generation) ?? "the service gave no reason") : null;
       const hint = failure && hintOf(failure);
-      return { id, status, video_url, thumbnail_url, error, note: noteOf(status, { hint, session }) };
+      const charged = status === "completed" ? await findCharged(session.service, id, readCost(generation)) : {};
+      return { id, status, video_url, thumbnail_url, error, ...charged, note: noteOf(status, { hint, session }) };
     },
   });
 }
@@ -132,6 +135,7 @@ function saveTool(options: ToolOptions, io: Io): Tool {
       status: z.string(),
       file: z.string().nullable().describe("Its absolute path; null while it is not saved."),
       bytes: z.number().nullable(),
+      charged: chargedField,
       note: z.string().describe("What to do next."),
     }),
     isReadOnly: false,
@@ -150,8 +154,10 @@ function saveTool(options: ToolOptions, io: Io): Tool {
       try {
         attempt = await openAttempt(session.service, id, { outputPath, signal: limit.signal });
         const finished = await finish(attempt, { state });
-        if (finished.kind === "saved") return await describe(id, finished.file, "The video is saved.");
-        if (finished.kind === "found") return await describe(id, finished.file, "It was already saved there.");
+        if (finished.kind !== "url") {
+          const note = finished.kind === "saved" ? "The video is saved." : "It was already saved there.";
+          return { ...(await describe(id, finished.file, note)), ...(await findCharged(session.service, id)) };
+        }
       } catch (error) {
         if (limit.signal.reason !== overdue) throw error;
       } finally {

@@ -57,7 +57,7 @@ test("a generate that is killed leaves its video to the same command: one start"
   const fox = ["generate", "a fox", "-m", "kling-2.6", "-o", "a.mp4", ...engine];
   const first = machine.run(...fox);
   await polled();
-  await first.said("Started ");
+  await first.said("Queued ");
   first.child.kill("SIGKILL");
   await first.ended;
   scene.isDone = true;

@@ -31,7 +31,7 @@ test("asks for all that is missing, shows what it comes to and the command line 
   expect(run.stdout).toMatch(/^https:\S+\n$/);
   for (const { id, characteristic } of models) expect(run.stderr).toContain(`${id}: ${characteristic}`);
   expect(run.stderr).toContain(
-    "\n  Prompt      a fox's den\n  Model       wan-2.5 (ultra-realistic, best value)\n  Ratio       9:16\n  Length      5\n",
+    "\n  Prompt      a fox's den\n  Model       wan-2.5 (ultra-realistic, best value)\n  Ratio       9:16\n  Length      5 s\n",
   );
   expect(run.stderr).toContain(
     `\n  vidgen generate 'a fox'\\''s den' --model wan-2.5 --aspect-ratio 9:16 --duration 5\n`,
@@ -158,7 +158,7 @@ test.each([
 ])("without a login (%s) a local preview is one of two answers, and stands in the command line", async (_, env) => {
   const world = await createDesk(["You are not logged in", down + enter], ...questions.slice(0, -1), [
     "Start it?",
-    enter,
+    `n${enter}`,
   ]);
   Object.assign(world.env, env);
   const run = await world.vidgen("generate", "--no-color");
@@ -339,7 +339,7 @@ test.each<[string, string[], World["answers"], object, string | undefined]>([
   ],
   ["--no-wait", ["--no-wait"], [], {}, undefined],
 ])("the summary says where the video is saved: %s", async (_, flags, answers, env, says) => {
-  const world = await createDesk(...questions.slice(0, 4), ...answers, ["Start it?", enter]);
+  const world = await createDesk(...questions.slice(0, 4), ...answers, ["Start it?", `n${enter}`]);
   Object.assign(world.env, env);
   const run = await world.vidgen("generate", ...flags, "--no-color");
   expect(run.code).toBe(130);

@@ -36,7 +36,7 @@ async function createScene(options: OpenRouterOptions = {}) {
 test("generate --engine openrouter saves what the provider made, asked for once, and shows no key", async () => {
   const { fake, generate, saved, world } = await createScene();
   const { code, stderr, stdout } = await generate("--engine", "openrouter", "--verbose");
-  expect([code, stderr]).toEqual([0, expect.stringMatching(/Started \S+ \(veo-3\.1, by openrouter\)/)]);
+  expect([code, stderr]).toEqual([0, expect.stringMatching(/Queued \S+ \(veo-3\.1, by openrouter\)/)]);
   expect(saved()).toEqual(tinyMp4("a red fox"));
   expect(fake.creates).toMatchObject([{ fields: { model: "google/veo-3.1", prompt: "a red fox" } }]);
   expect(fake.creates[0]?.fields).not.toHaveProperty("duration");
@@ -78,6 +78,11 @@ test("what a video cost is told, kept, and shown wherever it is looked for", asy
   expect(info).toMatchObject({ cost: 0.4, credits: 0 });
   const { id } = info;
   expect((await world.vidgen("list")).stdout.split("\t")[4]).toBe("$0.40");
+  const asked = await world.vidgen("generate", "an owl", "-m", "veo-3.1", "--engine", "openrouter", "--dry-run");
+  expect(asked.stdout).toMatch(/^Cost: about \$0\.40\.\n/);
+  const again = await generate("--engine", "openrouter", "--reuse", "--json");
+  expect(JSON.parse(again.stdout)).toMatchObject({ charged: "yes" });
+  expect((await world.vidgen("models")).stdout).toMatch(/^veo-3\.1 +\$0\.40 /m);
   const status = await world.vidgen("status", id, "--engine", "openrouter", "--json");
   expect(JSON.parse(status.stdout)).toMatchObject({ cost: 0.4 });
 });
@@ -163,7 +168,7 @@ describe("--dry-run and the start choose by what the service says", () => {
     const dry = await world.vidgen(...line, "--dry-run");
     expect(dry).toMatchObject({ code: 0, stdout: expect.stringContaining("POST {local service}") });
     const run = await world.vidgen(...line);
-    expect(run).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Started \S+ \(wan-2\.5, by openrouter\)/m) });
+    expect(run).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Queued \S+ \(wan-2\.5, by openrouter\)/m) });
   });
 
   test("among several engines, each model's own one counts", async () => {
@@ -224,7 +229,7 @@ describe("when it is unclear whether the provider makes a video", () => {
     expect(first).toMatchObject({ code: 6, stdout: "" });
     expect(first.stderr).toMatch(/may have been charged: it is unclear whether https:\S+ generates this video \(.+\)/);
     expect(first.stderr).not.toMatch(/Try another|Resume with/);
-    const [, id = ""] = first.stderr.match(/Started (\S+)/) ?? [];
+    const [, id = ""] = first.stderr.match(/Queued (\S+)/) ?? [];
     const [, attempt = ""] = first.stderr.match(/vidgen list --dismiss (\S+?)`/) ?? [];
     for (const flags of [[], ["--reuse"]]) {
       const again = await world.vidgen(
@@ -348,12 +353,19 @@ describe("when the provider cannot be used", () => {
     );
     expect(first.stderr).toContain("run the same command: it starts a new generation");
     expect(first.stderr).not.toMatch(/another prompt|Resume with/i);
-    const [, id = ""] = first.stderr.match(/Started (\S+)/) ?? [];
+    const [, id = ""] = first.stderr.match(/Queued (\S+)/) ?? [];
     for (const ids of [[id], [id, "last"]])
       expect(await world.vidgen("wait", ...ids, "--engine", "openrouter")).toMatchObject({ code: 8 });
     const status = await world.vidgen("status", id, "--engine", "openrouter", "--exit-status", "--json");
     expect(status).toMatchObject({ code: 8 });
     expect(JSON.parse(status.stdout)).toMatchObject({ status: "failed", error_code: "not_submitted" });
+    expect((await world.vidgen("list")).stdout.split("\t").slice(1, 5)).toEqual([
+      "not submitted",
+      "veo-3.1",
+      expect.anything(),
+      "-",
+    ]);
+    expect(JSON.parse((await world.vidgen("list", "--json")).stdout)).toMatchObject([{ status: "failed", cost: 0 }]);
     away.is = false;
     expect(await generate()).toMatchObject({ code: 0 });
     expect([saved(), fake.creates.length]).toEqual([tinyMp4("a red fox"), 1]);
@@ -391,7 +403,7 @@ describe("when the provider cannot be used", () => {
       5,
       expect.stringContaining(`Timed out after 2m; not submitted yet: ${reason}; nothing was charged so far.`),
     ]);
-    const [, id = ""] = stderr.match(/Started (\S+)/) ?? [];
+    const [, id = ""] = stderr.match(/Queued (\S+)/) ?? [];
     const status = await world.vidgen("status", id, "--engine", "openrouter", "--exit-status");
     expect(status).toMatchObject({ code: 5, stderr: expect.stringContaining("Not submitted yet: ") });
     expect(fake.jobs.size).toBe(0);

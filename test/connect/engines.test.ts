@@ -91,7 +91,7 @@ test("generate --engine that is killed: the same command goes on with the same u
   const killed = machine.run(...fox, ...engine);
   await polled();
   // The client may hear of its id after the engine is asked.
-  await killed.said("Started ");
+  await killed.said("Queued ");
   killed.child.kill("SIGKILL");
   await killed.ended;
   complete();

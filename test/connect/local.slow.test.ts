@@ -27,10 +27,11 @@ test("--no-wait leaves it to a later run, and `wait` without an id finds it", as
   });
   const id = started.stdout.trim();
   expect(await machine.vidgen("status", id)).toMatchObject({ code: 0, stdout: expect.stringMatching(`^${id}\t`) });
-  await machine.vidgen("wait");
   // The URL would end with the command.
-  const done = { code: 0, stdout: `${id}\tcompleted\n`, stderr: expect.stringContaining(`vidgen wait ${id} -o`) };
-  expect(await machine.vidgen("status", id)).toMatchObject(done);
+  const { stdout: file } = await machine.vidgen("wait");
+  const done = { code: 0, stdout: `${id}\tcompleted\n` };
+  const first = `Already saved: ${join(machine.folder, file.trim())}\n`;
+  expect(await machine.vidgen("status", id)).toMatchObject({ ...done, stderr: first });
   const waited = await machine.vidgen("wait", id, "-o", "fox.mp4");
   expect(waited).toMatchObject({
     code: 0,
@@ -41,13 +42,51 @@ test("--no-wait leaves it to a later run, and `wait` without an id finds it", as
   expect(await machine.vidgen("status", id)).toMatchObject({ ...done, stderr: saved });
 });
 
-test("its credits cost nothing: the info file says 0, and the list that it was free", async () => {
+test("previews are free: every command says so, and no credits are used", async () => {
   const machine = await createMachine();
-  for (const name of ["owl", "fox"])
-    await machine.vidgen("generate", `a ${name}`, ...short, "-o", `${name}.mp4`, "--write-info-json");
+  const flags = [...short, "--write-info-json", "--json"];
+  for (const name of ["owl", "fox"]) {
+    const { stdout } = await machine.vidgen("generate", `a ${name}`, ...flags, "-o", `${name}.mp4`);
+    expect(JSON.parse(stdout)).toMatchObject({ credits_charged: 0, remaining_credits: 1_000, charged: "no" });
+  }
   const info = JSON.parse(readFileSync(join(machine.folder, "fox.mp4.json"), "utf8"));
   expect(info).toMatchObject({ prompt: "a fox", credits: 0, cost: null });
   expect((await machine.vidgen("list")).stdout.split("\t")[4]).toBe("free");
+  const { stdout: id } = await machine.vidgen("generate", "a hare", ...short, "--no-wait");
+  const cancelled = await machine.vidgen("cancel", id.trim());
+  expect(cancelled).toMatchObject({ code: 0, stderr: `Cancelled ${id.trim()}.\n` });
+  expect((await machine.vidgen("accounts", "--local")).stdout).toBe("local\t1000\t1\t-\t-\n");
+  writeFileSync(join(machine.folder, "shots.txt"), "a fox\n");
+  const batch = await machine.vidgen("batch", "shots.txt", "--local", "--dry-run");
+  expect(batch.stdout).toContain("1 to start\nCost: free.\n");
+});
+
+test("where serve was given credits, previews cost some; at the end of them, the line that helps works", async () => {
+  const machine = await createMachine();
+  await serve(machine, "--credits", "20");
+  const start = (prompt: string) => machine.vidgen("generate", prompt, ...short, "--no-wait");
+  expect((await start("a fox")).stderr).toContain("(wan-2.5, for 10 credits, 10 credits left)");
+  expect((await start("an owl")).code).toBe(0);
+  const refused = await start("a hare");
+  expect(refused).toMatchObject({ code: 7, stderr: expect.stringContaining("one generation costs 10 credits") });
+  const [, help = ""] = /vidgen (accounts credits .*?)`/.exec(refused.stderr) ?? [];
+  expect(await machine.vidgen(...help.split(" "))).toMatchObject({ code: 0, stdout: "1000\n" });
+  expect(await start("a hare")).toMatchObject({ code: 0 });
+});
+
+test("wait saves as the start would have, to its own -o, else to the current folder", async () => {
+  const machine = await createMachine();
+  const started = machine.run("generate", "a fox [slow: 8s]", ...short, "-o", "fox.mp4");
+  await started.said("Generating");
+  started.child.kill("SIGINT");
+  await started.ended;
+  const { stdout: id } = await machine.vidgen("generate", "an owl", ...short, "--no-wait");
+  const owl = expect.stringMatching(/^an-owl-wan-2\.5-\w{8}\.mp4\n$/);
+  expect(await machine.vidgen("wait", id.trim())).toMatchObject({ code: 0, stdout: owl });
+  const all = await machine.vidgen("wait", "--all", "--timeout", "90s");
+  expect(all).toMatchObject({ code: 0, stdout: "fox.mp4\n" });
+  expect(readdirSync(machine.folder).filter((name) => name.endsWith(".mp4"))).toHaveLength(2);
+  expect(await machine.vidgen("wait", "last")).toMatchObject({ code: 0, stdout: owl });
 });
 
 test.each(hasFfmpeg ? ["batch", "film"] : ["batch"])(
@@ -77,7 +116,10 @@ test.each(hasFfmpeg ? ["batch", "film"] : ["batch"])(
 
 test("nobody is sent to buy credits for the local service", async () => {
   const run = await (await createMachine()).vidgen("generate", "a fox [credits: 0]", "--local");
-  expect(run).toMatchObject({ code: 7, stderr: expect.stringMatching(/vidgen serve --credits 1000`/) });
+  expect(run).toMatchObject({
+    code: 7,
+    stderr: expect.stringContaining("vidgen accounts credits local 1000 --local`"),
+  });
   expect(run.stderr).not.toContain("Add credits");
 });
 
@@ -107,7 +149,7 @@ test("one that was given up holds up no other, and is there when it is asked for
 
 test("one whose service ends while it waits takes the service over", async () => {
   const machine = await createMachine();
-  const first = machine.run("generate", "a fox [slow: 60s]", ...short, "-o", "fox.mp4");
+  const first = machine.run("generate", "a fox [slow: 8s]", ...short, "-o", "fox.mp4");
   await first.said("Generating");
   const second = machine.run("generate", "an owl [slow: 4s]", ...short, "-o", "owl.mp4");
   await second.said("Generating");

@@ -4,6 +4,7 @@ import { countRows } from "../../connect/format.ts";
 import { type CommandErrorCode, VidgenError } from "../../errors.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
+import { correctHint } from "../terminal/batch-report.ts";
 
 export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Context): void {
   const command = batch
@@ -58,6 +59,11 @@ function wordOf(status: BatchStatus["open"][number]["status"]): string {
   return status === "processing" ? "running" : status;
 }
 
+/** Whether a row was refused because of what it asks for: the reason is its own, and no run starts it again by itself. */
+function isOwnFault(error: BatchStatus["open"][number]["error"]): boolean {
+  return error?.code === "rejected" || error?.code === "unknown";
+}
+
 /** As `batch` would end: `pending` when rows are only to be started or followed. */
 function endOf({
   rows,
@@ -67,6 +73,7 @@ function endOf({
   failed,
   missing,
   running,
+  open,
   shards,
   double_rows,
 }: BatchStatus): VidgenError | undefined {
@@ -82,11 +89,15 @@ function endOf({
   const code = codes.find(([, count]) => count > 0)?.[0] ?? "pending";
   const message = done === rows ? "The results files are not one complete set." : `${done} of ${countRows(rows)} done.`;
   const same = "the same `vidgen batch` command";
+  const refused = open.filter(({ status, error }) => status === "refused" && isOwnFault(error)).map(({ line }) => line);
   const hints = [
     ...(unknown + lost > 0
       ? [`Check your account. Unknown and lost rows start again only if you add --retry-unknown to ${same}.`]
       : []),
-    ...(failed > 0 ? [`To start failed rows again (each is charged again), add --retry-failed to ${same}.`] : []),
+    ...(refused.length > 0 ? [correctHint(refused, same)] : []),
+    ...(failed > refused.length
+      ? [`To start failed rows again (each is charged again), add --retry-failed to ${same}.`]
+      : []),
     ...(missing + running > 0 ? [`To continue, run ${same}: no row is paid for twice.`] : []),
     ...(areShardsOdd ? ["Name the results file of each shard exactly once."] : []),
   ];

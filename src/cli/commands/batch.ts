@@ -2,8 +2,11 @@ import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import type { Batch, Plan } from "../../client/batch/batch.ts";
 import { knownColumns } from "../../client/batch/rows/columns.ts";
 import { formats } from "../../client/batch/rows/file.ts";
+import type { ExpectedCost } from "../../client/generation/cost.ts";
 import type { GenerationEvent } from "../../client/generation/events.ts";
+import type { Service } from "../../client/generation/service.ts";
 import { withEngine } from "../../connect/engines.ts";
+import type { Services } from "../../connect/services.ts";
 import type { Session } from "../../connect/session.ts";
 import { findModelSetting } from "../../connect/settings.ts";
 import { readNumber } from "../../connect/values.ts";
@@ -156,7 +159,10 @@ async function prepare(file: string, given: Options, context: BatchContext): Pro
   const own = shard ? keyed.filter((row) => shardOf(row, shard.of) === shard.index) : keyed;
   const services = await openServices({ ...options, isStarting: true, isLooking: options.dryRun, output }, io);
   defer(services.close);
-  const session = await services.open();
+  const session = await services.open().catch((error) => {
+    if (!options.dryRun) throw error;
+    return openUnset(error, { services, results }, context);
+  });
   const source = { file, total: keyed.length, shard: shard ? `${shard.index}/${shard.of}` : null };
   const opened = await openBatch(
     own,
@@ -167,15 +173,40 @@ async function prepare(file: string, given: Options, context: BatchContext): Pro
   const needsFrames = opened.rows.some(({ source, state }) => source !== undefined && state.kind === "new");
   const keepFrame = needsFrames ? await prepareFrames(context) : undefined;
   const film = options.join === undefined ? undefined : await prepareJoin(options.join, opened, options, context);
-  const planned = describePlan(opened, { results, isLocal: session.isLocal, budget: limits });
+  const { service } = session;
+  const cost = await expectCosts(opened, service);
+  const planned = describePlan(opened, { results, service, cost, budget: limits });
   const text = film ? `${planned}\n${film.description}` : planned;
   if (options.dryRun) {
     await output.result(text, { ...opened.plan, results, unused_columns: unused });
     return undefined;
   }
   output.note(text);
-  await confirm(opened.plan, { yes: options.yes, isLocal: session.isLocal }, context);
+  await confirm(opened.plan, { yes: options.yes, cost }, context);
   return { opened, limits: { ...limits, keepFrame }, film, results, file, unused, options, session };
+}
+
+/** For a plan, the service of the results file where none is set, else one that nobody has: nothing is sent to it. */
+async function openUnset(
+  error: unknown,
+  { services, results }: { services: Services; results: string },
+  { io, output }: BatchContext,
+): Promise<Session> {
+  if (asVidgenError(error).code !== "auth") throw error;
+  const { findResults, readResults } = await import("../../client/batch/results.ts");
+  const { unsetUrl } = await import("../../connect/services.ts");
+  const { source } = await readResults(await findResults(results, io.disk), io.disk);
+  output.note("No base URL is set; without --dry-run this would fail.");
+  return services.open(source?.service ?? unsetUrl);
+}
+
+/** What the rows that are to be started are expected to cost in all. */
+async function expectCosts({ rows, plan: { credits } }: Batch, service: Service): Promise<ExpectedCost> {
+  const { countsCredits, expectCost } = await import("../../client/generation/cost.ts");
+  const requests = rows.flatMap(({ state, record }) => (state.kind === "new" ? record : []));
+  // The results files know prices that the newest part of the journal does not have.
+  const isKnown = credits !== null && requests.every(({ model }) => countsCredits(service, model));
+  return isKnown ? { kind: "credits", amount: credits } : expectCost(service, requests);
 }
 
 /** What takes the last frames of videos. Throws `usage` without ffmpeg. */
@@ -224,7 +255,10 @@ async function run(running: Running, { command, io, output }: BatchContext): Pro
   const { opened, limits, film, results, file, unused, options, session } = running;
   // Else V8 lets garbage grow to several times what is in use: 220 MB after ten thousand rows, instead of 110.
   io.economize();
-  const progress = createBatchProgress(opened.plan, { output, isLocal: session.isLocal }, io);
+  const { countsCredits } = await import("../../client/generation/cost.ts");
+  const models = [...new Set(opened.rows.map(({ record }) => record.model))];
+  const hasCredits = models.some((model) => countsCredits(session.service, model));
+  const progress = createBatchProgress(opened.plan, { output, hasCredits }, io);
   const generations: object[] = [];
   const files = new Map<string, string>();
   for (const { key, state } of film ? opened.rows : [])
@@ -258,11 +292,12 @@ async function run(running: Running, { command, io, output }: BatchContext): Pro
   const made = joined instanceof VidgenError ? null : (joined ?? null);
   if (output.json)
     await output.result("", { ...counts, results, unused_columns: unused, generations, ...(film && { film: made }) });
-  const { isLocal } = session;
-  const error = endOfBatch(opened, { end, counts }, { results, isLocal, flags: { ...options, file, command } }, io);
+  const isFree = models.every(session.service.isFree);
+  const told = { results, hasCredits, isFree, flags: { ...options, file, command } };
+  const error = endOfBatch(opened, { end, counts }, told, io);
   if (error && failure) output.note(failure.message);
   if (error ?? failure) throw error ?? failure;
-  output.note(`${describeCounts(counts, { isLocal })}; ${results}`);
+  output.note(`${describeCounts(counts, { hasCredits })}; ${results}`);
   if (made) output.line(made.file);
 }
 
@@ -270,12 +305,12 @@ function pickPlanning({ overwrite, retryFailed, retryUnknown, dryRun }: Options)
   return { overwrite, retryFailed, retryUnknown, isDryRun: dryRun };
 }
 
-type Confirming = { yes: boolean | undefined; isLocal: boolean };
+type Confirming = { yes: boolean | undefined; cost: ExpectedCost };
 
-async function confirm({ to_start, credits }: Plan, { yes, isLocal }: Confirming, context: Context): Promise<void> {
+async function confirm({ to_start }: Plan, { yes, cost }: Confirming, context: Context): Promise<void> {
   const { canAsk, askToStart } = await import("../terminal/prompts.ts");
   if (yes || to_start === 0 || !canAsk(context, context.io)) return;
-  await askToStart(to_start, isLocal ? undefined : (credits ?? undefined), context.io);
+  await askToStart(to_start, cost, context.io);
 }
 
 function readLimits({ jobs, maxCredits, keepCredits, maxCost, ...times }: Options) {

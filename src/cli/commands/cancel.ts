@@ -46,10 +46,13 @@ async function cancel(typed: string[], given: Options, { io, output, defer }: Co
     try {
       const { generation, creditsReturned, wasOver } = await cancelOne(each, io.signal);
       documents.push({ credits_returned: creditsReturned ?? null, ...generation });
+      // What was free has no price to speak of.
+      const isFree = each.entry?.credits === 0;
+      const back = isFree ? "" : ", and no credits were returned now";
       output.note(
         wasOver
-          ? `${each.id} was already cancelled. Nothing was changed, and no credits were returned now.`
-          : `Cancelled ${each.id}${creditsText(creditsReturned)}.`,
+          ? `${each.id} was already cancelled. Nothing was changed${back}.`
+          : `Cancelled ${each.id}${isFree ? "" : creditsText(creditsReturned)}.`,
       );
     } catch (thrown) {
       io.signal.throwIfAborted();

@@ -4,10 +4,11 @@ import { statuses, stopsOthers } from "../../client/ledger/attempt.ts";
 import { listAttempts } from "../../client/ledger/attempts.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import type { Journal } from "../../client/ledger/journal.ts";
+import { creditsOf } from "../../client/ledger/price.ts";
 import { readEntries, readRecent } from "../../client/ledger/search.ts";
 import { dismiss } from "../../client/save/claim.ts";
 import { createTargets } from "../../client/save/target.ts";
-import { formatAge, formatNumber, formatUsd } from "../../connect/format.ts";
+import { countCredits, formatAge, formatNumber, formatUsd } from "../../connect/format.ts";
 import { localBaseUrl } from "../../connect/local.ts";
 import { readTime } from "../../connect/values.ts";
 import { usage, VidgenError } from "../../errors.ts";
@@ -88,15 +89,7 @@ async function list(words: string[], options: Options, { io, output }: Context):
     throw usage(`--limit must be a whole number above 0, not "${options.limit}".`);
   const isMeant = createFilter(words, options, io.date());
   const entries = await listAttempts({ ...options, limit: Number(options.limit), isMeant }, journal, io);
-  const documents = entries.map(({ request, reason, content, ...entry }) => ({
-    ...omit(entry, ["place", "path", "typed", "parts", "told", "state"]),
-    credits: isLocal(entry) && entry.credits !== undefined ? 0 : entry.credits,
-    sha256: content?.sha256,
-    size: content?.size,
-    model: request.model,
-    prompt: request.prompt,
-    error: reason,
-  }));
+  const documents = entries.map(documentOf);
   const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
   // Redacted before it is laid out and cut: half of a key would not be recognised.
   const show = (text: string) => output.redact(plainLine(text));
@@ -182,10 +175,6 @@ async function summarize(entries: readonly Entry[], journal: Pick<Journal, "scan
     return told?.remaining_credits === undefined ? [] : `${countCredits(told.remaining_credits)} left${where}`;
   });
   return [`${shown}${costs.length > 0 ? `: ${costs.join(", ")}` : ""}`, ...left].join("; ");
-}
-
-function countCredits(credits: number): string {
-  return credits === 1 ? "1 credit" : `${formatNumber(credits)} credits`;
 }
 
 /** Opens a saved video in the default player, and prints its path. Throws `output` where there is no such file. */
@@ -311,7 +300,7 @@ type Layout = {
 async function formatEntries(entries: Entry[], { width, mark, date, show }: Layout): Promise<string[]> {
   const cells = entries.map((entry) => {
     const { attempt, id = `(${shortenId(attempt)})`, base_url, request, file, reason = "" } = entry;
-    const status = entry.status === "unknown" ? "unknown!" : entry.status;
+    const status = isUnsubmitted(entry) ? "not submitted" : statusText(entry);
     const service = isLocal(entry) ? "local" : new URL(base_url).host;
     const age = formatAge(entry, { date });
     return [id, status, request.model, age, formatPrice(priceOf(entry)), file ?? reason, service, request.prompt].map(
@@ -345,17 +334,42 @@ async function formatEntries(entries: Entry[], { width, mark, date, show }: Layo
   );
 }
 
+/** An entry as `--json` shows it. */
+function documentOf(entry: Entry): object {
+  const { request, reason, content, ...shown } = entry;
+  return {
+    ...omit(shown, ["place", "path", "typed", "parts", "told", "paused", "state"]),
+    credits: creditsOf(entry, { isLocal: isLocal(entry) }),
+    ...(isUnsubmitted(entry) && { cost: 0 }),
+    sha256: content?.sha256,
+    size: content?.size,
+    model: request.model,
+    prompt: request.prompt,
+    error: reason,
+  };
+}
+
 /** What a start has cost, as far as its service has stated it. */
 type Price = { credits?: number; usd?: number } | "free" | "?" | "-";
 
-/** A failed one may have got its credits back. The local service's credits cost nothing; a provider behind it is paid in USD. */
+/** A failed one may have got its credits back. Of a real video at the local service its provider is paid, in USD. */
 function priceOf(entry: Entry): Price {
   const { status, id, cost, credits, is_preview } = entry;
   if (cost !== undefined) return { usd: cost };
-  if (status === "unsent" || (status === "refused" && id === undefined)) return "-";
-  if (isLocal(entry)) return is_preview === false ? "?" : "free";
+  if (status === "unsent" || (status === "refused" && id === undefined) || isUnsubmitted(entry)) return "-";
+  if (isLocal(entry) && is_preview === false) return "?";
+  if (isLocal(entry) && credits === 0) return "free";
   if (credits === undefined || status === "failed") return "?";
-  return credits === 0 ? "free" : { credits };
+  return { credits };
+}
+
+/** Whether it failed before an engine of the local service got it: a code says that nothing was charged. */
+function isUnsubmitted({ status, code, cost, base_url }: Entry): boolean {
+  return status === "failed" && code !== undefined && cost === undefined && isLocal({ base_url });
+}
+
+function statusText({ status }: Entry): string {
+  return status === "unknown" ? "unknown!" : status;
 }
 
 function formatPrice(price: Price): string {

@@ -1,6 +1,7 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { formatNumber, formatUsd } from "../../connect/format.ts";
+import { countCredits, formatUsd } from "../../connect/format.ts";
 import { type EngineOffer, findOffers, localBaseUrl } from "../../connect/local.ts";
+import type { ModelPrice } from "../../connect/prices.ts";
 import { findModelSetting } from "../../connect/settings.ts";
 import { usage } from "../../errors.ts";
 import {
@@ -12,6 +13,7 @@ import {
   maxLocalSeconds,
   models,
 } from "../../protocol/models.ts";
+import { isLoopback } from "../../protocol/url.ts";
 import { collectValues, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { plainLine } from "../terminal/output.ts";
@@ -30,7 +32,7 @@ function declare(program: CommandUnknownOpts) {
     .helpGroup("Look:")
     .summary("list the models")
     .description(
-      "Lists the models and what each is good at. With --engine, lists the models of a provider or of your own server, with prices and limits if the server publishes them. This is free, and a provider needs no key for it.",
+      "Lists the models and what each is good at, with its price if that is known: a `vidgen serve` that you are logged in to states it, and other services did for earlier videos. With --engine, lists the models of a provider or of your own server, with prices and limits if the server publishes them. This is free, and a provider needs no key for it.",
     )
     .argument("[model]", "show only this model, with its known prices, lengths and ratios")
     .option(
@@ -56,48 +58,66 @@ async function showModels(id: string | undefined, { engine }: Options, context: 
   const { io, output } = context;
   const preset = (await findModelSetting(io)) ?? defaultModel;
   if (id !== undefined) return showOne(findOne(id), preset, context);
+  const { findModelPrices } = await import("../../connect/prices.ts");
+  const prices = await findModelPrices(io);
   const width = Math.max(...models.map((model) => model.id.length));
-  const lines = models.map((model) => describeModel(model, { preset, width }));
-  const documents = models.map((model) => documentOf(model, preset));
+  const texts = models.map(({ id }) => formatModelPrice(prices.get(id)));
+  const priceWidth = Math.max(...texts.map((text = "") => text.length));
+  const lines = models.map((model, index) => {
+    const price = priceWidth === 0 ? "" : `  ${(texts[index] ?? "?").padEnd(priceWidth)}`;
+    return `${model.id.padEnd(width)}${price}  ${aboutModel(model, preset)}`;
+  });
+  const documents = models.map((model) => {
+    const { credits = null, cost = null } = prices.get(model.id) ?? {};
+    return { ...documentOf(model, preset), credits, cost };
+  });
   await output.result(lines.join("\n"), documents);
+  if (priceWidth === 0 && io.stdout.isTTY)
+    output.note(
+      "Previews (--local) are free. A service states its price at the first video; `vidgen models --engine openrouter` lists those of a provider.",
+    );
 }
 
-function describeModel({ id, characteristic }: Model, { preset, width }: { preset: string; width: number }): string {
-  return `${id.padEnd(width)}  ${characteristic}${id === preset ? " (default)" : ""}`;
+/** Such as "10 credits", "$0.40" or "free"; `undefined` where it is not known. Only a service of this machine is believed to be free. */
+function formatModelPrice(price: ModelPrice | undefined): string | undefined {
+  if (price?.cost !== undefined) return formatUsd(price.cost);
+  if (price?.credits === undefined) return undefined;
+  return price.credits === 0 && isLoopback(new URL(price.base_url).hostname) ? "free" : countCredits(price.credits);
+}
+
+function aboutModel({ id, characteristic }: Model, preset: string): string {
+  return `${characteristic}${id === preset ? " (default)" : ""}`;
 }
 
 function documentOf({ id, characteristic }: Model, preset: string) {
   return { id, characteristic, default: id === preset };
 }
 
-/** Prints a model with what is known of its price, by this machine's journal, and of what it takes. */
+/** Prints a model with what is known of its price, by its service and this machine's journal, and of what it takes. */
 async function showOne(model: Model, preset: string, { io, output }: Context): Promise<void> {
   const { findJournal } = await import("../../connect/services.ts");
   const { listPrices, priceFieldsOf } = await import("../../client/ledger/price.ts");
   const { readRecent } = await import("../../client/ledger/search.ts");
   const journal = findJournal({ ...io, onNote: output.note });
   const entries = await readRecent(journal);
-  // The local service's credits cost nothing; what a provider behind it has charged does.
-  const prices = listPrices(entries, model.id).filter(
-    ({ base_url, cost }) => base_url !== localBaseUrl || cost !== undefined,
-  );
+  const { findModelPrices, isStated } = await import("../../connect/prices.ts");
+  const prices = listPrices(entries, model.id).filter(isStated);
+  const price = prices.length === 0 ? (await findModelPrices(io)).get(model.id) : undefined;
   const described = prices.map(({ base_url, request, credits, cost }) => {
     const fields = priceFieldsOf(request).map(([name, value]) =>
       name === "duration" ? `${value} s` : `${name} ${value}`,
     );
-    const price = cost === undefined ? `${formatNumber(credits ?? 0)} credits` : formatUsd(cost);
+    const price = cost === undefined ? countCredits(credits ?? 0) : formatUsd(cost);
     const where = base_url === localBaseUrl ? "with --engine" : `at ${new URL(base_url).host}`;
     return `  ${plainLine(`${price} ${where}${fields.length > 0 ? `: ${fields.join(", ")}` : ""}`)}`;
   });
   const { images } = model;
   const lines = [
-    describeModel(model, { preset, width: 0 }),
+    `${model.id}  ${aboutModel(model, preset)}`,
     ...(images ? [`Images: ${images.min} to ${images.max}`] : []),
     `Length: depends on the service; with --local up to ${maxLocalSeconds} s`,
     `Ratio: depends on the service, such as ${aspectRatios.join(", ")}`,
-    prices.length === 0
-      ? "Price: free with --local; otherwise unknown until the service states one"
-      : "Price: free with --local; the service stated for earlier videos:",
+    `Price: free with --local; ${describePrice(prices.length, price)}`,
     ...described,
   ];
   const stated = prices.map(({ base_url, request, at, credits, cost }) => ({
@@ -107,8 +127,16 @@ async function showOne(model: Model, preset: string, { io, output }: Context): P
     cost,
     at,
   }));
-  const document = { ...documentOf(model, preset), images, aspect_ratios: aspectRatios, prices: stated };
-  await output.result(lines.join("\n"), [document]);
+  const { credits = null, cost = null } = price ?? stated[0] ?? {};
+  const about = { images, aspect_ratios: aspectRatios, credits, cost, prices: stated };
+  await output.result(lines.join("\n"), [{ ...documentOf(model, preset), ...about }]);
+}
+
+/** What is said of the price, before those of earlier videos; `price` is what the service says where there are none. */
+function describePrice(earlier: number, price: ModelPrice | undefined): string {
+  if (earlier > 0) return "the service stated for earlier videos:";
+  if (price === undefined) return "otherwise unknown until the service states one";
+  return `${formatModelPrice(price)} at ${new URL(price.base_url).host}`;
 }
 
 function findOne(id: string): Model {

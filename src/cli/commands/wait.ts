@@ -2,6 +2,7 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { close, type OpenAttemptOptions, openAttempt } from "../../client/generation/attempt.ts";
 import { isExistsError } from "../../client/save/files.ts";
 import { withEngine, withEngineFlag } from "../../connect/engines.ts";
+import type { Session } from "../../connect/session.ts";
 import { findOutputSetting } from "../../connect/settings.ts";
 import { usage } from "../../errors.ts";
 import { isDistinct } from "../../video/naming.ts";
@@ -27,7 +28,7 @@ import { endAll, failedOutcome, followOne, type Outcome } from "../several.ts";
 import type { Output } from "../terminal/output.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { createReporter, type Reporter } from "../terminal/reporter.ts";
-import { checkInfoPath, checkOutputPath, noteOutputPath } from "../terminal/result.ts";
+import { checkInfoPath, checkOutputPath, nearPath, noteOutputPath } from "../terminal/result.ts";
 import { deliver, watch } from "../watch.ts";
 
 export function addWait(program: CommandUnknownOpts, context: Context): void {
@@ -40,7 +41,7 @@ function declare(program: CommandUnknownOpts) {
     .helpGroup("Make videos:")
     .summary("wait for generations already started")
     .description(
-      "Waits until generations have ended, at the service where each was started. Prints each URL; with -o, saves the videos and prints the paths. If several fail, the most severe error sets the exit code.",
+      "Waits until generations have ended, at the service where each was started. Prints each URL; with -o, saves the videos and prints the paths. A video of the local service is always saved: without -o, where its own start would have saved it. If several fail, the most severe error sets the exit code.",
     )
     .argument(
       "[id...]",
@@ -114,17 +115,28 @@ async function findTyped(typed: string[], { find }: Generations): Promise<Locate
   return [...new Map(found.map((each) => [each.id, each])).values()];
 }
 
-async function waitForOne({ id, open }: LocatedGeneration, waiting: Waiting): Promise<void> {
+/**
+ * Where the video of a generation is saved; `undefined` for its URL alone. One of the local service is saved as its start would have saved it:
+ * its URL may end with the command.
+ */
+function placeOf({ entry }: LocatedGeneration, { isLocal }: Session, { output }: Options): string | undefined {
+  if (output !== undefined || !isLocal) return output;
+  const { place, path = place } = entry ?? {};
+  return path === undefined || place === "-" ? "." : nearPath(path) || ".";
+}
+
+async function waitForOne(located: LocatedGeneration, waiting: Waiting): Promise<void> {
   const { options, io, output, reporter } = waiting;
-  const { output: outputPath } = options;
+  const { id, open } = located;
   const stop = (error: unknown) => {
     throw reporter.stopped(id, error);
   };
   const session = await open().catch(stop);
+  const outputPath = placeOf(located, session, options);
   const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);
   const resume = { ...options, outputPath };
   try {
-    const attempt = await openAttempt(session.service, id, openOptions(waiting, 0));
+    const attempt = await openAttempt(session.service, id, openOptions(waiting, { outputPath, first: 1 }));
     waiting.defer(() => close(attempt));
     resume.outputPath = attempt.outputPath;
     const finished = await watch(attempt, { session, reporter });
@@ -139,9 +151,12 @@ async function waitForOne({ id, open }: LocatedGeneration, waiting: Waiting): Pr
   }
 }
 
-function openOptions({ options, io }: Waiting, index: number): OpenAttemptOptions {
-  const { output: outputPath, overwrite, writeInfoJson: infoJson } = options;
-  return { ...readTimes(options), outputPath, overwrite, infoJson, first: index + 1, signal: io.signal };
+type Place = { outputPath: string | undefined; first: number };
+
+function openOptions({ options, io }: Waiting, place: Place): OpenAttemptOptions {
+  const { overwrite, writeInfoJson } = options;
+  const infoJson = place.outputPath === undefined ? undefined : writeInfoJson;
+  return { ...readTimes(options), ...place, overwrite, infoJson, signal: io.signal };
 }
 
 /** Prints each line when its video is ready; with `--json` one array at the end, in the order of the ids. */
@@ -152,12 +167,14 @@ async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise
   if (outputPath !== undefined && !isDistinct(outputPath) && !(await isFolder(outputPath, io.disk)))
     throw usage("Several videos need a folder or distinct names: -o folder/ or -o '{slug}-{id}.mp4'");
   if (found.length === 0) output.note("Nothing to wait for.");
-  const follow = async ({ id, open }: LocatedGeneration, index: number): Promise<Outcome> => {
+  const follow = async (located: LocatedGeneration, index: number): Promise<Outcome> => {
+    const { id, open } = located;
     try {
       const session = await open();
-      const attempt = await openAttempt(session.service, id, openOptions(waiting, index));
+      const place = { outputPath: placeOf(located, session, options), first: index + 1 };
+      const attempt = await openAttempt(session.service, id, openOptions(waiting, place));
       defer(() => close(attempt));
-      return await followOne(attempt, { outputPath, output }, { session, reporter, io });
+      return await followOne(attempt, { ...place, output }, { session, reporter, io });
     } catch (error) {
       return failedOutcome(reporter.stopped(id, error), { id });
     }

@@ -30,6 +30,8 @@ const generation = {
   prompt: textOrNull.optional(),
   error: z.unknown().optional(),
 };
+/** Whether it was charged, where that was stated. */
+const charged = z.enum(["yes", "no"]).optional();
 
 /** One line of `--events`. */
 const at = z.string().meta({ format: "date-time" });
@@ -37,12 +39,13 @@ export const eventSchema = z.union(
   [...generationEvent.options, ...filmEvent.options, summaryEvent].map((event: z.ZodObject) => event.extend({ at })),
 );
 
-const waited = object({ ...generation, status: textOrNull.optional(), file: text.optional() });
+const waited = object({ ...generation, status: textOrNull.optional(), file: text.optional(), charged });
 const startedOne = {
   ...generation,
   credits_charged: number.optional(),
   remaining_credits: number.optional(),
   file: text.optional(),
+  charged,
 };
 /** With `-n` an array, which also has those that were not started. */
 const started = z.union([
@@ -120,7 +123,14 @@ export const results: Readonly<Record<string, z.core.$ZodType>> = {
   list: z.array(attempt),
   models: z.array(
     z.union([
-      object({ id: text, characteristic: text, default: z.boolean(), prices: z.array(statedPrice).optional() }),
+      object({
+        id: text,
+        characteristic: text,
+        default: z.boolean(),
+        credits: number.nullable().optional(),
+        cost: number.nullable().optional(),
+        prices: z.array(statedPrice).optional(),
+      }),
       object({
         engine: text,
         id: text,

@@ -10,14 +10,14 @@ import type { Output } from "./output.ts";
 /** Shows how far a batch is: at a terminal one line that is redrawn, elsewhere a line for each row that ends. */
 export function createBatchProgress(
   plan: Plan,
-  { output, isLocal }: { output: Output; isLocal: boolean },
+  { output, hasCredits }: { output: Output; hasCredits: boolean },
   io: Pick<Io, "now">,
 ) {
   const { counts, take } = createCounts(countsOf(plan));
   const start = io.now();
   let ended = 0;
   const draw = () =>
-    output.progress(describeCounts(counts, { isLocal, leftMs: findLeftMs(counts, ended, io.now() - start) }));
+    output.progress(describeCounts(counts, { hasCredits, leftMs: findLeftMs(counts, ended, io.now() - start) }));
   return {
     counts,
     show(event: GenerationEvent): void {
@@ -55,7 +55,7 @@ function findLeftMs({ to_start, running }: BatchCounts, ended: number, elapsedMs
 /** Such as "37 of 200 done, 4 running, 1 failed, 1,630 credits left, about 12 min". */
 export function describeCounts(
   counts: BatchCounts,
-  { isLocal, leftMs }: { isLocal: boolean; leftMs?: number | undefined },
+  { hasCredits, leftMs }: { hasCredits: boolean; leftMs?: number | undefined },
 ): string {
   const { total, done, running, failed, refused, unknown, lost, remaining_credits, cost } = counts;
   const parts = [
@@ -64,7 +64,7 @@ export function describeCounts(
     ...(failed + refused === 0 ? [] : [`${failed + refused} failed`]),
     ...(unknown === 0 ? [] : [`${unknown} unknown`]),
     ...(lost === 0 ? [] : [`${lost} lost`]),
-    ...(isLocal || remaining_credits === null ? [] : [`${formatNumber(remaining_credits)} credits left`]),
+    ...(!hasCredits || remaining_credits === null ? [] : [`${formatNumber(remaining_credits)} credits left`]),
     ...(cost === null ? [] : [formatUsd(cost)]),
     ...(leftMs === undefined || leftMs === 0 ? [] : [`about ${formatMinutes(leftMs)}`]),
   ];

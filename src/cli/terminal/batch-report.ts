@@ -3,9 +3,11 @@ import type { Batch } from "../../client/batch/batch.ts";
 import type { Budget, Costs } from "../../client/batch/costs.ts";
 import type { PlannedRow } from "../../client/batch/plan.ts";
 import type { RunEnd } from "../../client/batch/run.ts";
-import type { BatchCounts } from "../../client/generation/events.ts";
+import { countsCredits, type ExpectedCost } from "../../client/generation/cost.ts";
+import { type BatchCounts, isGeneral } from "../../client/generation/events.ts";
+import type { Service } from "../../client/generation/service.ts";
 import type { Entry } from "../../client/ledger/history.ts";
-import { countRows, formatNumber } from "../../connect/format.ts";
+import { countCredits, countRows, formatExpected, formatNumber } from "../../connect/format.ts";
 import { asVidgenError, type CommandErrorCode, compareSeverity, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { flagWords } from "../command.ts";
@@ -15,9 +17,9 @@ import { quote } from "./text.ts";
 /** What a batch will do, as a person reads it before it does so. */
 export function describePlan(
   { plan, rows, costs }: Pick<Batch, "plan" | "rows" | "costs">,
-  { results, isLocal, budget }: { results: string; isLocal: boolean; budget: Budget },
+  { results, service, cost, budget }: { results: string; service: Service; cost: ExpectedCost; budget: Budget },
 ): string {
-  const { done, running, failed, unknown, lost, blocked, to_start, models, credits, remaining_credits, chains } = plan;
+  const { done, running, failed, unknown, lost, blocked, to_start, models, remaining_credits, chains } = plan;
   const parts: [string, number][] = [
     ["done", done],
     ["running", running],
@@ -30,11 +32,12 @@ export function describePlan(
   const counts = parts.flatMap(([name, count]) => (count > 0 || name === "to start" ? [`${count} ${name}`] : []));
   const starts = models.map(
     ({ model, to_start, credits }) =>
-      `  ${model}: ${to_start} to start${isLocal ? "" : `, ${formatCost(credits, "cost unknown")}`}`,
+      `  ${model}: ${to_start} to start${cost.kind === "free" ? "" : priceOf(model, credits, service)}`,
   );
-  const left = remaining_credits === null ? "" : `; ${formatNumber(remaining_credits)} credits left`;
-  const total = isLocal || to_start === 0 ? [] : [`Cost: ${formatCost(credits, "unknown")}${left}.`];
-  const limit = isLocal ? undefined : describeLimit(rows, costs, budget);
+  const hasCredits = models.some(({ model }) => countsCredits(service, model));
+  const left = hasCredits && remaining_credits !== null ? `; ${countCredits(remaining_credits)} left` : "";
+  const total = to_start === 0 ? [] : [`Cost: ${formatExpected(cost) ?? "unknown"}${left}.`];
+  const limit = hasCredits ? describeLimit(rows, costs, budget) : undefined;
   const unclear = rows.flatMap(({ line, state }) =>
     state.kind === "unknown" || state.kind === "lost" ? [{ ...state.attempt, line }] : [],
   );
@@ -85,15 +88,21 @@ function describeUnclear({ line, state, attempt, id, at }: Entry): string {
   return `  line ${line} may have been charged: attempt ${attempt}, ${time}${named}`;
 }
 
-function formatCost(credits: number | null, unknown: string): string {
-  return credits === null ? unknown : `about ${formatNumber(credits)} credits`;
+/** What is said of the price of the rows of a model. */
+function priceOf(model: string, credits: number | null, service: Service): string {
+  if (service.isFree(model)) return ", free";
+  if (!countsCredits(service, model)) return "";
+  return credits === null ? ", cost unknown" : `, about ${countCredits(credits)}`;
 }
 
 type Ended = { end: RunEnd; counts: BatchCounts };
 
 type How = {
   results: string;
-  isLocal: boolean;
+  /** Whether starts cost credits: then those that are left are told. */
+  hasCredits: boolean;
+  /** Whether all rows are free. */
+  isFree: boolean;
   /** The command line, to be printed again. */
   flags: { file: string; command: CommandUnknownOpts } & Record<string, unknown>;
 };
@@ -106,7 +115,7 @@ export function endOfBatch(
   io: Pick<Io, "env" | "signal">,
 ): VidgenError | undefined {
   const { end, counts } = ended;
-  const { results, isLocal } = how;
+  const { results, hasCredits, isFree } = how;
   const { done, total, unknown, lost, failed, refused, running, unsent, to_start, remaining_credits } = counts;
   const [failure] = end.failures;
   if (done === total && failure === undefined) return undefined;
@@ -122,7 +131,7 @@ export function endOfBatch(
   const reason = end.stopped ?? (done === total ? failure?.ended.error : undefined);
   const why = reason ? ` ${reason.message.replace(/\.?$/, ".")}` : "";
   const rowsDone = `${done} of ${countRows(total)} done`;
-  const left = remaining_credits === null || isLocal ? "" : ` ${formatNumber(remaining_credits)} credits are left.`;
+  const left = remaining_credits === null || !hasCredits ? "" : ` ${formatNumber(remaining_credits)} credits are left.`;
   const message = `${rowsDone}${others.length > 0 ? `; ${others.join(", ")}` : ""}.${why}${left}`;
   const { file, command, retryFailed, retryUnknown, dryRun, ...flags } = how.flags;
   const typed = ["batch", file, ...flagWords(command, flags)].map(quote).join(" ");
@@ -137,10 +146,31 @@ export function endOfBatch(
       : []),
     ...(solution === undefined ? [] : [solution]),
     ...(isOpen ? [`${isBlocked ? "Once that is fixed, continue" : "Continue"} with: ${words}`] : []),
-    ...(failed + refused > 0 ? [`Start failed rows again (each is charged again) with: ${words} --retry-failed`] : []),
+    ...(refused > 0 ? [correctHint(findRefused(rows, end), words)] : []),
+    ...(failed > 0
+      ? [`Start failed rows again${isFree ? "" : " (each is charged again)"} with: ${words} --retry-failed`]
+      : []),
     `Row details: ${programName(io.env)} batch status ${quote(results)}`,
   ];
   return new VidgenError(code, message, { hint: hints.slice(0, 3).join("\n"), cause: end.stopped });
+}
+
+/** The lines of the rows that the service has refused for a reason of their own, in this run or before. */
+function findRefused(rows: readonly PlannedRow[], { failures }: RunEnd): number[] {
+  const before = rows.flatMap(({ line, state }) =>
+    state.kind === "failed" && state.attempt.state === "refused" ? line : [],
+  );
+  const now = failures.flatMap(({ row, ended }) =>
+    ended.status === "refused" && !isGeneral(ended.error?.code) ? row.line : [],
+  );
+  return [...new Set([...before, ...now])].sort((a, b) => a - b);
+}
+
+/** Rows that were refused cost nothing; the same row would be refused again. */
+export function correctHint(lines: readonly number[], command: string): string {
+  const shown = `${lines.slice(0, maxShown).join(", ")}${lines.length > maxShown ? ", ..." : ""}`;
+  const [what, was] = lines.length === 1 ? ["line", "was"] : ["lines", "were"];
+  return `Correct ${what} ${shown}, which ${was} refused and cost nothing, then run: ${command}`;
 }
 
 /** Whether the same command would stop at once, for want of credits, a key or a connection. */

@@ -1,6 +1,7 @@
 import { createReadStream } from "node:fs";
+import type { ExpectedCost } from "../../client/generation/cost.ts";
 import { readAll } from "../../client/request/input.ts";
-import { formatNumber } from "../../connect/format.ts";
+import { formatExpected } from "../../connect/format.ts";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { toUtf8 } from "../../protocol/text.ts";
@@ -70,15 +71,17 @@ export async function askWhether(message: string, initial: boolean, io: Io): Pro
   return ask((context) => confirm({ message, default: initial, ...asciiTheme(io) }, context), io);
 }
 
-/** Asks for a yes; Enter alone is a no. Throws `interrupted` for a no. */
-export async function askYes(message: string, io: Io): Promise<void> {
-  if (!(await askWhether(message, false, io))) throw new VidgenError("interrupted", "Not started.");
+/** Asks for a yes; Enter alone is a no unless a yes is usual. Throws `interrupted` for a no. */
+export async function askYes(message: string, io: Io, { isUsual }: { isUsual: boolean }): Promise<void> {
+  if (!(await askWhether(message, isUsual, io))) throw new VidgenError("interrupted", "Not started.");
 }
 
-/** Asks for a yes to a number of starts, and what they cost in credits where that is known. Throws `interrupted` for a no. */
-export async function askToStart(count: number, credits: number | undefined, io: Io): Promise<void> {
-  const cost = credits === undefined ? "" : ` for about ${formatNumber(credits)} credits`;
-  await askYes(`Start ${count === 1 ? "1 generation" : `${count} generations`}${cost}?`, io);
+/** Asks for a yes to a number of starts, and says what they cost where that is known. Throws `interrupted` for a no. */
+export async function askToStart(count: number, cost: ExpectedCost, io: Io): Promise<void> {
+  const isFree = cost.kind === "free";
+  const price = isFree ? undefined : formatExpected(cost);
+  const what = `${count} ${isFree ? "free preview" : "generation"}${count === 1 ? "" : "s"}`;
+  await askYes(`Start ${what}${price === undefined ? "" : ` for ${price}`}?`, io, { isUsual: isFree });
 }
 
 /** The symbols of a question in ASCII, where the locale has nothing else. */

@@ -391,7 +391,7 @@ function noteOtherAccounts(rows: PlannedRow[], account: string, onNote: OpenBatc
 function noteDoubts(
   rows: readonly PlannedRow[],
   onNote: OpenBatchOptions["onNote"],
-  { isFree: isLocal }: Pick<Service, "isFree">,
+  { isLocal }: Pick<Service, "isLocal">,
 ): void {
   const lines = new Map<string, number[]>();
   for (const { state, record, line } of rows) {

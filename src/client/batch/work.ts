@@ -15,6 +15,7 @@ import { start } from "../generation/start.ts";
 import type { Label } from "../http/api.ts";
 import { type State, statusOf } from "../ledger/attempt.ts";
 import { recordOf } from "../ledger/history.ts";
+import { chargedOf } from "../ledger/price.ts";
 import { type Costs, costOf } from "./costs.ts";
 import type { Ledger } from "./ledger.ts";
 import type { PlannedRow } from "./plan.ts";
@@ -75,7 +76,8 @@ export function createWork(
     const { id = null, credits, cost } = entry ?? {};
     // What the results file could not take is reported, with the id: the journal has it. A Ctrl-C says nothing of that.
     const error = ended.error?.code === "interrupted" ? (failure ?? ended.error) : (ended.error ?? failure);
-    const told = { credits, cost, error: error ? errorFieldsOf(error) : null };
+    const charged = entry && status === "completed" && !error ? chargedOf(entry, service) : undefined;
+    const told = { credits, cost, charged, error: error ? errorFieldsOf(error) : null };
     onEvent({ event: "ended", ...nameOf(row), id, status, file, video_url, ...told });
     ledger.forget(attempt);
     return { status, error, isLeftAlone: entry !== undefined && leftAlone.has(kindOfRow(entry)) };

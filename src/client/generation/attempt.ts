@@ -4,6 +4,7 @@ import { type CompletedGeneration, readCost, type WireGeneration } from "../../p
 import { nextState } from "../ledger/attempt.ts";
 import type { Content } from "../ledger/content.ts";
 import { type Entry, isOpen, isPaidBy, type JournalLine } from "../ledger/history.ts";
+import { chargedOf, creditsOf } from "../ledger/price.ts";
 import { claimPlace, clear, releaseOf, type WaitOptions } from "../save/claim.ts";
 import { writeInfo } from "../save/info.ts";
 import { save } from "../save/save.ts";
@@ -159,7 +160,8 @@ async function followAndRecord(
     .finally(() => unfollowed.delete(id));
   listeners.state?.("completed");
   const cost = readCost(completed.generation);
-  await record(service, { kind: "completed", id, watched: isWatched || undefined, cost });
+  const paused = !isNew && service.isInProcess();
+  await record(service, { kind: "completed", id, watched: isWatched || undefined, paused: paused || undefined, cost });
   return completed;
 }
 
@@ -228,7 +230,7 @@ export async function recordFound(service: Service, id: string, entry: Entry | u
 /** What the journal tells of a generation for its info file; where it cannot, what was known before. */
 export async function infoOf(service: Service, id: string, before?: Entry) {
   const entry = (await findEntry(service, id)) ?? before;
-  return { entry, credits: service.isFree ? 0 : entry?.credits };
+  return { entry, credits: entry && creditsOf(entry, service) };
 }
 
 /** A 404 means something for what this key has started alone: it is lost then, and stays so until it is found or started again. */
@@ -248,7 +250,8 @@ export async function explainNotFound(
   if (!isOpen(entry)) return error;
   await record(service, { kind: "lost", id });
   const message = `The service accepted generation ${id} but no longer knows it: the generation is lost.`;
-  const hint = `It was charged. \`vidgen wait ${id}\` asks the service again. The same command does not start another one unless you add --again.`;
+  const charged = chargedOf(entry, service) === "no" ? "" : "It was charged. ";
+  const hint = `${charged}\`vidgen wait ${id}\` asks the service again. The same command does not start another one unless you add --again.`;
   return new VidgenError("not_found", message, { id, httpStatus: error.httpStatus, hint });
 }
 

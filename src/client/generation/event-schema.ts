@@ -25,7 +25,10 @@ export const endStatus = z.enum(statuses).exclude(["starting", "dismissed"]);
 /** What it cost, where that is known: in credits, and in USD where the service has told it. */
 export const price = { credits: number.optional(), cost: number.optional() };
 
-export const end = { id: textOrNull, status: endStatus, file: textOrNull, video_url: textOrNull, ...price };
+/** Of a row that is done: whether it was charged, where that was stated. */
+const charged = z.enum(["yes", "no"]).optional();
+
+export const end = { id: textOrNull, status: endStatus, file: textOrNull, video_url: textOrNull, ...price, charged };
 
 /** Set for the rows of a batch. */
 const ofRow = { row: text.optional(), line: whole.optional() };

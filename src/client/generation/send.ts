@@ -130,8 +130,8 @@ async function untilKeyIsKept(
   }
 }
 
-function tellDoubts({ isFree, warned, note }: Service, request: StartRequest): void {
-  for (const doubt of findDoubts(request, { isLocal: isFree })) {
+function tellDoubts({ isLocal, warned, note }: Service, request: StartRequest): void {
+  for (const doubt of findDoubts(request, { isLocal })) {
     if (!warned.has(doubt)) note(`${doubt} Sent as typed.`);
     remember(warned, doubt, true);
   }
@@ -187,6 +187,7 @@ async function sendAndRecord(
     base_url,
     account,
     request: recordedRequest(service, request),
+    is_preview: service.isPreview(request.model),
     credits,
     remaining_credits,
   };

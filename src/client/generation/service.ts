@@ -30,8 +30,12 @@ export type ServiceOptions = {
   isPreview?: ((model: string) => boolean | undefined) | undefined;
   /** What makes the videos of a local service, as `--engine` has it. */
   engine?: readonly string[] | undefined;
-  /** Whether its credits cost nothing, as those of the local service do. */
-  isFree?: boolean | undefined;
+  /** Whether it is the local service, whose credits cost nothing. */
+  isLocal?: boolean | undefined;
+  /** Returns whether the local service says that a model's videos are previews that cost nothing. */
+  isFree?: ((model: string) => boolean) | undefined;
+  /** Returns whether the local service runs inside this process, and so makes nothing between two commands. */
+  isInProcess?: (() => boolean) | undefined;
   /** Hides the keys of other services, which may stand in a prompt too. */
   redact?: ((text: string) => string) | undefined;
   /** Called with news for the user, such as a model that looks like a slip. */
@@ -53,8 +57,12 @@ export type Service = {
   targets: Targets;
   /** Refuses a path that is a file which vidgen needs. */
   checkKept: Kept;
-  /** Whether its credits cost nothing, as those of the local service do. */
-  isFree: boolean;
+  /** Whether it is the local service, whose credits cost nothing. */
+  isLocal: boolean;
+  /** Whether the local service says that a model's videos are previews that cost nothing. */
+  isFree(model: string): boolean;
+  /** Whether the local service runs inside this process, and so makes nothing between two commands. */
+  isInProcess(): boolean;
   /** Whether a model's videos are previews, where that is known: they are not the same as real ones. */
   isPreview(model: string): boolean | undefined;
   engine: readonly string[] | undefined;
@@ -89,7 +97,9 @@ export function openService(options: ServiceOptions, io: ServiceIo): Service {
     recall: options.recall ?? (() => undefined),
     targets: createTargets(options.journal && journal, io, options.kept),
     checkKept: createKept(options.kept ?? [], io.disk),
-    isFree: options.isFree ?? false,
+    isLocal: options.isLocal ?? false,
+    isFree: options.isFree ?? (() => false),
+    isInProcess: options.isInProcess ?? (() => false),
     isPreview: options.isPreview ?? (() => undefined),
     engine: options.engine,
     keyHint: options.keyHint,

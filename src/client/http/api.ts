@@ -16,6 +16,8 @@ export type Api = {
   probe(signal: AbortSignal): Promise<Reply>;
   /** POST /api/cancel, which `vidgen serve` has and the interface has not: safe to repeat. Rejects as `fetch` does. */
   cancel(id: string, signal: AbortSignal): Promise<Reply>;
+  /** GET /v1/models, which `vidgen serve` has with its prices, and the interface has not. Rejects as `fetch` does. */
+  models(signal: AbortSignal): Promise<Reply>;
   /** /accounts, which `vidgen serve` has for its owner: reads without a body. Rejects as `fetch` does. */
   accounts(path: string, request: AccountsRequest): Promise<Reply>;
 };
@@ -52,6 +54,7 @@ export function createApi(options: { baseUrl: string; apiKey?: string | undefine
     status,
     probe: (signal) => status(noGeneration, signal),
     cancel: (id, signal) => send(`/api/cancel?id=${encodeURIComponent(id)}`, { method: "POST", signal }),
+    models: (signal) => send("/v1/models", { signal }),
     accounts: (path, { body, key, signal }) => send(`/accounts${path}`, { signal, ...(body && postInit(body, key)) }),
   };
 }

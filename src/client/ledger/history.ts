@@ -35,8 +35,17 @@ export type JournalLine =
   | { kind: "dismissed"; attempt: string }
   /** The id of an attempt that is not waited for was handed to its caller. */
   | { kind: "told"; attempt: string }
-  /** `watched` is set when an earlier poll saw it running: then `at` is about the time of its end. */
-  | { kind: "completed"; id: string; watched?: boolean | undefined; cost?: number | undefined }
+  /**
+   * `watched` is set when an earlier poll saw it running: then `at` is about the time of its end. `paused` is set where nothing may have worked
+   * on it for a while: the local service ends with its command.
+   */
+  | {
+      kind: "completed";
+      id: string;
+      watched?: boolean | undefined;
+      paused?: boolean | undefined;
+      cost?: number | undefined;
+    }
   /** `code` is set when nothing was charged, `cost` where the service says that it was charged all the same. */
   | {
       kind: "failed";
@@ -242,6 +251,8 @@ export type Entry = Omit<IntentLine, "kind" | "part"> & {
   remaining_credits?: number | undefined;
   /** From its start to its end, in milliseconds; set when this machine polled it until then. */
   took_ms?: number;
+  /** Whether nothing may have worked on it for a part of that time. */
+  paused?: boolean;
   /** Why it was refused, is unknown, or failed. */
   reason?: string;
   code?: CommandErrorCode | undefined;
@@ -366,6 +377,7 @@ function fold(entry: Entry, line: DatedLine): void {
       entry.cost ??= line.cost;
       entry.state = nextState(before, line.kind);
       if (entry.state !== before && line.watched) entry.took_ms = Date.parse(line.at) - Date.parse(entry.at);
+      if (line.paused) entry.paused = true;
       break;
     case "part":
       if (!entry.parts?.includes(line.file)) entry.parts = [...(entry.parts ?? []), line.file];
@@ -479,12 +491,15 @@ export function isPaidBy(account: string, each: { account?: string | undefined }
 const minSamples = 3;
 
 /**
- * How long a model typically takes, in milliseconds: the median of the entries that were watched from start to end; `undefined` when there
- * are fewer than three.
+ * How long a video of the same model and kind, preview or real, typically takes, in milliseconds: the median of the entries that were watched
+ * from start to end, and worked on all that time; `undefined` when there are fewer than three.
  */
-export function typicalMs(entries: Entry[], model: string): number | undefined {
+export function typicalMs(
+  entries: Entry[],
+  { request: { model }, is_preview }: Pick<Entry, "request" | "is_preview">,
+): number | undefined {
   const times = entries
-    .filter(({ request }) => request.model === model)
+    .filter((entry) => entry.request.model === model && entry.is_preview === is_preview && !entry.paused)
     .flatMap(({ took_ms }) => took_ms ?? [])
     .sort((a, b) => a - b);
   if (times.length < minSamples) return undefined;

@@ -19,6 +19,31 @@ export function priceFieldsOf({ duration, resolution, ...fields }: StartRequest)
   return named.filter(([, value]) => value !== undefined);
 }
 
+/**
+ * The credits that a start has cost. Those of a real video at the local service cost nothing: its provider is paid in US dollars. `isLocal`
+ * says whether it was started there.
+ */
+export function creditsOf(
+  { credits, is_preview }: Pick<Entry, "credits" | "is_preview">,
+  { isLocal }: { isLocal: boolean },
+): number | undefined {
+  return isLocal && is_preview === false && credits !== undefined ? 0 : credits;
+}
+
+/** Whether a generation was charged. */
+export type Charge = "yes" | "no";
+
+/** Whether a generation was charged, where that was stated: in credits at its start, or in US dollars at its end. */
+export function chargedOf(
+  { credits, cost, is_preview }: Pick<Entry, "credits" | "cost" | "is_preview">,
+  { isLocal }: { isLocal: boolean },
+): Charge | undefined {
+  // The local service's credits say nothing of what a provider charges.
+  const stated = [isLocal && is_preview !== true ? undefined : credits, cost].filter((price) => price !== undefined);
+  if (stated.length === 0) return undefined;
+  return stated.some((price) => price > 0) ? "yes" : "no";
+}
+
 /** What the newest start of a kind has cost: the service itself has stated it. A fall of the balance is no price, because others spend too. */
 export type Price = { request: StartRequest; at: string; credits: number };
 

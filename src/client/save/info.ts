@@ -17,7 +17,7 @@ export type InfoSources = {
   entry: Entry | undefined;
   /** What the service says. */
   generation: WireGeneration | undefined;
-  /** What the service has stated that it cost; 0 where credits cost nothing. */
+  /** What the service has stated that it cost; see `creditsOf`. */
   credits?: number | undefined;
 };
 

@@ -390,7 +390,7 @@ describe("-n", () => {
     world.faults.push(onStartNumber(2, refuse));
     const run = await world.vidgen(...line(world));
     expect(run).toMatchObject({ code: 7, stdout: `${join(clips(world), "a-fox-1.mp4")}\n` });
-    expect(run.stderr).toContain("1 of 3 were not started.");
+    expect(run.stderr).toContain("2 of 3 were not started.");
     expect(paid(world)).toBe(2);
     expect(await world.vidgen(...line(world))).toMatchObject({ code: 0 });
     expect([paid(world), files(world)]).toEqual([4, three]);

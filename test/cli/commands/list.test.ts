@@ -75,7 +75,7 @@ test("says why one failed, and which service it was at where there are two", asy
   const local = { at: "2026-01-01T00:00:00.000Z", kind: "intent", attempt: "a", base_url: "http://vidgen.localhost" };
   const lines = [
     { ...local, account: "0123456789ab", request: { prompt: "a fox", model: "wan-2.5" } },
-    { ...local, kind: "accepted", id: "b", remaining_credits: 990 },
+    { ...local, kind: "accepted", id: "b", credits: 0, remaining_credits: 1_000 },
   ];
   appendFileSync(join(world.home, "journal.jsonl"), lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
   const cells = (await world.vidgen("list")).stdout.split("\n").map((line) => line.split("\t").slice(-4));
@@ -121,13 +121,13 @@ test("the cost is what the service has stated, and nothing else: never the balan
       ],
     },
     { lines: [unsent] },
-    { base_url: local, lines: [{ kind: "accepted", credits: 10, remaining_credits: 30 }] },
+    { base_url: local, lines: [{ kind: "accepted", credits: 0, remaining_credits: 30 }] },
   );
   const cells = (await world.vidgen("list")).stdout
     .trimEnd()
     .split("\n")
     .map((line) => line.split("\t")[4]);
-  expect(cells.reverse()).toEqual(["?", "free", "1200", "$0.40", "?", "-", "free"]);
+  expect(cells.reverse()).toEqual(["?", "0", "1200", "$0.40", "?", "-", "free"]);
   const credits = JSON.parse((await world.vidgen("list", "--json")).stdout).map(
     (each: { credits?: number }) => each.credits,
   );

@@ -11,7 +11,16 @@ test.each([
   [[9, 1, 2], 2],
   [[1, 100, 2, 4], 3],
 ])("of %j the median is %s", (times, median) => {
-  expect(typicalMs([...entries("veo-3.1", ...times), ...entries("ray-3", 7, 7)], "veo-3.1")).toBe(median);
+  const of = { request: { model: "veo-3.1", prompt: "x" } };
+  expect(typicalMs([...entries("veo-3.1", ...times), ...entries("ray-3", 7, 7)], of)).toBe(median);
+});
+
+test("previews tell nothing of real videos, and time in which nothing ran does not count", () => {
+  const previews = entries("veo-3.1", 30, 35, 40).map((entry) => ({ ...entry, is_preview: true }));
+  const paused = entries("veo-3.1", 900, 900, 900, 900).map((entry) => ({ ...entry, is_preview: true, paused: true }));
+  const real = entries("veo-3.1", 200, 200, 200, 200).map((entry) => ({ ...entry, is_preview: false }));
+  const all = [...previews, ...paused, ...real];
+  expect(all.slice(0, 1).map((entry) => typicalMs(all, entry))).toEqual([35]);
 });
 
 test.each(["Data: a fox in numbers", "https://hooks.example/?token=1", "data:image/png;base64,iVBO"])(
