@@ -81,7 +81,7 @@ const edits: Readonly<Record<string, Edit>> = {
     const lines = Array.from({ length: 12 }, (_, index) => {
       const attempt = `other-${index}`;
       const request = { prompt: "x".repeat(100_000), model: "wan-2.5" };
-      const intent = { at, kind: "intent", attempt, base_url: serviceUrl, request };
+      const intent = { at, kind: "intent", attempt, base_url: serviceUrl, account: "another", request };
       return `${JSON.stringify(intent)}\n${JSON.stringify({ at, kind: "unsent", attempt, reason: "no network" })}\n`;
     });
     for (const path of scene.journals) rewrite(path, scene, (text) => text + lines.join(""));

@@ -36,21 +36,21 @@ const toldHeaders = [
 
 export async function readReply(response: HttpResponse): Promise<Reply> {
   const { status, headers } = response;
-  const { text, cut } = await readText(response, maxReplyBytes);
+  const { text, cut } = await readText(response);
   const told = toldHeaders.map((name) => [name, headers.get(name)]).filter(([, value]) => value !== null);
   const retryAfter = headers.get("Retry-After");
   return { status, retryAfter, headers: Object.fromEntries(told), text, json: parseJson(text), cut };
 }
 
-/** Reads a body of at most `maxBytes`. When it breaks off or is longer, `cut` is the error, and the text so far is kept. */
-export async function readText(response: HttpResponse, maxBytes: number): Promise<{ text: string; cut?: unknown }> {
+/** Reads a body of at most 1 MiB. When it breaks off or is longer, `cut` is the error, and the text so far is kept. */
+async function readText(response: HttpResponse): Promise<{ text: string; cut?: unknown }> {
   const decoder = new TextDecoder();
   let text = "";
   let length = 0;
   try {
     for await (const chunk of response.body ?? []) {
       length += chunk.byteLength;
-      if (length > maxBytes) return { text, cut: new Error(`the response is longer than ${maxBytes} bytes`) };
+      if (length > maxReplyBytes) return { text, cut: new Error(`the response is longer than ${maxReplyBytes} bytes`) };
       text += decoder.decode(chunk, { stream: true });
     }
   } catch (cut) {

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { decodeBody } from "../../../src/client/http/content-coding.ts";
 import { createFetch } from "../../../src/client/http/http.ts";
 import { maxReplyBytes } from "../../../src/client/http/raw-reply.ts";
-import { type Reply, readReply, readText } from "../../../src/client/http/reply.ts";
+import { type Reply, readReply } from "../../../src/client/http/reply.ts";
 import { head, listen, send } from "../../faults/wire.ts";
 
 const text = JSON.stringify({ success: true, data: { id: "0b9c6a52-1f6e", prompt: "a red fox in snow, in snow" } });
@@ -35,8 +35,9 @@ async function read(coding: string, body: Uint8Array, missing = 0): Promise<Pick
   return { text, cut };
 }
 
-function readDecoded(body: AsyncIterable<Uint8Array>): Promise<Pick<Reply, "text" | "cut">> {
-  return readText({ status: 200, headers: { get: () => null }, body, text: async () => "" }, maxReplyBytes);
+async function readDecoded(body: AsyncIterable<Uint8Array>): Promise<Pick<Reply, "text" | "cut">> {
+  const { text, cut } = await readReply({ status: 200, headers: { get: () => null }, body, text: async () => "" });
+  return { text, cut };
 }
 
 /** Overwrites the last bytes, where the checksum is. */
