@@ -1,27 +1,30 @@
-import { type CommandUnknownOpts, Help } from "@commander-js/extra-typings";
+import { type CommandUnknownOpts, Help, type Option } from "@commander-js/extra-typings";
 import { detailsOf } from "../command.ts";
 import { wrapWords } from "../terminal/text.ts";
 import { topicNames } from "./topics.ts";
 
-/** The help of a command, examples first; that of the program ends with the topics. */
+/** The help of a command, examples first, with the flags of every command as its last group. Of the program these come after the commands. */
 export function formatHelp(command: CommandUnknownOpts, helper: Help): string {
   const { examples, after } = detailsOf(command);
-  // The flags of every command are the last group of its own.
+  const flags = [...helper.visibleOptions(command), ...helper.visibleGlobalOptions(command)];
+  const isProgram = command.parent === null;
   const layout: Help = Object.assign(Object.create(helper), {
     showGlobalOptions: false,
-    visibleOptions: (each: CommandUnknownOpts) => [
-      ...helper.visibleOptions(each),
-      ...helper.visibleGlobalOptions(each),
-    ],
+    visibleOptions: () => (isProgram ? [] : flags),
   });
-  const end = command.parent ? after : formatTopicNames(helper);
-  return [
+  const parts = [
     `Examples:\n${examples.map((line) => `  $ ${line}`).join("\n")}`,
     Help.prototype.formatHelp.call(layout, command, layout).trimEnd(),
-    ...(end === undefined ? [] : [wrapWords(end, widthOf(helper))]),
-  ]
-    .join("\n\n")
-    .concat("\n");
+    ...(isProgram ? [formatFlags(flags, helper), formatTopicNames(helper)] : []),
+    ...(after === undefined ? [] : [wrapWords(after, widthOf(helper))]),
+  ];
+  return `${parts.join("\n\n")}\n`;
+}
+
+function formatFlags(flags: readonly Option[], helper: Help): string {
+  const width = Math.max(...flags.map((each) => each.flags.length));
+  const rows = flags.map((each) => formatItem(each.flags, width, each.description, helper));
+  return [flags[0]?.helpGroupHeading, ...rows].join("\n");
 }
 
 function formatTopicNames(helper: Help): string {
