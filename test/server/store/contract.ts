@@ -1211,6 +1211,15 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect((await store.start(newGeneration(), cost, undefined)) as object).toMatchObject({ remaining_credits: 80 });
   });
 
+  it("an end with a refund gives nothing back where nothing was paid", async () => {
+    const store = await openWith(100);
+    const generation = newGeneration();
+    await store.start(generation, 0, undefined);
+    expect(await store.finish(generation.id, { ...failed, isRefunded: true })).toBe(true);
+    expect(await store.balance("local")).toBe(100);
+    expect((await store.ledger({ limit: 9 })).map(({ amount }) => amount)).toEqual([100]);
+  });
+
   it("what is cancelled ends once, whichever process makes it, with its callback and refund", async () => {
     const open = await createWith(100);
     const [store, other] = [await open(), name === "PostgreSQL" ? await open() : undefined];
