@@ -4,7 +4,8 @@ import type { OnTrouble } from "../observe/trouble.ts";
 import type { Needs, Waiting } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
 import type { Outage } from "./breaker.ts";
-import { canMake, type EngineSlots } from "./slots.ts";
+import { canMake } from "./scheduler.ts";
+import type { EngineSlots } from "./slots.ts";
 
 /** Time for the owner to see that an engine is missing, and to start the service with it. */
 const maxWaitMs = 30 * 60_000;

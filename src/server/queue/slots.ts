@@ -1,7 +1,8 @@
 import type { Engine } from "../engines/engine.ts";
-import type { Capabilities, Claim, EngineShare, Needs } from "../store/claims.ts";
+import type { Claim } from "../store/claims.ts";
 import { type Breaker, type BreakerOptions, createBreaker } from "./breaker.ts";
 import type { Made } from "./make.ts";
+import type { EngineState } from "./scheduler.ts";
 
 /**
  * An engine with what it makes now: `most` is how many at once for this process, `open` are the creates that have no reply yet. `taken` counts
@@ -19,9 +20,6 @@ export type EngineSlots = {
   hasJobs: boolean;
 };
 
-/** Engines that can make the same, so that any of them may get what is claimed for one. */
-export type Group = { slots: EngineSlots[] } & Capabilities;
-
 export function createSlots(engine: Engine, options: BreakerOptions): EngineSlots {
   return {
     engine,
@@ -35,42 +33,17 @@ export function createSlots(engine: Engine, options: BreakerOptions): EngineSlot
   };
 }
 
-/** This process's part of what an engine makes at once: the shares of all processes add up to it. */
-export function partOf({ concurrency }: Pick<Engine, "concurrency">, { processes, index }: EngineShare): number {
-  return Math.max(0, Math.ceil((concurrency - index) / processes));
-}
-
-/** How many more generations an engine may get now. */
-export function roomOf({ engine, breaker, most, jobs, open }: EngineSlots): number {
-  // How many it makes at once may be known only later.
-  const free = Math.max(0, Math.min(most, engine.concurrency) - jobs);
-  return engine.isSimulation ? free : Math.min(free, Math.max(0, breaker.room(open)));
-}
-
-/** Whether an engine could make a generation that was not submitted. */
-export function canMake({ models, maxImages, isSimulation }: Capabilities, needs: Needs): boolean {
-  return models.includes(needs.model) && needs.images <= maxImages && !(needs.isReal && isSimulation);
-}
-
-export function groupSlots(allSlots: readonly EngineSlots[]): Group[] {
-  const groups = new Map<string, Group>();
-  for (const slots of allSlots) {
-    const { models, maxImages, isSimulation } = slots.engine;
-    const key = JSON.stringify([models, maxImages, isSimulation]);
-    const group = groups.get(key) ?? { slots: [], models, maxImages, isSimulation };
-    group.slots.push(slots);
-    groups.set(key, group);
-  }
-  return [...groups.values()];
-}
-
-/** The engine with room that has the least to do, by how much it makes at once. */
-export function findLeastBusy(allSlots: readonly EngineSlots[], id = ""): EngineSlots | undefined {
-  const load = ({ jobs, engine }: EngineSlots) => jobs / engine.concurrency;
-  // One that has denied this generation comes last: another key may be good for it.
-  const order = (a: EngineSlots, b: EngineSlots) =>
-    Number(a.denied.has(id)) - Number(b.denied.has(id)) || load(a) - load(b);
-  return allSlots.filter((slots) => roomOf(slots) > 0).sort(order)[0];
+/** What a decision depends on, as it is now. */
+export function stateOf(slots: EngineSlots): EngineState & { slots: EngineSlots } {
+  const { engine, breaker, most, jobs, open, denied } = slots;
+  const { models, maxImages, isSimulation, concurrency } = engine;
+  return {
+    ...{ slots, models, maxImages, isSimulation, concurrency, most, jobs },
+    creates: breaker.room(open),
+    isPaused: breaker.pauseMs() > 0,
+    denied: [...denied.keys()],
+    isDenying: breaker.outage()?.cause === "auth",
+  };
 }
 
 /** What a generation takes of an engine, until it is freed. */
@@ -86,17 +59,6 @@ export type Slot = {
 
 /** So many denied generations are remembered: one that has ended elsewhere is not heard of. */
 const maxDenied = 1_000;
-
-/**
- * Which generations a group that takes nothing tries last, in the order of the tries: while one is denied with 401 or 403, another one shows
- * whether that is because of the key or of what it asks for.
- */
-export function listAvoided(group: Group): string[][] {
-  const denied = group.slots.flatMap((slots) =>
-    slots.breaker.outage()?.cause === "auth" ? [...slots.denied.keys()] : [],
-  );
-  return denied.length === 0 ? [[]] : [denied, denied.slice(-1), []];
-}
 
 export function occupy(slots: EngineSlots, { id, engine }: Pick<Claim, "id" | "engine">): Slot {
   const { breaker, denied } = slots;

@@ -1,0 +1,121 @@
+import type { Capacity } from "../capacity.ts";
+import type { Engine } from "../engines/engine.ts";
+import type { Claim } from "../store/claims.ts";
+import type { Store } from "../store/store.ts";
+import { type EndOptions, endGeneration } from "./end.ts";
+import { loadTask, type Made, makeVideo, removeFiles } from "./make.ts";
+import { canMake } from "./scheduler.ts";
+import type { EngineSlots, Slot } from "./slots.ts";
+
+/** What becomes of a generation that was claimed. */
+export type Plan =
+  /** Without a slot its images are fetched first, and it waits for one then. */
+  | { kind: "make"; slot?: Slot }
+  /** An earlier process ended while it submitted the generation. */
+  | { kind: "unclear" }
+  | Extract<Made, { kind: "failed" }>;
+
+export type JobOptions = Omit<EndOptions, "confirm"> & {
+  store: Pick<Store, "release" | "publish">;
+  allSlots: readonly EngineSlots[];
+  /** So many have their request and images in memory at the same time, however many are made at once. */
+  loading: Capacity;
+  /** Resolves with a slot for a job that has its images; with `undefined` when it is left to other processes, or for later. */
+  waitForSlot(): Promise<Slot | undefined>;
+  /** Aborts when the generation was cancelled; `signal` aborts then, too. */
+  cancelled: AbortSignal;
+  /** Called when there may be room for another one: this one has ended, or its engine has taken it. */
+  onRoom(): void;
+};
+
+/** A generation that could not be finished is not tried again at once. */
+const laterMs = 2_000;
+
+/**
+ * The life of one generation in this process: its request is loaded and its images are fetched, an engine makes the video, and its end is kept.
+ * The request itself is not: it may have 28 MB, and a job may take hours. Resolves with whether it has ended; else another process, or this
+ * one later, goes on with it. Never rejects.
+ */
+export async function runJob(claimed: Claim, plan: Plan, options: JobOptions): Promise<boolean> {
+  const { id, lost, confirm } = claimed;
+  const { store, signal, cancelled } = options;
+  const own = { ...options, confirm };
+  try {
+    signal.throwIfAborted();
+    const made = await make(claimed, plan, own);
+    await removeFiles(id, { isMade: made.kind === "made" }, options);
+    if (made.kind === "not taken") {
+      await store.release(id);
+      return false;
+    }
+    const isEnded = await endGeneration(id, made, own);
+    // Deleted upstream only after the end is stored.
+    if (isEnded && made.kind === "made") await made.discard?.(signal);
+    return true;
+  } catch (error) {
+    if (!signal.aborted) {
+      options.onTrouble(`The generation ${id} could not be finished`, error);
+      await options.clock.sleep(laterMs, signal).catch(() => {});
+    }
+    // Its video stays, unless it was cancelled: another process may be writing it.
+    await removeFiles(id, { isMade: !cancelled.aborted }, options);
+    if (!lost.aborted) await store.release(id).catch(() => {});
+    return false;
+  }
+}
+
+type OwnOptions = JobOptions & Pick<Claim, "confirm">;
+
+async function make(claimed: Claim, plan: Plan, options: OwnOptions): Promise<Made> {
+  if (plan.kind === "failed") return plan;
+  let slot = plan.kind === "make" ? plan.slot : undefined;
+  try {
+    const isAhead = plan.kind === "make" && slot === undefined;
+    const load = () => loadTask(claimed, options);
+    const task = await (isAhead ? load() : options.loading(1, load));
+    if ("kind" in task) return task;
+    if (plan.kind === "unclear") return { kind: "not taken", reason: "it was not submitted" };
+    options.signal.throwIfAborted();
+    slot ??= await options.waitForSlot();
+    options.signal.throwIfAborted();
+    if (!slot) return { kind: "not taken", reason: "no engine" };
+    return await render(task, { slot, claimed }, options);
+  } finally {
+    slot?.free();
+    options.onRoom();
+  }
+}
+
+async function render(
+  task: Parameters<typeof makeVideo>[0],
+  { slot, claimed }: { slot: Slot; claimed: Claim },
+  options: OwnOptions,
+): Promise<Made> {
+  const { id, account } = claimed;
+  const { store, allSlots, onRoom } = options;
+  const made = await makeVideo(task, slot.engine, {
+    ...options,
+    progress: (percent, node) => store.publish({ kind: "progress", id, percent, node, account }),
+    onSubmitted() {
+      slot.onTaken();
+      onRoom();
+    },
+    releaseSlot() {
+      slot.free();
+      onRoom();
+    },
+  });
+  const isDeniedAlone = slot.onMade(made);
+  const isDenied = allSlots.every(({ engine, denied }) => denied.has(id) || !canMake(engine, claimed));
+  if (made.kind !== "not taken" || !isDeniedAlone || !isDenied) return made;
+  return deniedEnd(slot.engine, made);
+}
+
+/** What an engine refuses its key for, while it takes others with the same one. */
+function deniedEnd({ name }: Engine, { reason }: Extract<Made, { kind: "not taken" }>): Made {
+  return {
+    kind: "failed",
+    error: `${name} refused this generation: ${reason}; nothing was submitted`,
+    error_code: "auth",
+  };
+}

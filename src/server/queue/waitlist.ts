@@ -1,0 +1,29 @@
+import type { Claim } from "../store/claims.ts";
+import type { Slot } from "./slots.ts";
+
+type Entry = { claimed: Claim; give?: (slot: Slot | undefined) => void };
+
+/** Creates the list of the jobs without a slot: their images are being fetched, or they wait with them for a slot. */
+export function createWaitlist() {
+  const entries = new Map<string, Entry>();
+  const give = (id: string, slot: Slot | undefined) => {
+    entries.get(id)?.give?.(slot);
+    entries.delete(id);
+  };
+  return {
+    add: (claimed: Claim) => void entries.set(claimed.id, { claimed }),
+    /** All of them, and those that wait with their images. */
+    all: (): Claim[] => [...entries.values()].map(({ claimed }) => claimed),
+    fetched: (): Claim[] => [...entries.values()].filter((entry) => entry.give).map(({ claimed }) => claimed),
+    /** Resolves with the slot that a job is given; with `undefined` when it is left to other processes, or for later, or `signal` aborts. */
+    wait: (id: string, signal: AbortSignal) =>
+      new Promise<Slot | undefined>((resolve) => {
+        const entry = entries.get(id);
+        if (!entry || signal.aborted) return resolve(undefined);
+        entry.give = resolve;
+        signal.addEventListener("abort", () => give(id, undefined), { once: true });
+      }),
+    give,
+    remove: (id: string) => void entries.delete(id),
+  };
+}
