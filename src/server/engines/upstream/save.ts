@@ -6,11 +6,12 @@ import type { HttpResponse } from "../../../io.ts";
 import { isData } from "../../../protocol/url.ts";
 import { faultOfMp4 } from "../../../video/mp4.ts";
 import type { RenderOptions } from "../engine.ts";
+import { createDownloadPatience, type Failure } from "./download-patience.ts";
 import { isCompleted, lookOnce, missingWaitMs } from "./follow.ts";
 import { minuteMs } from "./patience.ts";
 import { clean, findAddressIn, type Job, type Reply, wordsOf } from "./reply.ts";
 import { peek } from "./reply-video.ts";
-import { backOffMs, createAbsence, describe, minutes, type Upstream } from "./upstream.ts";
+import { describe, minutes, type Upstream } from "./upstream.ts";
 
 const maxBytes = 2_000_000_000;
 /** A download has failed when this much of it takes longer than `slowMs`. */
@@ -23,26 +24,6 @@ export type Source =
   | ({ job: string } & Pick<Job, "url" | "isOtherKind" | "completedAt" | "expiresAt" | "noFileWords">)
   | { finished: string };
 
-/**
- * Why there is no video. "trouble" is that of the network, of a server or of this machine, which passes. "not ready" and "missing": its file may
- * come after the job's status, and a replica may not have it. "unfinished": an .mp4 that still lacks its end. "fault": another file, which stays
- * one when it is the same, by its `digest`, a minute later. "denied": the server does not show it, which a new address may change. "final":
- * another try at this address does not help.
- */
-type Failure =
-  | {
-      kind: "trouble" | "not ready" | "unfinished" | "missing" | "denied" | "final";
-      reason: string;
-      retryAfterMs?: number | undefined;
-      /** Whether the reply had no body: a proxy's has one. */
-      isEmpty?: boolean;
-      /** Whether it was JSON, as a server's own is. */
-      isJson?: boolean;
-      /** Whether a part of a video came before. */
-      hasPart?: boolean;
-    }
-  | { kind: "fault"; reason: string; digest: string };
-
 /** `confirm` throws when another process may be writing the file, because this one was suspended. */
 export type SaveOptions = Pick<RenderOptions, "signal" | "confirm" | "releaseSlot"> & { upstream: Upstream };
 
@@ -51,12 +32,6 @@ const maxLagMs = 3_600_000;
 
 /** After so many failures in a row, the owner is told. */
 const worryingFailures = 3;
-const absentPollMs = 20_000;
-/** What has not come within an hour hardly comes in the next seconds, and a provider's patience is a day. */
-const lateMs = 3_600_000;
-const latePollMs = 300_000;
-/** A longer time between two answers without a video is that of an outage, and counts as so long. */
-const maxGapMs = 2 * latePollMs;
 const maxRefused = 3;
 
 /**
@@ -68,74 +43,46 @@ const maxRefused = 3;
  */
 export async function save(source: Source, file: string, options: SaveOptions): Promise<void> {
   const { upstream, signal, releaseSlot } = options;
-  const { io, name, patienceMs } = upstream;
+  const { io, name } = upstream;
   const startedAt = io.now();
-  const [absence, forgetting, lack] = [createAbsence(io), createAbsence(io), createAbsence(io)];
-  let noFileWords = "job" in source ? source.noFileWords : undefined;
-  let absentMs = 0;
-  let absentAt: number | undefined;
-  let [isForgotten, forgottenMs] = [false, 0];
-  let fault: { digest: string; at: number } | undefined;
+  const patience = createDownloadPatience(upstream);
   /** Addresses that no other try helps at. */
   const refused = new Map<string, Failure>();
   let told = addressesOf(source, upstream);
+  let noFileWords = "job" in source ? source.noFileWords : undefined;
   for (let tries = 1; ; tries++) {
     const addresses = told.filter((address) => !refused.has(address));
     const address = addresses[(tries - 1) % addresses.length] ?? told[0];
-    const kinds = { isOtherKind: "job" in source && source.isOtherKind === true, seen: fault?.digest };
+    const kinds = { isOtherKind: "job" in source && source.isOtherKind === true, seen: patience.seen() };
     const failure = await tryAddress(address, file, { ...options, ...kinds, words: noFileWords });
     if (!failure) return upstream.report(undefined);
-    const { kind } = failure;
-    if (kind === "final" && address !== undefined) refused.set(address, failure);
-    if (failure.kind === "fault" && failure.digest !== fault?.digest) fault = { digest: failure.digest, at: io.now() };
-    const isAbsent = kind !== "trouble" && kind !== "final";
-    // Trouble in between does not begin this time anew, but a part of the video does.
-    if ("hasPart" in failure && failure.hasPart) [absentMs, absentAt] = [0, undefined];
-    if (isAbsent) {
-      absentMs += Math.min(io.now() - (absentAt ?? io.now()), maxGapMs);
-      absentAt = io.now();
-    }
-    const goneWords = "isEmpty" in failure && failure.isEmpty ? upstream.goneWords : undefined;
-    const removed = kind === "missing" && "job" in source ? findRemoval(source, io.date(), goneWords) : undefined;
-    // A replica that has the job may say that its video is not ready, while the others do not know it.
-    if (!isAbsent || kind === "not ready") [isForgotten, forgottenMs] = [false, forgetting(false)];
-    const goneMs = absence(isAbsent);
+    if (failure.kind === "final" && address !== undefined) refused.set(address, failure);
+    const removed = findRemoval(failure, source, upstream);
+    const isGone = removed !== undefined || refused.size > 0;
+    const { over, isSoon, waitMs } = patience.judge(failure, { isGone, hasNoFile: noFileWords !== undefined });
     // An address may be signed anew for each look.
     const isFixed = refused.size >= maxRefused || (told.length > 0 && told.every((each) => refused.has(each)));
-    const isSame = kind === "fault" && fault !== undefined && io.now() - fault.at >= minuteMs;
-    const isFileless = noFileWords !== undefined && failure.kind === "missing" && failure.isJson === true;
-    const isNowhere = lack(isFileless) >= minuteMs;
-    const isGone = goneMs >= minuteMs && (removed !== undefined || refused.size > 0);
-    const isOver = isAbsent && (forgottenMs >= minuteMs || isGone || absentMs >= patienceMs);
     // What a told address is refused for says more than a /content that is not there.
     const { reason } = refused.get(told[0] ?? "") ?? failure;
     const where = refused.has(told[0] ?? "") ? told[0] : address;
     const place = where === undefined || isData(where) ? "" : ` from ${clean(where)}`;
-    const words = isNowhere ? noFileWords : removed?.words;
-    if (isFixed || isSame || isOver || isNowhere || removed?.isSure)
+    const words = over === "no file" ? noFileWords : removed?.words;
+    if (over || isFixed || removed?.isSure)
       throw new VidgenError(
         "output",
         `${name} generated this video, but it could not be downloaded${place}: ${words === undefined ? reason : `${words} (${reason})`}`,
       );
     if (io.now() - startedAt >= minuteMs) releaseSlot?.();
-    const isSoon =
-      isForgotten ||
-      kind === "final" ||
-      (["not ready", "missing"].includes(kind) && absentMs < minuteMs && address !== undefined);
     if (!isSoon && tries >= worryingFailures)
       upstream.report(`${name} generated a video that cannot be downloaded yet${place}: ${reason}. Retrying.`);
-    const retryAfterMs = "retryAfterMs" in failure ? failure.retryAfterMs : undefined;
-    const absentWaitMs = absentMs < lateMs ? Math.min(backOffMs(tries - 1), absentPollMs) : latePollMs;
-    const waitMs = isAbsent ? absentWaitMs : backOffMs(tries - 1, retryAfterMs);
     await io.sleep(isSoon ? missingWaitMs() : waitMs, signal);
     if (!("job" in source) || (address !== undefined && isRepeated(tries))) continue;
     const look = await lookOnce(source.job, upstream, signal);
-    isForgotten = "trouble" in look && look.isMissing;
-    forgottenMs = forgetting(isForgotten);
+    const isTrouble = "trouble" in look;
     // The address that a job told may have expired: another look may tell a new one.
-    if (!("trouble" in look)) noFileWords = look.noFileWords;
-    if (noFileWords === undefined) lack(false);
-    if (!("trouble" in look) && isCompleted(look)) told = addressesOf({ ...source, url: look.url }, upstream);
+    if (!isTrouble) noFileWords = look.noFileWords;
+    if (!isTrouble && isCompleted(look)) told = addressesOf({ ...source, url: look.url }, upstream);
+    patience.look({ isMissing: isTrouble && look.isMissing, hasNoFile: noFileWords !== undefined });
   }
 }
 
@@ -149,7 +96,7 @@ function isRepeated(tries: number): boolean {
   return (tries * goldenRatio) % 1 < 0.5;
 }
 
-const noAddress: Failure = { kind: "not ready", reason: "it says that this video is ready, but not where it is" };
+const noAddress: Failure = { kind: "nowhere", reason: "it says that this video is ready, but not where it is" };
 
 /** Whether the file is one of another kind than .mp4, and the digest of such a file that came before. */
 type Kinds = { isOtherKind: boolean; seen: string | undefined };
@@ -164,12 +111,18 @@ async function tryAddress(
 }
 
 /** Why a completed job may have no video any more. It is sure only with the server's own word: another replica may have the job. */
-function findRemoval({ completedAt, expiresAt }: Pick<Job, "completedAt" | "expiresAt">, date: Date, words?: string) {
-  const since = (seconds: number | undefined) => date.getTime() - (seconds ?? Number.POSITIVE_INFINITY) * 1_000;
-  if (since(expiresAt) >= 0) return { words: "it has expired there and was removed", isSure: true };
-  if (words !== undefined) return { words, isSure: false };
-  return since(completedAt) > maxLagMs
-    ? { words: `it was completed ${minutes(since(completedAt))} ago, and is no longer there`, isSure: false }
+function findRemoval(
+  failure: Failure,
+  source: Source,
+  { io, goneWords }: Upstream,
+): { words: string; isSure: boolean } | undefined {
+  if (failure.kind !== "missing" || !("job" in source)) return undefined;
+  const since = (seconds = Number.POSITIVE_INFINITY) => io.date().getTime() - seconds * 1_000;
+  if (since(source.expiresAt) >= 0) return { words: "it has expired there and was removed", isSure: true };
+  if (failure.isEmpty && goneWords !== undefined) return { words: goneWords, isSure: false };
+  const endedMs = since(source.completedAt);
+  return endedMs > maxLagMs
+    ? { words: `it was completed ${minutes(endedMs)} ago, and is no longer there`, isSure: false }
     : undefined;
 }
 

@@ -1,0 +1,53 @@
+import { expect, test } from "vitest";
+import { createDownloadPatience, type Failure } from "../../../../src/server/engines/upstream/download-patience.ts";
+import type { Upstream } from "../../../../src/server/engines/upstream/upstream.ts";
+import { createVirtualClock } from "../../../clock.ts";
+
+const reason = "no";
+const minutes = 60;
+
+type Case = {
+  failure: Failure;
+  /** What is known besides: that it is gone; that the looks find no file in its job; that they do not find the job. */
+  isGone?: boolean;
+  hasNoFile?: boolean;
+  isJobMissing?: boolean;
+  /** Why it is given up, and after how many seconds of nothing else; never within an hour without these. */
+  over?: string;
+  seconds?: number;
+  isSoon: boolean;
+};
+
+test.each<Case>([
+  { failure: { kind: "trouble", reason }, isSoon: false },
+  { failure: { kind: "trouble", reason }, isGone: true, hasNoFile: true, isSoon: false },
+  { failure: { kind: "final", reason }, isGone: true, isSoon: true },
+  { failure: { kind: "not ready", reason }, over: "absent", seconds: 30 * minutes, isSoon: true },
+  { failure: { kind: "nowhere", reason }, over: "absent", seconds: 30 * minutes, isSoon: false },
+  { failure: { kind: "missing", reason }, over: "absent", seconds: 30 * minutes, isSoon: true },
+  { failure: { kind: "unfinished", reason }, over: "absent", seconds: 30 * minutes, isSoon: false },
+  { failure: { kind: "denied", reason }, over: "absent", seconds: 30 * minutes, isSoon: false },
+  { failure: { kind: "fault", reason, digest: "1" }, over: "same file", seconds: 60, isSoon: false },
+  { failure: { kind: "missing", reason }, isGone: true, over: "gone", seconds: 60, isSoon: true },
+  { failure: { kind: "denied", reason }, isGone: true, over: "gone", seconds: 60, isSoon: false },
+  { failure: { kind: "missing", reason }, isJobMissing: true, over: "forgotten", seconds: 61, isSoon: true },
+  // A replica that has the job says so.
+  { failure: { kind: "not ready", reason }, isJobMissing: true, over: "absent", seconds: 30 * minutes, isSoon: true },
+  { failure: { kind: "missing", reason, isJson: true }, hasNoFile: true, over: "no file", seconds: 60, isSoon: true },
+  // That is a proxy's.
+  { failure: { kind: "missing", reason }, hasNoFile: true, over: "absent", seconds: 30 * minutes, isSoon: true },
+])("%o", async ({ failure, over, seconds, isSoon, isGone = false, hasNoFile = false, isJobMissing = false }) => {
+  const clock = createVirtualClock();
+  const upstream = { io: clock, patienceMs: 30 * 60_000 } as unknown as Upstream;
+  const patience = createDownloadPatience(upstream);
+  const first = patience.judge(failure, { isGone, hasNoFile });
+  expect(first).toMatchObject({ over: undefined, isSoon });
+  let verdict = first;
+  let passed = 0;
+  for (; verdict.over === undefined && passed < 3_600; passed++) {
+    patience.look({ isMissing: isJobMissing, hasNoFile });
+    await clock.sleep(1_000);
+    verdict = patience.judge(failure, { isGone, hasNoFile });
+  }
+  expect([verdict.over, passed]).toEqual([over, seconds ?? 3_600]);
+});
