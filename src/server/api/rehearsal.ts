@@ -1,10 +1,10 @@
 import { hash } from "node:crypto";
 import { PassThrough, pipeline, Readable } from "node:stream";
 import type { ReadableStream } from "node:stream/web";
-import { createRecent, type Recent } from "../capacity.ts";
 import { readDirectives } from "../engines/preview/directives.ts";
 import { errorResponse, type Handler, refuse, streamResponse } from "../http/message.ts";
 import { createMedia, type MediaOptions, readVideoId } from "../media/media.ts";
+import { createRecent, type Recent } from "../recent.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import { listPriceOf } from "./price.ts";
 import { notEnoughCredits, type Respond, type StartOptions } from "./start.ts";

@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import { HTTPException } from "hono/http-exception";
 import * as z from "zod";
 import type { Clock } from "../../io.ts";
-import { createBudget, createCapacity } from "../capacity.ts";
+import { createBudget } from "../budget.ts";
+import { createCapacity } from "../capacity.ts";
 import type { FieldNames } from "../http/input.ts";
 import {
   type ApiContext,

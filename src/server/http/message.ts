@@ -7,7 +7,7 @@ import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import type { Share } from "../capacity.ts";
+import type { Share } from "../budget.ts";
 import type { About, RequestLog } from "../observe/log.ts";
 import { isUnavailable, type OnTrouble } from "../observe/trouble.ts";
 

@@ -1,8 +1,9 @@
 import { setMaxListeners } from "node:events";
-import { type Capacity, createCapacity, createRecent } from "../capacity.ts";
+import { type Capacity, createCapacity } from "../capacity.ts";
 import type { Engine } from "../engines/engine.ts";
 import { createLoop } from "../loop.ts";
 import { isUnavailable } from "../observe/trouble.ts";
+import { createRecent } from "../recent.ts";
 import type { Change, Progress } from "../store/change.ts";
 import type { Claim, Waiting, Wanted } from "../store/claims.ts";
 import type { StoredGeneration } from "../store/generations.ts";

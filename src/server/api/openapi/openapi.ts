@@ -1,6 +1,6 @@
 import * as z from "zod";
 import packageJson from "../../../../package.json" with { type: "json" };
-import { createRecent } from "../../capacity.ts";
+import { createRecent } from "../../recent.ts";
 import { type Paths, type Route, type Routes, responses, schemas, schemaUri } from "./operation.ts";
 import { endedWebhook } from "./webhook.ts";
 
