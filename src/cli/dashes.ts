@@ -31,14 +31,15 @@ function isDashedText(word: string): boolean {
 type Typed = { code?: string | undefined; name?: string | undefined; quote(word: string): string };
 
 /** What to type for an argument that begins with a dash, such as a prompt: it was read as flags. `undefined` without one. */
-export function dashHint(argv: readonly string[], { code, name = "generate", quote }: Typed): string | undefined {
+export function dashHint(argv: readonly string[], { code, name, quote }: Typed): string | undefined {
   const end = argv.indexOf("--");
   const words = end === -1 ? argv : argv.slice(0, end);
   const dashed =
     words.find((word) => isDashedText(word) && !/^--[\w-]+=/.test(word)) ??
-    words.find((word) => code === "commander.unknownOption" && /^-\p{L}{3}/u.test(word));
+    // Without a command, one word is no prompt: a start costs money.
+    words.find((word) => name !== undefined && code === "commander.unknownOption" && /^-\p{L}{3}/u.test(word));
   if (dashed === undefined) return undefined;
   const others = words.filter((word) => word !== dashed && word !== name);
-  const line = ["vidgen", name, ...others.map(quote), "--", quote(dashed)].join(" ");
+  const line = ["vidgen", name ?? "generate", ...others.map(quote), "--", quote(dashed)].join(" ");
   return `An argument that begins with a dash goes after --: ${line}`;
 }

@@ -127,6 +127,11 @@ function checkValues(command: CommandUnknownOpts): void {
       if (typeof value !== "string") continue;
       if (/^-(-|[a-z])\S*$/i.test(value) || value === "--")
         throw usage(`${long} needs a value: ${long} ${/<.*>/.exec(flags)?.[0]}, not ${value}. Nothing was sent.`);
+      if (short && `-${short}${value}`.startsWith(long))
+        throw usage(
+          `${short}${value} would set ${long} to "${value}". Nothing was sent.`,
+          `Long flags have two dashes: ${long}.`,
+        );
       if (short && value.startsWith("="))
         throw usage(
           `${short}${value} would set ${long} to "${value}". Nothing was sent.`,

@@ -16,11 +16,23 @@ type Typed = { argv: readonly string[]; program: CommandUnknownOpts | undefined;
 export async function explainUsage(error: unknown, { argv, program, io }: Typed): Promise<VidgenError> {
   const name = commandOf(argv);
   const help = name === undefined ? "See `vidgen --help` for the commands." : `See \`vidgen ${name} --help\`.`;
-  if (error instanceof CommanderError && program !== undefined)
+  if (error instanceof CommanderError && program !== undefined) {
+    const line = withTwoDashes(argv, program);
+    if (line !== undefined) return usage(sentenceOf(error).sentence, `Long flags have two dashes: ${line}`);
     return explainParsing(error, { argv, program, io, dash: dashHint(argv, { code: error.code, name, quote }), help });
+  }
   const known = asVidgenError(error);
   if (known.hint !== undefined && known.message !== missingPrompt) return known;
   return known.with({ hint: dashHint(argv, { name, quote }) ?? (known.hint === undefined ? help : undefined) });
+}
+
+/** The line with a second dash where a long flag has one, as in `-local`; `undefined` where none has. */
+function withTwoDashes(argv: readonly string[], program: CommandUnknownOpts): string | undefined {
+  const commands = [program, ...program.commands, ...program.commands.flatMap((each) => each.commands)];
+  const flags = new Set(["--help", ...commands.flatMap(({ options }) => options.map(({ long }) => long))]);
+  const isShort = (word: string) => /^-\w/.test(word) && flags.has(`-${word.split("=", 1)[0]}`);
+  if (!argv.some(isShort)) return undefined;
+  return ["vidgen", ...argv.map((word) => quote(isShort(word) ? `-${word}` : word))].join(" ");
 }
 
 /** `dash` is what to type for an argument that begins with one. */
@@ -116,7 +128,7 @@ async function flagsAfterCommand(
   const named = program.commands.find((each) => each.name() === rest[0]);
   if (named) {
     const [name = "", ...others] = rest;
-    return `Flags come after the command: ${["vidgen", name, ...[...others, ...flags].map(quote)].join(" ")}`;
+    return `Flags come after \`${name}\`: ${["vidgen", name, ...[...others, ...flags].map(quote)].join(" ")}`;
   }
   const operands = operandsOf(rest);
   if (!(await isPrompt(operands, program, io)))

@@ -77,7 +77,7 @@ test.each([
   [["generate", "--a fox"], 'vidgen generate -- "--a fox"'],
   [["generate", "- a fox", "-o", "-my fox.mp4"], 'vidgen generate "--output=-my fox.mp4" -- "- a fox"'],
   [["generate", "-n 5 foxes"], 'vidgen generate -- "-n 5 foxes"'],
-  [["generate", "-quiet"], "vidgen generate -- -quiet"],
+  [["generate", "-foxes"], "vidgen generate -- -foxes"],
   [["again", "last", "-verbose fox"], 'vidgen again last -- "-verbose fox"'],
   [["batch", "-my rows.txt"], 'vidgen batch -- "-my rows.txt"'],
   [["-quiet forest"], 'vidgen generate -- "-quiet forest"'],

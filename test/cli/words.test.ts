@@ -134,7 +134,7 @@ async function follow(world: World, ...words: string[]) {
 test.each<[string[], RegExp, string[]]>([
   [
     ["-m", "sora-2", "generate", "x"],
-    /Unknown option '-m'\.\n {2}Flags come after the command: /,
+    /Unknown option '-m'\.\n {2}Flags come after `generate`: /,
     ["generate", "x", "-m", "sora-2"],
   ],
   [
@@ -144,7 +144,7 @@ test.each<[string[], RegExp, string[]]>([
   ],
   [
     ["--model=sora-2", "-q", "generate", "a fox", "--no-wait"],
-    /Flags come after the command: /,
+    /Flags come after `generate`: /,
     ["generate", "a fox", "--no-wait", "--model=sora-2", "-q"],
   ],
   [
@@ -181,6 +181,37 @@ test.each([
     2,
     "error: Too many arguments: generate takes one prompt, not 2.\n  For several videos of one prompt, add -n. For several prompts, write them to a file, one per line: vidgen help batch\n",
   ]);
+});
+
+test.each([
+  [["-help"], "vidgen --help"],
+  [["-version"], "vidgen --version"],
+  [["generate", "-help"], "vidgen generate --help"],
+  [["list", "-json"], "vidgen list --json"],
+  [["generate", "a fox", "-local"], "vidgen generate 'a fox' --local"],
+  [["generate", "a fox", "-model", "sora-2"], "vidgen generate 'a fox' --model sora-2"],
+])("%j: a long flag with one dash is no prompt, and no other flag", async (words, line) => {
+  const world = await createWorld();
+  const { code, stderr } = await world.vidgen(...words);
+  expect([code, stderr]).toEqual([2, expect.stringMatching(/\n {2}Long flags have two dashes: .*\n$/)]);
+  expect(stderr).toContain(`: ${line}\n`);
+  expect(world.requests).toEqual([]);
+});
+
+test.each(["-delete", "-list", "-foo"])("vidgen %s is not turned into something to pay for", async (word) => {
+  const world = await createWorld();
+  expect((await world.vidgen(word)).stderr).not.toMatch(paid);
+});
+
+test("the end of a long flag with one dash is no value of the short one: nothing is sent", async () => {
+  const world = await createWorld();
+  expect(await world.vidgen("generate", "a fox", "-model=sora-2")).toEqual({
+    code: 2,
+    stdout: "",
+    stderr:
+      'error: -model=sora-2 would set --model to "odel=sora-2". Nothing was sent.\n  Long flags have two dashes: --model.\n',
+  });
+  expect(world.requests).toEqual([]);
 });
 
 test("again takes one prompt too", async () => {
