@@ -55,6 +55,8 @@ export type Command =
       prints?: Prints;
       /** The same line with --dry-run is typed right before. */
       isDryFirst?: boolean;
+      /** Only that line with --dry-run is typed. */
+      isDryOnly?: boolean;
       /** Stdout is a full disk. */
       isFull?: boolean;
       /** `again` of the newest generation, or of the newest that repeats none; without `again` it is `generate`. */
@@ -87,7 +89,14 @@ export type Command =
   | { type: "library"; calls: LibraryCall[]; isAtOnce: boolean };
 
 /** A call of `generate_video`, and maybe one that waits for its end. */
-type AgentCall = { prompt: string; again: boolean; cancels: boolean; waits: boolean };
+type AgentCall = {
+  prompt: string;
+  again: boolean;
+  cancels: boolean;
+  /** It is cancelled as soon as its intent is written down. */
+  cancelsAtIntent?: boolean;
+  waits: boolean;
+};
 
 /** A call of the library; `key` is the idempotency key, and `idKey` the id of the newest generation. */
 export type LibraryCall = {
@@ -96,6 +105,8 @@ export type LibraryCall = {
   key?: string | undefined;
   onExisting?: StartOptions["onExisting"];
   place?: string | undefined;
+  /** The listener of the program that throws. */
+  throws?: "onStarted" | "onState" | "onProgress" | undefined;
 };
 
 /** Stands for the id of the newest generation, as an idempotency key. */
@@ -132,6 +143,8 @@ export type Run = {
   onPrint(text: string): void;
   /** `generations.resume()` is called. Returns what hears of each generation that it has resumed. */
   onResuming(): (id: string) => void;
+  /** A call of an agent was cancelled right after its intent was written down. */
+  onCancelledCall(): void;
   /** A call of the library gave an id. */
   onReturned(call: LibraryCall & { id: string }): void;
 };
@@ -236,7 +249,17 @@ function flagsOf({ prints = "text", timeoutMs }: { prints?: Prints; timeoutMs?: 
 
 async function generate(command: Command & { type: "generate" }, run: Run): Promise<void> {
   const { said } = run;
-  const { prompt, place, earlier, noWait, overwrite, prints, timeoutMs, isDryFirst = false } = command;
+  const {
+    prompt,
+    place,
+    earlier,
+    noWait,
+    overwrite,
+    prints,
+    timeoutMs,
+    isDryFirst = false,
+    isDryOnly = false,
+  } = command;
   const { again, keepsPrompt = false, count } = command;
   const words = keepsPrompt ? [] : [prompt.replace(pastedKey, run.key)];
   const line = [
@@ -250,6 +273,7 @@ async function generate(command: Command & { type: "generate" }, run: Run): Prom
     ...(overwrite ? ["--overwrite"] : []),
     ...flagsOf({ ...(prints && { prints }), timeoutMs: noWait ? undefined : timeoutMs }),
   ];
+  if (isDryOnly) return setCode(said, await typeLine([...line, "--dry-run"], run));
   if (isDryFirst) {
     const into = { stdout: "", stderr: "" };
     const isOk = (await typeLine([...line.filter((word) => word !== "--events"), "--dry-run"], run, into)) === 0;
@@ -373,14 +397,24 @@ async function mcp({ calls, isAtOnce, maxCredits }: Command & { type: "mcp" }, r
   const onNote = (text: string) => note(said, text);
   const journal = openJournal(run.journal, { ...process.machine, signal: process.signal, onNote });
   const io = { ...ioOf(process, run.fetch), leave: process.leave } as unknown as Io;
-  const service = openService({ baseUrl: serviceUrl, apiKey: run.key, journal, onNote }, io);
+  const onIntent: (() => void)[] = [];
+  const append: typeof journal.append = async (line) => {
+    await journal.append(line);
+    if (line.kind === "intent") for (const cancel of onIntent.splice(0)) cancel();
+  };
+  const service = openService({ baseUrl: serviceUrl, apiKey: run.key, journal: { ...journal, append }, onNote }, io);
   const session = { service, isLocal: false } as unknown as Session;
   const services: Pick<Services, "journal" | "open"> = { journal, open: async () => session };
   const start = createStarts({ services, maxCredits, ending: process.signal }, io);
-  const ask = async ({ prompt, again, cancels, waits }: AgentCall) => {
+  const ask = async ({ prompt, again, cancels, cancelsAtIntent, waits }: AgentCall) => {
     run.earlier = again ? "again" : "reuse";
     const cancelled = new AbortController();
     if (cancels) process.after(30, () => cancelled.abort());
+    if (cancelsAtIntent)
+      onIntent.push(() => {
+        cancelled.abort();
+        run.onCancelledCall();
+      });
     const request = { prompt: prompt.replace(pastedKey, run.key), model };
     try {
       const { id } = await start(request, { again, cancelled: cancelled.signal });
@@ -388,6 +422,8 @@ async function mcp({ calls, isAtOnce, maxCredits }: Command & { type: "mcp" }, r
       if (waits) await finish(await openAttempt(service, id, { signal: process.signal, timeoutMs: 90_000 }));
     } catch (error) {
       fail(said, error);
+    } finally {
+      onIntent.length = 0;
     }
   };
   await inTurn(calls, ask, { isAtOnce, process });
@@ -434,7 +470,13 @@ async function callLibrary(given: LibraryCall, { client, run }: { client: Librar
       run.onReturned({ ...call, id });
       return print(run, id);
     }
-    const { id, file, videoUrl } = await client.generate(request, { ...how, ...(place && { output: place }) });
+    const fails = () => {
+      note(said, "the program's listener throws");
+      throw new Error("the program's listener throws");
+    };
+    const listener = call.throws === undefined ? {} : { [call.throws]: fails };
+    const options = { ...how, ...listener, ...(place && { output: place }) };
+    const { id, file, videoUrl } = await client.generate(request, options);
     run.onReturned({ ...call, id });
     print(run, [id, videoUrl ?? []].flat().join(" "));
     if (file !== undefined) said.files.push({ id, file });

@@ -398,6 +398,7 @@ function commandOf(kind: string, random: Random, range: number): Command {
       again: !isAtOnce && chance(maxCredits === undefined ? 0.15 : 0.5),
       cancels: chance(0.1),
       waits: chance(0.3),
+      cancelsAtIntent: !isAtOnce && chance(0.1),
     }));
     return { type: "mcp", calls, isAtOnce, maxCredits };
   }
@@ -432,6 +433,7 @@ function commandOf(kind: string, random: Random, range: number): Command {
     prints: printsOf(random),
     isDryFirst: chance(0.1),
     isFull: chance(0.04),
+    isDryOnly: chance(0.06),
     ...(kind === "several" || (isMixed && chance(0.2)) ? severalOf({ noWait, earlier }, random) : {}),
   };
 }
@@ -470,7 +472,8 @@ function callOf(prompt: string, random: Random): LibraryCall {
   const key = chance(0.6) ? random.pick(idempotencyKeys) : undefined;
   const onExisting = chance(0.25) ? random.pick(["resume", "reuse", "new"] as const) : undefined;
   const place = does === "generate" && chance(0.6) ? random.pick([`${work}/a.mp4`, `${work}/l.mp4`]) : undefined;
-  return { does, prompt, key, onExisting, place };
+  const throws = random.pick(["onStarted", "onState", "onProgress"] as const);
+  return { does, prompt, key, onExisting, place, throws: does === "generate" && chance(0.15) ? throws : undefined };
 }
 
 function timeoutOf(random: Random): number {

@@ -67,6 +67,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   const cancelled = new Map<string, Process>();
   /** When something last happened that changes what a command finds. */
   let disturbedAt = Number.NEGATIVE_INFINITY;
+  /** The calls of agents that were cancelled before their request. */
+  const cancelledCalls = new Set<Attempt>();
   /** The processes that could not remove a lock or a lease of theirs. */
   const unremoved = new Set<Process>();
   /** The processes that the disk has failed at their journal. */
@@ -291,10 +293,24 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       replaced.set(idOfVideo(before) ?? "", now());
       reach("a video is replaced with --overwrite");
     },
+    /** A call of an agent is cancelled when its intent is written down: nothing may be sent of it any more. */
+    onCancelledCall(run: Run): void {
+      const mine = attempts.findLast((each) => each.run === run);
+      if (mine === undefined) return;
+      cancelledCalls.add(mine);
+      reach("an agent cancels between intent and request");
+    },
+    /** A process changes something on the disk. */
+    onChange({ command, process }: Run, path: string): void {
+      if (command.type !== "generate" || !command.isDryOnly) return;
+      throw new Broken(4, `${process.name} changes ${path} in a dry run`);
+    },
     onPost(process: Process, post: Post): void {
       const mine = attempts.findLast((each) => each.key === post.attempt && each.run.process === process);
       if (mine === undefined) throw new Broken(1, "a start was sent that nobody had written down");
       checkBudget(mine.run, post);
+      if (cancelledCalls.has(mine))
+        throw new Broken(1, `${process.name} sends a call that was cancelled when its intent was written down`);
       mine.posts.push(post);
       const generation = post.generated ?? post.repeats;
       if (generation) mine.id = generation.id;
@@ -369,6 +385,11 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       const { process, said, command } = run;
       const mine = attempts.filter((each) => each.run.process === process && each.posts.length > 0);
       const text = `${said.stderr}\n${said.stdout}`.toLowerCase();
+      if (command.type === "generate" && command.isDryOnly) {
+        checkDryOnly(run, mine);
+        return;
+      }
+      if (text.includes("the program's listener throws")) reach("a program's listener throws");
       if (said.code === 5) reach("a command runs out of time");
       if (said.code === exits.interrupted.exit) reach("a command is interrupted");
       if (text.includes("no longer holds")) reach("a process has lost its lock");
@@ -530,6 +551,13 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   }
 
   /** What `--dry-run` says is what the same line does right after it. */
+  function checkDryOnly({ process }: Run, mine: readonly Attempt[]): void {
+    if (mine.length > 0) throw new Broken(4, `${process.name} sends a start in a dry run`);
+    const isBeside = ({ startedAt, endedAt = now() }: Process) => startedAt < now() && endedAt > process.startedAt;
+    if ([...runs.keys()].some((each) => each !== process && isBeside(each)))
+      reach("a dry run is typed beside another command");
+  }
+
   function checkDryRun(run: Run, mine: readonly Attempt[], text: string): void {
     const { command, process, said } = run;
     // Something else may have happened meanwhile.

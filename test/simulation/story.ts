@@ -120,6 +120,7 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
 
   disk.watch((change, writer) => {
     const run = runs.find(({ process }) => process.name === writer.name);
+    if (run) check(() => rules.onChange(run, change.path));
     if (change.kind === "failed") {
       tell(() => `${writer.name} gets ${change.code} as it is to ${change.call} ${change.path}`);
       const probe = probeOfFailure(change, kindOfWrite(change.bytes));
@@ -190,6 +191,7 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
         const onResumed = rules.onResuming(current);
         return (id) => check(() => onResumed(id));
       },
+      onCancelledCall: () => rules.onCancelledCall(current),
       onReturned: (call) => check(() => rules.onReturned(current, call)),
     };
     runs.push(current);

@@ -6,7 +6,7 @@ import type { Act, Plan } from "./plan.ts";
 export function commandWords(command: Command): string {
   switch (command.type) {
     case "generate": {
-      const { prompt, place, earlier, noWait, overwrite, timeoutMs, isDryFirst, isFull } = command;
+      const { prompt, place, earlier, noWait, overwrite, timeoutMs, isDryFirst, isDryOnly, isFull } = command;
       const { again, keepsPrompt, count } = command;
       const typed =
         again === undefined ? "generate" : `again ${again === "id" ? "<the newest id that repeats none>" : again}`;
@@ -20,6 +20,7 @@ export function commandWords(command: Command): string {
         ...(overwrite ? ["--overwrite"] : []),
         ...timeoutWords(timeoutMs),
         ...printWords(command),
+        ...(isDryOnly ? ["--dry-run"] : []),
         ...(isFull ? ["> /dev/full"] : []),
       ].join(" ");
     }
@@ -47,8 +48,8 @@ export function commandWords(command: Command): string {
     }
     case "mcp": {
       const calls = command.calls.map(
-        ({ prompt, again, cancels, waits }) =>
-          `"${prompt}"${again ? " again" : ""}${cancels ? ", and cancels it" : ""}${waits ? ", and waits for it" : ""}`,
+        ({ prompt, again, cancels, cancelsAtIntent, waits }) =>
+          `"${prompt}"${again ? " again" : ""}${cancels ? ", and cancels it" : ""}${cancelsAtIntent ? ", and cancels it when it is written down" : ""}${waits ? ", and waits for it" : ""}`,
       );
       const budget = command.maxCredits === undefined ? "" : ` --max-credits ${command.maxCredits}`;
       return `vidgen mcp${budget}, where an agent asks for ${calls.join(command.isAtOnce ? ", at once " : ", then ")}`;
@@ -62,9 +63,14 @@ export function commandWords(command: Command): string {
   }
 }
 
-function callWords({ does, prompt, key, onExisting, place }: LibraryCall): string {
+function callWords({ does, prompt, key, onExisting, place, throws }: LibraryCall): string {
   if (does === "resume") return "generations.resume()";
-  const how = { ...(key && { key }), ...(onExisting && { onExisting }), ...(place && { output: place }) };
+  const how = {
+    ...(key && { key }),
+    ...(onExisting && { onExisting }),
+    ...(place && { output: place }),
+    ...(throws && { throws }),
+  };
   return `${does}("${prompt}"${Object.keys(how).length === 0 ? "" : `, ${JSON.stringify(how)}`})`;
 }
 

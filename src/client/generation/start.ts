@@ -108,12 +108,16 @@ export async function start(
   }
 }
 
-/** The earlier attempts with its key are the same generation: they stop no later start. */
+/** The earlier attempts with its key are the same generation: they stop no later start. Those of live processes are left to them. Never rejects. */
 async function dismissEarlier(service: Service, { attempt, key }: Intent): Promise<void> {
-  const earlier = await entriesOfKey(service, key).catch(() => []);
-  for (const entry of earlier)
-    if (entry.attempt !== attempt && stopsOthers(entry.state) && !entry.dismissed)
-      await dismiss(entry, service).catch((error) => service.note(asVidgenError(error).message));
+  try {
+    for (const entry of await entriesOfKey(service, key)) {
+      const isOpen = entry.attempt !== attempt && stopsOthers(entry.state) && !entry.dismissed;
+      if (isOpen && (await service.journal.leaseOf(entry.attempt)) === "dead") await dismiss(entry, service);
+    }
+  } catch (error) {
+    service.note(asVidgenError(error).message);
+  }
 }
 
 /** What comes between the intent and the request. Where it fails, the attempt is written down as not sent. */
@@ -165,8 +169,11 @@ async function findKeptKey(
     // Beyond the budget, the earlier start stays unclear.
     return undefined;
   }
-  const oldest = (await entriesOfKey(service, key)).at(-1);
+  const attempts = await entriesOfKey(service, key);
+  const oldest = attempts.at(-1);
   if (oldest?.account !== service.account) return undefined;
+  // A process that got no usable response is still asking the service itself.
+  for (const { attempt } of attempts) if ((await service.journal.leaseOf(attempt)) === "alive") return undefined;
   const isKept = (await askForKey(service, oldest.at, signal)) === "kept";
   return isKept ? { key, firstSentAt: oldest.at } : undefined;
 }
