@@ -16,7 +16,7 @@ export type Local = {
   fetch: Io["fetch"];
   /** Whether a model's videos are previews; `undefined` where another process does not tell. */
   isPreview(model: string): boolean | undefined;
-  /** Whether the service says that a model's videos are previews that cost nothing. */
+  /** Whether the service says that a model's videos are previews that cost nothing; a start of a model that it does not serve costs nothing either. */
   isFree(model: string): boolean;
   /** The names of the engines that may make a model's videos, as far as is known. */
   makersOf(model: string): readonly string[];
@@ -106,12 +106,16 @@ export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
       }
     },
     isPreview: (model) => makersOf(model, connection)?.every((name) => name === "preview"),
-    isFree: (model) => connection.freeModels.includes(model),
+    isFree: (model) => isFree(model, connection),
     makersOf: (model) => makersOf(model, connection) ?? [],
     isInProcess: () => connection.isInProcess,
     settled: () => connection.settled(),
     close: () => connection.close(),
   };
+}
+
+function isFree(model: string, { engines = [], freeModels }: Pick<Connection, "engines" | "freeModels">): boolean {
+  return freeModels.includes(model) || !engines.some(({ models }) => models.includes(model));
 }
 
 function makersOf(model: string, { engines }: Pick<Connection, "engines">): string[] | undefined {

@@ -79,7 +79,7 @@ describe("--dry-run begins with the cost", () => {
     expect(await dryRun(world)).toBe("Cost: unknown, since no service is set.");
   });
 
-  test("of an engine, what its last such video cost in US dollars", async () => {
+  test("of an engine whose price nobody has stated yet", async () => {
     const world = await createWorld();
     Object.assign(world.env, { OPENROUTER_API_KEY: "sk-or-canary-0123456789" });
     expect(await dryRun(world, "--engine", "openrouter")).toMatch(/^Cost: unknown/);
@@ -101,6 +101,9 @@ test("batch --dry-run needs no login", async () => {
   expect(await world.vidgen("batch", file)).toMatchObject({ code: 3 });
   const local = await world.vidgen("batch", file, "--dry-run", "--local");
   expect(lines(local.stdout).slice(1)).toEqual(["  wan-2.5: 2 to start", "Cost: free."]);
+  // What the local service does not serve is refused, and costs nothing.
+  const typo = await world.vidgen("batch", file, "--dry-run", "--local", "-m", "wan25");
+  expect(lines(typo.stdout).slice(1)).toEqual(["  wan25: 2 to start", "Cost: free."]);
   expect(world.requests).toEqual([]);
 });
 
