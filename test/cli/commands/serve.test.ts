@@ -249,6 +249,8 @@ test("--log json: each line of stderr is a document with full id, account and re
   expect(reply.headers.get("X-Request-Id")).toBe("request-1");
   const { id } = ((await reply.json()) as { data: { id: string } }).data;
   await fetch(`${base_url}/api/generation-status?id=${id}`, { headers: { "X-Request-Id": "two words" } });
+  const refused = JSON.stringify({ prompt: "canary-prompt [credits: 0]", model: "veo-3.1" });
+  await fetch(`${base_url}/api/generate`, { method: "POST", headers, body: refused });
   await expect.poll(() => printed.stderr).toContain('"callback"');
   await stop();
   const about = { account: "local", id, traceparent };
@@ -262,6 +264,7 @@ test("--log json: each line of stderr is a document with full id, account and re
         path: "/api/generate",
         status: 200,
       }),
+      expect.objectContaining({ event: "request", account: "local", model: "veo-3.1", status: 402 }),
       expect.objectContaining({ event: "ended", ...about, model: "sora-2", status: "failed", reason: "refused" }),
       expect.objectContaining({ event: "callback", ...about, url: "http://127.0.0.1:9/hook", delivered: false }),
       expect.objectContaining({ event: "request", request_id: expect.stringMatching(/^[0-9a-f-]{36}$/), status: 401 }),
