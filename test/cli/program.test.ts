@@ -86,10 +86,11 @@ test("the flags of every command may stand before it", async () => {
   expect(JSON.parse((await world.vidgen("--json", "models")).stdout)).toHaveLength(models.length);
 });
 
-test("models lists each model and what it is for, and marks the default", async () => {
+test("models lists each model with its price and what it is for, and marks the default", async () => {
   const world = await createWorld();
   const { stdout } = await world.vidgen("models");
-  for (const { id, characteristic } of models) expect(stdout).toMatch(new RegExp(`^${id} +${characteristic}`, "m"));
+  for (const { id, characteristic } of models)
+    expect(stdout).toMatch(new RegExp(`^${id} +10 credits +${characteristic}`, "m"));
   expect(stdout.match(/.*\(default\)/g)).toEqual([expect.stringMatching(/^wan-2\.5 /)]);
 });
 
