@@ -27,18 +27,20 @@ test("an agent starts a video, waits for it, saves it, and finds it in the list"
     aspectRatio: "16:9",
   });
   const { id } = started.value;
-  expect(started.value).toMatchObject({ status: "processing", resumed: false, remaining_credits: 990 });
+  expect(started.value).toMatchObject({ status: "processing", resumed: false, remaining_credits: 990, charged: "yes" });
   expect((await call("get_video", { id })).value).toMatchObject({ status: "processing", video_url: null, error: null });
   expect(printed.stdout, "nobody has asked for progress").not.toContain("notifications/progress");
   const seen: string[] = [];
   const onprogress = ({ message = "" }) => void seen.push(message);
   const ended = await call("get_video", { id, wait_seconds: 50 }, { onprogress });
-  expect(ended.value).toMatchObject({ id, status: "completed", video_url: expect.stringContaining("https://media.") });
+  const video_url = expect.stringContaining("https://media.");
+  expect(ended.value).toMatchObject({ id, status: "completed", video_url, charged: "yes" });
   expect(seen.length).toBeGreaterThan(2);
   expect(new Set(seen.slice(0, -1))).toEqual(new Set(["processing"]));
   expect(seen.at(-1)).toBe("completed");
   const file = join(world.folder, "clips/fox.mp4");
-  expect((await call("save_video", { id, path: "clips/fox.mp4" })).value).toMatchObject({ status: "completed", file });
+  const saved = await call("save_video", { id, path: "clips/fox.mp4" });
+  expect(saved.value).toMatchObject({ status: "completed", file, charged: "yes" });
   const listed = await call("list_videos", { limit: 5 });
   expect(listed.value).toMatchObject({ videos: [{ id, status: "completed", prompt: "a red fox", file }] });
   expect((await call("get_credits")).value).toMatchObject({ remaining_credits: 990, as_of: expect.any(String) });
