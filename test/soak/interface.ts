@@ -16,7 +16,7 @@ export const interfaceRows: Goal = {
   title: "the interface, row by row, by curl alone",
   run: ({ random }) =>
     inFolder((folder) =>
-      whileServing(join(folder, "home"), [], async ({ base_url, api_key }) => {
+      whileServing(join(folder, "home"), ["--credits", "1000"], async ({ base_url, api_key }) => {
         if (!hasCurl) return { figures: "no curl on this machine", target: "every row", faults: ["curl is missing"] };
         const receiver = await receive(random, Number.POSITIVE_INFINITY);
         const file = join(folder, "callbacks");
