@@ -36,7 +36,7 @@ type Made = {
 };
 
 /**
- * Starts the generations of `-n` one after the other, or resumes those that the same line has left, and follows them side by side. Once a
+ * Starts the generations of `-n` one after the other, or resumes those that the same command has left, and follows them side by side. Once a
  * start has failed, no other one is sent. Prints each when it is ready, with `--json` one array at the end. Throws the worst error.
  */
 export async function makeTakes(takes: Takes, context: Starting): Promise<void> {

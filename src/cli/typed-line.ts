@@ -37,7 +37,7 @@ export type TypedLine = {
 };
 
 /**
- * The hash by which a line is recognised when it is typed again: a file is known by its bytes, the prompt by its text, "last" by this word. Flags
+ * The hash of a typed command, by which "last" keeps its meaning when it is typed again (`findOwn`): a file is known by its bytes, the prompt by its text, "last" by this word. Flags
  * that change neither the request nor its place, such as --timeout, are no part of it.
  */
 export async function hashLine(words: TypedWords, command: CommandUnknownOpts, io: Io): Promise<string> {
@@ -71,7 +71,7 @@ async function nameOf(word: string | undefined, { disk, signal, ...io }: Io): Pr
 }
 
 /**
- * The earlier attempt of the same line that this line would go on with. "last" means in it what it meant when that was written: a generation that
+ * The earlier attempt of the same command that this line would go on with. "last" means in it what it meant when that was written: a generation that
  * was made since must not make it another request, which would be paid for again.
  */
 export async function findOwnAttempt(

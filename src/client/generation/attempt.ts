@@ -194,7 +194,7 @@ async function followAndSave(attempt: Attempt, target: Target, listeners: Listen
 
 /**
  * Writes down that the result was handed over: the address was printed or returned, or the video streamed. What is saved to a file was handed over
- * when the file got its name. Until then the same line resumes the generation. Never rejects.
+ * when the file got its name. Until then the same command resumes the generation. Never rejects.
  */
 export async function handOver(finished: Finished): Promise<void> {
   const { service, id, outputPath } = finished.of;
@@ -202,7 +202,7 @@ export async function handOver(finished: Finished): Promise<void> {
   if (finished.kind === "saved" && outputPath === "-") await record(service, { kind: "delivered", id, file: "-" });
 }
 
-/** Writes down that the caller, who does not wait, has the id: from here on the same line starts a new generation. Never rejects. */
+/** Writes down that the caller, who does not wait, has the id: from here on the same command starts a new generation. Never rejects. */
 export async function handOverId({ service, attempt }: Attempt): Promise<void> {
   if (attempt !== undefined) await record(service, { kind: "told", attempt });
 }

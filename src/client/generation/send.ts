@@ -78,7 +78,7 @@ const minWaitMs = 500;
 /** How long a sent request may still take after the first Ctrl-C. */
 const interruptLimitMs = 10_000;
 
-/** How often a start without a usable response is sent again with its key: more often with a caller's key, and the same line may go on with it. */
+/** How often a start without a usable response is sent again with its key: more often with a caller's key, and the same command may go on with it. */
 const maxResends = 1;
 const maxNamedResends = 4;
 /** How long the service is asked whether it keeps the key, while it does not answer: behind a proxy it may be restarting. */
@@ -105,8 +105,8 @@ export async function sendPaid(
   let outcome = await sendAndRecord(service, request, intent, options);
   const most = intent.isNamed ? maxNamedResends : maxResends;
   const { firstSentAt = intent.at } = intent;
-  for (let resends = 0; outcome.kind === "unknown" && resends < most; resends++) {
-    if (!(await untilKeyIsKept(service, firstSentAt, { ...options, resends }))) break;
+  for (let failures = 0; outcome.kind === "unknown" && failures < most; failures++) {
+    if (!(await untilKeyIsKept(service, firstSentAt, { ...options, failures }))) break;
     service.note(resendNote);
     outcome = await sendAndRecord(service, request, { ...intent, firstSentAt }, options);
   }
@@ -117,16 +117,16 @@ export async function sendPaid(
 async function untilKeyIsKept(
   service: Service,
   firstSentAt: string,
-  { signal, resends }: Pick<SendOptions, "signal"> & { resends: number },
+  { signal, failures: before }: Pick<SendOptions, "signal"> & { failures: number },
 ): Promise<boolean> {
   const { io, note } = service;
   const end = io.now() + resendLimitMs;
-  for (let failures = resends; ; failures++) {
+  for (let failures = before; ; failures++) {
     await io.sleep(backoffMs(failures, io.random()), signal).catch(() => {});
     if (signal.aborted) return false;
     const answer = await askForKey(service, firstSentAt, signal);
     if (answer !== "no answer" || io.now() >= end) return answer === "kept";
-    if (failures === resends) note("No usable response; asking the service whether it has the request.");
+    if (failures === before) note("No usable response; asking the service whether it has the request.");
   }
 }
 
@@ -226,7 +226,12 @@ async function recordOutcome(service: Service, outcome: SendOutcome, attempt: st
     const { kind, error } = outcome;
     return { ...outcome, error: await withdraw(attempt, { kind, error }, service.journal) };
   }
-  await record(service, outcomeLine(outcome, attempt));
+  await service.journal.append(outcomeLine(outcome, attempt)).catch((error) => {
+    const { message } = asVidgenError(error);
+    const id = outcome.kind === "accepted" ? outcome.started.generation.id : outcome.error.id;
+    const stops = `${message} This start could not be written down: the same command may stop with exit 6.`;
+    service.note(id === undefined ? stops : `${stops} \`vidgen wait ${id}\` continues generation ${id}.`);
+  });
   return outcome;
 }
 

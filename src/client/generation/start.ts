@@ -80,7 +80,7 @@ export async function start(
   request: StartRequest,
   options: PaidStartOptions,
 ): Promise<StartedAttempt | NotStarted> {
-  // Killed before the intent is written: nothing has happened. Killed after it: the same line refuses, since the request may have been sent.
+  // Killed before the intent is written: nothing has happened. Killed after it: the same command refuses, since the request may have been sent.
   const prepared = await prepare(service, request, options).catch((error) => {
     throw beforePaying(error);
   });
@@ -89,7 +89,7 @@ export async function start(
   try {
     // Stopped before this: it is written down as not sent.
     const balance = await lastStep(service, intent, options);
-    // Killed during this: nobody knows whether it was charged, and the same line refuses. The first Ctrl-C waits 10 s for the id.
+    // Killed during this: nobody knows whether it was charged, and the same command refuses. The first Ctrl-C waits 10 s for the id.
     const signal = options.sendSignal ?? options.signal;
     const outcome = await sendPaid(service, request, intent, { ...options, signal, balance });
     if (outcome.kind !== "accepted") {
@@ -97,7 +97,7 @@ export async function start(
       return outcome;
     }
     if (intent.firstSentAt !== undefined) await dismissEarlier(service, intent);
-    // From here on the same line resumes it, until it is handed over.
+    // From here on the same command resumes it, until it is handed over.
     const { id } = outcome.started.generation;
     const { attempt, at } = intent;
     const place = { target, outputPath: target?.outputPath ?? options.outputPath };
@@ -356,7 +356,7 @@ export type Takes = {
 };
 
 /**
- * Begins a run of several generations, or takes over the one that the same line has left; until it is released, others see that a live process
+ * Begins a run of several generations, or takes over the one that the same command has left; until it is released, others see that a live process
  * works on it. Its generations are started one by one, each as a take of it. `requests` has at least one. Throws as `start` does.
  */
 export async function openTakes(

@@ -23,10 +23,10 @@ export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetc
   let loading: ReturnType<typeof loadFree> | undefined;
   return async (url, init = {}) => {
     if (init.method === "POST") {
-      const { sendPaid } = await import("./paid.ts").catch((error) => {
+      const { postPaid } = await import("./paid.ts").catch((error) => {
         throw new RequestError(error, { sent: false });
       });
-      return createResponse(await sendPaid(url, init, env));
+      return createResponse(await postPaid(url, init, env));
     }
     try {
       loading ??= loadFree(env, nodeVersion);

@@ -19,7 +19,7 @@ export type Reply = { statusCode: number; headers: IncomingHttpHeaders; body: As
  * Sends a POST, which may cost money, over a connection of its own. Until that connection is made, no byte of the request was written. From
  * then on the request counts as sent, and what comes over the connection is kept, whether or not Node can read it as a reply.
  */
-export async function sendPaid(address: string, init: FetchInit, env: Io["env"]): Promise<Reply> {
+export async function postPaid(address: string, init: FetchInit, env: Io["env"]): Promise<Reply> {
   const { unsentSignal, beforeSend } = init;
   const signal = init.signal ?? new AbortController().signal;
   const connecting = unsentSignal ? AbortSignal.any([signal, unsentSignal]) : signal;

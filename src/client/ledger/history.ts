@@ -407,11 +407,11 @@ export function isOpen({ state }: Pick<Entry, "state">): boolean {
 /** Whether a start may have to do something about it however old it is. Rows of a batch have their results file; keys and agents search. */
 export function isUnfinished(entry: Entry): boolean {
   if (entry.dismissed || entry.batch !== undefined || entry.mcp || entry.key !== undefined) return false;
-  return stopsOthers(entry.state) || (isOpen(entry) && !isHandedOver(entry));
+  return stopsOthers(entry.state) || (isOpen(entry) && !isIdHandedOver(entry));
 }
 
 /** Whether it runs for a caller who does not wait, and has its id. */
-export function isHandedOver({ state, no_wait = false, told = false }: Entry): boolean {
+export function isIdHandedOver({ state, no_wait = false, told = false }: Entry): boolean {
   return state === "running" && no_wait && told;
 }
 

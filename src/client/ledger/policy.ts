@@ -8,7 +8,7 @@ import {
   datedEntries,
   type Entry,
   type IntentLine,
-  isHandedOver,
+  isIdHandedOver,
   isUnfinished,
   keyOf,
   reusableMs,
@@ -50,7 +50,7 @@ type Row = Record<Mode, Action> & {
   states: readonly State[];
   leases?: readonly LeaseState[];
   /** Only for an attempt of `--no-wait` whose id was handed over. */
-  isHandedOver?: boolean;
+  isIdHandedOver?: boolean;
 };
 
 /** The first row that fits an attempt decides. */
@@ -64,7 +64,7 @@ const rows: readonly Row[] = [
     again: "dismiss",
     key: "send again",
   },
-  { states: ["running"], isHandedOver: true, resume: "pass", reuse: "resume", again: "pass", key: "resume" },
+  { states: ["running"], isIdHandedOver: true, resume: "pass", reuse: "resume", again: "pass", key: "resume" },
   { states: ["running", "ready"], leases: ["alive"], resume: "pass", reuse: "join", again: "pass", key: "join" },
   { states: ["running", "ready"], leases: ["unsure"], resume: "wait", reuse: "join", again: "pass", key: "join" },
   { states: ["running", "ready"], resume: "resume", reuse: "resume", again: "dismiss", key: "resume" },
@@ -74,12 +74,12 @@ const rows: readonly Row[] = [
   { states: ["lost"], resume: "refuse lost", reuse: "refuse lost", again: "dismiss", key: "resume" },
 ];
 
-export type Situation = { state: State; lease: LeaseState; isHandedOver?: boolean | undefined };
+export type Situation = { state: State; lease: LeaseState; isIdHandedOver?: boolean | undefined };
 
-export function decide({ state, lease, isHandedOver = false }: Situation, mode: Mode): Action {
+export function decide({ state, lease, isIdHandedOver = false }: Situation, mode: Mode): Action {
   const row = rows.find(
-    ({ states, leases, isHandedOver: isNeeded = false }) =>
-      states.includes(state) && (leases === undefined || leases.includes(lease)) && (isHandedOver || !isNeeded),
+    ({ states, leases, isIdHandedOver: isNeeded = false }) =>
+      states.includes(state) && (leases === undefined || leases.includes(lease)) && (isIdHandedOver || !isNeeded),
   );
   if (row === undefined) throw new Error(`no row for ${state}`);
   return row[mode];
@@ -300,7 +300,7 @@ async function chooseByKey(entries: readonly Entry[], wanted: Choosing): Promise
 async function actionFor(entry: Entry, { key, earlier, leaseOf }: Choosing): Promise<Action> {
   const { state, attempt } = entry;
   const lease = isWorkedOn(state) ? await leaseOf(attempt) : "dead";
-  return decide({ state, lease, isHandedOver: isHandedOver(entry) }, key === undefined ? earlier : "key");
+  return decide({ state, lease, isIdHandedOver: isIdHandedOver(entry) }, key === undefined ? earlier : "key");
 }
 
 /** Several generations that one command line asks for: of each request one, in order. */
@@ -314,7 +314,7 @@ export type RunChoice =
   | { kind: "run"; name: string | undefined; made: readonly (Entry | undefined)[] };
 
 /**
- * Chooses the run that a command line for several generations continues: the newest of the same line, of no live process, that has a position
+ * Chooses the run that a command line for several generations continues: the newest of the same command, of no live process, that has a position
  * which is not made. Without a name it is a new one. Only inside of the journal's lock.
  */
 export async function chooseRun(wanted: WantedRun, journal: Pick<Journal, "scan" | "leaseOf">): Promise<RunChoice> {
@@ -350,14 +350,14 @@ type WantedLine = Pick<Wanted, "earlier" | "now"> & {
 };
 
 /**
- * Of the attempts of one typed line, newest first, the one that the same line would go on with, or be stopped by; `undefined` where it begins
+ * Of the attempts of one typed command, newest first, the one that the same command would go on with, or be stopped by; `undefined` where it begins
  * anew. As a start looks at its candidates: the oldest first, and a video that is ready goes anywhere.
  */
 export function findOwn(entries: readonly Entry[], { earlier, now, isHere }: WantedLine): Entry | undefined {
   const isOwn = ({ entry, ageMs }: Dated) => {
     if (entry.dismissed) return false;
     if (entry.run !== undefined) return isHere(entry) && !isRunDone(entry, entries);
-    if (earlier === "reuse" && (isHandedOver(entry) || (entry.state === "delivered" && ageMs < reusableMs)))
+    if (earlier === "reuse" && (isIdHandedOver(entry) || (entry.state === "delivered" && ageMs < reusableMs)))
       return true;
     return isUnfinished(entry) && (earlier === "reuse" || isSameRunAt(isHere(entry), entry, earlier));
   };
@@ -375,9 +375,9 @@ function isMade(state: State): boolean {
   return state === "ready" || state === "delivered";
 }
 
-/** Whether the same line need do nothing more about an attempt: its result, or with `--no-wait` its id, was handed over. */
+/** Whether the same command need do nothing more about an attempt: its result, or with `--no-wait` its id, was handed over. */
 export function isTakeDone(entry: Entry): boolean {
-  return entry.state === "delivered" || isHandedOver(entry);
+  return entry.state === "delivered" || isIdHandedOver(entry);
 }
 
 /** Whether a process may be working on an attempt: else nobody looks at its lease. */

@@ -1134,6 +1134,22 @@ describe("an intent whose request is not sent, on a disk that fails", () => {
     },
   );
 
+  test.each(codes)(
+    "an id that cannot be written down is told, with the command that continues it (%s)",
+    async (code) => {
+      const world = await createWorld();
+      const heal = failAt(world, { code, call: "write", lines: /"kind":"accepted"/ });
+      await kill(world, isPoll, "generate", "a fox", "--no-input");
+      const { stderr } = world.printed;
+      const [, id = ""] = /`vidgen wait ([0-9a-f-]{36})` continues/.exec(stderr) ?? [];
+      expect(stderr).toContain("This start could not be written down: the same command may stop with exit 6.");
+      heal();
+      expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 6 });
+      expect(await world.vidgen("wait", id)).toMatchObject({ code: 0 });
+      expect(paid(world)).toBe(1);
+    },
+  );
+
   test.each(codes)("a new one, beside an old one that --again cannot dismiss, is unsent (%s)", async (code) => {
     const world = await createWorld();
     await kill(world, isStart, "generate", "a fox");

@@ -67,7 +67,7 @@ describe("table 2: what a start does about an earlier attempt", () => {
     states.split(", ").flatMap((name) =>
       (lease === "any" ? leases : [lease as LeaseState]).flatMap((lease) =>
         actions.map((action, index) => {
-          const situation = { state: name.replace("*", "") as State, lease, isHandedOver: name.endsWith("*") };
+          const situation = { state: name.replace("*", "") as State, lease, isIdHandedOver: name.endsWith("*") };
           return [name, lease, head[index + 2] as Mode, action as Action, situation] as const;
         }),
       ),
@@ -86,7 +86,7 @@ describe("table 2: what a start does about an earlier attempt", () => {
   test("an id that was handed over changes nothing but of a running attempt", () => {
     for (const [name, lease, mode, action, { state }] of cells)
       if (state !== "running")
-        expect([name, decide({ state, lease, isHandedOver: true }, mode)]).toEqual([name, action]);
+        expect([name, decide({ state, lease, isIdHandedOver: true }, mode)]).toEqual([name, action]);
   });
 });
 
