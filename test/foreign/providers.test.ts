@@ -161,7 +161,7 @@ describe("a start", () => {
   ])("is not taken for %s", async (_name, fault) => {
     const { make, fake } = await start({ fault });
     const { outcome, checkpoints, seconds } = await make();
-    expect(outcome).toMatch(/^not taken: ./);
+    expect(outcome).toMatch(/^not submitted: ./);
     expect([checkpoints, fake.creates, seconds]).toEqual([["submitting", null], [], 0]);
   });
 

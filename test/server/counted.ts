@@ -20,7 +20,7 @@ function createEngine(clock: ReturnType<typeof createVirtualClock>): Partial<Eng
     async render({ request: { prompt }, file, thumbnail }, { signal }) {
       if (prompt === "refused") return { kind: "refused", error: "no" };
       if (prompt === "unclear") return { kind: "unclear", reason: "no reply" };
-      if (prompt === "not taken") return { kind: "not taken", reason: "busy" };
+      if (prompt === "not submitted") return { kind: "not submitted", reason: "busy" };
       if (prompt === "failed") throw new Error("canary-error");
       if (prompt === "credits") throw new VidgenError("credits", "none left");
       await clock.doze(renderMs, signal);

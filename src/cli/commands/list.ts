@@ -300,7 +300,7 @@ type Layout = {
 async function formatEntries(entries: Entry[], { width, mark, date, show }: Layout): Promise<string[]> {
   const cells = entries.map((entry) => {
     const { attempt, id = `(${shortenId(attempt)})`, base_url, request, file, reason = "" } = entry;
-    const status = isUnsubmitted(entry) ? "not submitted" : statusText(entry);
+    const status = isNotSubmitted(entry) ? "not submitted" : statusText(entry);
     const service = isLocal(entry) ? "local" : new URL(base_url).host;
     const age = formatAge(entry, { date });
     return [id, status, request.model, age, formatPrice(priceOf(entry)), file ?? reason, service, request.prompt].map(
@@ -340,7 +340,7 @@ function documentOf(entry: Entry): object {
   return {
     ...omit(shown, ["place", "path", "typed", "parts", "told", "paused", "state"]),
     credits: creditsOf(entry, { isLocal: isLocal(entry) }),
-    ...(isUnsubmitted(entry) && { cost: 0 }),
+    ...(isNotSubmitted(entry) && { cost: 0 }),
     sha256: content?.sha256,
     size: content?.size,
     model: request.model,
@@ -356,7 +356,7 @@ type Price = { credits?: number; usd?: number } | "free" | "?" | "-";
 function priceOf(entry: Entry): Price {
   const { status, id, cost, credits, is_preview } = entry;
   if (cost !== undefined) return { usd: cost };
-  if (status === "unsent" || (status === "refused" && id === undefined) || isUnsubmitted(entry)) return "-";
+  if (status === "unsent" || (status === "refused" && id === undefined) || isNotSubmitted(entry)) return "-";
   if (isLocal(entry) && is_preview === false) return "?";
   if (isLocal(entry) && credits === 0) return "free";
   if (credits === undefined || status === "failed") return "?";
@@ -364,7 +364,7 @@ function priceOf(entry: Entry): Price {
 }
 
 /** Whether it failed before an engine of the local service got it: a code says that nothing was charged. */
-function isUnsubmitted({ status, code, cost, base_url }: Entry): boolean {
+function isNotSubmitted({ status, code, cost, base_url }: Entry): boolean {
   return status === "failed" && code !== undefined && cost === undefined && isLocal({ base_url });
 }
 

@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { HTTPException } from "hono/http-exception";
 import * as z from "zod";
 import type { Clock } from "../../io.ts";
-import { createBudget } from "../budget.ts";
 import { createCapacity } from "../capacity.ts";
+import { createBodyMemory } from "../http/body-memory.ts";
 import type { FieldNames } from "../http/input.ts";
 import {
   type ApiContext,
@@ -150,7 +150,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
   const { respond = (c, _, body) => c.json(body) } = options;
   const largeBodies = createCapacity(maxLargeBodies);
   const readStart = createStartReader(options);
-  const takeShare = createBudget(maxLargeBytes);
+  const openShare = createBodyMemory(maxLargeBytes);
   type Asked = Pick<JsonBody, "json"> & { names: FieldNames | undefined; idempotency: Idempotency | undefined };
   const start = async (c: ApiContext, { json, names, idempotency }: Asked): Promise<Started> => {
     const { account } = c.var;
@@ -194,9 +194,9 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     c.set("model", request.model);
     return started;
   };
-  /** A client that sends slowly takes no more room than what it has sent. */
+  /** A client that sends slowly uses no more memory than what it has sent. */
   const acceptLarge = async (c: ApiContext, format: StartFormat) => {
-    const share = takeShare();
+    const share = openShare();
     try {
       const bytes = await readBody(c, { maxBytes: maxBodyBytes, types: format.types, share });
       return await largeBodies(1, () => accept(c, bytes, format));

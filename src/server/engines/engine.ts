@@ -77,19 +77,19 @@ export type Discardable = {
   discard?: ((signal: AbortSignal) => Promise<void>) | undefined;
 };
 
-/** No server answered, or it refuses the key. */
-export type NotTakenCause = "unreachable" | "auth";
+/** Why a task was not submitted, where waiting hardly helps: no server answered, or it refuses the key. */
+export type NotSubmittedCause = "unreachable" | "auth";
 
 /**
- * What came of a task. "refused": the model did not take the request, or its run failed; `error` is what the model's server says, and `code` its word for that. What was paid
- * is given back where the create itself was refused (`isUnbegun`), and stays paid where the run failed. "not taken": nothing was begun, so another
- * engine may make the video; `cause` is told where waiting hardly helps, and `retryAfterMs` where the server says when it may take one. "unclear":
- * it may be making the video, so no engine gets the task again.
+ * What came of a task. "refused": the model did not take the request, or its run failed; `error` is what the model's server says, and `code` its
+ * word for that. What was paid is given back where the create itself was refused (`isNotSubmitted`), and stays paid where the run failed. "not
+ * submitted": no server has accepted it, so another engine may make the video; `cause` is set where waiting hardly helps, and `retryAfterMs` where
+ * the server says when to try again. "unclear": it may be making the video, so no engine gets the task again.
  */
 export type RenderOutcome =
   | ({ kind: "made"; hasThumbnail: boolean } & Charged & Discardable)
-  | ({ kind: "refused"; error: string; code?: string | undefined; isUnbegun?: boolean } & Charged)
-  | { kind: "not taken"; reason: string; cause?: NotTakenCause | undefined; retryAfterMs?: number | undefined }
+  | ({ kind: "refused"; error: string; code?: string | undefined; isNotSubmitted?: boolean } & Charged)
+  | { kind: "not submitted"; reason: string; cause?: NotSubmittedCause | undefined; retryAfterMs?: number | undefined }
   | { kind: "unclear"; reason: string };
 
 /** What makes the videos of generations (interface section 3: "video produced" or "model run does not succeed"). */

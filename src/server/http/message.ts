@@ -7,9 +7,9 @@ import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import type { Share } from "../budget.ts";
 import type { About, RequestLog } from "../observe/log.ts";
 import { isUnavailable, type OnTrouble } from "../observe/trouble.ts";
+import type { MemoryShare } from "./body-memory.ts";
 
 /** What comes with a request over a socket: Node's own objects, and what is logged of it. */
 export type Bindings = Partial<HttpBindings & { log: RequestLog }>;
@@ -109,7 +109,7 @@ export type BodyOptions = {
   /** The media types that it may have. */
   types?: readonly string[];
   /** What it may take of the memory for large bodies. */
-  share?: Share;
+  share?: MemoryShare;
 };
 
 const jsonType = "application/json";

@@ -1,8 +1,8 @@
 import type { Clock } from "../../io.ts";
-import type { NotTakenCause } from "../engines/engine.ts";
+import type { NotSubmittedCause } from "../engines/engine.ts";
 
 /** Why an engine gets no creates, or one at a time, since when, and when it failed last. */
-export type Outage = { since: Date; reason: string; cause: NotTakenCause | undefined; lastAt: Date };
+export type Outage = { since: Date; reason: string; cause: NotSubmittedCause | undefined; lastAt: Date };
 
 /** What came of a create: a refusal for what it asks counts as taken. */
 export const creates = ["taken", "not_taken", "unclear"] as const;
@@ -26,7 +26,7 @@ export type Breaker = {
   /** A create was taken, or refused for what it asks. */
   onTaken(): void;
   /** A create was certainly not taken; the server may have said how long to wait, in milliseconds. */
-  onNotTaken(reason: string, cause?: NotTakenCause | undefined, retryAfterMs?: number | undefined): void;
+  onNotTaken(reason: string, cause?: NotSubmittedCause | undefined, retryAfterMs?: number | undefined): void;
   /** A create may have been taken: a generation was lost by it. */
   onUnclear(reason: string): void;
   outage(): Outage | undefined;

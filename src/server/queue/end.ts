@@ -40,7 +40,7 @@ export type Ended = {
  */
 export async function endGeneration(
   id: string,
-  made: Exclude<Made, { kind: "not taken" }>,
+  made: Exclude<Made, { kind: "not submitted" }>,
   options: EndOptions,
 ): Promise<boolean> {
   const { store, clock, pace, mediaUrl, signal } = options;
@@ -76,21 +76,23 @@ export function endRestored(
 }
 
 function endOf(
-  made: Exclude<Made, { kind: "not taken" }>,
+  made: Exclude<Made, { kind: "not submitted" }>,
   { hasRefunds }: Pick<EndOptions, "hasRefunds">,
 ): Omit<GenerationEnd, "completed_at"> {
   const { cost = null } = "cost" in made ? made : {};
   if (made.kind === "made") return { status: "completed", error: null, media: made.media, cost };
   const error_code = errorCodeOf(made);
-  // What no engine took cost nothing: that is what a client says then.
-  const isUnsubmitted =
-    error_code === "not_submitted" || error_code === "auth" || (made.kind === "refused" && made.isUnbegun === true);
-  const isRefunded = isUnsubmitted || (hasRefunds && made.kind === "failed");
+  // Clients say "nothing was charged" for what no engine accepted, so it is refunded even with --no-refunds.
+  const isNotSubmitted =
+    error_code === "not_submitted" ||
+    error_code === "auth" ||
+    (made.kind === "refused" && made.isNotSubmitted === true);
+  const isRefunded = isNotSubmitted || (hasRefunds && made.kind === "failed");
   const engine_code = made.kind === "refused" ? made.code : undefined;
   return { status: "failed", error: made.error, error_code, engine_code, media: null, cost, isRefunded };
 }
 
-function errorCodeOf(made: Exclude<Made, { kind: "made" | "not taken" }>): StoredGeneration["error_code"] {
+function errorCodeOf(made: Exclude<Made, { kind: "made" | "not submitted" }>): StoredGeneration["error_code"] {
   if (made.kind === "unclear") return made.kind;
   return made.kind === "failed" ? made.error_code : undefined;
 }

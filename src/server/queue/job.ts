@@ -44,7 +44,7 @@ export async function runJob(claimed: Claim, plan: Plan, options: JobOptions): P
     signal.throwIfAborted();
     const made = await make(claimed, plan, own);
     await removeFiles(id, { isMade: made.kind === "made" }, options);
-    if (made.kind === "not taken") {
+    if (made.kind === "not submitted") {
       await store.release(id);
       return false;
     }
@@ -74,11 +74,11 @@ async function make(claimed: Claim, plan: Plan, options: OwnOptions): Promise<Ma
     const load = () => loadTask(claimed, options);
     const task = await (isAhead ? load() : options.loading(1, load));
     if ("kind" in task) return task;
-    if (plan.kind === "unclear") return { kind: "not taken", reason: "it was not submitted" };
+    if (plan.kind === "unclear") return { kind: "not submitted", reason: "it was not submitted" };
     options.signal.throwIfAborted();
     slot ??= await options.waitForSlot();
     options.signal.throwIfAborted();
-    if (!slot) return { kind: "not taken", reason: "no engine" };
+    if (!slot) return { kind: "not submitted", reason: "no engine" };
     return await render(task, { slot, claimed }, options);
   } finally {
     slot?.free();
@@ -107,12 +107,12 @@ async function render(
   });
   const isDeniedAlone = slot.onMade(made);
   const isDenied = allSlots.every(({ engine, denied }) => denied.has(id) || !canMake(engine, claimed));
-  if (made.kind !== "not taken" || !isDeniedAlone || !isDenied) return made;
+  if (made.kind !== "not submitted" || !isDeniedAlone || !isDenied) return made;
   return deniedEnd(slot.engine, made);
 }
 
 /** What an engine refuses its key for, while it takes others with the same one. */
-function deniedEnd({ name }: Engine, { reason }: Extract<Made, { kind: "not taken" }>): Made {
+function deniedEnd({ name }: Engine, { reason }: Extract<Made, { kind: "not submitted" }>): Made {
   return {
     kind: "failed",
     error: `${name} refused this generation: ${reason}; nothing was submitted`,

@@ -31,15 +31,15 @@ export type MakeOptions = {
 };
 
 /**
- * What came of a generation. "failed" is a failure of the service, after which what was paid is given back. "unclear": an engine may be making
- * it, and charge for that, so what was paid stays paid, and no engine gets it again.
+ * What came of a generation. "failed" is a failure of the service, after which what was paid is given back, unless the owner runs
+ * `serve --no-refunds`. "unclear": an engine may be making it, and charge for that, so what was paid stays paid, and no engine gets it again.
  */
 export type Made =
   | ({ kind: "made"; media: Media } & Charged & Discardable)
   | Extract<RenderOutcome, { kind: "refused" }>
   | ({ kind: "failed"; error: string; error_code?: Exclude<FailureCode, "unclear"> | undefined } & Charged)
   | { kind: "unclear"; error: string; reason: string }
-  | Extract<RenderOutcome, { kind: "not taken" }>;
+  | Extract<RenderOutcome, { kind: "not submitted" }>;
 
 /** A generation with its images in files: those of a request may have 28 MB in memory, and a job may take hours. */
 export type Task = RenderTask & { checkpoint: StoredGeneration["checkpoint"] };
@@ -51,7 +51,7 @@ export async function loadTask(
 ): Promise<Task | Exclude<Made, { kind: "made" }>> {
   const { status, request, checkpoint } = await findGeneration(id, options);
   // It was cancelled after it had been claimed, before it could be stopped here.
-  if (status !== "processing") return { kind: "not taken", reason: "it has ended" };
+  if (status !== "processing") return { kind: "not submitted", reason: "it has ended" };
   if (checkpoint?.state === "submitting") {
     const reason = "the local service ended while it submitted this video";
     return {

@@ -86,12 +86,12 @@ export function occupy(slots: EngineSlots, { id, engine }: Pick<Claim, "id" | "e
     onMade(made) {
       const takenBefore = denied.get(id);
       denied.delete(id);
-      const isDenied = made.kind === "not taken" && made.cause === "auth";
+      const isDenied = made.kind === "not submitted" && made.cause === "auth";
       if (isDenied) denied.set(id, takenBefore ?? slots.taken);
       const [oldest] = denied.keys();
       if (oldest !== undefined && denied.size > maxDenied) denied.delete(oldest);
       if (made.kind === "unclear") slots.hasJobs = true;
-      if (made.kind === "not taken") close(() => breaker.onNotTaken(made.reason, made.cause, made.retryAfterMs));
+      if (made.kind === "not submitted") close(() => breaker.onNotTaken(made.reason, made.cause, made.retryAfterMs));
       else if (made.kind === "unclear") close(() => breaker.onUnclear(made.reason));
       else if (made.kind !== "failed") close(onTaken);
       return isDenied && takenBefore !== undefined && takenBefore < slots.taken;

@@ -85,7 +85,7 @@ test("what failed has an error object", async () => {
 
 test("what an engine refused or failed has the engine's own code, beside the codes of the service", async () => {
   const ends = [
-    { kind: "refused", error: "not allowed", code: "content_policy_violation", isUnbegun: true },
+    { kind: "refused", error: "not allowed", code: "content_policy_violation", isNotSubmitted: true },
     { kind: "refused", error: "no memory" },
     { kind: "unclear", reason: "HTTP 502" },
   ] as const;

@@ -97,7 +97,7 @@ test("an engine is up when it can be asked and takes creates", async () => {
   isAway = false;
   await clock.sleep(5_000);
   expect(await figures("engine_up")).toEqual(up);
-  await start("not taken");
+  await start("not submitted");
   await clock.sleep(100);
   expect(await figures("engine_up")).toEqual({});
 });

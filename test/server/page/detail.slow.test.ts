@@ -323,7 +323,7 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
         concurrency: 1,
         isSimulation: false,
         render: async () =>
-          mood === "hot" ? { kind: "not taken", reason: "the GPU is hot" } : { kind: "refused", error: "no foxes" },
+          mood === "hot" ? { kind: "not submitted", reason: "the GPU is hot" } : { kind: "refused", error: "no foxes" },
         check: async () => {
           if (mood === "hot") throw new Error("connection refused");
           return "a video server";

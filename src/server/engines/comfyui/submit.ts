@@ -18,8 +18,8 @@ import { fillWorkflow, imagePlace, type Workflow } from "./workflow.ts";
 /** What came of a submit. */
 type Submitted =
   | { kind: "submitted"; submitted: { job: string } }
-  | { kind: "refused"; error: string; isUnbegun?: boolean }
-  | Extract<Outcome, { kind: "not taken" | "unclear" }>;
+  | { kind: "refused"; error: string; isNotSubmitted?: boolean }
+  | Extract<Outcome, { kind: "not submitted" | "unclear" }>;
 
 /** A step before the submit may take so long. */
 const stepMs = 60_000;
@@ -45,8 +45,8 @@ export async function submit(
       const file = findUploaded(reply);
       const judged = judgeReply(reply);
       if (file === undefined && judged.kind === "refused")
-        return { kind: "refused", error: `${name} refused an image: ${judged.reason}`, isUnbegun: true };
-      if (file === undefined) return { ...judged, kind: "not taken" };
+        return { kind: "refused", error: `${name} refused an image: ${judged.reason}`, isNotSubmitted: true };
+      if (file === undefined) return { ...judged, kind: "not submitted" };
       values.set(imagePlace(index), file);
     }
   } catch (error) {
@@ -66,12 +66,12 @@ export async function submit(
       return judge(reply, server, signals.signal);
     };
     const outcome = await submitOnce<Submitted | NoCredits>(send, server, { ...options, job });
-    if (!hasFallen || outcome.kind !== "not taken") return outcome;
+    if (!hasFallen || outcome.kind !== "not submitted") return outcome;
     if (count === maxOwnErrors)
       return {
         kind: "refused",
         error: `${name} refused the workflow: it ends in an error there each time (HTTP 500)`,
-        isUnbegun: true,
+        isNotSubmitted: true,
       };
   }
 }

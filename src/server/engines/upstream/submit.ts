@@ -11,7 +11,7 @@ import { backOffMs, createAbsence, describe, minutes, type Upstream } from "./up
 /** What a create gave: a job, or a video that is finished already, by its address, or in a file that is on the disk. */
 export type Submitted = { job: string } | { finished: string } | { saved: string };
 
-/** A create that was not taken by the server was not begun there, and may be taken later or by another one. */
+/** What came of a create. One that was not submitted can be sent again later, or to another server. */
 export type Outcome = { kind: "submitted"; submitted: Submitted } | Exclude<RenderOutcome, { kind: "made" }>;
 
 /** What the reply to a create means. "no credits": the owner's account there has none. */
@@ -32,8 +32,8 @@ export type SubmitOptions = Pick<RenderOptions, "checkpoint" | "confirm" | "sign
 
 /**
  * Sends a create once: `send` resolves with what its reply means, or rejects as `fetch` does. "submitting", or "unconfirmed" with the job's name,
- * is kept before the request goes out. It is taken back only when the server certainly did not take the create: it could not be reached, it says
- * that it cannot take it now, it refused (`isUnbegun`), or it does not know the name. Rejects with `credits` when the owner's account there has none.
+ * is kept before the request goes out. It is removed only when the server certainly did not accept the create: it could not be reached, it says
+ * that it cannot accept it now, it refused (`isNotSubmitted`), or it does not know the name. Rejects with `credits` when the owner's account there has none.
  */
 export async function submitOnce<Judged extends Verdict>(
   send: (signals: SubmitSignals) => Promise<Judged>,
@@ -54,9 +54,9 @@ export async function submitOnce<Judged extends Verdict>(
   if (outcome.kind === "unclear") signal.throwIfAborted();
   if (outcome.kind === "unclear" && job !== undefined)
     return confirm(job, upstream, { ...options, reason: outcome.reason });
-  if (outcome.kind === "not taken" || outcome.kind === "refused") await checkpoint(null);
+  if (outcome.kind === "not submitted" || outcome.kind === "refused") await checkpoint(null);
   if (outcome.kind === "submitted") await checkpoint(checkpointOf(outcome.submitted));
-  return (outcome.kind === "refused" ? { ...outcome, isUnbegun: true } : outcome) as Exclude<Judged, NoCredits>;
+  return (outcome.kind === "refused" ? { ...outcome, isNotSubmitted: true } : outcome) as Exclude<Judged, NoCredits>;
 }
 
 function checkpointOf(submitted: Submitted): Checkpoint {
@@ -68,7 +68,7 @@ function checkpointOf(submitted: Submitted): Checkpoint {
 type Confirmed = { kind: "submitted"; submitted: { job: string } } | Unanswered;
 
 /**
- * Asks a server whether it took the create of an "unconfirmed" job; `reason` is why that is unclear. "not taken" when it says for 60 s that it
+ * Asks a server whether it accepted the create of an "unconfirmed" job; `reason` is why that is unclear. "not submitted" when it says for 60 s that it
  * does not know the job; "unclear" when it answered nothing of use for its time limit.
  */
 export async function confirm(
@@ -88,7 +88,7 @@ export async function confirm(
     }
     if (absence(look.isMissing) >= missingMs) {
       await checkpoint(null);
-      return { kind: "not taken", reason };
+      return { kind: "not submitted", reason };
     }
     if (io.now() - start > timeoutMs) return { kind: "unclear", reason: `${reason}; ${look.trouble}` };
     await io.sleep(look.isMissing ? missingWaitMs() : backOffMs(failures), signal);
@@ -121,9 +121,9 @@ async function sendWithGrace<Judged>(
   }
 }
 
-type Unanswered = NotTaken | { kind: "unclear"; reason: string };
+type Unanswered = NotSubmitted | { kind: "unclear"; reason: string };
 
-type NotTaken = Extract<RenderOutcome, { kind: "not taken" }>;
+type NotSubmitted = Extract<RenderOutcome, { kind: "not submitted" }>;
 
 function unanswered(error: unknown): Unanswered {
   const isUnsent = error instanceof RequestError && !error.sent;
@@ -131,14 +131,14 @@ function unanswered(error: unknown): Unanswered {
 }
 
 /** The outcome when a server could not be asked for what comes before a create, or the create was not sent. */
-export function unprepared(error: unknown): NotTaken {
+export function unprepared(error: unknown): NotSubmitted {
   const reason = describe(error);
-  if (error instanceof VidgenError && error.code === "auth") return { kind: "not taken", reason, cause: "auth" };
+  if (error instanceof VidgenError && error.code === "auth") return { kind: "not submitted", reason, cause: "auth" };
   const reply = error instanceof Error && "reply" in error ? (error.reply as Reply) : undefined;
-  if (!reply) return { kind: "not taken", reason, cause: "unreachable" };
+  if (!reply) return { kind: "not submitted", reason, cause: "unreachable" };
   return isRefusingPage(reply)
-    ? notTakenByPage(reply, reason)
-    : { kind: "not taken", reason, retryAfterMs: reply.retryAfterMs };
+    ? notSubmittedByPage(reply, reason)
+    : { kind: "not submitted", reason, retryAfterMs: reply.retryAfterMs };
 }
 
 /** An error about a server that answers, but not as it should. */
@@ -153,8 +153,8 @@ function isRefusingPage(reply: Reply): boolean {
   return reply.status === 403 && !refusesKey(reply);
 }
 
-function notTakenByPage({ retryAfterMs = 0 }: Reply, reason: string): NotTaken {
-  return { kind: "not taken", reason, cause: "unreachable", retryAfterMs: Math.max(pageRetryMs, retryAfterMs) };
+function notSubmittedByPage({ retryAfterMs = 0 }: Reply, reason: string): NotSubmitted {
+  return { kind: "not submitted", reason, cause: "unreachable", retryAfterMs: Math.max(pageRetryMs, retryAfterMs) };
 }
 
 /** Statuses by which a server says that it did not take a request, and may take the same one later. */
@@ -173,7 +173,7 @@ export function judgeReply(
   reply: Reply,
   prompt?: string,
 ):
-  | NotTaken
+  | NotSubmitted
   | NoCredits
   | { kind: "unclear"; reason: string }
   | { kind: "refused"; reason: string; code?: string | undefined } {
@@ -183,10 +183,10 @@ export function judgeReply(
     return { kind: "unclear", reason: `its reply names no job, ${beginningOf(reply)}` };
   if (status >= 400 && status < 500 && lacksCredits({ ...reply, retryAfter: retryAfterMs, prompt }))
     return { kind: "no credits", reason };
-  if (isRefusingPage(reply)) return notTakenByPage(reply, reason);
+  if (isRefusingPage(reply)) return notSubmittedByPage(reply, reason);
   const refused = { kind: "refused" as const, reason, code: errorCodeOf(reply) };
   if (status === 403 && isAboutRequest(reply)) return refused;
   if (isNotNow(reply) || refusesKey(reply))
-    return { kind: "not taken", reason, cause: refusesKey(reply) ? "auth" : undefined, retryAfterMs };
+    return { kind: "not submitted", reason, cause: refusesKey(reply) ? "auth" : undefined, retryAfterMs };
   return isRefusal(status) ? refused : { kind: "unclear", reason };
 }

@@ -45,7 +45,7 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
   };
 }
 
-const isWaiting = "status = 'processing' AND engine IS NULL AND NOT is_submitting";
+const isQueued = "status = 'processing' AND engine IS NULL AND NOT is_submitting";
 
 /** By the index `waiting`, of each account only what may be claimed is read, however many generations wait. */
 function findNew(database: Database, wanted: New, { limit, ...among }: Among & { limit: number }): Row[] {
@@ -57,7 +57,7 @@ function findNew(database: Database, wanted: New, { limit, ...among }: Among & {
     ...conditionsAmong(among),
   ]);
   const isFetched = Number(wanted.isFetched);
-  const next = `SELECT min(account) FROM generations WHERE ${isWaiting} AND is_fetched = ?`;
+  const next = `SELECT min(account) FROM generations WHERE ${isQueued} AND is_fetched = ?`;
   const before = wanted.before && [wanted.before.turn, wanted.before.number];
   return database.all(
     `WITH RECURSIVE
@@ -72,7 +72,7 @@ function findNew(database: Database, wanted: New, { limit, ...among }: Among & {
            row_number() OVER (PARTITION BY queues.account ORDER BY number) AS nth,
            coalesce((SELECT key FROM json_each(?) WHERE value = queues.account), -1) AS turn
          FROM queues CROSS JOIN generations ON number IN (
-           SELECT number FROM generations ${condition} AND ${isWaiting}
+           SELECT number FROM generations ${condition} AND ${isQueued}
              AND model = queues.model AND account = queues.account ORDER BY number LIMIT ?)
        )
      SELECT number, id, heads.account, heads.model, images, is_real, engine, is_fetched, is_submitting

@@ -37,7 +37,7 @@ describe("an unclear submit", () => {
   test("that the server does not know for 60 s was not taken, and may be submitted again", async () => {
     const { make, fake } = await start({ fault: ({ route }) => (route === "POST /prompt" ? "drop" : undefined) });
     const { outcome, checkpoints, seconds } = await make();
-    expect([outcome, checkpoints, fake.runs]).toEqual(["not taken: ECONNRESET", ["unconfirmed", null], []]);
+    expect([outcome, checkpoints, fake.runs]).toEqual(["not submitted: ECONNRESET", ["unconfirmed", null], []]);
     expect(seconds).toBeGreaterThanOrEqual(60);
     expect(seconds).toBeLessThan(62);
   });
@@ -90,7 +90,7 @@ describe("after a restart of the service", () => {
     const { make, fake } = await start();
     const resume = { state: "unconfirmed", job: "6f1b0a52-0000-4000-8000-000000000000" } as const;
     expect(await make({ resume })).toMatchObject({
-      outcome: "not taken: the local service ended while it submitted this video",
+      outcome: "not submitted: the local service ended while it submitted this video",
       checkpoints: [null],
     });
     expect(fake.runs).toEqual([]);
@@ -159,7 +159,7 @@ describe("a graph that the server finds fault with", () => {
     const { make } = await start({
       fault: ({ route }) => (route === "POST /prompt" && ++submits ? page() : undefined),
     });
-    expect([(await make()).outcome, submits]).toEqual(["not taken: HTTP 500", 1]);
+    expect([(await make()).outcome, submits]).toEqual(["not submitted: HTTP 500", 1]);
   });
 
   test("in all is refused with 400", async () => {
@@ -376,7 +376,7 @@ describe("images", () => {
 
   test.each([
     ["refused", 413, /^http:\/\/gpu\.test:8091 refused an image: HTTP 413/],
-    ["not taken now", 502, /^not taken: HTTP 502/],
+    ["not submitted now", 502, /^not submitted: HTTP 502/],
   ])("that are %s leave nothing submitted", async (_, status, outcome) => {
     const { make, fake, folder } = await start({
       graph: withImage,
@@ -399,7 +399,7 @@ test("a version without /api/jobs is told, and nothing is submitted: it could no
   const { make, fake, engine } = await start({ version: "0.3.64", hasJobs: false });
   const words = "is ComfyUI 0.3.64, which is too old: it has no /api/jobs, by which vidgen asks for a video";
   await expect(engine.check(new AbortController().signal)).rejects.toMatchObject({ code: "usage", message: words });
-  expect(await make()).toMatchObject({ outcome: `not taken: ${words}`, checkpoints: [] });
+  expect(await make()).toMatchObject({ outcome: `not submitted: ${words}`, checkpoints: [] });
   expect(fake.runs).toEqual([]);
 });
 
@@ -412,7 +412,7 @@ test("a key goes along where one is set; without it a proxy's refusal is told", 
   const other = await start({ key: "canary-key" });
   const refused = { code: "auth", message: "refuses the key (HTTP 401)" };
   await expect(other.engine.check(new AbortController().signal)).rejects.toMatchObject(refused);
-  expect((await other.make()).outcome).toBe("not taken: refuses the key (HTTP 401)");
+  expect((await other.make()).outcome).toBe("not submitted: refuses the key (HTTP 401)");
 });
 
 test("another server at the address is told", async () => {

@@ -62,7 +62,7 @@ export type MakeOptions = {
 
 /** What came of one generation. */
 export type Made = {
-  /** "made", the server's refusal, "not taken" or "unclear" with the reason, or the error's message. */
+  /** "made", the server's refusal, "not submitted" or "unclear" with the reason, or the error's message. */
   outcome: string;
   /** The same as the queue gets it; `undefined` for an error. */
   end: RenderOutcome | undefined;

@@ -70,7 +70,7 @@ test("a create to a server that cannot be reached is taken back", async () => {
     url: `http://127.0.0.1:${port}`,
   });
   const { outcome, checkpoints } = await make();
-  expect(outcome).toMatch(/^not taken: .*ECONNREFUSED/);
+  expect(outcome).toMatch(/^not submitted: .*ECONNREFUSED/);
   expect(checkpoints).toEqual(["submitting", null]);
 });
 

@@ -109,7 +109,7 @@ const lacks = (...names: string[]) =>
   });
 
 /** What a server says when it did not take a create. */
-const notTaken: [string, () => Response | never][] = [
+const notSubmitted: [string, () => Response | never][] = [
   ["a refused connection", refuse],
   ["an HTTP 503", () => json(503, { detail: "loading" })],
   ["an HTTP 429", () => json(429, { error: { message: "slow down" } })],
@@ -124,13 +124,16 @@ const notTaken: [string, () => Response | never][] = [
 const envoy = (reason: string) =>
   new Response(`upstream connect error or disconnect/reset before headers. reset reason: ${reason}`, { status: 503 });
 
-test.each(notTaken)("%s is taken back: nothing was submitted, and another engine may get it", async (_name, answer) => {
-  const { make, fake, posts } = await start({ kind: "sglang", onCreate: answer });
-  const { outcome, checkpoints, seconds } = await make();
-  expect(outcome).toMatch(/^not taken: ./);
-  expect(checkpoints).toEqual(["submitting", null]);
-  expect([posts(), fake.creates, seconds]).toEqual([1, [], 0]);
-});
+test.each(notSubmitted)(
+  "%s is taken back: nothing was submitted, and another engine may get it",
+  async (_name, answer) => {
+    const { make, fake, posts } = await start({ kind: "sglang", onCreate: answer });
+    const { outcome, checkpoints, seconds } = await make();
+    expect(outcome).toMatch(/^not submitted: ./);
+    expect(checkpoints).toEqual(["submitting", null]);
+    expect([posts(), fake.creates, seconds]).toEqual([1, [], 0]);
+  },
+);
 
 /** What a create that is answered with a 403 comes to, by the words of real providers. */
 test.each<[string, unknown, object]>([
@@ -150,13 +153,13 @@ test.each<[string, unknown, object]>([
     { kind: "refused" },
   ],
   ["a code", { error: { message: "No", code: "content_policy_violation" } }, { kind: "refused" }],
-  ["a region", { error: "This model is not available in your region." }, { kind: "not taken", cause: "auth" }],
-  ["an account", { error: "Your account was suspended: content policy." }, { kind: "not taken", cause: "auth" }],
-  ["no words", {}, { kind: "not taken", cause: "auth" }],
+  ["a region", { error: "This model is not available in your region." }, { kind: "not submitted", cause: "auth" }],
+  ["an account", { error: "Your account was suspended: content policy." }, { kind: "not submitted", cause: "auth" }],
+  ["no words", {}, { kind: "not submitted", cause: "auth" }],
   [
     "a page",
     "<html><title>Just a moment...</title></html>",
-    { kind: "not taken", cause: "unreachable", retryAfterMs: 60_000 },
+    { kind: "not submitted", cause: "unreachable", retryAfterMs: 60_000 },
   ],
 ])("a 403 because of %s", (_, body, judged) => {
   const text = typeof body === "string" ? body : JSON.stringify(body);
@@ -167,7 +170,7 @@ test.each<[string, unknown, object]>([
 test("a wrong key at a LiteLLM without a database, which answers 400, is not taken because of the key", () => {
   const json = { error: { message: "No connected db.", type: "no_db_connection", param: null, code: "400" } };
   expect(judgeReply({ status: 400, text: JSON.stringify(json), json })).toMatchObject({
-    kind: "not taken",
+    kind: "not submitted",
     cause: "auth",
   });
 });
@@ -194,7 +197,7 @@ test.each<[number, unknown, string]>([
   ],
   [403, { error: { code: "insufficient_user_quota", message: "预扣费额度失败" } }, "no credits"],
   [400, { error: { message: "the prompt 'she keeps her balance' is too short" } }, "refused"],
-  [429, { error: { message: "quota exceeded", code: "RESOURCE_EXHAUSTED" } }, "not taken"],
+  [429, { error: { message: "quota exceeded", code: "RESOURCE_EXHAUSTED" } }, "not submitted"],
   [500, { error: "Exhausted balance" }, "unclear"],
 ])("a create that is answered with %i %j comes to: %s", (status, json, kind) => {
   expect(judgeReply({ status, text: JSON.stringify(json), json }).kind).toBe(kind);
@@ -207,14 +210,14 @@ test.each<[string, string | null, number | undefined]>([
 ])("a create that is not taken tells how long to wait, as %s", async (_, header, retryAfterMs) => {
   const onCreate = () => new Response("{}", { status: 429, headers: { "Retry-After": header ?? "" } });
   const { make } = await start({ kind: "sglang", onCreate });
-  expect((await make()).end).toEqual({ kind: "not taken", reason: "HTTP 429", cause: undefined, retryAfterMs });
+  expect((await make()).end).toEqual({ kind: "not submitted", reason: "HTTP 429", cause: undefined, retryAfterMs });
 });
 
 test("a server whose kind cannot be told gets no create", async () => {
   const { make, posts } = await start({ fake: { fault: () => json(200, {}) } });
   const { outcome, checkpoints } = await make();
   expect(outcome).toBe(
-    "not taken: its kind of server cannot be detected; name it with --engine kind:http://gpu.test:8091",
+    "not submitted: its kind of server cannot be detected; name it with --engine kind:http://gpu.test:8091",
   );
   expect([posts(), checkpoints]).toEqual([0, []]);
 });
@@ -397,7 +400,7 @@ test("a claim that another process may have is no claim: the create is not sent,
     throw new Error("another process may have taken over this generation");
   };
   const { outcome, checkpoints } = await make({ confirm });
-  expect(outcome).toBe("not taken: another process may have taken over this generation");
+  expect(outcome).toBe("not submitted: another process may have taken over this generation");
   expect([checkpoints, posts()]).toEqual([["submitting", null], 0]);
 });
 
