@@ -2,7 +2,7 @@ import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { models } from "../../../src/protocol/models.ts";
-import { baseUrl, createWorld } from "../../vidgen.ts";
+import { baseUrl, createWorld, isStart } from "../../vidgen.ts";
 
 const ids = async (world: Awaited<ReturnType<typeof createWorld>>) =>
   (await world.vidgen("__complete", "--", "status")).stdout.split("\n").map((line) => line.split("\t")[0]);
@@ -27,7 +27,7 @@ test("only names that fit are offered: to wait for, to open, to dismiss, to forg
   const unsaved = JSON.parse((await world.vidgen("generate", "an owl", "--json")).stdout);
   await world.vidgen("generate", "[fail]");
   await world.vidgen("generate", "[http: 500]");
-  const attempt = world.requests.at(-1)?.headers.get("Idempotency-Key");
+  const attempt = world.requests.findLast(isStart)?.headers.get("Idempotency-Key");
   const running = await idOf("a hare");
   const names = async (...words: string[]) =>
     (await world.vidgen("__complete", "--", ...words)).stdout.split("\n").flatMap((line) => line.split("\t")[0] || []);

@@ -144,7 +144,7 @@ test("--json and --open are about that file", async () => {
   const { world, place, id } = await withSaved("fox.mp4");
   world.env.DISPLAY = ":0";
   const run = await world.vidgen("wait", id, "-o", place, "--json", "--open");
-  expect(JSON.parse(run.stdout)).toEqual({ id, status: "completed", file: place });
+  expect(JSON.parse(run.stdout)).toEqual({ id, status: "completed", charged: "yes", file: place });
   expect(world.launched.flat(2)).toContain(place);
 });
 
