@@ -4,6 +4,7 @@ import { createGenerationReads } from "../../../src/server/store/reads/generatio
 import { createLedgerReads } from "../../../src/server/store/reads/ledger.ts";
 import { createClaims } from "../../../src/server/store/sqlite/claims.ts";
 import { type Database, openDatabase } from "../../../src/server/store/sqlite/database.ts";
+import { findDue } from "../../../src/server/store/sqlite/due.ts";
 import { migrate } from "../../../src/server/store/sqlite/migrations.ts";
 import { createReader } from "../../../src/server/store/sqlite/reader.ts";
 
@@ -58,6 +59,16 @@ test("SQLite reads what waits by the indexes of what has not ended", async () =>
     expect.not.stringMatching(/SCAN generations/),
     expect.stringMatching(/^SEARCH deliveries USING COVERING INDEX deliveries_by_state /),
   ]);
+});
+
+test("SQLite reads of each host only the callbacks that may be attempted", async () => {
+  const { plans, watched } = await watch();
+  findDue(watched, { now: "2026-01-01T00:00:00.000Z", limit: 9, perHost: 4, except: [], busy: {} });
+  const [due, next] = plans;
+  expect(due).toContain("INDEX pending_by_host (host=? AND next_at>? AND next_at<?)");
+  expect(due).toContain("INDEX planned_by_host (host=? AND planned_at>?)");
+  expect(due).not.toContain("SCAN deliveries");
+  expect(next).toMatch(/^SEARCH deliveries USING COVERING INDEX pending /);
 });
 
 test("SQLite reads for the page what it shows, by indexes and sums", async () => {

@@ -20,19 +20,30 @@ export function createSchedule(clock: Pick<Clock, "date">): Context["schedule"] 
   };
 }
 
-/** Claims the deliveries to attempt now for the time of an attempt. See `Deliveries`. */
+/** Claims the deliveries to attempt now for the time of an attempt. Of each host only what may be attempted is read, however many wait. See `Deliveries`. */
 export async function claimDue(
   query: Query,
   { limit, perHost, busy, except }: DueQuery,
 ): Promise<{ deliveries: Delivery[]; nextMs: number }> {
   const claimed = await query(
-    `UPDATE vidgen.deliveries SET due_at = now() + make_interval(secs => ${attemptSeconds})
+    `WITH RECURSIVE
+       hosts (host) AS (
+         SELECT min(host) FROM vidgen.deliveries WHERE due_at IS NOT NULL
+         UNION ALL
+         SELECT (SELECT min(host) FROM vidgen.deliveries WHERE due_at IS NOT NULL AND host > hosts.host)
+         FROM hosts WHERE host IS NOT NULL
+       ),
+       due AS (
+         SELECT number, hosts.host, row_number() OVER (PARTITION BY hosts.host ORDER BY due_at, number) AS place
+         FROM hosts CROSS JOIN LATERAL (
+           SELECT number, due_at FROM vidgen.deliveries
+           WHERE host BETWEEN hosts.host AND hosts.host AND due_at <= now() AND id <> ALL($1)
+           ORDER BY host, due_at, number LIMIT $3) AS head
+       )
+     UPDATE vidgen.deliveries SET due_at = now() + make_interval(secs => ${attemptSeconds})
      WHERE number IN (
        SELECT number FROM vidgen.deliveries WHERE due_at <= now() AND number IN (
-         SELECT number FROM (
-           SELECT number, host, row_number() OVER (PARTITION BY host ORDER BY due_at, number) AS place
-           FROM vidgen.deliveries WHERE due_at <= now() AND id <> ALL($1)
-         ) AS due LEFT JOIN json_each_text($2) AS busy ON busy.key = host
+         SELECT number FROM due LEFT JOIN json_each_text($2) AS busy ON busy.key = host
          WHERE place <= $3 - coalesce(busy.value::integer, 0)
        ) ORDER BY due_at, number LIMIT $4 FOR UPDATE SKIP LOCKED)
      RETURNING number`,

@@ -180,6 +180,7 @@ export const schema = `
 export const indexes: Readonly<Record<string, string>> = {
   waiting_by_model: "vidgen.generations (model, number) WHERE status = 'processing'",
   deliveries_due: "vidgen.deliveries (due_at) WHERE due_at IS NOT NULL",
+  deliveries_due_by_host: "vidgen.deliveries (host, due_at, number) WHERE due_at IS NOT NULL",
   generations_by_account: "vidgen.generations (account, number)",
   starts_by_account: "vidgen.generations (account, created_at)",
   unfinished_by_account: "vidgen.generations (account) WHERE status = 'processing'",

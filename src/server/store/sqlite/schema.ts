@@ -115,8 +115,9 @@ export const schema = `
     planned_at TEXT,
     state TEXT NOT NULL CHECK (state IN ('waiting', 'delivered', 'given_up'))
   ) STRICT;
-  CREATE INDEX pending ON deliveries (next_at, number, host, id) WHERE next_at IS NOT NULL;
-  CREATE INDEX planned ON deliveries (planned_at, number, host, id, next_at) WHERE next_at IS NOT NULL;
+  CREATE INDEX pending ON deliveries (next_at) WHERE next_at IS NOT NULL;
+  CREATE INDEX pending_by_host ON deliveries (host, next_at, number, id) WHERE next_at IS NOT NULL;
+  CREATE INDEX planned_by_host ON deliveries (host, planned_at, number, id) WHERE next_at IS NOT NULL;
   CREATE INDEX deliveries_by_account ON deliveries (account, state, number);
   CREATE INDEX deliveries_by_state ON deliveries (state, host, number);
   CREATE INDEX deliveries_by_host ON deliveries (host, state);

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { systemClock } from "../../../../src/io.ts";
 import { createClaims } from "../../../../src/server/store/postgres/claims.ts";
 import { type Database, openDatabase } from "../../../../src/server/store/postgres/database.ts";
+import { claimDue } from "../../../../src/server/store/postgres/due.ts";
 import { createReader } from "../../../../src/server/store/postgres/reader.ts";
 import { createDeliveryReads } from "../../../../src/server/store/reads/deliveries.ts";
 import { createGenerationReads } from "../../../../src/server/store/reads/generations.ts";
@@ -46,6 +47,12 @@ test.skipIf(postgresPrograms === undefined)(
       expect.stringContaining("Scan using delivery_attempts_pkey"),
     ]);
     for (const plan of plans) expect(plan).not.toContain("Seq Scan");
+    plans.length = 0;
+    await database.query(`UPDATE vidgen.deliveries SET state = 'waiting', next_at = '', due_at = now()`);
+    await database.query("VACUUM ANALYZE vidgen.deliveries");
+    const due = await claimDue(watched.query, { now: "", limit: 9, perHost: 4, except: ["1"], busy: { "": 1 } });
+    expect(due.deliveries.map(({ id }) => id)).toEqual(["2", "3", "4"]);
+    expect(plans[0]).toMatch(/Index Scan using deliveries_due_by_host .*\n +Index Cond: \(\(host >= hosts.host\) AND /);
     await database.close();
   },
 );
