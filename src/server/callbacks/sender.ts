@@ -2,8 +2,7 @@ import { setMaxListeners } from "node:events";
 import type { Clock } from "../../io.ts";
 import { createLoop } from "../loop.ts";
 import { isUnavailable } from "../observe/trouble.ts";
-import type { Delivery } from "../store/deliveries.ts";
-import { hostOf } from "../store/needs.ts";
+import { type Delivery, hostOf } from "../store/deliveries.ts";
 import type { Store } from "../store/store.ts";
 import { type AttemptOptions, makeAttempt } from "./attempt.ts";
 

@@ -166,13 +166,13 @@ function Address({ url }: { url: string }) {
   );
 }
 
-function stateOf({ attempts, next_at }: DeliveryRecord): DeliveryState {
+function deliveryStateOf({ attempts, next_at }: DeliveryRecord): DeliveryState {
   if (next_at !== null) return "waiting";
   return attempts.at(-1)?.delivered ? "delivered" : "given_up";
 }
 
 function State({ delivery }: Pick<DeliveryProps, "delivery">) {
-  const state = stateOf(delivery);
+  const state = deliveryStateOf(delivery);
   const kinds: Record<DeliveryState, string> = { waiting: "processing", delivered: "completed", given_up: "failed" };
   return <span class={`state ${kinds[state]}`}>{deliveryWords[state]}</span>;
 }

@@ -1,8 +1,7 @@
 import { isData } from "../../protocol/url.ts";
 import { fileName } from "../../video/naming.ts";
 import type { LedgerEntry } from "../store/accounts.ts";
-import { listImages, replaceImages } from "../store/generations.ts";
-import { stateOf } from "../store/needs.ts";
+import { listImages, replaceImages, stateOf } from "../store/generations.ts";
 import type { Again } from "./again.ts";
 import { batchAddress } from "./batches.tsx";
 import { DeliveryPane, type Sign } from "./callbacks.tsx";

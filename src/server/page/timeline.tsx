@@ -1,8 +1,7 @@
 import type { Child } from "hono/jsx";
 import type { Progress } from "../store/change.ts";
 import type { DeliveryRecord } from "../store/deliveries.ts";
-import type { StoredGeneration } from "../store/generations.ts";
-import { stateOf } from "../store/needs.ts";
+import { type StoredGeneration, stateOf } from "../store/generations.ts";
 import { ClockTime } from "./clock.tsx";
 import { progressText, spanText, stateWords } from "./formatting.ts";
 import { Time } from "./layout.tsx";

@@ -14,7 +14,7 @@ import type { EndOptions } from "./end.ts";
 import { type Plan, runJob } from "./job.ts";
 import { createLackFinder } from "./lacks.ts";
 import { canMake, groupEngines, isOut, listAvoided, nextToFetch, nextToMake, partOf, pickEngine } from "./scheduler.ts";
-import { createSlots, type EngineSlots, occupy, type Slot, stateOf } from "./slots.ts";
+import { createSlots, type EngineSlots, engineStateOf, occupy, type Slot } from "./slots.ts";
 import { createTurns } from "./turns.ts";
 import { createWaitlist } from "./waitlist.ts";
 
@@ -119,7 +119,7 @@ export function createQueue(options: QueueOptions): Queue {
   const state: State = {
     options,
     allSlots,
-    groups: groupEngines(allSlots.map(stateOf)).map((group) => group.map(({ slots }) => slots)),
+    groups: groupEngines(allSlots.map(engineStateOf)).map((group) => group.map(({ slots }) => slots)),
     turns: createTurns(),
     fetchTurns: createTurns(),
     jobs: new Map(),
@@ -223,7 +223,7 @@ async function divide(state: State): Promise<void> {
 /** Fills the room of engines that can make the same. */
 async function takeNew(state: State, group: readonly EngineSlots[]): Promise<void> {
   const { turns, waitlist, options } = state;
-  const statesOf = () => group.map(stateOf);
+  const statesOf = () => group.map(engineStateOf);
   const occupyFor = (claimed: Pick<Claim, "id" | "account" | "engine">): Slot | undefined => {
     const picked = pickEngine(statesOf(), claimed.id);
     if (!picked) return undefined;
@@ -251,7 +251,7 @@ async function takeNew(state: State, group: readonly EngineSlots[]): Promise<voi
 /** Has images fetched for engines that can make the same. */
 async function fetchAhead(state: State, group: readonly EngineSlots[]): Promise<void> {
   const { fetchTurns, waitlist } = state;
-  const states = group.map(stateOf);
+  const states = group.map(engineStateOf);
   if (isOut(states))
     for (const job of waitlist.fetched()) if (states[0] && canMake(states[0], job)) waitlist.give(job.id, undefined);
   for (;;) {

@@ -34,7 +34,7 @@ export function createSlots(engine: Engine, options: BreakerOptions): EngineSlot
 }
 
 /** What a decision depends on, as it is now. */
-export function stateOf(slots: EngineSlots): EngineState & { slots: EngineSlots } {
+export function engineStateOf(slots: EngineSlots): EngineState & { slots: EngineSlots } {
   const { engine, breaker, most, jobs, open, denied } = slots;
   const { models, maxImages, isSimulation, concurrency } = engine;
   return {

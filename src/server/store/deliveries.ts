@@ -23,6 +23,11 @@ export type Delivery = Traced & {
  */
 export type Attempt = { at: string; outcome: string; delivered: boolean; reply: string; ms: number };
 
+/** The host of a receiver with its port, by which attempts are counted. */
+export function hostOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).host : url;
+}
+
 /** Deliveries that are due now; `busy` are those that this process attempts, by the host of their receivers. */
 export type DueQuery = {
   /** The time by this process's clock (ISO 8601). */

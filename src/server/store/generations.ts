@@ -125,6 +125,12 @@ export type Media = { file: string; size: number; etag: string; thumbnail: strin
 /** The status of a generation, but for those that no engine has begun: they are queued. */
 export type State = "queued" | "running" | "completed" | "failed";
 
+/** A generation that no engine has begun is queued. */
+export function stateOf({ status, checkpoint }: Pick<StoredGeneration, "status" | "checkpoint">): State {
+  if (status !== "processing") return status;
+  return checkpoint === null ? "queued" : "running";
+}
+
 /** The value of the Idempotency-Key header, and the body that came with it. */
 export type Idempotency = { key: string; body: string };
 

@@ -1,8 +1,9 @@
 import { isUnavailable } from "../../observe/trouble.ts";
 import { type Batches, createBatches } from "../batches.ts";
-import type { StartOutcome } from "../generations.ts";
+import { type StartOutcome, stateOf } from "../generations.ts";
+import { cutImages } from "../images.ts";
 import type { Use } from "../limits.ts";
-import { cutImages, needsOf, stateOf } from "../needs.ts";
+import { needsOf } from "../needs.ts";
 import { type Account, accountColumns, readAccount } from "../rules/account.ts";
 import { findUse } from "../rules/account-limits.ts";
 import {

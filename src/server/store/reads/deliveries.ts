@@ -1,6 +1,5 @@
 import type { Attempt, Deliveries, Delivery, DeliveryQuery, DeliveryRecord } from "../deliveries.ts";
-import { shownCharacters } from "../needs.ts";
-import { prompt, type Reader, type Row, where } from "./reader.ts";
+import { type Reader, type Row, shownPrompt, where } from "./reader.ts";
 
 /** Reads callbacks and the attempts to deliver them. */
 export function createDeliveryReads({ query, isOneOf }: Reader) {
@@ -48,7 +47,7 @@ export function createDeliveryReads({ query, isOneOf }: Reader) {
       ]);
       const rows = await query(
         `SELECT deliveries.id, generations.id AS generation, deliveries.account, url, body, traceparent, next_at,
-           substr(${prompt}, 1, ${shownCharacters}) AS prompt
+           ${shownPrompt} AS prompt
          FROM deliveries JOIN generations ON generations.number = deliveries.generation
          ${condition} ORDER BY deliveries.number DESC LIMIT ?`,
         ...[...values, limit],

@@ -1,9 +1,8 @@
-import type { Generations, StoredCheckpoint, StoredGeneration, StoredResult } from "../generations.ts";
-import { marksOf, readCompleted, shownCharacters } from "../needs.ts";
+import type { Completed, Generations, StoredCheckpoint, StoredGeneration, StoredResult } from "../generations.ts";
 import type { GenerationFilter, GenerationSummary, Reports } from "../reports.ts";
 import { isShortSearch, maxScanned, searchWords } from "../search.ts";
 import { readJson } from "../values.ts";
-import { type Condition, type Listed, prompt, type Reader, type Row, where } from "./reader.ts";
+import { type Condition, type Listed, type Reader, type Row, shownPrompt, where } from "./reader.ts";
 import { countRows, countSums, labelTotals, maxFound, readCounts, readLabels, summedBy } from "./sums.ts";
 
 /** What `readGeneration` needs. */
@@ -71,7 +70,7 @@ export function createGenerationReads({ query, ...dialect }: Reader) {
       ]);
       const rows = await query(
         `SELECT id, account, status, state, created_at, completed_at, removed_at, starred, model, label, asked,
-           checkpoint, result, substr(${prompt}, 1, ${shownCharacters}) AS prompt,
+           checkpoint, result, ${shownPrompt} AS prompt,
            (SELECT coalesce(-sum(amount), 0) FROM ledger WHERE generation = shown.number) AS credits,
            (SELECT count(*) FROM (SELECT 1 FROM generations AS other WHERE shown.state = 'queued'
              AND other.state = 'queued' AND other.model = shown.model AND other.number < shown.number LIMIT ${maxCounted}) AS others) AS ahead
@@ -146,4 +145,15 @@ function readSummary({ credits, ahead, ...row }: Row): GenerationSummary {
     credits: Number(credits),
     ahead: Number(ahead),
   };
+}
+
+/** Reads out of a generation's row what happened to it since: when it was removed, and whether it has a star. */
+function marksOf({ removed_at, starred }: Record<string, unknown>) {
+  const removal: Pick<StoredGeneration, "removed_at"> = typeof removed_at === "string" ? { removed_at } : {};
+  return starred ? { ...removal, isStarred: true } : removal;
+}
+
+/** Reads out of a generation's row what is removed when its video is. */
+function readCompleted({ id, completed_at, result }: Record<string, unknown>): Completed {
+  return { id: String(id), completed_at: String(completed_at), media: readJson<StoredResult>(result).media };
 }

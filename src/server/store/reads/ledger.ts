@@ -1,8 +1,7 @@
 import type { Accounts, LedgerEntry } from "../accounts.ts";
 import { readLimits } from "../limits.ts";
-import { shownCharacters } from "../needs.ts";
 import type { Reports } from "../reports.ts";
-import { prompt, type Reader, where } from "./reader.ts";
+import { type Reader, shownPrompt, where } from "./reader.ts";
 import { readSpending, spentByEach } from "./sums.ts";
 
 /** Reads accounts, and what changed their credits. */
@@ -16,7 +15,7 @@ export function createLedgerReads({ query }: Reader) {
       ]);
       const rows = await query(
         `SELECT ledger.number, ledger.account, amount, reason, ledger.at, generations.id AS generation,
-           CAST(result ->> 'cost' AS float8) AS cost, substr(${prompt}, 1, ${shownCharacters}) AS prompt
+           CAST(result ->> 'cost' AS float8) AS cost, ${shownPrompt} AS prompt
          FROM ledger LEFT JOIN generations ON generations.number = ledger.generation
          ${condition} ORDER BY ledger.number DESC LIMIT ?`,
         ...[...values, limit],

@@ -12,8 +12,8 @@ export type Reader = {
   searched?(filter: GenerationFilter): Listed;
 };
 
-/** The prompt of a generation. */
-export const prompt = "asked -> 'request' ->> 'prompt'";
+/** The beginning of a generation's prompt, which is all that a list has of it. */
+export const shownPrompt = "substr(asked -> 'request' ->> 'prompt', 1, 300)";
 
 export type Listed = { tables: string; order: string };
 

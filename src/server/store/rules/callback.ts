@@ -1,5 +1,4 @@
-import type { Attempt, Delivery } from "../deliveries.ts";
-import { hostOf } from "../needs.ts";
+import { type Attempt, type Delivery, hostOf } from "../deliveries.ts";
 import { type Context, type Rule, sql } from "./rule.ts";
 
 /** Adds the callback of a generation, which is due at once. */

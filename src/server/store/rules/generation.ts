@@ -1,5 +1,6 @@
-import type { Images, StoredCheckpoint, StoredGeneration } from "../generations.ts";
-import { joinImages, stateOf, submissionOf } from "../needs.ts";
+import { type Images, type StoredCheckpoint, type StoredGeneration, stateOf } from "../generations.ts";
+import { joinImages } from "../images.ts";
+import { submissionOf } from "../needs.ts";
 import { columns, readGeneration } from "../reads/generations.ts";
 import { toJson } from "../values.ts";
 import { type Account, accountColumns, readAccount } from "./account.ts";

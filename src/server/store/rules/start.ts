@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import type { Idempotency, StartOutcome, StoredGeneration } from "../generations.ts";
+import { cutImages } from "../images.ts";
 import { findLimit, type Use } from "../limits.ts";
-import { cutImages } from "../needs.ts";
 import { columns, readGeneration } from "../reads/generations.ts";
 import type { Row } from "../reads/reader.ts";
 import type { Account } from "./account.ts";

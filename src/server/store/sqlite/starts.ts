@@ -1,6 +1,7 @@
 import type { Change } from "../change.ts";
-import type { Idempotency, StartOutcome, StoredGeneration } from "../generations.ts";
-import { cutImages, needsOf, stateOf } from "../needs.ts";
+import { type Idempotency, type StartOutcome, type StoredGeneration, stateOf } from "../generations.ts";
+import { cutImages } from "../images.ts";
+import { needsOf } from "../needs.ts";
 import { lockAccount } from "../rules/account.ts";
 import { findUse } from "../rules/account-limits.ts";
 import { changeCredits } from "../rules/credits.ts";

@@ -1,0 +1,27 @@
+import { isData } from "../../protocol/url.ts";
+import { type Images, listImages, replaceImages, type StoredRequest } from "./generations.ts";
+
+/** So much of a data: address stays in the row of a generation, for people. */
+const imageCharacters = 64;
+
+/** Takes the images out of a request: a look at a generation must not read many megabytes. `images` have their places among its images. */
+export function cutImages(request: StoredRequest): {
+  request: StoredRequest;
+  images: { place: number; source: string }[];
+} {
+  const isLong = (source: string) => isData(source) && source.length > imageCharacters;
+  const sources = listImages(request);
+  const images = sources.flatMap((source, place) => (isLong(source) ? [{ place, source }] : []));
+  const shown = sources.map((source) => (isLong(source) ? source.slice(0, imageCharacters) : source));
+  return { request: { ...request, ...replaceImages(request, shown) }, images };
+}
+
+/** Puts the images that were taken out of a request back into their places. */
+export function joinImages(
+  shown: Images<string>,
+  images: readonly { place?: unknown; source?: unknown }[],
+): Images<string> {
+  const joined = listImages(shown);
+  for (const { place, source } of images) joined[Number(place)] = String(source);
+  return replaceImages(shown, joined);
+}
