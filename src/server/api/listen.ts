@@ -81,7 +81,7 @@ export async function listen(
   await once(server, "listening");
   // Accepting a connection can fail, as when too many files are open; the next one may succeed.
   server.on("error", () => {});
-  const { url, port } = addressOf(server);
+  const { url, port } = boundAddress(server);
   const names = [...(isIP(options.host) === 0 ? [options.host] : []), ...(options.names ?? [])];
   const fence = createFence({ port, names, publicOrigin: options.publicOrigin });
   const { onRequest = () => {}, withReplies = false } = options;
@@ -143,7 +143,7 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     }
     // `close` waits for this reply, and would then wait for the connection that is kept alive.
     outgoing.once("close", () => !stopping.aborted || socket.destroySoon());
-    await (refused ? send(errorResponse(refused.refusal), outgoing) : answer(incoming, outgoing));
+    await (refused ? writeResponse(errorResponse(refused.refusal), outgoing) : answer(incoming, outgoing));
   };
   const serve = (...request: Parameters<typeof take>) => void take(...request).catch(() => request[0].socket.destroy());
   server.on("request", (incoming, outgoing) => serve(incoming, outgoing));
@@ -212,7 +212,7 @@ function limitBody(outgoing: ServerResponse, maxBytes: number): void {
     if (length <= maxBytes) return;
     incoming.off("data", count);
     const refusal = refuse(400, "body_too_large", "the body is too large");
-    if (!outgoing.headersSent) await send(errorResponse(refusal), outgoing);
+    if (!outgoing.headersSent) await writeResponse(errorResponse(refusal), outgoing);
     incoming.destroy(new Error(`the body is larger than ${maxBytes} bytes`));
   };
   // An earlier listener would make the body flow before the handler reads it.
@@ -223,14 +223,14 @@ function isJson({ headers }: Response): boolean {
   return (headers.get("Content-Type") ?? "").startsWith("application/json");
 }
 
-async function send(response: Response, outgoing: ServerResponse): Promise<void> {
+async function writeResponse(response: Response, outgoing: ServerResponse): Promise<void> {
   const text = await response.text();
   outgoing.req.resume();
   const headers = { ...Object.fromEntries(response.headers), "Content-Length": Buffer.byteLength(text) };
   outgoing.writeHead(response.status, headers).end(text);
 }
 
-function addressOf(server: Server): { url: string; port: number } {
+function boundAddress(server: Server): { url: string; port: number } {
   const { address, family, port } = server.address() as AddressInfo;
   return { url: `http://${family === "IPv6" ? `[${address}]` : address}:${port}`, port };
 }

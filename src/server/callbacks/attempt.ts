@@ -31,7 +31,7 @@ export async function makeAttempt(delivery: Delivery, options: AttemptOptions): 
   const { clock, store, onDelivery } = options;
   const signedAt = clock.date();
   const startedMs = clock.now();
-  const result = await send(delivery, options, signedAt).catch(() => undefined);
+  const result = await postCallback(delivery, options, signedAt).catch(() => undefined);
   if (!result) return;
   const { outcome, reply, isDelivered, isFinal, retryAfter } = result;
   const attempts = delivery.attempts + 1;
@@ -59,7 +59,7 @@ type Result = {
 const replyTimeoutMs = 15_000;
 
 /** Any 2xx within 15 s delivers the callback; 410 means that the receiver does not want it. Rejects only when the signal aborts. */
-async function send(
+async function postCallback(
   delivery: Delivery,
   { post, sign, clock, signal }: AttemptOptions,
   signedAt: Date,

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { statusBody } from "../http/status-body.ts";
-import { addressOf, stripControls } from "../observe/log.ts";
+import { redactUrl, stripControls } from "../observe/log.ts";
 import type { Traced } from "../observe/trace.ts";
 import type { Delivery } from "../store/deliveries.ts";
 import type { StoredGeneration } from "../store/generations.ts";
@@ -40,7 +40,7 @@ export function isGivenUp({ isDelivered, nextMs }: DeliveryEvent): boolean {
 
 /** Returns one line for the service's log, without the query of the address, which may hold secrets. */
 export function deliveryLine(event: DeliveryEvent): string {
-  return stripControls(`callback for ${event.generation} to ${addressOf(event.url)}: ${event.outcome}${ending(event)}`);
+  return stripControls(`callback for ${event.generation} to ${redactUrl(event.url)}: ${event.outcome}${ending(event)}`);
 }
 
 function ending({ isDelivered, attempt, nextMs }: DeliveryEvent): string {

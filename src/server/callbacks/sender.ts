@@ -47,7 +47,7 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
   const sending = new Map<string, { host: string; since: number; attempt: Promise<void> }>();
   const dead = new Set<string>();
 
-  const send = (delivery: Delivery) => {
+  const startAttempt = (delivery: Delivery) => {
     const [host, since] = [hostOf(delivery.url), clock.now()];
     const attempt = makeAttempt(delivery, { ...options, signal: stop.signal }).finally(() => {
       sending.delete(delivery.id);
@@ -72,7 +72,7 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
       return { deliveries: [], nextMs: storeRetryMs };
     });
     if (stop.signal.aborted) return Number.POSITIVE_INFINITY;
-    for (const delivery of found.deliveries) send(delivery);
+    for (const delivery of found.deliveries) startAttempt(delivery);
     if (found.deliveries.length === limit) return silentMs;
     if (store.isShared) return Math.min(found.nextMs, sharedPollMs);
     return found.nextMs === Number.POSITIVE_INFINITY ? found.nextMs : Math.min(found.nextMs, maxSleepMs);

@@ -38,7 +38,7 @@ const continueMs = 1_000;
  * reply no faster than its reader (see `unlimitedBytes` in client/http/http.ts). Rejects with the signal's reason, else with an `Error` made for
  * people.
  */
-export async function send({ method, name, file, signal, ...request }: S3Request, options: S3Options) {
+export async function sendS3Request({ method, name, file, signal, ...request }: S3Request, options: S3Options) {
   const { credentials, region, stalledMs = usualStalledMs } = options;
   // A refusal comes before the file is sent: a server may close the connection while it is sent, and its reply would be lost.
   const headers = { ...request.headers, ...(file !== undefined && { Expect: "100-continue" }) };

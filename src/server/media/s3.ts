@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { unavailable } from "../observe/trouble.ts";
 import { type MediaStore, nameOf } from "./media-store.ts";
-import { presign, type S3Options, type S3Request, send } from "./s3-request.ts";
+import { presign, type S3Options, type S3Request, sendS3Request } from "./s3-request.ts";
 import type { Scratch } from "./scratch.ts";
 
 type Upload = { type: string; size: number; sha256: string };
@@ -16,7 +16,7 @@ const checkName = ".vidgen";
  * put, to get and to delete objects.
  */
 export function openS3({ scratch, mark, ...options }: S3Options & { scratch: Scratch; mark: string }): MediaStore {
-  const ask = (request: S3Request) => send(request, options);
+  const ask = (request: S3Request) => sendS3Request(request, options);
   const put = async (path: string, { type, size, sha256 }: Upload, signal: AbortSignal, name = nameOf(path, mark)) => {
     const headers = { "Content-Type": type, "Content-Length": String(size), "X-Amz-Content-Sha256": sha256 };
     const reply = await ask({ method: "PUT", name, headers, file: path, signal });

@@ -1,6 +1,6 @@
 import type { DeliveryEvent } from "../callbacks/delivery.ts";
 import type { Ended } from "../queue/end.ts";
-import { addressOf, type RequestEvent, withoutQuery } from "./log.ts";
+import { type RequestEvent, redactUrl, withoutQuery } from "./log.ts";
 
 /**
  * Returns what writes each event as one document, for programs. None has a prompt, a body or the query of an address; `undefined` is left out.
@@ -32,7 +32,7 @@ export function createJsonLog(write: (document: object) => void, { date }: { dat
       });
     },
     onDelivery({ account, generation: id, traceparent, url, attempt, outcome, isDelivered, nextMs }: DeliveryEvent) {
-      const about = { account, id, traceparent, url: addressOf(url), attempt, outcome };
+      const about = { account, id, traceparent, url: redactUrl(url), attempt, outcome };
       tell("callback", { ...about, delivered: isDelivered, next_ms: nextMs });
     },
   };

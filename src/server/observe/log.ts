@@ -48,7 +48,7 @@ export function readRequestId(header: string | string[] | undefined): string | u
 }
 
 /** Returns an address without its user name, password, query and fragment. */
-export function addressOf(url: string): string {
+export function redactUrl(url: string): string {
   if (!URL.canParse(url)) return "an invalid URL";
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${host}${pathname}`;

@@ -32,7 +32,7 @@ export type OutboundRequest = {
  * when the address, or any IP address that its name has at this moment, must not be connected to; with the signal's reason; else with an
  * `Error` that names the system's code.
  */
-export async function send(
+export async function sendOutbound(
   address: string,
   request: OutboundRequest,
   { lookup, allowLoopback, isAllowed }: ConnectionOptions,

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { text } from "node:stream/consumers";
 import type { Clock, HttpResponse } from "../../io.ts";
-import { type ConnectionOptions, type OutboundRequest, send } from "./connection.ts";
+import { type ConnectionOptions, type OutboundRequest, sendOutbound } from "./connection.ts";
 
 export type OutboundOptions = ConnectionOptions & { clock: Pick<Clock, "limit"> };
 
@@ -37,7 +37,7 @@ const maxRedirects = 3;
 export function createOutbound(options: OutboundOptions): Outbound {
   return {
     async post(url, request) {
-      const reply = await send(url, { ...request, what: "callbacks to", method: "POST" }, options);
+      const reply = await sendOutbound(url, { ...request, what: "callbacks to", method: "POST" }, options);
       // The status decides: an error in the rest of the reply changes nothing.
       const body = await readAtMost(maxPostReplyBytes, reply).catch(() => undefined);
       const text = body && new TextDecoder().decode(body);
@@ -75,7 +75,7 @@ async function follow(
   const headers = { Accept: accept, "Accept-Encoding": "identity" };
   let url = first;
   for (let redirects = 0; redirects <= maxRedirects; redirects++) {
-    const reply = await send(url, { ...rest, method: "GET", headers }, options);
+    const reply = await sendOutbound(url, { ...rest, method: "GET", headers }, options);
     const { location } = reply.headers;
     if (![301, 302, 303, 307, 308].includes(reply.statusCode ?? 0) || location === undefined) return reply;
     reply.destroy();

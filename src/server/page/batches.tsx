@@ -7,7 +7,7 @@ import { type CardProps, Cards, Chosen } from "./gallery.tsx";
 import { Layout, Message, Time } from "./layout.tsx";
 import { WayOut } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
-import { accountOf, addressOf } from "./visitor.ts";
+import { accountOf, requestUrl } from "./visitor.ts";
 
 const maxBatches = 100;
 /** A larger batch has the cells of its newest ones alone. */
@@ -32,7 +32,7 @@ export function addBatches({ app, options, send, signedIn }: PageParts): void {
     const now = clock.date();
     const cardOf = (generation: GenerationSummary) => ({ generation, progress: queue.progressOf(generation.id), now });
     const isLocal = options.publicUrl === undefined && !store.isShared;
-    const service = isLocal ? "--local" : `--base-url ${quote(addressOf(c, options).origin)}`;
+    const service = isLocal ? "--local" : `--base-url ${quote(requestUrl(c, options).origin)}`;
     const shown = {
       totals,
       rows,

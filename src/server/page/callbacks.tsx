@@ -1,5 +1,5 @@
 import type { SignedHeaders } from "../callbacks/signature.ts";
-import { addressOf } from "../observe/log.ts";
+import { redactUrl } from "../observe/log.ts";
 import type { Attempt, DeliveryRecord, DeliveryState, DeliveryTotals } from "../store/deliveries.ts";
 import { ClockTime } from "./clock.tsx";
 import { Copy } from "./copy.tsx";
@@ -155,7 +155,7 @@ function DeliveryRow(props: DeliveryProps) {
 
 /** Addresses of one endpoint differ at their end, so that this is never cut. */
 function Address({ url }: { url: string }) {
-  const text = addressOf(url).replace(/^https?:\/\//, "");
+  const text = redactUrl(url).replace(/^https?:\/\//, "");
   const slash = text.indexOf("/", text.length - endCharacters);
   const end = slash === -1 || slash === text.length - 1 ? Math.max(0, text.length - endCharacters) : slash;
   return (
@@ -196,7 +196,7 @@ export function DeliveryPane({ delivery, sign, now, isOpen = false }: DeliveryPr
       <dl class="facts-table">
         <div>
           <dt>Endpoint</dt>
-          <dd>{addressOf(url)}</dd>
+          <dd>{redactUrl(url)}</dd>
         </div>
         <div>
           <dt>webhook-id</dt>

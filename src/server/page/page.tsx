@@ -34,11 +34,11 @@ import { olderAddress, readList, readValue } from "./query.ts";
 import type { Session } from "./session.ts";
 import {
   accountOf,
-  addressOf,
   findShown,
   isNavigation,
   isShownTo,
   type PageContext,
+  requestUrl,
   uuid,
   uuidLength,
 } from "./visitor.ts";
@@ -65,12 +65,12 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   app.post("/", requireOwnOrigin(options), async (c) => {
     const body = await readBody(c, { maxBytes: 10_000, types: ["application/x-www-form-urlencoded"] });
     const form = new URLSearchParams(Buffer.from(body).toString());
-    const to = ownAddress(form.get("to"), addressOf(c, options));
+    const to = ownAddress(form.get("to"), requestUrl(c, options));
     const [sessions, now] = [await options.sessions(), clock.date()];
     const token = form.get("token");
     const key = form.get("key")?.trim() ?? "";
     const signIn = (keyHash: string | undefined) => {
-      const cookie = sessions.begin(keyHash, addressOf(c, options), now);
+      const cookie = sessions.begin(keyHash, requestUrl(c, options), now);
       return send(c, <SignedInPage to={to} />, 200, { "Set-Cookie": cookie });
     };
     if (token !== null) {
@@ -83,7 +83,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   });
 
   app.post("/sign-out", requireOwnOrigin(options), async (c) => {
-    const [sessions, now, address] = [await options.sessions(), clock.date(), addressOf(c, options)];
+    const [sessions, now, address] = [await options.sessions(), clock.date(), requestUrl(c, options)];
     const session = sessions.read(c.req.header("Cookie"), address, now);
     if (session) await store.endToken(session, now.toISOString());
     c.header("Set-Cookie", sessions.noCookie(address));
@@ -112,7 +112,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     const payments = await store.ledger({ generation: id, limit: 2 });
     // `--local` finds the service of this machine's folder.
     const isLocal = options.publicUrl === undefined && !store.isShared;
-    const again = makeAgain(generation, { baseUrl: addressOf(c, options).origin, isLocal, program });
+    const again = makeAgain(generation, { baseUrl: requestUrl(c, options).origin, isLocal, program });
     const list = { ...readFilter(c), account: accountOf(c), limit: 1 };
     const [newer] = await store.list({ ...list, after: id });
     const [older] = await store.list({ ...list, before: id });
@@ -250,7 +250,7 @@ function requireSession(options: PageOptions, send: Send): MiddlewareHandler<Api
     const link = token === undefined ? undefined : sessions.readLink(token, now);
     // The link signs in by the POST of its page: a program that fetches links in advance uses up nothing.
     if (token !== undefined && typeof link === "object") return send(c, <LinkPage token={token} />);
-    const session = sessions.read(c.req.header("Cookie"), addressOf(c, options), now);
+    const session = sessions.read(c.req.header("Cookie"), requestUrl(c, options), now);
     const account = session && (await accountOfSession(session, options.store));
     if (account === undefined)
       return send(c, <SignInPage trouble={link === "expired" ? "link" : undefined} to={asked(c)} />, 401);
@@ -292,7 +292,7 @@ async function accountOfSession(
 /** A browser names the origin of every request that is not a GET: another one, or `null`, must not change anything. */
 function requireOwnOrigin(options: PageOptions): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
-    if (c.req.header("Origin") !== addressOf(c, options).origin)
+    if (c.req.header("Origin") !== requestUrl(c, options).origin)
       throw refuse(403, "forbidden_origin", "only the page itself may do this");
     await next();
   };

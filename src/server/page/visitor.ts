@@ -24,7 +24,7 @@ export async function findShown(c: PageContext, store: Pick<Store, "generation">
 }
 
 /** The address under which the browser has asked. */
-export function addressOf(c: PageContext, { publicUrl = c.req.url }: { publicUrl?: string | undefined }): URL {
+export function requestUrl(c: PageContext, { publicUrl = c.req.url }: { publicUrl?: string | undefined }): URL {
   return new URL(publicUrl);
 }
 

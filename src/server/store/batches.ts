@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 
 /** What waits to be written: it hears of an error. */
-export type Waiting = { reject(error: unknown): void };
+export type BatchItem = { reject(error: unknown): void };
 
 export type Batches<Item> = {
   add(item: Item): void;
@@ -14,7 +14,7 @@ export type Batches<Item> = {
  * which takes 20 times as long as a change. Batches are written one after the other. When `write` rejects, so do all in its batch, but for those
  * that have their result or an error of their own.
  */
-export function createBatches<Item extends Waiting>(write: (batch: Item[]) => Promise<void>): Batches<Item> {
+export function createBatches<Item extends BatchItem>(write: (batch: Item[]) => Promise<void>): Batches<Item> {
   const waiting: Item[] = [];
   let flushing: Promise<void> | undefined;
   let isClosed = false;

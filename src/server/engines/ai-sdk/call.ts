@@ -25,7 +25,7 @@ const ownHeaders = ["user-agent", "content-length"];
  */
 export function createCall({ fetch }: Pick<Io, "fetch">, signals: Partial<SubmitSignals>): Call {
   let answer: Answer | undefined;
-  const send = async (request: Request, given: [string, string][]): Promise<HttpResponse> => {
+  const forward = async (request: Request, given: [string, string][]): Promise<HttpResponse> => {
     const { url, method } = request;
     const headers = Object.fromEntries(given);
     if (method === "GET") return fetch(url, { headers, ...signals });
@@ -38,7 +38,7 @@ export function createCall({ fetch }: Pick<Io, "fetch">, signals: Partial<Submit
       const given = [...request.headers].filter(([name]) => !ownHeaders.includes(name));
       answer = { error: undefined };
       try {
-        const reply = await send(request, given);
+        const reply = await forward(request, given);
         const read = await readReply(reply, { maxBytes: maxReplyBytes, secret: secretIn(given) });
         answer = read;
         const headers = { "Content-Type": reply.headers.get("Content-Type") ?? "application/json" };

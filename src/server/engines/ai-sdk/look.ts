@@ -99,10 +99,10 @@ function findAddress(videos: z.infer<typeof videoSchema>[]): string | undefined 
     video.mediaType?.startsWith("video/") ||
     (video.type === "url" && URL.canParse(video.url) && isVideoAddress(video.url));
   const video = videos.find(isVideo) ?? videos[0];
-  return video && addressOf(video);
+  return video && videoUrl(video);
 }
 
-function addressOf(video: z.infer<typeof videoSchema>): string {
+function videoUrl(video: z.infer<typeof videoSchema>): string {
   if (video.type === "url") return video.url;
   const base64 = video.type === "base64" ? video.data : Buffer.from(video.data).toString("base64");
   return `data:video/mp4;base64,${base64}`;

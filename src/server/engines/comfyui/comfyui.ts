@@ -9,7 +9,7 @@ import type { ServerIo } from "../videos/server.ts";
 import type { Made } from "./job.ts";
 import { listen } from "./progress.ts";
 import { type ComfyUi, type ComfyUiOptions, createComfyUi } from "./server.ts";
-import { submit } from "./submit.ts";
+import { submitWorkflow } from "./submit.ts";
 import { watch } from "./watch.ts";
 import { shortId, type Workflow } from "./workflow.ts";
 
@@ -91,7 +91,7 @@ async function begin(
   { server, workflow, resume, ...options }: { server: ComfyUi; workflow: Workflow } & Omit<RenderOptions, "progress">,
 ) {
   if (resume?.state === "finished") return { kind: "submitted" as const, submitted: { finished: resume.url } };
-  if (!resume || !("job" in resume)) return submit(task, { server, workflow }, options);
+  if (!resume || !("job" in resume)) return submitWorkflow(task, { server, workflow }, options);
   const { state, job } = resume;
   if (state === "submitted") return { kind: "submitted" as const, submitted: { job } };
   return confirm(job, server, { ...options, reason: "the local service ended while it submitted this video" });

@@ -28,7 +28,7 @@ const stepMs = 60_000;
  * Has a server run a workflow for a task, at most once. The job's name is chosen here, so that an unclear submit is looked for. Rejects when the
  * request does not fit the workflow: then nothing was sent.
  */
-export async function submit(
+export async function submitWorkflow(
   task: RenderTask,
   { server, workflow }: { server: ComfyUi; workflow: Workflow },
   options: Omit<SubmitOptions, "job">,
@@ -60,12 +60,12 @@ export async function submit(
   for (let count = 1; ; count++) {
     const job = randomUUID();
     let hasFallen = false;
-    const send = async (signals: SubmitSignals) => {
+    const create = async (signals: SubmitSignals) => {
       const reply = await server.create(graph, job, { ...signals, traceparent });
       hasFallen = isOwnError(reply);
       return judge(reply, server, signals.signal);
     };
-    const outcome = await submitOnce<Submitted | NoCredits>(send, server, { ...options, job });
+    const outcome = await submitOnce<Submitted | NoCredits>(create, server, { ...options, job });
     if (!hasFallen || outcome.kind !== "not submitted") return outcome;
     if (count === maxOwnErrors)
       return {

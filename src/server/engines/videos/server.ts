@@ -60,7 +60,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   const { origin, hostname } = new URL(url);
   const read: Server["read"] = (reply, maxBytes) => readReply(reply, { maxBytes, secret: key, date: io.date() });
   /** An id may contain any character, such as "/". */
-  const addressOf = (job: string) => `${url}/v1/videos/${encodeURIComponent(job)}`;
+  const jobUrl = (job: string) => `${url}/v1/videos/${encodeURIComponent(job)}`;
   const request = (method: "GET" | "DELETE", address: string, signal: AbortSignal) => {
     // A balancer of connections would send every request of one that is kept to the same replica, which may not have the job.
     const own = { "Accept-Encoding": "identity", Connection: "close" };
@@ -68,7 +68,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
     return io.fetch(address, { method, headers: { ...own, ...(isOwn && headers) }, signal });
   };
   const get = (address: string, signal: AbortSignal) => request("GET", address, signal);
-  const remove: Server["remove"] = async (job, signal) => read(await request("DELETE", addressOf(job), signal));
+  const remove: Server["remove"] = async (job, signal) => read(await request("DELETE", jobUrl(job), signal));
   const noted = new Set<string>();
   let { kind } = options;
   const isPaid = kind?.provider !== undefined;
@@ -99,7 +99,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
       return io.fetch(`${url}/v1/videos`, init);
     },
     async look(job, signal) {
-      const reply = await read(await get(addressOf(job), signal));
+      const reply = await read(await get(jobUrl(job), signal));
       const found = findJob(reply);
       if (found) {
         const isFileless = isCompleted(found) && lacksFile(reply) && (await findKind(signal)).id === "sglang";
@@ -130,7 +130,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
         limit.clear();
       }
     },
-    contentOf: (job) => `${addressOf(job)}/content`,
+    contentOf: (job) => `${jobUrl(job)}/content`,
     // An address on the server's own host is trusted like the server.
     open: (address, signal) =>
       new URL(address).hostname === hostname ? get(address, signal) : io.open(address, { signal, accept: "video/mp4" }),

@@ -21,7 +21,7 @@ import type { Server } from "./server.ts";
 /**
  * Has a server start a task, at most once. A create that was refused for fields that the server does not have is sent once more without them.
  */
-export async function submit(task: RenderTask, server: Server, options: SubmitOptions): Promise<Outcome> {
+export async function submitVideo(task: RenderTask, server: Server, options: SubmitOptions): Promise<Outcome> {
   const { url, onNote } = server;
   const outcome = await tryOnce(task, server, { ...options, dropped: [] });
   if (outcome.kind !== "refused" || outcome.fields.length === 0) return outcome;

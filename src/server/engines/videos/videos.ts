@@ -7,7 +7,7 @@ import { checkKey, detectKind } from "./detect.ts";
 import { maxImagesOf, otherImagesOf } from "./kinds.ts";
 import { fetchOffers, findFault, type Offer } from "./offers.ts";
 import { createServer, type ServerIo, type ServerOptions } from "./server.ts";
-import { submit } from "./submit.ts";
+import { submitVideo } from "./submit.ts";
 
 export type VideosOptions = ServerOptions &
   Pick<Engine, "models"> & {
@@ -44,7 +44,7 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
       const how = { upstream: server, cancel: cancelJob, ...rest };
       if (resume && "job" in resume) return finish({ job: resume.job }, task, how);
       if (resume?.state === "finished") return finish({ finished: resume.url }, task, how);
-      const outcome = await submit(task, server, rest);
+      const outcome = await submitVideo(task, server, rest);
       return outcome.kind === "submitted" ? finish(outcome.submitted, task, how) : outcome;
     },
     cancel: cancelJob,
