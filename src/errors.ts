@@ -15,35 +15,45 @@ export type ErrorCode =
 
 export type CommandErrorCode = ErrorCode | "hung_up" | "terminated";
 
-/** Every way a run can end: the name that `--json` shows as `error.code`, the exit code, and what it means. */
-export const exits: Readonly<Record<"ok" | CommandErrorCode, { exit: number; meaning: string }>> = {
+type Exit = { exit: number; meaning: string };
+
+/** Every way a run can end: the name that `--json` shows as `error.code`, the exit code, and what it means. `rank` is 1 for the worst. */
+export const exits: Readonly<{ ok: Exit } & Record<CommandErrorCode, Exit & { rank: number }>> = {
   ok: { exit: 0, meaning: "it worked" },
-  rejected: { exit: 1, meaning: "the service refused the request or sent an unusable response" },
-  bug: { exit: 1, meaning: "a bug in vidgen (6 while a start request is in flight)" },
-  usage: { exit: 2, meaning: "bad flags or input; nothing was sent" },
+  rejected: { exit: 1, rank: 12, meaning: "the service refused the request or sent an unusable response" },
+  bug: { exit: 1, rank: 11, meaning: "a bug in vidgen (6 while a start request is in flight)" },
+  usage: { exit: 2, rank: 13, meaning: "bad flags or input; nothing was sent" },
   auth: {
     exit: 3,
+    rank: 5,
     meaning: "not logged in (no base URL or no API key), or the service or an engine rejected the key (401, 403)",
   },
-  failed: { exit: 4, meaning: "the generation ended `failed`" },
+  failed: { exit: 4, rank: 8, meaning: "the generation ended `failed`" },
   pending: {
     exit: 5,
+    rank: 14,
     meaning: "timed out, or `status --exit-status`: the generation is still running, or not submitted yet",
   },
   unknown: {
     exit: 6,
+    rank: 1,
     meaning: "a start request, also one to an engine, got no usable response: it may have been charged",
   },
-  credits: { exit: 7, meaning: "not enough credits (402, or the service says so)" },
+  credits: { exit: 7, rank: 6, meaning: "not enough credits (402, or the service says so)" },
   network: {
     exit: 8,
+    rank: 10,
     meaning: "service or engine unreachable, rate limited or 5xx after all retries, and nothing was charged",
   },
-  output: { exit: 9, meaning: "the video could not be saved, or the file already exists" },
-  not_found: { exit: 10, meaning: "no such generation, or a lost one: the service no longer knows an id that it gave" },
-  hung_up: { exit: 129, meaning: "SIGHUP; prints the id and the command to resume with" },
-  interrupted: { exit: 130, meaning: "Ctrl-C; prints the id and the command to resume with" },
-  terminated: { exit: 143, meaning: "SIGTERM; prints the id and the command to resume with" },
+  output: { exit: 9, rank: 9, meaning: "the video could not be saved, or the file already exists" },
+  not_found: {
+    exit: 10,
+    rank: 7,
+    meaning: "no such generation, or a lost one: the service no longer knows an id that it gave",
+  },
+  hung_up: { exit: 129, rank: 4, meaning: "SIGHUP; prints the id and the command to resume with" },
+  interrupted: { exit: 130, rank: 2, meaning: "Ctrl-C; prints the id and the command to resume with" },
+  terminated: { exit: 143, rank: 3, meaning: "SIGTERM; prints the id and the command to resume with" },
 };
 
 type Details = {
@@ -118,27 +128,9 @@ export function isSignal({ code }: { code: CommandErrorCode }): boolean {
   return code === "interrupted" || code === "terminated" || code === "hung_up";
 }
 
-/** From the worst to the least, for a command that several things went wrong in. */
-const severities: readonly CommandErrorCode[] = [
-  "unknown",
-  "interrupted",
-  "terminated",
-  "hung_up",
-  "auth",
-  "credits",
-  "not_found",
-  "failed",
-  "output",
-  "network",
-  "bug",
-  "usage",
-  "rejected",
-  "pending",
-];
-
 /** Compares two errors for `sort`, the worse one first: its code is that of the command. */
 export function compareSeverity(a: { code: CommandErrorCode }, b: { code: CommandErrorCode }): number {
-  return severities.indexOf(a.code) - severities.indexOf(b.code);
+  return exits[a.code].rank - exits[b.code].rank;
 }
 
 /** A usage error: exit 2. */

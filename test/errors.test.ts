@@ -1,9 +1,12 @@
+import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import {
   asVidgenError,
   beforePaying,
   type CommandErrorCode,
+  compareSeverity,
   exits,
+  isSignal,
   systemCode,
   systemReason,
   usage,
@@ -32,6 +35,16 @@ test("the exit codes are the design's", () => {
     ["interrupted", 130],
     ["terminated", 143],
   ]);
+});
+
+test("the order of docs/exit-codes.md is that in which several errors decide the exit code", async () => {
+  const page = await readFile(new URL("../src/docs/exit-codes.md", import.meta.url), "utf8");
+  const [, order = ""] = /first one\s+in this order: ([^.]+)\./.exec(page) ?? [];
+  const placeOf = (code: CommandErrorCode) => (isSignal({ code }) ? "a signal" : String(exits[code].exit));
+  const codes = Object.keys(exits).filter((code) => code !== "ok") as CommandErrorCode[];
+  const worstFirst = codes.map((code) => ({ code })).sort(compareSeverity);
+  const places = worstFirst.map(({ code }) => placeOf(code));
+  expect(places.filter((place, index) => place !== places[index - 1])).toEqual(order.split(/,\s+/));
 });
 
 test("only exit 6 says that it may have been charged", () => {

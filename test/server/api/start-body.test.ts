@@ -1,5 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { fields } from "../../../src/protocol/fields.ts";
+import { startSchema } from "../../../src/server/api/start-body.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { listImages } from "../../../src/server/store/generations.ts";
 import {
@@ -19,6 +21,10 @@ const render: Engine["render"] = async ({ file }) => {
 };
 const real = fakeEngine({ name: "http://gpu-1", isSimulation: false, models: ["sora-2", "my-wan"], render });
 const simulation = fakeEngine({ models: ["ray-3", "sora-2"], render });
+
+test.each(fields)("the service does not drop $name silently: its schema has each field of a request", ({ name }) => {
+  expect(Object.keys(startSchema.shape)).toContain(name);
+});
 
 test("a model that no engine serves is refused with those that are, and costs nothing; a name of the owner's own is taken", async () => {
   const service = await createTestService({ engines: [real, simulation] });
