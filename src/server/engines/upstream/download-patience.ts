@@ -2,17 +2,18 @@ import { minuteMs } from "./patience.ts";
 import { backOffMs, createAbsence, type Upstream } from "./upstream.ts";
 
 /**
- * Why there is no video. "trouble" is that of the network, of a server or of this machine, which passes. "not ready" and "missing": its file may
- * come after the job's status, and a replica may not have it. "nowhere": the job is completed, and tells no address. "unfinished": an .mp4 that still lacks its end. "fault": another file, which stays
- * one when it is the same, by its `digest`, a minute later. "denied": the server does not show it, which a new address may change. "final":
- * another try at this address does not help.
+ * Why there is no video. "trouble": a temporary error of the network, of a server or of this machine. "not ready" and "missing": the file may
+ * appear later than the job's status, and a replica may not have it. "nowhere": the job is completed, but states no address. "unfinished": an .mp4
+ * whose end is still missing. "fault": another file; it is final when it is the same, by its `digest`, a minute later. "denied": the server does
+ * not show it, which a new address may change. "address refused": we do not download from this address, because our rules for addresses forbid it
+ * or its file is too large.
  */
 export type Failure =
   | {
-      kind: "trouble" | "not ready" | "nowhere" | "unfinished" | "missing" | "denied" | "final";
+      kind: "trouble" | "not ready" | "nowhere" | "unfinished" | "missing" | "denied" | "address refused";
       reason: string;
       retryAfterMs?: number | undefined;
-      /** Whether the reply had no body: a proxy's has one. */
+      /** Whether the reply had no body. A proxy's error has one. */
       isEmpty?: boolean;
       /** Whether it was JSON, as a server's own is. */
       isJson?: boolean;
@@ -26,43 +27,43 @@ type Rule = {
   isAbsent: boolean;
   /** Whether a replica that answers so may know the job, whatever another one says of it. */
   mayKnowJob: boolean;
-  /** How soon another try may find the video: at another address or replica at once, always or for a minute of absence; or by and by. */
-  retries: "soon" | "soon at first" | "by and by";
+  /** When another try may find the video: at once at another address or replica (always, or during the first minute of absence), or only later. */
+  retries: "soon" | "soon at first" | "later";
 };
 
-/** What a failure says. Trouble in between does not begin the absence anew. */
+/** What each failure means. Trouble in between does not restart the time of absence. */
 export const rules: Readonly<Record<Failure["kind"], Rule>> = {
-  trouble: { isAbsent: false, mayKnowJob: true, retries: "by and by" },
-  final: { isAbsent: false, mayKnowJob: true, retries: "soon" },
+  trouble: { isAbsent: false, mayKnowJob: true, retries: "later" },
+  "address refused": { isAbsent: false, mayKnowJob: true, retries: "soon" },
   "not ready": { isAbsent: true, mayKnowJob: true, retries: "soon at first" },
-  nowhere: { isAbsent: true, mayKnowJob: true, retries: "by and by" },
+  nowhere: { isAbsent: true, mayKnowJob: true, retries: "later" },
   missing: { isAbsent: true, mayKnowJob: false, retries: "soon at first" },
-  unfinished: { isAbsent: true, mayKnowJob: false, retries: "by and by" },
-  denied: { isAbsent: true, mayKnowJob: false, retries: "by and by" },
-  fault: { isAbsent: true, mayKnowJob: false, retries: "by and by" },
+  unfinished: { isAbsent: true, mayKnowJob: false, retries: "later" },
+  denied: { isAbsent: true, mayKnowJob: false, retries: "later" },
+  fault: { isAbsent: true, mayKnowJob: false, retries: "later" },
 };
 
 /** What is known of a video besides the last failure. */
 export type Known = {
   /** Whether its server says, or its time or another address shows, that it is gone. */
   isGone: boolean;
-  /** Whether the last look at its job found no file in it. */
+  /** Whether the last poll of its job found no file in it. */
   hasNoFile: boolean;
 };
 
-/** `over` is why it is given up, if it is; `isSoon` whether another address or replica is asked next, and else `waitMs` how long it waits. */
+/** `over` is why the download is given up, if it is; `isSoon` whether another address or replica is tried at once, otherwise after `waitMs`. */
 export type Verdict = { over: Limit | undefined; isSoon: boolean; waitMs: number };
 
 type Limit = keyof ReturnType<typeof limitsOf>;
 
-/** For how long each of these is borne. */
+/** How long each of these may last before the download is given up. */
 function limitsOf({ patienceMs }: Pick<Upstream, "patienceMs">) {
   return {
     /** The server has no video. */
     absent: patienceMs,
-    /** That, without a break by trouble, where the video is known to be gone. */
+    /** The same, without trouble in between, where the video is known to be gone. */
     gone: minuteMs,
-    /** That, where the server does not know the job either. */
+    /** The same, where the server does not know the job either. */
     forgotten: minuteMs,
     /** The file is the same one, and no .mp4. */
     "same file": minuteMs,
@@ -72,13 +73,13 @@ function limitsOf({ patienceMs }: Pick<Upstream, "patienceMs">) {
 }
 
 const absentPollMs = 20_000;
-/** What has not come within an hour hardly comes in the next seconds, and a provider's patience is a day. */
+/** A video that is still missing after an hour is requested less often: a provider's time limit is a day. */
 const lateMs = 3_600_000;
 const latePollMs = 300_000;
-/** A longer time between two answers without a video is that of an outage, and counts as so long. */
+/** A longer gap between two answers without a video means an outage: it counts as this long. */
 const maxGapMs = 2 * latePollMs;
 
-/** Returns what judges the failures to fetch one video, each after the other, and is told of the looks at its job in between. */
+/** Returns what judges the failures to fetch one video, one after the other, and takes the results of the polls of its job in between. */
 export function createDownloadPatience(upstream: Upstream) {
   const { io } = upstream;
   const limits = limitsOf(upstream);
@@ -91,7 +92,7 @@ export function createDownloadPatience(upstream: Upstream) {
   return {
     /** The digest of the last file that was no .mp4. */
     seen: () => file?.digest,
-    /** Takes what a look at the job says: whether the server does not know it, and whether it has a file. */
+    /** Takes the result of a poll of the job: whether the server does not know it, and whether it has no file. */
     look({ isMissing, hasNoFile }: { isMissing: boolean; hasNoFile: boolean }): void {
       isForgotten = isMissing;
       lasted.forgotten = forgotten(isMissing);

@@ -5,25 +5,25 @@ import { clean, type Job } from "./reply.ts";
 import { backOffMs, describe, minutes, type Trouble, type Upstream } from "./upstream.ts";
 
 const pollMs = 2_000;
-/** A job without news for so long is asked for less often. */
+/** A job whose status has not changed for this long is polled less often. */
 const longMs = 10 * 60_000;
 const longPollMs = 20_000;
 const pollLimitMs = 30_000;
 /** A server of several replicas may answer 404 for a job of another one: only a 404 that repeats for this long counts. */
 export const missingMs = minuteMs;
 /**
- * The wait before a server is asked again for what it does not know: short, so that one of many replicas is found, and never the same, since two
- * jobs that were asked for in turn, in step with a balancer that goes round, would meet each other's replicas for ever.
+ * The wait before a server that does not know a job is asked again: short, to reach the right one of many replicas, and random, because two jobs
+ * that are polled in step with a round-robin balancer would always reach each other's replica.
  */
 export function missingWaitMs(): number {
   return 250 + 500 * Math.random();
 }
-/** A job has no more statuses that count as going on. */
+/** Further new statuses of a job do not count as progress. */
 const maxStatuses = 20;
-/** After so many polls without an answer of use, the owner is told. */
+/** After this number of polls without a usable answer, the owner is notified. */
 const worryingFailures = 3;
 
-/** What servers call a job that has ended, or that waits for its turn, in any case of letters. With another status it runs. */
+/** What servers call a job that has ended or is queued; case does not matter. With any other status it runs. */
 const statuses = {
   completed: ["completed", "complete", "done", "finished", "succeeded", "success"],
   failed: ["failed", "failure", "error", "expired", "aborted", "unclear"],
@@ -40,8 +40,8 @@ export type FollowOptions = Pick<RenderOptions, "progress" | "signal" | "release
 };
 
 /**
- * Polls a job until it has ended. Rejects when it was cancelled there, and when the rules of `patience.ts` give it up: one that may still wait or
- * run is then told to stop.
+ * Polls a job until it has ended. Rejects when it was cancelled there, and when the rules of `patience.ts` give it up: a job
+ * that may still be queued or running is then cancelled there.
  */
 export async function follow(
   id: string,
@@ -77,7 +77,7 @@ export async function follow(
     const { error, progress: percent } = look;
     const status = look.status.toLowerCase();
     failures = 0;
-    // A job that goes back and forth does not go on.
+    // A job that returns to an earlier status has made no progress.
     const hasProgress = (!seen.has(status) && seen.size < maxStatuses) || (percent ?? -1) > best;
     if (hasProgress) seen.add(status);
     best = Math.max(best, percent ?? -1);
@@ -85,7 +85,7 @@ export async function follow(
     if (isCompleted(look)) return look;
     const failure = error ?? `the model run did not succeed (${status})`;
     if (statuses.failed.includes(status)) return { ...look, failure };
-    // That is no fault of the request: what was paid is given back, also when whoever cancelled it here has ended meanwhile.
+    // Cancelled at the server is no fault of the request: what was paid is given back, even if the process that cancelled it has ended since.
     if (isCancelled(look)) throw new Error(failure);
     if (percent !== undefined) progress(percent);
     if (isOver) {
@@ -105,7 +105,7 @@ function standingOf(look: Job | Trouble): Standing {
 
 const stopLimitMs = 10_000;
 
-/** Tells a server once that a job which is given up may stop: it would keep the next one waiting, or cost more. Nothing depends on the reply. */
+/** Asks a server once to stop a job that is given up, so that it does not delay the next one or cost more. Nothing depends on the reply. */
 async function stop(
   id: string,
   { io }: Upstream,
@@ -138,7 +138,7 @@ export function isCancelled({ status }: Pick<Job, "status">): boolean {
   return statuses.cancelled.includes(status.toLowerCase());
 }
 
-/** Looks at a job once. Whatever does not tell about the job is trouble. Rejects only when the signal aborts. */
+/** Polls a job once. A reply that does not state the job's status is trouble. Rejects only when the signal aborts. */
 export async function lookOnce(id: string, { io, look }: Upstream, signal: AbortSignal): Promise<Job | Trouble> {
   const limit = io.limit(pollLimitMs, signal, new Error(`no response within ${pollLimitMs / 1_000} s`));
   try {

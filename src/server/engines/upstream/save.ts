@@ -19,7 +19,7 @@ const partBytes = 1_000_000;
 const slowMs = 60_000;
 const maxRedirects = 3;
 
-/** Where a video is: in a job, at the address that the job tells or else at its `/content`; or at an address. */
+/** Where a video is: in a job, at the address that the job states or else at its `/content`; or at an address. */
 export type Source =
   | ({ job: string } & Pick<Job, "url" | "isOtherKind" | "completedAt" | "expiresAt" | "noFileWords">)
   | { finished: string };
@@ -27,26 +27,27 @@ export type Source =
 /** `confirm` throws when another process may be writing the file, because this one was suspended. */
 export type SaveOptions = Pick<RenderOptions, "signal" | "confirm" | "releaseSlot"> & { upstream: Upstream };
 
-/** The video of a job that ended longer ago was there, and is not about to come. */
+/** A job that was completed longer ago than this has lost its video: it would have appeared by now. */
 const maxLagMs = 3_600_000;
 
-/** After so many failures in a row, the owner is told. */
+/** After this number of failures in a row, the owner is notified. */
 const worryingFailures = 3;
 const maxRefused = 3;
 
 /**
- * Saves a finished video as `file`. It was made, and may have been paid for, so it is fetched again as long as that can help: trouble is survived
- * without end, and a server that has no video, or does not show it, is asked for as long as the upstream's time limit, from the address that the
- * job tells and from its `/content` in turn. A file of another kind is the video where its server says so. Rejects, and leaves no file, when that is over; with `output` when no other try helps: the server
- * has removed it after its time, or no longer knows its job; it is the same file, and no .mp4, a minute later; it is larger than 2 GB; or the
- * rules for addresses that others chose refuse its address. What is no trouble for the engine keeps its slot for a minute at most.
+ * Saves a finished video as `file`. It was made, and may have been paid for, so it is fetched again as long as that can help: after an error of
+ * the network, of a server or of this machine without a limit; from a server that has no video, or does not show it, until the upstream's time
+ * limit, from the address that the job states and from its `/content` in turn. A file of another kind is the video where its server says so.
+ * Rejects with `output` when no further try helps: that time is over; the server has removed the video after its time, or no longer knows its job;
+ * a minute later it is still the same file, and no .mp4; it is larger than 2 GB; or the rules for addresses that others chose refuse its address.
+ * The engine's slot is freed after a minute.
  */
 export async function save(source: Source, file: string, options: SaveOptions): Promise<void> {
   const { upstream, signal, releaseSlot } = options;
   const { io, name } = upstream;
   const startedAt = io.now();
   const patience = createDownloadPatience(upstream);
-  /** Addresses that no other try helps at. */
+  /** Addresses at which no further try helps. */
   const refused = new Map<string, Failure>();
   let told = addressesOf(source, upstream);
   let noFileWords = "job" in source ? source.noFileWords : undefined;
@@ -56,18 +57,19 @@ export async function save(source: Source, file: string, options: SaveOptions): 
     const kinds = { isOtherKind: "job" in source && source.isOtherKind === true, seen: patience.seen() };
     const failure = await tryAddress(address, file, { ...options, ...kinds, words: noFileWords });
     if (!failure) return upstream.report(undefined);
-    if (failure.kind === "final" && address !== undefined) refused.set(address, failure);
+    if (failure.kind === "address refused" && address !== undefined) refused.set(address, failure);
     const removed = findRemoval(failure, source, upstream);
     const isGone = removed !== undefined || refused.size > 0;
     const { over, isSoon, waitMs } = patience.judge(failure, { isGone, hasNoFile: noFileWords !== undefined });
-    // An address may be signed anew for each look.
-    const isFixed = refused.size >= maxRefused || (told.length > 0 && told.every((each) => refused.has(each)));
-    // What a told address is refused for says more than a /content that is not there.
+    // The job may show an address that is signed anew at each poll, so a few refused ones are enough.
+    const isRefusedEverywhere =
+      refused.size >= maxRefused || (told.length > 0 && told.every((each) => refused.has(each)));
+    // Why the job's own address is refused says more than that its /content is missing.
     const { reason } = refused.get(told[0] ?? "") ?? failure;
     const where = refused.has(told[0] ?? "") ? told[0] : address;
     const place = where === undefined || isData(where) ? "" : ` from ${clean(where)}`;
     const words = over === "no file" ? noFileWords : removed?.words;
-    if (over || isFixed || removed?.isSure)
+    if (over || isRefusedEverywhere || removed?.isSure)
       throw new VidgenError(
         "output",
         `${name} generated this video, but it could not be downloaded${place}: ${words === undefined ? reason : `${words} (${reason})`}`,
@@ -79,7 +81,7 @@ export async function save(source: Source, file: string, options: SaveOptions): 
     if (!("job" in source) || (address !== undefined && isRepeated(tries))) continue;
     const look = await lookOnce(source.job, upstream, signal);
     const isTrouble = "trouble" in look;
-    // The address that a job told may have expired: another look may tell a new one.
+    // The address that a job stated may have expired: another poll may return a new one.
     if (!isTrouble) noFileWords = look.noFileWords;
     if (!isTrouble && isCompleted(look)) told = addressesOf({ ...source, url: look.url }, upstream);
     patience.look({ isMissing: isTrouble && look.isMissing, hasNoFile: noFileWords !== undefined });
@@ -89,8 +91,8 @@ export async function save(source: Source, file: string, options: SaveOptions): 
 const goldenRatio = (Math.sqrt(5) - 1) / 2;
 
 /**
- * Whether the video is asked for again without a look before. A balancer that goes round its replicas would meet looks and downloads in turn with
- * the same ones for ever: their order, by an irrational number, has no period that it could fall into step with.
+ * Whether the next download follows without a poll before it. If polls and downloads alternated, a round-robin balancer could send every download
+ * to the same replica. The order is derived from an irrational number, so it has no period that a balancer could fall into step with.
  */
 function isRepeated(tries: number): boolean {
   return (tries * goldenRatio) % 1 < 0.5;
@@ -98,7 +100,7 @@ function isRepeated(tries: number): boolean {
 
 const noAddress: Failure = { kind: "nowhere", reason: "it says that this video is ready, but not where it is" };
 
-/** Whether the file is one of another kind than .mp4, and the digest of such a file that came before. */
+/** Whether the file is of another kind than .mp4, and the digest of the last such file. */
 type Kinds = { isOtherKind: boolean; seen: string | undefined };
 
 async function tryAddress(
@@ -126,7 +128,7 @@ function findRemoval(
     : undefined;
 }
 
-/** Where a video may be: what a job tells may be wrong, such as a path on the server's disk, and its `/content` right. */
+/** Where a video may be: the address that a job states may be wrong, such as a path on the server's disk, and its `/content` right. */
 function addressesOf(source: Source, { contentOf }: Upstream): string[] {
   if ("finished" in source) return [source.finished];
   const addresses = [source.url, contentOf(source.job)].filter((address) => address !== undefined);
@@ -135,7 +137,10 @@ function addressesOf(source: Source, { contentOf }: Upstream): string[] {
 
 type FetchOptions = Pick<SaveOptions, "upstream" | "signal">;
 
-/** Fetches a video once, and leaves no file without it. Rejects only when the signal aborts: then the next process replaces the file. */
+/**
+ * Fetches a video once; after a failure it removes the partial file, where that can be done. Rejects only when the signal aborts: then the next
+ * process replaces the file.
+ */
 async function fetchVideo(
   address: string,
   file: string,
@@ -155,7 +160,7 @@ async function fetchVideo(
     }
   } catch (error) {
     const isForbidden = error instanceof Error && "isForbidden" in error;
-    failure = { kind: isForbidden ? "final" : "trouble", reason: describe(error), hasPart };
+    failure = { kind: isForbidden ? "address refused" : "trouble", reason: describe(error), hasPart };
   } finally {
     limit.clear();
   }
@@ -163,8 +168,8 @@ async function fetchVideo(
   // Another process that has taken over the folder may be writing the file, or have finished it.
   signal.throwIfAborted();
   if (!isConfirmed(confirm)) return failure;
-  // A partial file would keep a full disk full.
-  await rm(file, { force: true });
+  // A partial file would keep a full disk full. One that cannot be removed is no reason to give up the video: the next try replaces it.
+  await rm(file, { force: true }).catch(() => {});
   return failure;
 }
 
@@ -190,19 +195,19 @@ async function write(
     for await (const chunk of reply.body ?? []) {
       if (Math.floor((size + chunk.byteLength) / partBytes) > Math.floor(size / partBytes)) onPart();
       size += chunk.byteLength;
-      if (size > maxBytes) return { kind: "final", reason: `it is larger than ${maxBytes / 1e9} GB` };
+      if (size > maxBytes) return { kind: "address refused", reason: `it is larger than ${maxBytes / 1e9} GB` };
       hash.update(chunk);
       for (let at = 0; at < chunk.byteLength; ) at += writeSync(file.fd, chunk, at);
     }
     const isLengthKnown = reply.headers.get("Content-Length") !== null;
     const fault = await faultOfMp4(file, { isLengthKnown });
-    // A provider's proxy is none that cuts a video between two fragments.
+    // Without a length, a fragmented video that ends after a whole fragment counts as whole: a provider's proxy hardly cuts it exactly there.
     if (!fault || fault.noLength === "fragments") return undefined;
     const { reason, isFinished, mayBeVideo, noLength } = fault;
-    // A page in place of the video, or an empty file, passes.
+    // A page in place of the video, or an empty file, is temporary.
     if (!isFinished) return { kind: mayBeVideo ? "unfinished" : "not ready", reason };
     const digest = hash.digest("hex");
-    // It does not say itself how long it is: it came whole when its server says so, or when it came twice.
+    // A file of such a kind does not state its length: it is whole when its server states the length, or when a second download is identical.
     if (isOtherKind && noLength && (isLengthKnown || digest === seen)) return undefined;
     return { kind: "fault", reason, digest };
   } finally {
@@ -212,7 +217,7 @@ async function write(
 
 const missingStatuses = [404, 410];
 const notReadyStatuses = [400, 409, 422];
-const passingStatuses = [408, 425, 429];
+const temporaryStatuses = [408, 425, 429];
 
 /** GETs a video, over up to 3 redirects. */
 async function openVideo(
@@ -231,18 +236,18 @@ async function openVideo(
   if (missingStatuses.includes(reply.status))
     return { kind: "missing", reason, isEmpty: told.text === "", isJson: told.json !== undefined };
   if (notReadyStatuses.includes(reply.status)) return { kind: "not ready", reason };
-  const isPassing = passingStatuses.includes(reply.status) || reply.status >= 500;
-  return { kind: isPassing ? "trouble" : "denied", reason, retryAfterMs };
+  const isTemporary = temporaryStatuses.includes(reply.status) || reply.status >= 500;
+  return { kind: isTemporary ? "trouble" : "denied", reason, retryAfterMs };
 }
 
-/** Some servers answer a request for the whole file as one for a part that covers it. */
+/** Some servers answer a request for the whole file with 206 and the range of the whole file. */
 function isWhole({ status, headers }: HttpResponse): boolean {
   const [, last, size] = /^bytes 0-(\d+)\/(\d+)$/.exec(headers.get("Content-Range") ?? "") ?? [];
   return status === 206 && last !== undefined && Number(last) + 1 === Number(size);
 }
 
 function nextAddress({ status, headers }: HttpResponse, told: Reply): string | null {
-  // SGLang answers so for a video that it has put into a store of its own.
+  // SGLang answers 400 with the address of a video that it has uploaded to its own storage.
   if (status === 400) return findAddressIn(told) ?? null;
   return status >= 300 && status < 400 ? headers.get("Location") : null;
 }

@@ -21,7 +21,7 @@ type Case = {
 test.each<Case>([
   { failure: { kind: "trouble", reason }, isSoon: false },
   { failure: { kind: "trouble", reason }, isGone: true, hasNoFile: true, isSoon: false },
-  { failure: { kind: "final", reason }, isGone: true, isSoon: true },
+  { failure: { kind: "address refused", reason }, isGone: true, isSoon: true },
   { failure: { kind: "not ready", reason }, over: "absent", seconds: 30 * minutes, isSoon: true },
   { failure: { kind: "nowhere", reason }, over: "absent", seconds: 30 * minutes, isSoon: false },
   { failure: { kind: "missing", reason }, over: "absent", seconds: 30 * minutes, isSoon: true },

@@ -1,5 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs";
-import { mkdir, readdir, rm } from "node:fs/promises";
+import { mkdir, readdir, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { unlessAborted } from "../../../../src/abort.ts";
@@ -567,6 +567,15 @@ describe("a page in place of the video, and trouble in between", () => {
     const { make } = await start(answer, { clock });
     expect((await make()).outcome).toBe("made");
   });
+});
+
+test("a partial file that cannot be removed ends no generation: the video is fetched again", async () => {
+  const { make, folder, clock } = await start(() => undefined);
+  // Neither can be opened for writing, nor removed as a file.
+  const file = join(folder, "0.mp4");
+  await mkdir(file);
+  void clock.sleep(60_000).then(() => rmdir(file));
+  expect(await make()).toMatchObject({ outcome: "made", video: bytes });
 });
 
 test("a disk that cannot be written to is tried again", async () => {
