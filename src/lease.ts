@@ -8,15 +8,15 @@ export type Lease = {
   lost: AbortSignal;
   /** Rejects when another process has taken over the lease. */
   confirm(): Promise<void>;
-  /** Throws when another process may have taken over: this one, suspended, has not refreshed the lease for so long. Does not look, as `confirm` does. */
+  /** Throws when another process may have taken over, because this one was suspended and has not refreshed the lease in time. Unlike `confirm`, it does not read the lease. */
   assertFresh(): void;
   release(): Promise<void>;
 };
 
-/** `isSure` is false for a process elsewhere that this one has not seen to refresh its lease: it may have ended. */
+/** `isSure` is false for a process elsewhere that has not refreshed its lease while this one watched: it may have ended. */
 export type Holder = ProcessId & { isSure: boolean };
 
-/** `from` tells which process had the lease and ended without a release: one elsewhere, suspended, may still write for some seconds. */
+/** `from` is where the process ran that ended without a release. One elsewhere may only be suspended, and still write for some seconds. */
 export type Acquired =
   | { kind: "acquired"; lease: Lease; from: "nobody" | "here" | "elsewhere" }
   | { kind: "held"; holder: Holder };
@@ -26,13 +26,13 @@ export type HolderIo = Pick<Io, "now" | "disk" | "processes">;
 export type LeaseIo = HolderIo & Pick<Io, "date" | "sleep" | "limit" | "uuid">;
 
 const refreshMs = 10_000;
-/** For so long this process must see a lease unchanged before it takes its holder elsewhere for ended. */
+/** How long a lease must stay unchanged before we assume its holder on another machine is gone. */
 const staleMs = 60_000;
-/** For so long after a refresh nobody else takes it for stale, also by a clock that is not quite as fast. */
+/** How long after a refresh no other process can take the lease for stale, even if its clock runs slightly slower. */
 const freshMs = 50_000;
 
 /**
- * What a process has seen of leases that processes elsewhere hold: on another machine, or in another container. Only their refreshing tells
+ * What a process has seen of leases that processes elsewhere hold: on another machine, or in another container. Only their refreshes show
  * whether they still run, and only by this process's own monotonic clock: the clocks of two machines may differ by minutes.
  */
 export type Watch = Map<string, { mtimeMs: number; lookedAt: number; unchangedMs: number; isAlive: boolean }>;
@@ -64,9 +64,9 @@ async function originOf(stale: string | undefined, io: HolderIo): Promise<"nobod
   return (await isHere(before, io)) && before?.start !== unknownStart ? "here" : "elsewhere";
 }
 
-/** How often a lease that may be stale is looked at. */
+/** How often a lease that may be stale is checked. */
 const watchMs = 1_000;
-/** After this time the user is told what the command waits for. */
+/** After this time the command says what it waits for. */
 const quietWaitMs = 2_000;
 
 type WaitOptions = { signal?: AbortSignal | undefined; onNote?: ((text: string) => void) | undefined };
@@ -131,7 +131,7 @@ export async function withLock<Result>(
   }
 }
 
-/** The files of leases that were released and could not be removed, by the process, as it sees itself: those are dead although it lives. */
+/** Leases that this process released but could not delete: they count as dead although it is still running. */
 const released = new WeakMap<HolderIo["processes"], Set<string>>();
 
 function rememberReleased(name: string, { processes }: Pick<HolderIo, "processes">): void {

@@ -39,7 +39,7 @@ export async function resolveBaseUrl(flag: string | undefined, io: SettingsIo, o
   const baseUrl = await findBaseUrl(flag, io);
   if (baseUrl !== undefined) return baseUrl;
   throw new VidgenError("auth", "Not logged in: no base URL is set.", {
-    hint: `Give --base-url <url>${otherWays === "" ? " or" : ","} set VIDGEN_BASE_URL${otherWays}.`,
+    hint: `Pass --base-url <url>${otherWays === "" ? " or" : ","} set VIDGEN_BASE_URL${otherWays}.`,
   });
 }
 
@@ -106,12 +106,12 @@ export async function findOutputSetting(io: SettingsIo): Promise<string | undefi
   return saved === undefined ? undefined : checkOutputSetting(saved, `output in ${configPath(io)}`);
 }
 
-/** Returns the place as it is. Throws `usage` for one that cannot hold every video; `source` is what it is called. */
+/** Returns the output setting unchanged. Throws `usage` for one that does not fit every video; `source` names the setting in the message. */
 export async function checkOutputSetting(output: string, source: string): Promise<string> {
   // Only a start and a wait need it: it would be loaded by every command.
   const { checkTemplate } = await import("../video/naming.ts");
   if (output === "") throw usage(`${source} is empty.`);
-  if (output === "-") throw usage(`${source} cannot be -: give -o - to the one command that writes to stdout.`);
+  if (output === "-") throw usage(`${source} cannot be -: pass -o - to the one command that writes to stdout.`);
   checkTemplate(output, source);
   return output;
 }

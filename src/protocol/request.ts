@@ -142,7 +142,7 @@ export function findDroppedImages({ images, extra }: Pick<FieldInput, "images" |
 function findCountFault(count: number, model: string): Pick<FieldFault, "text" | "hint"> | undefined {
   const wanted = findModel(model)?.images;
   if (wanted && (count < wanted.min || count > wanted.max))
-    return { text: `needs ${wanted.min} to ${wanted.max} images, not ${count}`, hint: "Give each with --image <url>." };
+    return { text: `needs ${wanted.min} to ${wanted.max} images, not ${count}`, hint: "Pass each with --image <url>." };
   if (wanted || count < 2) return undefined;
   return { text: "accepts one image; kling-1.6-elements accepts 2 to 4" };
 }

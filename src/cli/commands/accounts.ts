@@ -110,7 +110,7 @@ function addLimit(accounts: CommandUnknownOpts, context: Context): void {
       const limits: AccountLimits = {};
       if (options.maxRunning !== undefined) limits.max_running = readLimit(options.maxRunning, "--max-running");
       if (options.maxPerHour !== undefined) limits.max_per_hour = readLimit(options.maxPerHour, "--max-per-hour");
-      if (Object.keys(limits).length === 0) throw usage("Give --max-running, --max-per-hour or both.");
+      if (Object.keys(limits).length === 0) throw usage("Pass --max-running, --max-per-hour or both.");
       const changed = await (await open(options, context)).setLimits(name, limits);
       await context.output.result("", changed);
       const { max_running, max_per_hour } = changed;

@@ -30,7 +30,7 @@ async function readRows(found: Candidates, current: string, io: Io): Promise<rea
 
 const maxNames = 30;
 
-/** How an entry of the journal is called, by what is asked for; `undefined` for one that does not fit. */
+/** The name that is completed for an entry of the journal, by kind; `undefined` for an entry that is not of that kind. */
 const nameOf: Record<JournalNames, (entry: Entry) => string | undefined> = {
   ids: ({ id }) => id,
   "open ids": ({ id, status, file }) =>

@@ -145,7 +145,7 @@ async function chooseBaseUrl(options: Options, context: Context): Promise<string
     if (isAsked) await tryService(known, undefined, context);
     return known;
   }
-  if (!isAsked) throw usage("The service's base URL is missing.", "Give --base-url <url> or set VIDGEN_BASE_URL.");
+  if (!isAsked) throw usage("The service's base URL is missing.", "Pass --base-url <url> or set VIDGEN_BASE_URL.");
   const check = checkedBy((text) => tryService(checkBaseUrlAnswer(text), undefined, context));
   return checkBaseUrlAnswer(await askText("The service's base URL:", check, io));
 }

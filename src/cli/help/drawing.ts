@@ -49,7 +49,7 @@ function drawItem(item: string, paper: Paper): string[] {
   return lines.map((line, index) => `${margin}${index === 0 ? bullet : margin}${line}`);
 }
 
-/** Without colours code keeps its backticks. Its spaces do not break: half a command is none. */
+/** Without colours, code keeps its backticks. Its spaces do not break, so that a command stays on one line. */
 function drawSpans(text: string, paper: Paper): string {
   return readSpans(text)
     .map((span) => drawSpan(span, paper))
@@ -76,7 +76,7 @@ function wrap(text: string, width: number): string[] {
 
 const gap = "  ";
 
-/** The columns side by side, or, where they have no room, the last cell of each row below the others: it is what these mean. */
+/** Draws the columns side by side. Where they do not fit, the last cell of each row, which explains the others, goes below them. */
 function drawTable(lines: readonly string[], paper: Paper): string[] {
   const { columns, color, isAscii } = paper;
   const width = columns - margin.length;
@@ -102,12 +102,12 @@ function drawEntry(cells: readonly string[], width: number): string[] {
   return [...wrap(terms.join(gap), width), ...meaning.map((line) => `${gap}${line}`)];
 }
 
-/** No column of wrapped text is narrower. */
+/** The minimum width of a column whose text is wrapped. */
 const minColumns = 16;
 
 /**
- * The width of each column: what its widest cell needs, where all have room; else those that need more than their share divide what the others
- * leave. `undefined` where a word, or hardly a word, has room in one of them.
+ * The width of each column. If all fit, it is that of the widest cell; otherwise the narrow columns keep theirs, and the wide ones share the rest.
+ * `undefined` where a column would be narrower than its longest word or than `minColumns`.
  */
 function findWidths(rows: readonly (readonly string[])[], width: number): number[] | undefined {
   const columns = (rows[0] ?? []).map((_, index) => rows.map((row) => row[index] ?? ""));

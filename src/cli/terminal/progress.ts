@@ -4,14 +4,14 @@ import { formatTime } from "../../connect/format.ts";
 import type { Io } from "../../io.ts";
 import type { Output } from "./output.ts";
 
-/** An event, or what is shown to a person alone. */
+/** An event of `--events`, or one that is only shown to people. */
 export type ProgressEvent =
   | GenerationEvent
-  /** A generation is followed from now on; `typicalMs` is how long its model typically takes. */
+  /** A generation is being followed; `typicalMs` is how long its model typically takes. */
   | { event: "following"; id: string; model?: string | undefined; typicalMs?: number | undefined }
-  /** The percent of its video that is made, or of what a node of its engine makes; `undefined` when the service does not tell. */
+  /** How much of its video is made, or of what a node of its engine makes, in percent; `undefined` when the service does not say. */
   | { event: "percent"; id: string; percent: number | undefined; node?: string | undefined }
-  /** Why the service cannot be reached, when it could not for a while; shown until the next state. */
+  /** Why the service has not been reachable for a while; shown until the next state. */
   | { event: "trouble"; id: string; reason: string }
   /** It is not followed any more. */
   | { event: "left"; id: string };
@@ -66,7 +66,7 @@ export function createProgress(output: Output, io: Pick<Io, "now" | "sleep">): (
     const status = shorten(said, 40);
     const isSame = status === task.status && task.trouble === undefined;
     delete task.trouble;
-    // What comes after the end is no more generating: a download, or nothing.
+    // After "completed" there is only the download, which has its own line.
     if (isSame || said === "completed") return;
     task.status = status;
     showChange(task);
@@ -119,12 +119,12 @@ export function createProgress(output: Output, io: Pick<Io, "now" | "sleep">): (
   };
 }
 
-/** From here on a person is told why the request is waited for. */
+/** After this time the line says why the command still waits. */
 const longStartMs = 10_000;
 
 /**
- * Shows that a start request is out, until the returned function is called: at a terminal how long, elsewhere a line every 30 s. `--timeout`
- * begins when the id is known: without the id, the video that is paid for could not be found.
+ * Shows that a start request was sent, until the returned function is called: at a terminal for how long, elsewhere a line every 30 s. `--timeout`
+ * starts when the id is known, because without the id the video that was paid for could not be found.
  */
 export function showStart(
   output: Pick<Output, "isLive" | "note" | "progress" | "clearProgress">,

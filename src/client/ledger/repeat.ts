@@ -38,14 +38,14 @@ export function repeatRequest({ id, request, isLocal }: Parent, changes: Changes
     if (!images[field.name]?.some(isHash)) continue;
     const isSource = field.name === "imageUrl";
     const them = field.takes === "image" ? "it" : "the images";
-    const hint = `Give ${them} again with ${flagOf(field, "long")}${isSource ? " or --from" : ""}.`;
+    const hint = `Pass ${them} again with ${flagOf(field, "long")}${isSource ? " or --from" : ""}.`;
     throw lostError(id, isSource ? "an image" : field.name, "it was a file, or a URL with a query", hint);
   }
   for (const field of fields)
     if (isHash(texts[field.name]))
-      throw lostError(id, `the ${field.name}`, "it has a query", `Give it again with ${flagOf(field, "long")}.`);
+      throw lostError(id, `the ${field.name}`, "it has a query", `Pass it again with ${flagOf(field, "long")}.`);
   for (const [name, value] of extra)
-    if (holdsHash(value)) throw lostError(id, name, "it may be a secret", `Give it again with --set ${name}=...`);
+    if (holdsHash(value)) throw lostError(id, name, "it may be a secret", `Pass it again with --set ${name}=...`);
   const set = extra.map(([name, value]) => `${name}=${JSON.stringify(value)}`);
   return {
     texts: { ...texts, prompt: texts.prompt ?? "", model: texts.model ?? "" },

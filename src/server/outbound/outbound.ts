@@ -6,27 +6,27 @@ import { type ConnectionOptions, type OutboundRequest, sendOutbound } from "./co
 export type OutboundOptions = ConnectionOptions & { clock: Pick<Clock, "limit"> };
 
 /**
- * Posts a callback and follows no redirect: a 3xx is a reply like any other. `retryAfter` is the reply's header, as it was sent; `text` its body,
- * unless that is broken off or longer than 20 kB.
+ * Posts a callback and follows no redirect: a 3xx is a reply like any other. `retryAfter` is the reply's header, unparsed; `text` its body,
+ * unless that was cut off or is longer than 20 kB.
  */
 export type Post = (
   url: string,
   options: { account: string; headers: Record<string, string>; body: string; signal: AbortSignal },
 ) => Promise<{ status: number; retryAfter?: string | undefined; text?: string | undefined }>;
 
-/** Fetches an image within 30 seconds, over up to 3 redirects, each checked anew. Rejects when it has more than `maxBytes`. */
+/** Fetches an image within 30 seconds, following up to 3 redirects, each of which is checked. Rejects when it has more than `maxBytes`. */
 export type Get = (
   url: string,
   options: { account: string; signal: AbortSignal; maxBytes: number },
 ) => Promise<{ status: number; body: Uint8Array }>;
 
-/** Opens a file as a stream, over up to 3 redirects, each checked anew. */
+/** Opens a file as a stream, following up to 3 redirects, each of which is checked. */
 export type Open = (url: string, options: { signal: AbortSignal; accept: string }) => Promise<HttpResponse>;
 
 /**
- * The requests that the service makes by itself, to addresses that others chose. All reject with an `Error` made for people, which has
- * `isForbidden: true` when the address must not be connected to, or with the reason of their signal. No proxy of the environment is used,
- * and no connection twice.
+ * The requests that the service itself makes to addresses that others chose. Each rejects with the reason of its signal, or with an `Error` whose
+ * message is for people; `isForbidden: true` means that the address must not be connected to. Proxy settings of the environment are ignored, and no
+ * connection is reused.
  */
 export type Outbound = { post: Post; get: Get; open: Open };
 

@@ -53,7 +53,7 @@ export function GenerationPage(props: GenerationProps) {
                   Continue from the end
                 </a>
                 <a class="button" href={`/compare?of=${id}`} {...keyed("compare")}>
-                  Compare with others of this prompt
+                  Compare takes of this prompt
                 </a>
                 <Star id={id} isStarred={generation.isStarred} />
                 <span class="toggle">
@@ -136,7 +136,7 @@ function Player({ generation, progress, payments }: GenerationProps) {
     return (
       <div class="error">
         <h2>This generation was removed</h2>
-        <p>Its account asked for that. The video was deleted; the record is kept.</p>
+        <p>Its owner removed it. The video was deleted; the record is kept.</p>
       </div>
     );
   if (!media)

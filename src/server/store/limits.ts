@@ -8,7 +8,7 @@ export type Limited = { kind: "limited"; limit: keyof Limits; max: number; retry
 export type Use = { running: number; starts: number; oldest_at: string | null };
 
 const hourMs = 3_600_000;
-/** When one of the unfinished ones ends, nobody knows. */
+/** When an unfinished generation will end is not known, so the client is asked to try again soon. */
 const runningRetrySeconds = 5;
 
 /** Reads limits out of an account's row. */
@@ -17,12 +17,12 @@ export function readLimits({ max_running, max_per_hour }: Record<string, unknown
   return { max_running: read(max_running), max_per_hour: read(max_per_hour) };
 }
 
-/** Returns the time (ISO 8601) from which on starts count, for one that is made at `at`. */
+/** Returns the beginning (ISO 8601) of the hour before `at`: only starts since then count towards `max_per_hour`. */
 export function hourBefore(at: string): string {
   return new Date(Date.parse(at) - hourMs).toISOString();
 }
 
-/** Returns what refuses a start that is made at `at` (ISO 8601); `undefined` when no limit does. */
+/** Returns the limit that refuses a start at `at` (ISO 8601); `undefined` when none does. */
 export function findLimit({ max_running, max_per_hour }: Limits, use: Use, at: string): Limited | undefined {
   if (max_running !== null && use.running >= max_running)
     return { kind: "limited", limit: "max_running", max: max_running, retryAfterSeconds: runningRetrySeconds };

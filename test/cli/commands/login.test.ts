@@ -279,7 +279,7 @@ test.each([
   const run = await world.vidgen(command);
   expect(run).toMatchObject({
     code,
-    stderr: expect.stringContaining("Give --base-url <url> or set VIDGEN_BASE_URL."),
+    stderr: expect.stringContaining("Pass --base-url <url> or set VIDGEN_BASE_URL."),
   });
 });
 

@@ -48,7 +48,7 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     for (let seed = 1; seed <= 6; seed++) ids.push(await page.make({ prompt: "a fox", seed }));
     await page.make({ prompt: "a fox runs" });
     await tab.goto(`${page.url}/generations/${ids[0]}`);
-    await tab.getByRole("link", { name: "Compare with others" }).click();
+    await tab.getByRole("link", { name: "Compare takes of this prompt" }).click();
     await shows(tab.getByRole("heading", { level: 1 }), "a fox");
     expect(await tab.locator(".compared video").count()).toBe(6);
     const seeds = tab.getByRole("row", { name: "seed (differs)" });
