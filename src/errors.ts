@@ -74,11 +74,11 @@ export class VidgenError extends Error {
   readonly hint: string | undefined;
   readonly id: string | undefined;
   readonly httpStatus: number | undefined;
-  /** Some of the reply's that it is about, by their names in small letters. */
+  /** Some headers of the reply that caused it, by their names in lower case. */
   readonly headers: Readonly<Record<string, string>> | undefined;
   /** The start request that may have been charged, by its Idempotency-Key; set for nothing else. */
   readonly attempt: string | undefined;
-  /** How the generation has ended, where the service itself says so, and not a failure to ask it. */
+  /** How the generation has ended, if the service itself said so; not set when the service could not be asked. */
   readonly ended: Details["ended"];
 
   constructor(code: CommandErrorCode, message: string, details: Details = {}) {
@@ -93,7 +93,7 @@ export class VidgenError extends Error {
     this.ended = details.ended;
   }
 
-  /** The service's name of the request that has failed. */
+  /** The service's own id for the request that failed. */
   get requestId(): string | undefined {
     return this.headers?.["x-request-id"];
   }
@@ -123,7 +123,7 @@ export class VidgenError extends Error {
   }
 }
 
-/** Whether an error is a signal, such as Ctrl-C, and no failure. */
+/** Whether an error is a signal, such as Ctrl-C, and not a failure. */
 export function isSignal({ code }: { code: CommandErrorCode }): boolean {
   return code === "interrupted" || code === "terminated" || code === "hung_up";
 }
@@ -188,13 +188,13 @@ export function openFilesHint(error: unknown): string | undefined {
   return "Raise the limit, such as with `ulimit -n 1024`, then run the same command.";
 }
 
-/** The error of a command that has sent nothing: says so, except about usage, which does not concern money, and about an earlier attempt. */
+/** Adds that nothing was sent to the error of a command, except to usage errors, which do not concern money, and to errors about an earlier attempt. */
 export function beforePaying(error: unknown): VidgenError {
   const known = asVidgenError(error);
   return ["usage", "unknown", "not_found"].includes(known.code) ? known : sayNothingSent(known);
 }
 
-/** The error, which says that nothing was sent. */
+/** Returns the error with a sentence that nothing was sent. */
 export function sayNothingSent(error: unknown): VidgenError {
   const known = asVidgenError(error);
   const { code, message } = known;

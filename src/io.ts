@@ -12,7 +12,7 @@ export type Limit = { signal: AbortSignal; restart(): void; clear(): void };
 /**
  * For a POST: `unsentSignal` aborts the request as long as no byte of it was written; later it has no effect. `beforeSend` is called once it
  * is connected, right before the first byte is written: what it throws ends the request, which was not sent. `onUpload` is called each time
- * that the system has taken a further part of the body, with how many bytes it has not taken yet.
+ * the system has accepted a further part of the body, with the number of bytes that are still to be written.
  */
 export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
   headers?: Record<string, string>;
@@ -60,17 +60,17 @@ type Terminal = { isTTY?: boolean; columns?: number };
 export type ProcessId = {
   /** The boot of a machine; its host name where boots have no id. */
   machine: string;
-  /** The PID namespace; `-` where there is none. */
+  /** The PID namespace; `-` on systems without them. */
   namespace: string;
   pid: number;
-  /** When it started, in the system's own units; `-` where that cannot be told. */
+  /** When it started, in the system's own units; `-` if that is unknown. */
   start: string;
 };
 
 /** The processes of this machine. */
 export type Processes = {
   self(): Promise<ProcessId>;
-  /** When a process of this namespace started; `undefined` when there is none, and for a zombie. */
+  /** When a process of this namespace started; `undefined` if no process has this id, and for a zombie. */
   startOf(pid: number): Promise<string | undefined>;
 };
 
@@ -107,13 +107,13 @@ export type RunOptions = {
   env: Readonly<Record<string, string | undefined>>;
   /** What the program reads from its stdin; by default nothing. */
   stdin?: string | undefined;
-  /** Takes each part of its stdout, of which nothing is then collected. */
+  /** Called with each part of its stdout, which is then not collected. */
   onStdout?: ((text: string) => void) | undefined;
-  /** Takes each part of its stderr too. */
+  /** Called with each part of its stderr, which is collected all the same. */
   onStderr?: ((text: string) => void) | undefined;
 };
 
-/** What came of a program that has ended. `code` is `null` if a signal ended it; `stderr` is the last part of what it wrote there. */
+/** The result of a program that has ended. `code` is `null` if a signal ended it; `stderr` is the last part of what it wrote there. */
 export type RunResult = { code: number | null; stdout: string; stderr: string };
 
 export type ReadSocketOptions = {
@@ -127,7 +127,7 @@ export type Io = {
   stdin: Readable & Terminal;
   stdout: Writable & Terminal;
   stderr: Writable & Terminal;
-  /** Whether stdout and stderr are the same terminal, file or pipe: then nobody can tell one from the other. */
+  /** Whether stdout and stderr are the same terminal, file or pipe: then a reader cannot distinguish them. */
   isOneStream: boolean;
   /** Whether stdout is a pipe or a socket: its reader may stop early. */
   hasReader?: boolean;
@@ -136,14 +136,14 @@ export type Io = {
   /** Such as "20.19.0". */
   nodeVersion: string;
   pid: number;
-  /** The home folder, or "" where there is none. */
+  /** The home folder; "" if the user has none. */
   home: string;
   /**
    * Like `fetch`, but rejects with a `RequestError`, which says whether the request was sent; any other error counts as sent. A POST gets a
    * connection of its own: a stale keep-alive connection would make its outcome unclear. Redirects are not followed.
    */
   fetch(url: string, init?: FetchInit): Promise<HttpResponse>;
-  /** Opens a WebSocket, and calls `onText` with each text that comes, until the other side or the signal closes it: then it resolves. Never rejects. */
+  /** Opens a WebSocket, and calls `onText` with each text message. Resolves when the other side or the signal has closed it. Never rejects. */
   readSocket?(url: string, options: ReadSocketOptions): Promise<void>;
   /** Milliseconds on a monotonic clock, for durations and deadlines. */
   now(): number;
@@ -166,7 +166,7 @@ export type Io = {
   run(command: string, args: readonly string[], options: RunOptions): Promise<RunResult>;
   /** Starts a detached program without a shell. Rejects when it cannot be started. */
   launch(command: string, args: string[]): Promise<void>;
-  /** Shows a text in a pager at the terminal, until its reader leaves it. Returns whether there is such a pager. */
+  /** Shows a text in a pager at the terminal, until the user quits it. Returns false if there is no pager. */
   page?(text: string, pager: string): Promise<boolean>;
   /** Keeps the garbage of a command small that makes a lot of it; the process stays so. */
   economize(): void;
@@ -178,7 +178,7 @@ export type Io = {
   unsettled: Set<string>;
 };
 
-/** The part of `Io` that waits and tells the time. */
+/** The part of `Io` that waits and reads the time. */
 export type Clock = Pick<Io, "now" | "date" | "sleep" | "limit">;
 
 /** What the client uses of the machine that it runs on; what it does follows from that and from the service's answers. */
@@ -225,7 +225,7 @@ function timer(ms: number, signal: AbortSignal | undefined): Promise<void> {
   });
 }
 
-/** The start time of a process where the system does not tell it. */
+/** The start time of a process on systems that do not report it. */
 export const unknownStart = "-";
 
 /** Reads start times from /proc on Linux. Elsewhere they are unknown. */
@@ -283,7 +283,7 @@ async function run(command: string, args: readonly string[], options: RunOptions
     result.stderr = (result.stderr + text).slice(-maxStderr);
     onStderr?.(text);
   });
-  // A program that ends before it has read all of its stdin tells by its exit code.
+  // A program may end before it has read all of its stdin: its exit code says whether that is an error.
   child.stdin?.on("error", () => {}).end(stdin);
   const onAbort = () => {
     child.kill("SIGKILL");
@@ -303,7 +303,7 @@ async function run(command: string, args: readonly string[], options: RunOptions
 }
 
 /**
- * As `mkdir` of Node, which with `recursive` never returns where no folder can be made in one that exists, as in /proc. Returns nothing then.
+ * Like Node's recursive `mkdir`, which never returns where an existing folder, such as /proc, does not allow new ones. Returns nothing.
  */
 async function makeFolder(path: string, { recursive = false, ...options }: MakeDirectoryOptions = {}): Promise<void> {
   if (!recursive) return files.mkdir(path, options);

@@ -231,7 +231,7 @@ async function refresh(file: string, { date, disk }: Pick<LeaseIo, "date" | "dis
   await disk.utimes(file, date(), date());
 }
 
-/** The process that holds the lease at a path, else the file of one that has ended, which is to be replaced. */
+/** Returns the process that holds the lease at a path, or else the file of a process that has ended, which the next holder replaces. */
 async function findHolder(path: string, io: HolderIo, watch: Watch): Promise<{ holder?: Holder; stale?: string }> {
   const names = (await namesIn(path, io.disk)).filter(parseName).sort();
   for (const name of names) {
@@ -260,7 +260,7 @@ async function findLiving(path: string, name: string, { io, watch }: Looking): P
     return undefined;
   }
   const seen = look(watch.get(file), found.mtimeMs, io.now());
-  // Kept when it is stale: a look that forgot it would watch it for another minute.
+  // Kept even when the lease is stale: otherwise the next check would watch it for another minute.
   watch.set(file, seen);
   return seen.unchangedMs < staleMs ? { ...holder, isSure: seen.isAlive } : undefined;
 }
@@ -276,7 +276,7 @@ type Seen = Watch extends Map<string, infer Value> ? Value : never;
 function look(before: Seen | undefined, mtimeMs: number, now: number): Seen {
   if (before === undefined) return { mtimeMs, lookedAt: now, unchangedMs: 0, isAlive: false };
   if (before.mtimeMs !== mtimeMs) return { mtimeMs, lookedAt: now, unchangedMs: 0, isAlive: true };
-  // Between two looks that are far apart this process may have been suspended, and the holder with it.
+  // If two checks are far apart, this process may have been suspended in between, and the holder with it.
   const unchangedMs = before.unchangedMs + Math.min(now - before.lookedAt, refreshMs);
   return { ...before, lookedAt: now, unchangedMs };
 }
@@ -297,7 +297,7 @@ async function exists(path: string, disk: Disk): Promise<boolean> {
   );
 }
 
-/** The token at the end tells two leases of one process apart. */
+/** The token at the end distinguishes two leases of one process. */
 function formatName({ machine, namespace, pid, start }: ProcessId, token: string): string {
   return [machine, namespace, pid, start, token].join("_");
 }

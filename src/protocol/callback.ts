@@ -6,7 +6,7 @@ export type Incoming = { method: string; headers: IncomingHttpHeaders; body: Buf
 
 /** A callback (interface section 6) whose signature is good, or was not checked. */
 export type Callback = {
-  /** The fields that the body has, as far as they are text. */
+  /** The fields of the body whose values are text. */
   id: string | undefined;
   status: string | undefined;
   videoUrl: string | undefined;
@@ -14,12 +14,12 @@ export type Callback = {
   webhookId: string | undefined;
   isSigned: boolean;
   isVerified: boolean;
-  /** What is forwarded: the same bytes, and the headers by which the application can check them again. */
+  /** What is forwarded: the same bytes, and the headers that the application needs to check the signature again. */
   headers: Record<string, string>;
   body: string;
 };
 
-/** Why a request is not taken for a callback, and the HTTP status that tells its sender. */
+/** Why a request is not a valid callback, and the HTTP status for its sender. */
 export type Refusal = { httpStatus: number; fault: string };
 
 const forwarded = ["content-type", "webhook-id", "webhook-timestamp", "webhook-signature"];
@@ -71,7 +71,7 @@ function findFault(body: string, headers: Record<string, string>, secret: string
   }
 }
 
-/** The text that encodes to the same bytes; `undefined` when there is none. Bytes that are replaced would fit a signature of other bytes. */
+/** Decodes UTF-8; `undefined` for invalid bytes. Replacing them would give a text that was never signed. */
 function decode(bytes: Buffer): string | undefined {
   const text = bytes.toString("utf8");
   return bytes.equals(Buffer.from(text)) ? text : undefined;

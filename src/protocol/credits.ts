@@ -1,7 +1,7 @@
 import { isRecord } from "./json.ts";
 import { errorText } from "./schema.ts";
 
-/** What is judged of a reply. `retryAfter` is its Retry-After, as it came or in milliseconds; `prompt` that of its request, which it may repeat. */
+/** The parts of a reply that decide. `retryAfter` is its Retry-After, unparsed or in milliseconds; `prompt` is that of the request, which the reply may repeat. */
 type Refusal = {
   status: number;
   json: unknown;
@@ -9,7 +9,7 @@ type Refusal = {
   prompt?: string | undefined;
 };
 
-/** Codes that say it alone, in small letters. 1101 and 1102 are Kling's. */
+/** Codes that are enough by themselves, in lower case. 1101 and 1102 are Kling's. */
 const codes =
   /^(insufficient[ _-]?(user[ _-]?)?(quota|balance|credits?|funds)|arrearage|exhausted[ _-]balance|1101|1102)$/;
 
@@ -33,16 +33,16 @@ const billing = [
   /\bbilling (is |has been |account is )?(not enabled|not active|inactive|disabled)\b/i,
   /\bpayment (is )?(required|overdue)\b/i,
   /\b(reached|exceeded) (your|its|the) (monthly )?spending limit\b/i,
-  // Alibaba's code for a quota that was bought, or given for a trial. With 429 it is about the moment.
+  // Alibaba's code for a quota that was bought, or given for a trial. With 429 it is a rate limit.
   /^AllocationQuota\b/,
 ];
 
-/** The credits of a film, and what stands in quotation marks: a refusal may repeat a prompt. */
+/** The credits of a film, and quoted text: a refusal may repeat a prompt. */
 const repeated = /\b(end|closing|opening|title) credits\b|"[^"]*\s[^"]*"|“[^”]*”|(?<!\w)'[^']*\s[^']*'(?!\w)/gi;
 
 /**
  * Whether a refusal says that the account is out of money, in the words of any service or provider. The client and the engines of the server
- * both ask this. The status decides only for 402; whether the reply is a refusal at all, the caller knows.
+ * both ask this. The status decides only for 402; the caller knows whether the reply is a refusal at all.
  */
 export function lacksCredits({ status, json, retryAfter, prompt = "" }: Refusal): boolean {
   if (status === 402) return true;
@@ -59,7 +59,7 @@ export function lacksCredits({ status, json, retryAfter, prompt = "" }: Refusal)
 
 const textFields = ["error", "message", "detail", "msg", "title", "type", "reason", "errors"];
 
-/** All that an error reply says, where services say it: the words that count may stand beside "Forbidden". */
+/** All texts of an error reply, from every field that services use: the decisive words may come beside a mere "Forbidden". */
 function listTexts(json: unknown): string[] {
   if (typeof json === "string") return [errorText(json) ?? ""];
   if (Array.isArray(json)) return json.flatMap(listTexts);

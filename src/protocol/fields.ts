@@ -9,12 +9,12 @@ type FieldEntry = {
   flag?: string;
   /** What the help says about the flag. */
   about: string;
-  /** What is told to an agent about the argument of the tool, and its name where it is not the one on the wire. */
+  /** The description of the argument for agents, and its name where that differs from the one on the wire. */
   agentAbout: string;
   argument?: string;
   /** Further names of its column in a batch, beside that of its flag. */
   aliases?: readonly string[];
-  /** What may follow its name in the header of a column, such as "(s)"; the first one is told where another unit stands there. */
+  /** Units that may follow its name in the header of a column, such as "(s)"; a message about another unit suggests the first one. */
   units?: readonly string[];
   /** "image" is a single one. */
   takes: "text" | "number" | "image" | "images";
@@ -26,7 +26,7 @@ type FieldEntry = {
   suggestions?: readonly (readonly [value: string, description: string])[];
   /** What is wrong with a value, after the name of the field; by default a blank one is empty. */
   findFault?(text: string): string | undefined;
-  /** What makes a value a probable slip, as a sentence. The service may know better: it is sent all the same. */
+  /** Why a value is probably a mistake, as a sentence. It is sent all the same, because the service may know better. */
   findDoubt?(text: string): string | undefined;
   /** The interface does not show it: a service may ignore it. */
   isBeyondInterface?: boolean;
@@ -34,7 +34,7 @@ type FieldEntry = {
   isLocalOnly?: boolean;
   /** What to do about a fault. */
   hint?: string;
-  /** The value as it is sent; by default the text. */
+  /** The value on the wire; by default the text. */
   toWire?(text: string): unknown;
   /** How it is called in the summary before a start; without a label it is not shown there. */
   label?: string;
@@ -209,7 +209,7 @@ export function findValueFault(field: Field, text: string): string | undefined {
 }
 
 /**
- * What is probably wrong in a request as it is sent, a sentence for each such value. `isLocal` for the local service, which knows more fields
+ * Returns what is probably wrong with the values of a request body, a sentence for each. `isLocal` for the local service, which knows more fields
  * than the interface shows.
  */
 export function findDoubts(request: Readonly<Record<string, unknown>>, { isLocal = false } = {}): string[] {
@@ -221,7 +221,7 @@ export function findDoubts(request: Readonly<Record<string, unknown>>, { isLocal
   });
 }
 
-/** A value as it is sent. */
+/** The value on the wire. */
 export function wireValue({ toWire }: Field, text: string): unknown {
   return toWire ? toWire(text) : text;
 }
@@ -232,7 +232,7 @@ export function flagOf({ flag = "" }: Field, length: "short" | "long"): string {
   return length === "short" ? first : second;
 }
 
-/** Seconds, as "8" or "8s", go as a number, anything else as it is typed: the interface does not type the field. */
+/** Seconds, such as "8" or "8s", become a number; anything else stays text, because the interface does not give the field a type. */
 function readDuration(text: string): number | string {
   const [, seconds] = /^(\d+(?:\.\d+)?)s?$/.exec(text) ?? [];
   return seconds === undefined ? text : Number(seconds);
@@ -242,12 +242,12 @@ function findDurationFault(text: string): string | undefined {
   if (isBlank(text)) return "is empty";
   const length = readDuration(text);
   if (typeof length === "number" && length > 0) return undefined;
-  // As it is written in many languages, or with a word for the unit.
+  // Also with a decimal comma, or with a word for the unit.
   const [, seconds = "8"] = /^\s*([1-9]\d*(?:[.,]\d+)?)\s*(?:s|secs?|seconds?)?\.?\s*$/i.exec(text) ?? [];
   return `must be a length in seconds, such as ${seconds.replace(",", ".")}, not "${shorten(text)}"`;
 }
 
-/** Of what `--set` sends: a flag or a column has been checked. */
+/** For values of `--set`; those of flags and columns have been checked. */
 function findDurationDoubt(text: string): string | undefined {
   const seconds = readDuration(text);
   if (typeof seconds === "number" && seconds > 0) return undefined;
@@ -287,7 +287,7 @@ function findRatioFault(text: string): string | undefined {
   return isRatio(readRatio(text)) ? undefined : `must be width:height, such as 16:9, not "${shorten(text)}"`;
 }
 
-/** Also as it is often typed, such as "9x16" or "portrait". */
+/** Reads common spellings too, such as "9x16" or "portrait". */
 function readRatio(text: string): string {
   if (isRatio(text)) return text;
   const ratio = shapes.get(text.trim().toLowerCase()) ?? text.trim().replace(/[^\d.]+/g, ":");
@@ -303,7 +303,7 @@ const shapes = new Map([
   ["square", "1:1"],
 ]);
 
-/** A height alone, as "1080", goes with its unit. */
+/** Adds the unit to a height such as "1080". */
 function readResolution(text: string): string {
   return /^\d{3,4}$/.test(text) ? `${text}p` : text;
 }

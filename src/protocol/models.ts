@@ -33,7 +33,7 @@ export const models: readonly Model[] = [
   { id: "minimax", characteristic: "ultra-realistic humans" },
 ] satisfies readonly (Model & { id: KnownModel })[];
 
-/** The longest video of the local service, in seconds; what others take, the interface does not say. */
+/** The longest video of the local service, in seconds; the interface states no limit for other services. */
 export const maxLocalSeconds = 60;
 
 /** The default: the interface calls it "best value". */
@@ -46,7 +46,7 @@ export function findModel(id: string): Model | undefined {
   return models.find((model) => model.id === id);
 }
 
-/** Returns the model's id as it is, also an unknown one: the service may have new models. Throws `usage` for an empty one. */
+/** Returns the model's id unchanged, even if it is unknown: the service may have new models. Throws `usage` for an empty one. */
 export function checkModel(id: string): string {
   if (id.trim() === "") throw usage("The model is empty.", "`vidgen models` lists them.");
   return id;

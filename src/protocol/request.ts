@@ -18,7 +18,7 @@ import { parseJson } from "./json.ts";
 import { findModel } from "./models.ts";
 import type { StartRequest } from "./schema.ts";
 
-/** A request as it is typed. */
+/** A request as the user typed it. */
 export type RequestInput = {
   texts: FieldTexts & { prompt: string; model: string };
   images: Images;
@@ -26,7 +26,7 @@ export type RequestInput = {
   set: string[];
 };
 
-/** The same with the further fields of the request as they are sent. */
+/** The same, with the fields of `--set` parsed into the values that are sent. */
 export type FieldInput = Omit<RequestInput, "set"> & { extra: Record<string, unknown> };
 
 /** What is wrong with a field of the request. `text` follows the name of the field, or `subject` where that is set. */
@@ -37,7 +37,7 @@ export type FieldFault = {
   hint?: string | undefined;
 };
 
-/** How messages about the command line call the fields that `--set` must not, or not so, give. */
+/** How messages about the command line name the fields that `--set` must not set, or not with such a value. */
 const setSubjects = {
   "set.prompt": "--set prompt=...",
   "set.model": "--set model",

@@ -7,14 +7,14 @@ import { isRecord } from "./json.ts";
 export const states = ["processing", "completed", "failed"] as const;
 
 /**
- * What `vidgen serve` says in `error_code`, a field that the interface does not have, about some failures. "credits": the engine's provider
- * wants to be paid. "unclear": nobody can say whether the engine makes the video, and charges for it. "not_submitted": no engine took it.
- * "auth": the engine refuses its key, so it was not submitted. "not_fetched": the engine made it, and its file cannot be used.
+ * What `vidgen serve` says in `error_code`, a field that the interface does not have, about some failures. "credits": the account at
+ * the engine's provider has no credits. "unclear": it is unknown whether the engine makes the video and charges for it. "not_submitted": no engine
+ * accepted it. "auth": the engine refuses its key, so it was not submitted. "not_fetched": the engine made it, but its file cannot be used.
  */
 export const failureCodes = ["credits", "unclear", "not_submitted", "auth", "not_fetched"] as const;
 export type FailureCode = (typeof failureCodes)[number];
 
-/** The body of the start request (interface 4.1). Only `prompt` and `model` are in every example; the rest is passed as it is. */
+/** The body of the start request (interface 4.1). Only `prompt` and `model` are in every example; the rest is sent unchanged. */
 export type StartRequest = { prompt: string; model: string; [field: string]: unknown };
 
 /** A generation as any reply may show it (interface 2.1): the start reply's `data`, the status reply, the callback. */
@@ -33,7 +33,7 @@ export type WireGeneration = {
   completed_at?: string | null | undefined;
   /** The model that makes the video. */
   model?: string | null | undefined;
-  /** What the video is to show. */
+  /** What the video shows. */
   prompt?: string | null | undefined;
   /** Why it failed: a text, or an object of the service. */
   error?: unknown;
@@ -61,12 +61,12 @@ export function asGeneration(value: unknown): WireGeneration | undefined {
   return generationSchema.safeParse(value).data;
 }
 
-/** What the service has told at a start. */
+/** What the service has answered to a start. */
 export type AcceptedStart = {
   generation: WireGeneration;
   /** What it cost, where the service states that, as `vidgen serve` does; the interface has no such field. */
   credits_charged?: number | undefined;
-  /** Where it does not: by how much less is left than before, where that is known. Others may have spent too. */
+  /** Where the service states no cost: by how much the balance fell, if that is known. Others may have spent too. */
   balance_fell?: number | undefined;
   remaining_credits: number | undefined;
 };
@@ -103,8 +103,8 @@ export function normalizeGeneration(generation: WireGeneration, baseUrl: string)
 }
 
 /**
- * Words of other services for the end of a generation, in small letters. None is in the interface, and one may be said too early, so they count
- * once they were said three times.
+ * Words of other services for the end of a generation, in lower case. None is in the interface, and a service may use one too early, so a word counts
+ * once three polls have returned it.
  */
 const otherWords: ReadonlyMap<string, "completed" | "failed"> = new Map([
   ...["done", "complete", "finished", "ready", "succeed"].map((word) => [word, "completed"] as const),
@@ -116,7 +116,7 @@ export function meaningOf({ status }: WireGeneration): "completed" | "failed" | 
   return otherWords.get(status.trim().toLowerCase());
 }
 
-/** Fields in which services say why a generation has failed, in small letters and without "_"; the first one that says something counts. */
+/** Fields in which services say why a generation has failed, in lower case and without "_"; the first field with a readable text counts. */
 const reasonFields = [
   ...["error", "failreason", "failurereason", "failedreason", "failmsg", "failmessage", "errormessage", "errormsg"],
   ...["reason", "reasons", "errors", "failure", "taskstatusmsg", "statusmessage", "detail", "message"],
@@ -155,7 +155,7 @@ export function errorText(json: unknown): string | undefined {
   }
   if (Array.isArray(json)) return errorText(json[0]);
   if (!isRecord(json)) return undefined;
-  // FastAPI's 422: `loc` is where the field stands, such as ["body", "duration"].
+  // FastAPI's 422: `loc` is the path of the field, such as ["body", "duration"].
   if (Array.isArray(json.loc) && typeof json.msg === "string") {
     const field = json.loc.filter((part) => part !== "body").join(".");
     return errorText(field === "" ? json.msg : `${field}: ${json.msg}`);
@@ -167,7 +167,7 @@ export function errorText(json: unknown): string | undefined {
   return undefined;
 }
 
-/** Returns the prompt as it is. Throws `usage` for one that is only white space. */
+/** Returns the prompt unchanged. Throws `usage` if it is only white space. */
 export function checkPrompt(text: string): string {
   if (text.trim() === "") throw usage("The prompt is empty.");
   return text;

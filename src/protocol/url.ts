@@ -24,7 +24,7 @@ export function checkBaseUrl(text: string, source: string): string {
   return url.href.replace(/\/+$/, "");
 }
 
-/** The address with the scheme that was left out: http for this machine itself, else https; others as they are. */
+/** Adds a missing scheme to an address: http for this machine itself, else https. Other addresses are returned unchanged. */
 export function withScheme(text: string): string {
   const address = text.trim();
   if (address.includes("://") || !URL.canParse(`https://${address}`)) return address;
@@ -39,7 +39,7 @@ export function isLoopback(hostname: string): boolean {
   return isIP(hostname) === 4 && hostname.startsWith("127.");
 }
 
-/** Whether an address has its content in itself. */
+/** Whether an address contains its data, as a `data:` address does. */
 export function isData(address: string): boolean {
   return /^data:/i.test(address);
 }

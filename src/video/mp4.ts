@@ -1,14 +1,14 @@
 import type { DiskFile } from "../io.ts";
 
 /**
- * What keeps a file from being a whole .mp4, in a few words. It may still be a video, of a kind or a make that we do not know. It is finished when
- * its server hardly makes more of it: text or an empty file stands in place of a video, and an .mp4 without `moov` is still being written.
+ * Why a file is not a whole .mp4, in a few words. It may still be a video of a kind that we do not know. `isFinished` is false for text, an empty
+ * file, and an .mp4 without `moov`: the server has not finished the video, and may still do so.
  */
 export type Fault = {
   reason: string;
   mayBeVideo: boolean;
   isFinished: boolean;
-  /** Set where the file does not say how long it is, so that nobody can see whether it was cut: why it does not. */
+  /** Why the file does not state its own length; then it cannot be known whether it was cut. */
   noLength?: "another kind" | "unknown kind" | "open last box" | "fragments";
 };
 
@@ -18,19 +18,19 @@ type Reader = Pick<DiskFile, "read" | "stat">;
 const firstTypes = ["ftyp", "styp", "free", "skip", "wide"];
 /** A file has one of each (sections 4.3 and 8.2.1). */
 const singleTypes = ["ftyp", "moov"];
-/** What a video is made of. Anything else may be cut. */
+/** The boxes that a video needs. Any other may be cut off. */
 const videoTypes = ["moov", "mdat", "moof"];
 
 /**
- * Looks for what keeps a file from being a whole .mp4: its top-level boxes run exactly to the end of the file, with `moov` and `mdat` among
- * them (ISO/IEC 14496-12, section 4.2). Where its length is not known to be right, the last box has to say its size, the video must not be in
- * fragments, and what follows a whole video does not count.
+ * Checks whether a file is a whole .mp4: its top-level boxes run exactly to the end of the file, with `moov` and `mdat` among
+ * them (ISO/IEC 14496-12, section 4.2). Unless its length is known to be right, the last box must state its size, and the video must not be in
+ * fragments; bytes after a whole video are ignored.
  */
 export async function faultOfMp4(file: Reader, { isLengthKnown = true } = {}): Promise<Fault | undefined> {
   const { size } = await file.stat();
   if (size === 0) return { reason: "it is empty", mayBeVideo: false, isFinished: false };
   if (await isText(file)) return { reason: "it is text", mayBeVideo: false, isFinished: false };
-  // A box without a size goes on to the end of the file, wherever that is.
+  // A box of size 0 extends to the end of the file, wherever that is.
   const end = isLengthKnown ? size : Number.POSITIVE_INFINITY;
   const seen = new Set<string>();
   for (let at = 0; at < size; ) {
@@ -79,13 +79,13 @@ async function describeKind(file: Reader): Promise<Pick<Fault, "reason" | "noLen
   return { reason, noLength: "another kind" };
 }
 
-/** Whether the file is HTML, JSON or the like: the first bytes of any video have some that are no text. */
+/** Whether the file is HTML, JSON or the like: the first bytes of every video include some that are not text. */
 async function isText(file: Reader): Promise<boolean> {
   const { buffer, bytesRead } = await file.read(new Uint8Array(512), 0, 512, 0);
   return buffer.subarray(0, bytesRead).every((byte) => byte > 8);
 }
 
-/** What a file says of its video; what it does not say where it usually stands is left out. */
+/** What the headers of a file say about its video; values that are not in their usual place are left out. */
 export type VideoFacts = { seconds?: number; width?: number; height?: number };
 
 /** A video has a few dozen boxes beside each other; a file with more is not read to its end for a note. */
@@ -110,7 +110,7 @@ export async function readVideoFacts(file: Reader): Promise<VideoFacts> {
 /** The places in a file from `at` to `end`, both in bytes. */
 type Span = { at: number; end: number };
 
-/** The bodies of the boxes of a type that stand beside each other in a part of a file. */
+/** The bodies of all boxes of one type at the same level of a part of a file. */
 async function findBoxes(file: Reader, type: string, { at, end }: Span): Promise<Span[]> {
   const found: Span[] = [];
   for (let next = at, count = 0; next < end && count < maxBoxes; count++) {
@@ -160,7 +160,7 @@ async function readBox(file: Reader, at: number, end: number): Promise<Box | und
   if (bytesRead < 8) return undefined;
   const type = String.fromCharCode(...[4, 5, 6, 7].map((i) => header.getUint8(i)));
   const short = header.getUint32(0);
-  // Zeros are no box.
+  // Zeros are not a box.
   if (short === 0) return /^\w{4}$/.test(type) ? { type, size: end - at, headerSize: 8 } : undefined;
   if (short >= 8) return { type, size: short, headerSize: 8 };
   if (short !== 1 || bytesRead < 16) return undefined;

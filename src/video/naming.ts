@@ -16,18 +16,18 @@ export function fileName({ id, prompt, model }: Naming): string {
   return `${parts.length > 1 ? parts.join("-") : `vidgen-${first}`}.mp4`;
 }
 
-/** The first eight digits of a UUID; up to 40 letters and digits of any other id, or eight digits for one that cannot be a name. */
+/** The first eight digits of a UUID; up to 40 letters and digits of any other id; eight digits of a hash if the id cannot be a name. */
 function firstPart(id: string): string {
   if (/^[0-9a-f]{8}-[0-9a-f]{4}-/i.test(id)) return id.slice(0, 8);
   return canBeName(id) ? id.replace(/[^A-Za-z0-9]+/g, "").slice(0, 40) : digitsOf(id);
 }
 
-/** Whether a service's id, which may be any text, can be a file's name, but for some signs. */
+/** Whether a service's id, which may be any text, can be a file's name once some characters are removed. */
 export function canBeName(id: string): boolean {
   return /^[\w:=+@~-][\w.:=+@~-]*$/.test(id) && /[A-Za-z0-9]/.test(id);
 }
 
-/** Stands for an id that cannot be a name: two ids hardly ever have the same. */
+/** Replaces an id that cannot be a name; two ids hardly ever get the same digits. */
 function digitsOf(id: string): string {
   return createHash("sha256").update(id).digest("hex").slice(0, 8);
 }
@@ -42,7 +42,7 @@ function safeWord(word: string, fallback: string): string {
 
 const maxWordBytes = 100;
 
-/** Any text as a part of a path: letters, digits, spaces and `. _ -`, without a dot or a space at either end. It is never empty and no path. */
+/** Any text as a part of a path: letters, digits, spaces and `. _ -`, without a dot or a space at either end. It is never empty, and never a path. */
 export function safeName(text: string): string {
   const letters = text
     .slice(0, maxWordBytes)
@@ -67,7 +67,7 @@ function slug(text: string, maxBytes: number): string {
   return cut === whole ? whole : cut.replace(/-[^-]*$/, "");
 }
 
-/** The text, or as much of its start as has room. */
+/** The text, cut where it is too long. */
 function cutBytes(text: string, maxBytes: number): string {
   let left = maxBytes;
   let cut = "";
@@ -174,7 +174,7 @@ export function isTooLong(outputPath: string): boolean {
   return byteLength(`${longest}.12345678.part`) > maxNameBytes;
 }
 
-/** Fills in `{id}`, without the characters that could make it a path; one that cannot be a name is replaced by the prompt and some digits. */
+/** Fills in `{id}`, without the characters that could make it a path; an id that cannot be a name is replaced by the prompt and some digits. */
 export function fillId(outputPath: string, { id, prompt = "" }: Naming): string {
   const clean = id
     .replace(/[^A-Za-z0-9-]+/g, "")

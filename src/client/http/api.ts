@@ -12,11 +12,11 @@ export type Api = {
   start(request: StartRequest, attempt: string, options: SendStartOptions): Promise<Reply>;
   /** GET /api/generation-status (interface 4.2): free, and safe to repeat. Rejects as `fetch` does. */
   status(id: string, signal: AbortSignal): Promise<Reply>;
-  /** The status of an id that no generation has: "not found" says that the service is there and has accepted the key. */
+  /** Asks for an id that no generation has: "not found" shows that the service works and has accepted the key. */
   probe(signal: AbortSignal): Promise<Reply>;
-  /** POST /api/cancel, which `vidgen serve` has and the interface has not: safe to repeat. Rejects as `fetch` does. */
+  /** POST /api/cancel, which only `vidgen serve` has: safe to repeat. Rejects as `fetch` does. */
   cancel(id: string, signal: AbortSignal): Promise<Reply>;
-  /** GET /v1/models, which `vidgen serve` has with its prices, and the interface has not. Rejects as `fetch` does. */
+  /** GET /v1/models, with prices, which only `vidgen serve` has. Rejects as `fetch` does. */
   models(signal: AbortSignal): Promise<Reply>;
   /** /accounts, which `vidgen serve` has for its owner: reads without a body. Rejects as `fetch` does. */
   accounts(path: string, request: AccountsRequest): Promise<Reply>;
@@ -59,7 +59,7 @@ export function createApi(options: { baseUrl: string; apiKey?: string | undefine
   };
 }
 
-/** The start request as it is sent, the key left out. */
+/** The start request, without the key. */
 export function startInit(request: StartRequest, attempt: string) {
   return postInit(request, attempt);
 }

@@ -4,7 +4,7 @@ import { isTransient, retryAfterMs } from "../../protocol/status.ts";
 import { describeFailure, describeReply, type Reply } from "./reply.ts";
 import { freeRetryMs, isFinalConnectFailure, type RetryIo } from "./retry.ts";
 
-/** Why no answer of use came: a retry, which is free, may overcome that, though hardly when `isFinal`. `cause` is what was thrown. */
+/** Why there is no usable answer. A retry is free and may help, but hardly when `isFinal`. `cause` is what was thrown. */
 export type Trouble = {
   kind: "trouble";
   reason: string;
@@ -22,7 +22,7 @@ type Send = (signal: AbortSignal) => Promise<Reply>;
 const usualPatienceMs = 30_000;
 const replyLimitMs = 60_000;
 
-/** What a reply is that says nothing about the matter, such as that of a gateway. */
+/** The problem with a reply that does not answer the question, such as that of a gateway. */
 export function troubleOf(reply: Reply, { date }: Pick<Clock, "date">): Trouble {
   return { kind: "trouble", reason: describeReply(reply), reply, retryAfterMs: retryAfterMs(reply.retryAfter, date()) };
 }
@@ -48,7 +48,7 @@ export async function askOnce(
 
 type Patience = { signal: AbortSignal; patienceMs?: number | undefined; onNote?(text: string): void };
 
-/** Asks again while there is trouble and patience, and notes each retry. Rejects as `ask` does, or with the signal's reason. */
+/** Retries while there is trouble, until the patience is over, and reports each retry. Rejects as `ask` does, or with the signal's reason. */
 export async function askAgain<Answer extends { kind: "reply" | "generation" | "refused" }>(
   ask: () => Promise<Answer | Trouble>,
   { signal, patienceMs = usualPatienceMs, onNote }: Patience,
@@ -66,7 +66,7 @@ export async function askAgain<Answer extends { kind: "reply" | "generation" | "
 }
 
 /**
- * Sends a request until there is a whole reply: one that does no harm when it is sent twice, or with a patience of 0. Rejects with the signal's
+ * Sends a request until there is a whole reply. Only for requests that may be sent twice, or with a patience of 0. Rejects with the signal's
  * reason alone.
  */
 export function askPatiently(

@@ -24,8 +24,8 @@ const maxCodings = 3;
 type Coding = (typeof codings)[keyof typeof codings];
 
 /**
- * Decodes a body with a Content-Encoding, which some servers send unasked; one with an unknown coding is left as it is. Where the body
- * breaks off or is not what it says, all that can be decoded of its first MiB comes before the error.
+ * Decodes a body with a Content-Encoding, which some servers send although it was not requested; an unknown coding is left alone. Where the
+ * body is cut off or invalid, whatever can be decoded of its first MiB comes before the error.
  */
 export function decodeBody(body: AsyncIterable<Uint8Array>, header: string): AsyncIterable<Uint8Array> {
   const listed = header.toLowerCase().split(",");

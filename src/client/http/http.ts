@@ -52,7 +52,7 @@ async function loadFree(env: Io["env"], nodeVersion: string) {
   if (nodeVersion.startsWith("20.")) keepParserUnoptimized();
   // By its file: Bun has a module of its own under the name "undici", without what is needed here.
   const { Agent } = await import("undici/index.js");
-  // Loaded before there is a body: what came of one is lost when it breaks off before it is read.
+  // Loaded before the request: the part of a body that arrives while this loads would be lost if the connection then broke.
   const { decodeBody } = await import("./content-coding.ts");
   const { connect } = await import("./connection.ts");
   const connector: Agent.Options["connect"] = ({ protocol, host }, done) => {

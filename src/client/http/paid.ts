@@ -6,10 +6,10 @@ import { connect } from "./connection.ts";
 import { decodeBody } from "./content-coding.ts";
 import { breakOff, fallbackToRaw, keepReply, type ReadRaw } from "./raw-reply.ts";
 
-/** As many chunks of a body may wait for their reader. */
+/** The maximum number of chunks of a body that wait for their reader. */
 const maxWaitingChunks = 16;
 
-/** So much of a body is written at once: whether an upload makes progress is seen from part to part. */
+/** The size of the parts in which a body is written: an upload makes progress when a part is accepted. */
 const partBytes = 16_384;
 
 /** The body comes without its Content-Encoding. */
@@ -47,7 +47,7 @@ export async function postPaid(address: string, init: FetchInit, env: Io["env"])
   }
 }
 
-/** A request of which nothing is written before its body. Throws where a header cannot be sent. */
+/** A request that writes nothing before its body. Throws for a header that cannot be sent. */
 function createPost(
   url: URL,
   { headers: given }: FetchInit,
@@ -58,7 +58,7 @@ function createPost(
   return request({ method: "POST", path, headers, signal, createConnection: () => socket });
 }
 
-/** Writes a body part by part, each once the system has taken the one before it. Where that fails, the request itself gets the error. */
+/** Writes a body part by part, each after the system has accepted the one before it. An error is emitted by the request itself. */
 function writeBody(post: ClientRequest, body: Uint8Array, onUpload: (bytesLeft: number) => void = () => {}): void {
   const part = body.subarray(0, partBytes);
   const rest = body.subarray(partBytes);
@@ -71,7 +71,7 @@ function writeBody(post: ClientRequest, body: Uint8Array, onUpload: (bytesLeft: 
   else post.end(part, onTaken);
 }
 
-/** Resolves with a reply once its head has come. */
+/** Resolves with a reply once its head has arrived. */
 function replyTo(sent: ClientRequest, signal: AbortSignal): Promise<Reply> {
   return new Promise((resolve, reject) => {
     sent.once("response", (reply) => {
@@ -84,7 +84,7 @@ function replyTo(sent: ClientRequest, signal: AbortSignal): Promise<Reply> {
 }
 
 /**
- * The chunks of a body. One that breaks off rejects after all that came before: with the signal's reason where that has aborted. Leaving the
+ * The chunks of a body. If it is cut off, this rejects after all chunks that arrived: with the signal's reason if that has aborted. Leaving the
  * loop early closes the connection.
  */
 function readBody(reply: IncomingMessage, signal: AbortSignal): AsyncIterable<Uint8Array> {

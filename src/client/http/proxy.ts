@@ -19,7 +19,7 @@ export function findProxy(url: URL, env: Io["env"]): HttpProxy | undefined {
   return setting === undefined || isUnused(setting) ? undefined : readProxy(setting);
 }
 
-/** What to tell the user, and what to do, where ALL_PROXY is for requests to a URL and is not used; else `undefined`. */
+/** The note and hint for the user where ALL_PROXY would apply to a URL, but is not used; else `undefined`. */
 export function unusedProxy(url: URL, env: Io["env"]): { says: string; fix: string } | undefined {
   const setting = findSetting(url, env);
   if (setting === undefined || !isUnused(setting)) return undefined;
@@ -40,7 +40,7 @@ function findSetting(url: URL, env: Io["env"]): Setting | undefined {
   return { variable, value: env[variable]?.trim() ?? "" };
 }
 
-/** Desktops set ALL_PROXY to a SOCKS proxy for programs that know such; the other two variables are for http proxies alone. */
+/** Desktops set ALL_PROXY to a SOCKS proxy for programs that support it; the other two variables are for http proxies alone. */
 function isUnused({ variable, value }: Setting): boolean {
   return variable.toLowerCase() === "all_proxy" && /^socks\w*:\/\//i.test(value);
 }

@@ -11,7 +11,7 @@ export function checkApiKey(text: string, name = "The API key"): string {
 const minSecret = 8;
 
 /**
- * Keeps secrets out of what is shown or written down: `redact` removes each one that `hide` was given and `reveal` was not, also in its
+ * Keeps secrets out of what is shown or written down: `redact` removes each secret that was passed to `hide` and not to `reveal`, also in its
  * encoded forms, in any letter case, and where `shorten` has cut it.
  */
 export function createRedaction() {
@@ -27,7 +27,7 @@ export function createRedaction() {
   };
 }
 
-/** A form of a secret, and it in lower case. A host name is in lower case, whatever was typed. */
+/** A form of a secret, and the same in lower case: host names are lower-cased, whatever was typed. */
 type Form = { pattern: RegExp; lower: string };
 
 function hideForm(text: string, { pattern, lower }: Form): string {
@@ -53,7 +53,7 @@ export function redactValue<Value>(value: Value, redact: (text: string) => strin
   return JSON.parse(JSON.stringify(value, redacted));
 }
 
-/** A secret as it is, percent-encoded, in base64, and in JSON. */
+/** A secret unencoded, percent-encoded, in base64, and in JSON. */
 function formsOf(secret: string): Form[] {
   const bytes = Buffer.from(secret);
   const encoded = [encodeURIComponent(secret), bytes.toString("base64"), bytes.toString("base64url")];

@@ -5,18 +5,18 @@ import { isRecord, parseJson } from "../../protocol/json.ts";
 import { errorText } from "../../protocol/schema.ts";
 import { maxReplyBytes } from "./raw-reply.ts";
 
-/** A reply of the service, with as much of its body as came. */
+/** A reply of the service, with as much of its body as arrived. */
 export type Reply = {
   status: number;
   retryAfter: string | null;
-  /** Some of them, by their names in small letters. */
+  /** Some headers, by their names in lower case. */
   headers?: Readonly<Record<string, string>>;
   text: string;
-  /** The body as JSON; `undefined` when it is none. */
+  /** The body as JSON; `undefined` when it is not JSON. */
   json: unknown;
-  /** The error, when the body broke off or was too long. */
+  /** The error, when the body was cut off or too long. */
   cut?: unknown;
-  /** That of a start, which its refusal may repeat. */
+  /** The prompt of a start, which its refusal may repeat. */
   prompt?: string;
 };
 
@@ -89,8 +89,8 @@ export function refusal(reply: Reply): VidgenError {
 }
 
 /**
- * Whether a 400, 401 or 403 comes from what stands in front of a service, and tells nothing of the key or the generation: a page, or what a
- * server says of a request whose host or origin it does not serve.
+ * Whether a 400, 401 or 403 comes from a proxy or gateway in front of a service, and so says nothing about the key or the generation: a page, or
+ * the error of a server that does not serve the request's host or origin.
  */
 export function isByGateway(reply: Pick<Reply, "status" | "json" | "text">): boolean {
   if (![400, 401, 403].includes(reply.status)) return false;
@@ -142,7 +142,7 @@ function looksReadable(text: string): boolean {
 export function describeFailure(error: unknown): string {
   const message = error instanceof Error && error.message !== "" ? error.message : String(systemCode(error) ?? error);
   const code = systemCode(error);
-  // Such a code only repeats the message.
+  // The code only repeats the message.
   const isSaid = code === undefined || message.includes(code) || /PROXY|^ERR_SSL_/.test(code);
   return isSaid ? message : `${message} (${code})`;
 }

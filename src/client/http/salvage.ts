@@ -2,12 +2,12 @@ import { isUsableId } from "../../protocol/id.ts";
 import { isRecord, parseJson } from "../../protocol/json.ts";
 import { type AcceptedStart, asGeneration } from "../../protocol/schema.ts";
 
-/** What a start reply tells, as far as it came. `saysNo` is set for `"success": false`. */
+/** What can be read of a start reply that may be cut. `saysNo` is set for `"success": false`. */
 export type StartReply = { started: AcceptedStart | undefined; saysNo: boolean };
 
 /**
- * Reads a start reply (interface 2.3): whole, cut anywhere, or with values that are no JSON, such as NaN. The id is taken from inside `data`
- * and nowhere else, since an echoed prompt may hold anything, and in the words in which it came, a number too. A cut id is none.
+ * Reads a start reply (interface 2.3): whole, cut anywhere, or with values that are not JSON, such as NaN. The id is taken from inside `data`
+ * and nowhere else, since an echoed prompt may hold anything, and unchanged, even if it is a number. A cut id is not used.
  */
 export function readStartReply(text: string): StartReply {
   const { id, success, remaining_credits, credits_charged } = scanStartReply(text);
@@ -77,7 +77,7 @@ function isNumber(token: string): boolean {
   return /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(token);
 }
 
-/** What a string stands for; "" for one that is not valid JSON. Any other word as it is. */
+/** The value of a JSON string; "" if it is not valid JSON. Any other word is returned unchanged. */
 function readWord(token: string): string {
   return token.startsWith('"') ? String(parseJson(token) ?? "") : token;
 }

@@ -21,7 +21,7 @@ type ListAttemptsOptions = {
   isMeant?(entry: Entry): boolean;
 };
 
-/** The newest attempts in the journal. One that was killed while its request was out is `unknown`. */
+/** The newest attempts in the journal. An attempt whose process was killed before a reply came is `unknown`. */
 export async function listAttempts(
   { status, limit, isMeant = () => true }: ListAttemptsOptions,
   journal: Pick<Journal, "scan" | "leaseOf">,
@@ -32,7 +32,7 @@ export async function listAttempts(
   const wanted: Entry[] = [];
   for await (const part of scanEntries(journal)) {
     wanted.push(...part.filter(isWanted));
-    // What is starting may turn out to be unknown.
+    // An attempt that is "sending" may turn out to be unknown.
     if (wanted.filter(({ status }) => status !== "starting").length >= limit) break;
   }
   const settled = await Promise.all(datedEntries(wanted, date()).map((dated) => settle(dated, journal.leaseOf)));
@@ -42,7 +42,7 @@ export async function listAttempts(
 async function settle(dated: Dated, leaseOf: Journal["leaseOf"]): Promise<Entry> {
   const { entry } = dated;
   if (entry.status !== "starting") return entry;
-  // A journal that can be read, but whose leases cannot, is shown as it is.
+  // If the journal can be read, but its leases cannot, its entries are shown unchanged.
   const isUnknown = await isUnclear(dated, leaseOf).catch(() => false);
   return isUnknown ? { ...entry, state: "unknown", status: "unknown" } : entry;
 }

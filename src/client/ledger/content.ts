@@ -2,7 +2,7 @@ import { createHash, type Hash } from "node:crypto";
 import type { Disk, DiskFile } from "../../io.ts";
 import { isRecord } from "../../protocol/json.ts";
 
-/** What a saved video is known by, in the journal's own field names: its hash, and what tells without reading it that a file is unchanged. */
+/** What a saved video is known by, in the journal's own field names: its hash, and what shows that a file is unchanged without reading it. */
 export type Content = {
   /** Hexadecimal. */
   sha256: string;
@@ -43,7 +43,7 @@ export function parseContent(line: unknown): Content | undefined {
 
 /**
  * Whether the file at a path has this content. A file of the same inode, size and time of writing is the same one; any other, such as a
- * copied, restored or touched one, is read. False also for what is no file or cannot be read.
+ * copied, restored or touched one, is read. False also for something that is not a file or cannot be read.
  */
 export async function hasContent(path: string, { sha256, ...known }: Content, disk: Pick<Disk, "open" | "stat">) {
   const found = await disk.stat(path).catch(() => undefined);

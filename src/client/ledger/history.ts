@@ -12,7 +12,7 @@ export type JournalLine =
   | RunLine
   | FilmLine
   | IntentLine
-  /** `credits` is what the service has stated that it cost; where it has not, the balance may have fallen, also by what others spent. */
+  /** `credits` is the cost that the service stated. Without it only the fall of the balance is known, which may include what others spent. */
   | {
       kind: "accepted";
       attempt: string;
@@ -29,9 +29,9 @@ export type JournalLine =
       reason: string;
       code?: CommandErrorCode | undefined;
     }
-  /** A line of a newer version about an attempt: what has become of that is not known. Never written. */
+  /** A line of a newer version about an attempt, whose state is therefore unknown. Never written. */
   | { kind: "newer"; attempt: string; id?: string | undefined }
-  /** The user has dealt with the attempt: it does not stop another start any more. */
+  /** The user has dealt with the attempt: it no longer stops another start. */
   | { kind: "dismissed"; attempt: string }
   /** The id of an attempt that is not waited for was handed to its caller. */
   | { kind: "told"; attempt: string }
@@ -54,7 +54,7 @@ export type JournalLine =
       code?: CommandErrorCode | undefined;
       cost?: number | undefined;
     }
-  /** The service itself cannot say whether it is made, and charged: its request to an engine got no usable response. */
+  /** The service itself does not know whether it is made and charged: its request to an engine got no usable response. */
   | { kind: "unclear"; id: string; reason: string }
   /** The service has accepted it, and no longer knows it. */
   | { kind: "lost"; id: string }
@@ -96,9 +96,9 @@ export type IntentLine = Partial<Take> & {
   rows_file?: FileIdentity | undefined;
   /** An AI agent has started it, through `vidgen mcp`. */
   mcp?: boolean | undefined;
-  /** Whether its video is a preview; absent where the service does not tell. */
+  /** Whether its video is a preview; absent where the service does not say. */
   is_preview?: boolean | undefined;
-  /** What makes the video, as `--engine` has it. */
+  /** What makes the video: the value of `--engine`. */
   engine?: readonly string[] | undefined;
   /** The id of the generation whose request it repeats: `again`. */
   parent?: string | undefined;
@@ -120,7 +120,7 @@ export type Take = {
 /** A run of a batch begins: only in its results file, which says by this line which rows it is about. */
 export type RunLine = {
   kind: "batch";
-  /** The rows file as a path relative to the results file; "" or "-" where there is none. */
+  /** The rows file as a path relative to the results file; "" or "-" if the rows did not come from a file. */
   file: string;
   rows: number;
   total: number;
@@ -237,11 +237,11 @@ function asText(value: unknown): string {
 export type Entry = Omit<IntentLine, "kind" | "part"> & {
   /** When it was started; ISO 8601, UTC. */
   at: string;
-  /** What it cost in USD, where the service has told it. */
+  /** What it cost in USD, where the service has stated it. */
   cost?: number | undefined;
   /** What it cost in credits, where the service has stated it. */
   credits?: number | undefined;
-  /** Where it has not: by how much less was left than before, as far as that is known. Others may have spent too. */
+  /** Where the service states no cost: by how much the balance fell, if that is known. Others may have spent too. */
   balance_fell?: number | undefined;
   /** `sending` while the request is out; it stays so when the process died before the outcome was written. */
   state: State;
@@ -260,7 +260,7 @@ export type Entry = Omit<IntentLine, "kind" | "part"> & {
   dismissed?: boolean;
   /** Its id was handed to the caller, who does not wait for it. */
   told?: boolean;
-  /** The partial files of which its processes have claimed the places, as absolute paths. */
+  /** The absolute paths of the partial files that its processes have claimed. */
   parts?: string[];
   /** Where it was saved; "-" for standard output. */
   file?: string;
@@ -439,12 +439,12 @@ export function datedEntries(entries: readonly Entry[], now: Date): Dated[] {
   return oldestFirst.reverse();
 }
 
-/** For so long `--reuse` takes a generation that has its result; nothing unfinished has an age. */
+/** How long `--reuse` accepts a generation that was delivered; what is unfinished has no age limit. */
 export const reusableMs = 24 * 3600_000;
 
 /**
  * A request as the journal keeps it, enough to recognise it again: an address with a query or a password, or an image, may be a secret, and
- * is replaced by a hash. The prompt and the model are kept as they are.
+ * is replaced by a hash. The prompt and the model are kept unchanged.
  */
 export function recordOf({ prompt, model, ...fields }: StartRequest): StartRequest {
   const text = JSON.stringify(fields, (_, value) =>
@@ -474,7 +474,7 @@ export function isHash(value: unknown): boolean {
   return typeof value === "string" && /^sha256:[\w-]{43}$/.test(value);
 }
 
-/** The account that a key stands for at a service, by a short hash: it tells two accounts apart, and does not give the key away. */
+/** The account of a key at a service, as a short hash: it distinguishes two accounts without revealing the key. */
 export function accountOf(baseUrl: string, apiKey: string): string {
   return createHash("sha256")
     .update(`${new URL(baseUrl).origin} ${apiKey}`)
@@ -487,7 +487,7 @@ export function isPaidBy(account: string, each: { account?: string | undefined }
   return each.account === account;
 }
 
-/** A median of fewer says little. */
+/** A median of fewer values says little. */
 const minSamples = 3;
 
 /**

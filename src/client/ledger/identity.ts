@@ -6,7 +6,7 @@ export type FileIdentity = {
   /** Absolute, without symbolic links. */
   path: string;
   inode?: number | undefined;
-  /** When the inode was made, in milliseconds: a later file may get the same number. 0 where the file system does not tell. */
+  /** When the inode was made, in milliseconds: a later file may get the same number. 0 where the file system does not record it. */
   born?: number | undefined;
 };
 
@@ -69,7 +69,7 @@ async function foldsCase(path: string, disk: Disk): Promise<boolean> {
 /** A place as the journal keeps it. */
 export type RecordedPlace = { outputPath: string | undefined; fullPath: FullPath | undefined };
 
-/** The journal never holds a key, not even one that stands in a path. */
+/** The journal never holds a key, not even as part of a path. */
 export async function recordPlace(
   outputPath: string | undefined,
   redact: (text: string) => string,

@@ -22,7 +22,7 @@ export type Journal = {
    * lock cannot be written, or the signal's reason while it waits.
    */
   lock<Result>(work: (lock: Lock) => Promise<Result>, signal?: AbortSignal): Promise<Result>;
-  /** Whether a live process has a lease; "unsure" while that process is elsewhere: further looks tell, within a minute. Changes nothing. */
+  /** Whether a live process has a lease; "unsure" while that process is elsewhere: further checks decide it within a minute. Changes nothing. */
   leaseOf(name: string): Promise<LeaseState>;
   /** Takes the lease of an attempt: until it is released, others see that a live process works on it. `undefined` while another one has it. */
   hold(attempt: string): Promise<Hold | undefined>;

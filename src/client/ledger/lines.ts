@@ -32,8 +32,8 @@ export async function syncFolder(path: string, disk: Disk): Promise<void> {
 type OpenOptions = { disk: Disk; mode?: number };
 
 /**
- * Opens a file of lines; `mode` is that of a new one. A pipe or a device is refused with `ESPIPE` before it is opened: that may wait for ever,
- * and what is written there is gone. Rejects with the system's error.
+ * Opens a file of lines; `mode` is that of a new one. A pipe or a device is refused with `ESPIPE` before it is opened: opening may block forever,
+ * and what is written there is lost. Rejects with the system's error.
  */
 export async function openLines(path: string, flags: string, { disk, mode }: OpenOptions): Promise<DiskFile> {
   // What makes this fail makes `open` fail, unless the file is new.
@@ -79,7 +79,7 @@ type FoundLine = { text: string; start: number; length: number };
 
 /** The lines of a file from the first to the last, a chunk at a time. Rejects with the system's error. */
 export async function* readLines(file: DiskFile): AsyncGenerator<FoundLine> {
-  /** The beginning of a line that goes on in a later chunk, and where it is in the file. */
+  /** The beginning of a line that continues in a later chunk, and where it is in the file. */
   let rest = Buffer.alloc(0);
   let start = 0;
   for (let isEnd = false; !isEnd; ) {

@@ -19,8 +19,8 @@ import type { Journal, LeaseState, Lock } from "./journal.ts";
 import { findByKey, findByPrompt } from "./search.ts";
 
 /**
- * What a start does about earlier attempts at the same: `resume` resumes one that was interrupted; `reuse` resumes any generation of the same
- * request that did not fail; `again` starts a new one, and dismisses those that it passes.
+ * What a start does about earlier attempts at the same request: `resume` resumes an interrupted attempt; `reuse` resumes any generation of the same
+ * request that did not fail; `again` starts a new generation, and dismisses the attempts that it passes.
  */
 export type Earlier = "resume" | "reuse" | "again";
 
@@ -31,11 +31,11 @@ export type Mode = Earlier | "key";
 export type Action =
   /** Start a new generation, as typed. */
   | "pass"
-  /** Look again. */
+  /** Check again later. */
   | "wait"
   /** Follow the generation, and take over the attempt. */
   | "resume"
-  /** Follow the generation beside the process that has the attempt. */
+  /** Follow the generation beside the process that holds the attempt's lease. */
   | "join"
   /** The service lost what was charged: send nothing. */
   | "refuse lost"
@@ -103,9 +103,9 @@ export type Choice =
 
 /** Why nothing is sent now. */
 type Stop =
-  /** A live process is starting it, or one elsewhere may have ended: another look tells. */
+  /** A live process is starting it, or a process elsewhere may have ended: a later check decides it. */
   | { kind: "wait"; entry: Entry }
-  /** `key` is the Idempotency-Key of one that may be sent again, if the service says that it keeps it. */
+  /** `key` is the Idempotency-Key of an attempt that may be sent again, if the service says that it keeps the key. */
   | { kind: "refuse"; entry: Entry; because: "unknown" | "lost"; key?: string | undefined };
 
 /** An Idempotency-Key that the service has said it keeps. `firstSentAt` is when the oldest attempt with it was started; ISO 8601, UTC. */
@@ -134,8 +134,8 @@ export type Wanted = RecordedPlace & {
 type Ledger = Pick<Journal, "scan" | "append" | "leaseOf">;
 
 /**
- * Chooses between the earlier attempts at a service and a new one: inside of the journal's lock, or to tell what a start would do, which writes
- * nothing. What a process writes just before it ends must count: the journal is read again when a process has ended since it was read.
+ * Chooses between the earlier attempts at a service and a new one. Called under the journal's lock, or without it to preview what a start would do,
+ * which writes nothing. What a process writes just before it ends must count: the journal is read again when a process has ended since it was read.
  */
 export async function choose(wanted: Wanted, journal: Ledger, lock?: Lock): Promise<Choice> {
   const ended = new Set<string>();
@@ -171,7 +171,7 @@ async function findCandidates(wanted: Wanted, journal: Ledger, lock: Lock | unde
   return merge(known, await findByPrompt(journal, request.prompt, isWanted));
 }
 
-/** All entries of two parts of the journal, each in its place: before the next one that both have. */
+/** Merges the entries of two parts of the journal in order: an entry of one part goes before the next entry that both contain. */
 function merge(entries: readonly Entry[], others: readonly Entry[]): Entry[] {
   const left = [...others];
   const merged = entries.flatMap((entry) => {
@@ -205,8 +205,8 @@ async function chooseOnce(entries: readonly Entry[], wanted: Choosing): Promise<
 }
 
 /**
- * A position of a run is made once, however long ago: what is made of it is taken, and a failed one is started again. That also holds with
- * `again`, which passes over other runs: another process may have taken over its own one while this process was suspended.
+ * A position of a run is made once, however long ago: its generation is used, and a failed one is started again. That also holds with `again`,
+ * which only passes over other runs: another process may have taken over this run while this process was suspended.
  */
 async function chooseTake(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
   const same = entries.filter((entry) => isCandidate(entry, wanted) && isSamePlace(entry, wanted)).toReversed();
@@ -255,8 +255,8 @@ export function isSamePlace(
 }
 
 /**
- * One that can be resumed comes first, since its video was paid for; then the first that stops the start. A key is sent again only where nothing
- * else may have been charged for the same: else the service may not have the one with this key, and have another one.
+ * An attempt that can be resumed comes first, since its video was paid for; then the first that stops the start. A key is sent again only if no
+ * other attempt at the same request may have been charged: the service may have received that other attempt, and not the one with this key.
  */
 async function chooseFrom(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
   const dismissed: Entry[] = [];
@@ -271,7 +271,7 @@ async function chooseFrom(entries: readonly Entry[], wanted: Choosing): Promise<
   const [first] = stops;
   if (first === undefined) return { kind: "new", dismissed };
   if (first.kind === "wait") return first;
-  // One whose id is known can be followed instead.
+  // An attempt whose id is known can be followed instead.
   const isAlone = stops.every((stop) => "key" in stop && stop.key === first.key && stop.entry.id === undefined);
   return isAlone ? unlessKept(first, wanted) : { ...first, key: undefined };
 }
@@ -282,8 +282,8 @@ function unlessKept(refusal: Stop & { kind: "refuse" }, { kept }: Wanted): Choic
 }
 
 /**
- * A caller's key stands for one start for ever: the newest attempt with it that has to be considered decides. One that the user has dismissed
- * counts only where it has a generation. Throws `usage` for another request.
+ * A caller's key always means the same start: the newest attempt with it that has to be considered decides. An attempt that the user has dismissed
+ * counts only if it has a generation. Throws `usage` for another request.
  */
 async function chooseByKey(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
   for (const entry of entries) {
@@ -350,8 +350,8 @@ type WantedLine = Pick<Wanted, "earlier" | "now"> & {
 };
 
 /**
- * Of the attempts of one typed command, newest first, the one that the same command would go on with, or be stopped by; `undefined` where it begins
- * anew. As a start looks at its candidates: the oldest first, and a video that is ready goes anywhere.
+ * Of the attempts of one typed command, newest first, returns the one that the same command would resume, or be stopped by; `undefined` where it
+ * starts a new generation. Follows the rules of a start: the oldest candidate first, and a video that is ready goes to any place.
  */
 export function findOwn(entries: readonly Entry[], { earlier, now, isHere }: WantedLine): Entry | undefined {
   const isOwn = ({ entry, ageMs }: Dated) => {

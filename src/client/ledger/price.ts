@@ -74,7 +74,7 @@ export function listPrices(entries: readonly Entry[], model: string): StatedPric
   return [...stated.values()];
 }
 
-/** The credits of an account after its newest start that told them. */
+/** The credits of an account, by the newest start whose reply stated them. */
 export type Balance = { credits: number; at: string };
 
 export function readBalance(entries: readonly Entry[], account: string): Balance | undefined {
@@ -82,7 +82,7 @@ export function readBalance(entries: readonly Entry[], account: string): Balance
   return told && { credits: told.remaining_credits ?? 0, at: told.at };
 }
 
-/** After this time others have probably spent, or somebody has bought, credits: by how much the balance fell tells nothing then. */
+/** After this time others have probably spent, or somebody has bought, credits: then the fall of the balance says nothing. */
 const balanceLastsMs = 3600_000;
 
 /** Whether a balance is new enough to be compared with that of the next start. */

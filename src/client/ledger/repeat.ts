@@ -16,7 +16,7 @@ import { isHash } from "./history.ts";
 /** What is typed in place of what an earlier request had. */
 export type Changes = { texts: FieldTexts; images: Images; set: readonly string[] };
 
-/** The generation whose request is repeated; `isLocal` when the local service has it. */
+/** The generation whose request is repeated; `isLocal` if it was started at the local service. */
 type Parent = { id: string; request: StartRequest; isLocal: boolean };
 
 /**

@@ -17,7 +17,7 @@ type AttemptLine = DatedLine & { attempt: string };
 
 type Intent = IntentLine & { at: string };
 
-/** The attempts as their lines, a part of the file at a time. Whoever has enough stops, and the rest is not read. */
+/** The attempts as their lines, a part of the file at a time. When the caller stops, the rest is not read. */
 export async function* scanAttempts(journal: Scanned): AsyncGenerator<AttemptLines[]> {
   const group = createGrouping();
   for await (const { lines } of journal.scan()) {
@@ -41,7 +41,7 @@ export async function readEntries(journal: Scanned): Promise<Entry[]> {
   return entries;
 }
 
-/** The newest part of that, which tells enough of prices, balances and times; empty where the journal cannot be read. Never rejects. */
+/** The newest part of that, which is enough for prices, balances and times; empty where the journal cannot be read. Never rejects. */
 export async function readRecent(journal: Scanned): Promise<Entry[]> {
   try {
     for await (const part of scanEntries(journal)) return part;

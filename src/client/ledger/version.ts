@@ -3,17 +3,17 @@ import type { HttpResponse } from "../../io.ts";
 type Headers = HttpResponse["headers"];
 
 /**
- * Which version of a video a partial file holds, in the journal's own field names: what may stand in If-Range, and the size of the whole in
+ * Which version of a video a partial file holds, in the journal's own field names: what can be sent as If-Range, and the size of the whole in
  * bytes. `etag` is strong; `last_modified` is set without an ETag alone. Without either the download cannot be resumed.
  */
 export type Version = { etag?: string | undefined; last_modified?: string | undefined; total?: number | undefined };
 
-/** What stands in If-Range. */
+/** The value of If-Range. */
 export function validatorOf({ etag, last_modified }: Version): string | undefined {
   return etag ?? last_modified;
 }
 
-/** The headers that ask for the rest of the same version; none when the whole is to be fetched. */
+/** The headers that request the rest of the same version; none when the whole file must be fetched. */
 export function rangeHeaders(size: number, version: Version): Record<string, string> {
   const validator = validatorOf(version);
   return size > 0 && validator !== undefined ? { Range: `bytes=${size}-`, "If-Range": validator } : {};

@@ -4,7 +4,7 @@ import type { Journal } from "./journal.ts";
 type Withdrawn = { kind: "unsent" | "refused"; error: VidgenError };
 
 /**
- * Writes down that an attempt was not sent, or was refused: else the same command stops at it, as at one that may have been charged. Returns its
+ * Writes down that an attempt was not sent, or was refused: otherwise the same command would stop, as if the attempt may have been charged. Returns its
  * error, which says so where that could not be written down. Never rejects.
  */
 export async function withdraw(
