@@ -43,7 +43,8 @@ export function createPreviewEngine(options: PreviewOptions = {}): Engine {
         await decoding(megapixels, () => run(task, signal));
         return { kind: "made", hasThumbnail: true };
       } catch (error) {
-        await Promise.all([task.file, task.thumbnail].map((path) => rm(path, { force: true })));
+        // A file that cannot be removed must not hide why the render ended; the next one replaces it.
+        await Promise.allSettled([task.file, task.thumbnail].map((path) => rm(path, { force: true })));
         if (!signal.aborted) throw error;
         // The process was asked to end: that is no fault of this video.
         await checkpoint({ state: "rendering", tries });

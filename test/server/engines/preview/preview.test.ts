@@ -49,6 +49,15 @@ describe("the preview engine", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
+  test("says why also when a file cannot be removed", async () => {
+    const source = `
+      const { mkdirSync, rmSync } = await import("node:fs");
+      rmSync(task.thumbnail);
+      mkdirSync(task.thumbnail);
+      throw new Error("the disk is on fire");`;
+    await expect(anEngineThat(source).render(aTask({}), anOffer())).rejects.toThrow("the disk is on fire");
+  });
+
   test("keeps a thread for the next clip, unless it had images or failed", async () => {
     const engine = anEngineThat(`
       writeFileSync(task.file, String(threadId));
