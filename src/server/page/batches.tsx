@@ -27,7 +27,9 @@ export function addBatches({ app, options, send, signedIn }: PageParts): void {
     const own = { account: accountOf(c), label };
     const [totals] = await store.labels({ ...own, limit: 1 });
     if (!totals) return send(c, <NoBatch />, 404);
-    const rows = await store.list({ ...own, limit: maxCells });
+    const cells = await store.states({ ...own, limit: maxCells });
+    const ids = cells.filter(({ state }) => state !== "failed").map(({ id }) => id);
+    const others = await store.list({ ...own, ids: ids.slice(0, maxCards), limit: maxCards });
     const failed = await store.list({ ...own, state: "failed", limit: maxCards });
     const now = clock.date();
     const cardOf = (generation: GenerationSummary) => ({ generation, progress: queue.progressOf(generation.id), now });
@@ -35,12 +37,9 @@ export function addBatches({ app, options, send, signedIn }: PageParts): void {
     const service = isLocal ? "--local" : `--base-url ${quote(requestUrl(c, options).origin)}`;
     const shown = {
       totals,
-      rows,
+      cells: cells.map(({ state }) => state),
       failed: failed.map(cardOf),
-      others: rows
-        .filter(({ state }) => state !== "failed")
-        .slice(0, maxCards)
-        .map(cardOf),
+      others: others.map(cardOf),
       line: `${program} batch ${quote(label)} ${service}`,
     };
     return send(c, <BatchPage {...shown} now={now} />);
@@ -81,8 +80,8 @@ function BatchesPage({ batches, program, now }: { batches: readonly LabelTotals[
 
 type BatchProps = {
   totals: LabelTotals;
-  /** The newest first. */
-  rows: readonly GenerationSummary[];
+  /** Of each row the state, the newest first. */
+  cells: readonly State[];
   failed: readonly CardProps[];
   others: readonly CardProps[];
   /** The command that goes on with it. */
@@ -91,7 +90,7 @@ type BatchProps = {
 };
 
 /** One batch: how far each row is, what it has cost and how long it will take, what has failed, and how to go on. */
-function BatchPage({ totals, rows, failed, others, line, now }: BatchProps) {
+function BatchPage({ totals, cells, failed, others, line, now }: BatchProps) {
   const { label, credits, usd, counts, unclear } = totals;
   const leftMs = timeLeft(totals, now);
   const unstarted = Math.max(0, (totals.size ?? 0) - countOf(totals));
@@ -99,10 +98,10 @@ function BatchPage({ totals, rows, failed, others, line, now }: BatchProps) {
     <Layout title={label} current="/batches">
       <h1 dir="auto">{label}</h1>
       <div class="strip" aria-hidden="true">
-        {rows.toReversed().map(({ state }) => (
+        {cells.toReversed().map((state) => (
           <i class={state}></i>
         ))}
-        {Array.from({ length: Math.min(unstarted, maxCells - rows.length) }, () => (
+        {Array.from({ length: Math.min(unstarted, maxCells - cells.length) }, () => (
           <i></i>
         ))}
       </div>

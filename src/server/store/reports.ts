@@ -72,6 +72,8 @@ export type Spending = Record<SpendingKey, Spent[]>;
 export type Reports = {
   /** The lists for the service's owner are of all accounts, newest first. */
   list(query: GenerationQuery): Promise<GenerationSummary[]>;
+  /** Only the states of the newest ones, which takes a fraction of what a list does. */
+  states(query: LabelQuery): Promise<Pick<GenerationSummary, "id" | "state">[]>;
   totals(filter: GenerationFilter & { from?: string | undefined }): Promise<GenerationTotals>;
   /** The labels, the one first that was used last. */
   labels(query: LabelQuery): Promise<LabelTotals[]>;

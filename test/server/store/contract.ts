@@ -637,6 +637,10 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
       [0, "running", 0, at],
     ]);
     expect((await tell())[0]).toEqual([3, "queued", 1, null]);
+    const states = await store.states({ limit: 3 });
+    expect(states.map(({ id, state }) => [ids.indexOf(id), state])).toEqual([3, 2, 1].map((id) => [id, "queued"]));
+    expect((await store.states({ account: "local", limit: 9 })).at(-1)).toEqual({ id: ids[0], state: "running" });
+    expect(await store.states({ label: "shots.csv", limit: 9 })).toEqual([]);
     expect(await store.totals({ state: "queued", from: ids[1] })).toMatchObject({
       counts: { queued: 3, running: 1 },
       newer: 2,

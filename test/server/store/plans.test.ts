@@ -71,6 +71,19 @@ test("SQLite reads of each host only the callbacks that may be attempted", async
   expect(next).toMatch(/^SEARCH deliveries USING COVERING INDEX pending /);
 });
 
+test("SQLite reads the queue of a model once for a list, however many of the list wait", async () => {
+  const { plans, watched } = await watch();
+  watched.exec(`INSERT INTO accounts (name) VALUES ('local');
+    INSERT INTO generations (id, account, status, state, created_at, model, asked, result)
+    SELECT value, 'local', 'processing', 'queued', '', 'sora-2', '{"request":{}}', '{}' FROM json_each('[1, 2, 3]')`);
+  const listed = await createGenerationReads(createReader(watched)).list({ limit: 9 });
+  expect(listed.map(({ ahead }) => ahead)).toEqual([2, 1, 0]);
+  const [list, queue, ...others] = plans;
+  expect(list).not.toContain("queued");
+  expect(queue).toBe("SEARCH generations USING COVERING INDEX queued (model=?)");
+  expect(others).toEqual([]);
+});
+
 test("SQLite reads for the page what it shows, by indexes and sums", async () => {
   const { plans, watched } = await watch();
   const reader = createReader(watched);

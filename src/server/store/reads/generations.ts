@@ -11,6 +11,8 @@ export const columns = "id, account, status, created_at, completed_at, removed_a
 /** How far the generations before another one, or after it, are counted. */
 const maxCounted = 1_000;
 
+type Queues = ReadonlyMap<string, readonly number[]>;
+
 /** Reads generations and their sums. */
 export function createGenerationReads({ query, ...dialect }: Reader) {
   const numberOf = "(SELECT number FROM generations WHERE id = ?)";
@@ -35,6 +37,22 @@ export function createGenerationReads({ query, ...dialect }: Reader) {
       ["account = ?", account],
       ["key = ?", by === "label" ? label : undefined],
     ]);
+
+  /** The numbers of those that each model makes next. They are read once for a list, however many of it wait. */
+  const readQueues = async (models: ReadonlySet<string>): Promise<Queues> => {
+    const queues = new Map<string, number[]>();
+    for (const model of models) {
+      const rows = await query(
+        `SELECT number FROM generations WHERE state = 'queued' AND model = ? ORDER BY number LIMIT ${maxCounted}`,
+        model,
+      );
+      queues.set(
+        model,
+        rows.map(({ number }) => Number(number)),
+      );
+    }
+    return queues;
+  };
 
   return {
     async generations({ account, order = "desc", after, limit }) {
@@ -69,15 +87,23 @@ export function createGenerationReads({ query, ...dialect }: Reader) {
         [dialect.isOneOf("id"), ids && JSON.stringify(ids)],
       ]);
       const rows = await query(
-        `SELECT id, account, status, state, created_at, completed_at, removed_at, starred, model, label, asked,
+        `SELECT number, id, account, status, state, created_at, completed_at, removed_at, starred, model, label, asked,
            checkpoint, result, ${shownPrompt} AS prompt,
-           (SELECT coalesce(-sum(amount), 0) FROM ledger WHERE generation = shown.number) AS credits,
-           (SELECT count(*) FROM (SELECT 1 FROM generations AS other WHERE shown.state = 'queued'
-             AND other.state = 'queued' AND other.model = shown.model AND other.number < shown.number LIMIT ${maxCounted}) AS others) AS ahead
+           (SELECT coalesce(-sum(amount), 0) FROM ledger WHERE generation = shown.number) AS credits
          FROM ${tables} ${condition} ORDER BY ${order} ${after === undefined ? "DESC" : "ASC"} LIMIT ?`,
         ...[...values, limit],
       );
-      return rows.map(readSummary);
+      const queued = rows.filter(({ state }) => state === "queued");
+      const queues = await readQueues(new Set(queued.map(({ model }) => String(model))));
+      return rows.map((row) => readSummary(row, queues));
+    },
+    async states({ account, label, limit }) {
+      const { condition, values } = where([
+        ["account = ?", account],
+        ["label = ?", label],
+      ]);
+      const states = `SELECT id, state FROM generations ${condition} ORDER BY number DESC LIMIT ?`;
+      return (await query(states, ...values, limit)) as Pick<GenerationSummary, "id" | "state">[];
     },
     async labels({ account, label, limit }) {
       const { condition, values } = sumsOf("label", { account, label });
@@ -129,7 +155,7 @@ export function readGeneration({ asked, checkpoint, result, removed_at, starred,
   };
 }
 
-function readSummary({ credits, ahead, ...row }: Row): GenerationSummary {
+function readSummary({ number, credits, ...row }: Row, queues: Queues): GenerationSummary {
   const { asked, checkpoint, result, removed_at, starred, ...shown } = row;
   const { aspectRatio, duration } = readJson<Pick<StoredGeneration, "request">>(asked).request;
   return {
@@ -143,7 +169,7 @@ function readSummary({ credits, ahead, ...row }: Row): GenerationSummary {
     duration,
     begun_at: readJson<StoredCheckpoint | null>(checkpoint)?.at ?? null,
     credits: Number(credits),
-    ahead: Number(ahead),
+    ahead: row.state === "queued" ? countBefore(Number(number), queues.get(String(row.model))) : 0,
   };
 }
 
@@ -156,4 +182,9 @@ function marksOf({ removed_at, starred }: Record<string, unknown>) {
 /** Reads out of a generation's row what is removed when its video is. */
 function readCompleted({ id, completed_at, result }: Record<string, unknown>): Completed {
   return { id: String(id), completed_at: String(completed_at), media: readJson<StoredResult>(result).media };
+}
+
+function countBefore(number: number, queue: readonly number[] = []): number {
+  const place = queue.findIndex((other) => other >= number);
+  return place === -1 ? queue.length : place;
 }
