@@ -28,12 +28,14 @@ export type GalleryProps = {
   isNewest: boolean;
   /** The address of the next page; `undefined` when this is the last one. */
   older: string | undefined;
+  /** The address where a search goes on that has not looked at older ones. */
+  unsearched: string | undefined;
   /** How vidgen is called in commands to type. */
   program: string;
 };
 
 /** Every generation as a card, newest first. */
-export function Gallery({ filter, cards, totals, isNewest, older, program }: GalleryProps) {
+export function Gallery({ filter, cards, totals, isNewest, older, unsearched, program }: GalleryProps) {
   const query = queryOf(filter);
   return (
     <Layout title="Generations" current="/">
@@ -50,6 +52,7 @@ export function Gallery({ filter, cards, totals, isNewest, older, program }: Gal
       />
       <Empty filter={filter} program={program} />
       <Older address={older} />
+      <Unsearched address={unsearched} />
       <Chosen />
     </Layout>
   );
@@ -202,6 +205,19 @@ export function Older({ address }: { address: string | undefined }) {
     <a id="older" class="button older" rel="next" href={address}>
       Show older
     </a>
+  );
+}
+
+/** The way on for a search that found no more than this. It is in the place of the link to the next page. */
+function Unsearched({ address }: { address: string | undefined }) {
+  if (address === undefined) return null;
+  return (
+    <p id="older" class="older">
+      Older ones were not searched.{" "}
+      <a class="button" rel="next" href={address}>
+        Search older ones
+      </a>
+    </p>
   );
 }
 

@@ -30,7 +30,7 @@ import { GenerationPage } from "./generation.tsx";
 import { AssetPaths, LinkPage, SignedInPage, SignInPage, Visitor } from "./layout.tsx";
 import { BadAddress, Missing, NotFound, OwnersAlone, Unavailable } from "./messages.tsx";
 import type { PageOptions, PageParts, Send } from "./parts.ts";
-import { olderAddress, readList, readValue } from "./query.ts";
+import { addressBefore, olderAddress, readList, readValue } from "./query.ts";
 import type { Session } from "./session.ts";
 import {
   accountOf,
@@ -94,14 +94,17 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     const { before, from, limit, skip } = readList(c, uuid);
     const filter = readFilter(c);
     const generations = await store.list({ ...filter, account: accountOf(c), before, from, limit });
-    const totals = await store.totals({ ...filter, account: accountOf(c), from });
+    const searched = { ...filter, account: accountOf(c), before, from };
+    const totals = await store.totals(searched);
     const now = clock.date();
     const cards = generations
       .slice(skip)
       .map((generation) => ({ generation, progress: queue.progressOf(generation.id), now }));
     const older = olderAddress(c, generations, generations.at(-1)?.id);
+    const last = older === undefined ? await store.lastSearched(searched) : undefined;
+    const unsearched = last === undefined ? undefined : addressBefore(c, last);
     const isNewest = before === undefined;
-    return send(c, <Gallery {...{ filter, cards, totals, isNewest, older, program }} />);
+    return send(c, <Gallery {...{ filter, cards, totals, isNewest, older, unsearched, program }} />);
   });
 
   app.get("/generations/:id", signedIn, async (c) => {

@@ -32,12 +32,17 @@ export function olderAddress(
 ): string | undefined {
   const { limit } = readList(c, /^/);
   if (entries.length < limit || last === undefined) return undefined;
+  if (limit >= maxShown) return addressBefore(c, last);
   const query = new URLSearchParams(c.req.query());
   query.delete("skip");
-  if (limit < maxShown) query.set("shown", String(limit + perPage));
-  else {
-    for (const name of ["shown", "from"]) query.delete(name);
-    query.set("before", String(last));
-  }
+  query.set("shown", String(limit + perPage));
+  return `${c.req.path}?${query}`;
+}
+
+/** Returns the address of the list that begins before an entry. */
+export function addressBefore(c: Context, last: string | number): string {
+  const query = new URLSearchParams(c.req.query());
+  for (const name of ["skip", "shown", "from"]) query.delete(name);
+  query.set("before", String(last));
   return `${c.req.path}?${query}`;
 }

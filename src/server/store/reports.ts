@@ -34,6 +34,9 @@ export type GenerationFilter = {
 export type GenerationQuery = PageOf<string> &
   GenerationFilter & { from?: string | undefined; after?: string | undefined; ids?: readonly string[] | undefined };
 
+/** Where a list begins, as in a `GenerationQuery`. */
+export type ListStart = Pick<GenerationQuery, "before" | "from" | "after">;
+
 /**
  * How many generations of each state match the rest of a filter, how many that match it all are newer than `from`, up to 1,000, and which
  * models there are at all, in alphabetical order: where the filter has an account, those of its generations.
@@ -74,7 +77,10 @@ export type Reports = {
   list(query: GenerationQuery): Promise<GenerationSummary[]>;
   /** Only the states of the newest ones, which takes a fraction of what a list does. */
   states(query: LabelQuery): Promise<Pick<GenerationSummary, "id" | "state">[]>;
-  totals(filter: GenerationFilter & { from?: string | undefined }): Promise<GenerationTotals>;
+  /** A search counts what `list` would look at. */
+  totals(filter: GenerationFilter & Omit<ListStart, "after">): Promise<GenerationTotals>;
+  /** The id of the oldest generation that a search looks at, where older ones are not searched; with it as `before`, the search goes on. */
+  lastSearched(filter: GenerationFilter & ListStart): Promise<string | undefined>;
   /** The labels, the one first that was used last. */
   labels(query: LabelQuery): Promise<LabelTotals[]>;
   /** The newest days, and the models and labels that have cost most. */

@@ -16,9 +16,10 @@ export function searchWords(text = ""): string[] {
     .slice(0, maxWords);
 }
 
-/** So many of the newest generations are searched where no word has three characters, which an index needs. */
-export const maxScanned = 100_000;
+/** A search without an index reads so many texts at once: those of the newest generations, or of the next older ones. */
+export const maxScanned = 20_000;
 
+/** Whether no word has three characters, which PostgreSQL's index needs. */
 export function isShortSearch(text: string | undefined): boolean {
   const words = searchWords(text);
   return words.length > 0 && words.every((word) => word.length < 3);

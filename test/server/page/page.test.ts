@@ -462,6 +462,26 @@ test("the filter is by state, model and text, and newest first", async () => {
   expect(await list(`before=${ids[2]}`)).toEqual([1, 0]);
 });
 
+test("a search that did not look at older ones says so, and goes on there", async () => {
+  const store = await openStore(":memory:");
+  const asked: unknown[] = [];
+  let last: string | undefined;
+  const lastSearched: typeof store.lastSearched = async (query) => {
+    asked.push(query);
+    return last;
+  };
+  const page = await openTestPage({ store: { ...store, lastSearched } });
+  const Cookie = await signIn(page);
+  last = await page.make({ prompt: "a fox" });
+  const get = async (path: string) => (await fetch(page.url + path, { headers: { Cookie } })).text();
+  const text = await get(`/?text=zebra&from=${last}&shown=96&skip=48`);
+  expect(text).toContain("Older ones were not searched.");
+  expect(text).toContain(`href="/?text=zebra&amp;before=${last}"`);
+  expect(asked).toEqual([{ text: "zebra", from: last }]);
+  last = undefined;
+  expect(await get("/?text=zebra")).not.toContain("not searched");
+});
+
 test("of the owner's free previews no price is shown, and another account sees what they cost it", async () => {
   const store = await openStore(":memory:");
   await store.addAccount({ name: "ci", keyHash: hashKey("a-key-of-ci"), creditsOf: () => 100 });

@@ -2,6 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { createDeliveryReads } from "../../../src/server/store/reads/deliveries.ts";
 import { createGenerationReads } from "../../../src/server/store/reads/generations.ts";
 import { createLedgerReads } from "../../../src/server/store/reads/ledger.ts";
+import { maxScanned } from "../../../src/server/store/search.ts";
 import { createClaims } from "../../../src/server/store/sqlite/claims.ts";
 import { type Database, openDatabase } from "../../../src/server/store/sqlite/database.ts";
 import { findDue } from "../../../src/server/store/sqlite/due.ts";
@@ -84,6 +85,35 @@ test("SQLite reads the queue of a model once for a list, however many of the lis
   expect(others).toEqual([]);
 });
 
+test("a search in SQLite reads so many texts at once, and goes on where it ended", async () => {
+  const { watched } = await watch();
+  watched.exec(`INSERT INTO accounts (name) VALUES ('local'), ('other');
+    WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ${2 * maxScanned + 1})
+    INSERT INTO generations (id, account, status, state, created_at, model, asked, result)
+    SELECT i, iif(i % 2, 'local', 'other'), 'failed', 'failed', '', 'sora-2', '{"request":{}}', '{}' FROM n;
+    INSERT INTO search (generation, text) SELECT number, iif(number IN (1, 2), 'zebra', 'fox') FROM generations;`);
+  const { list, totals, lastSearched } = createGenerationReads(createReader(watched));
+  const find = async (query: object) => {
+    const { counts } = await totals({ text: "zebra", ...query });
+    const found = await list({ text: "zebra", limit: 9, ...query });
+    return { found: found.map(({ id }) => id), counts, last: await lastSearched({ text: "zebra", ...query }) };
+  };
+  const [first, second] = [String(maxScanned + 2), "2"];
+  expect(await find({})).toEqual({ found: [], counts: {}, last: first });
+  expect(await find({ before: first })).toEqual({ found: ["2"], counts: { failed: 1 }, last: second });
+  expect(await find({ before: second })).toEqual({ found: ["1"], counts: { failed: 1 }, last: undefined });
+  // Of an account its own are counted.
+  expect(await find({ account: "other" })).toEqual({ found: ["2"], counts: { failed: 1 }, last: undefined });
+  expect(await find({ account: "local" })).toEqual({ found: [], counts: {}, last: "3" });
+  expect(await find({ text: "fox", before: "9" })).toMatchObject({ counts: { failed: 6 }, last: undefined });
+  // The nearest newer one is looked for as far.
+  expect(await list({ text: "zebra", after: "1", limit: 1 })).toMatchObject([{ id: "2" }]);
+  watched.exec(`UPDATE search SET text = 'okapi' WHERE generation = ${maxScanned + 5}`);
+  expect(await list({ text: "okapi", after: "4", limit: 1 })).toEqual([]);
+  expect((await totals({ text: "okapi", from: "4" })).newer).toBe(0);
+  expect((await totals({ text: "okapi", from: "5" })).newer).toBe(1);
+});
+
 test("SQLite reads for the page what it shows, by indexes and sums", async () => {
   const { plans, watched } = await watch();
   const reader = createReader(watched);
@@ -97,14 +127,16 @@ test("SQLite reads for the page what it shows, by indexes and sums", async () =>
   for (const filter of [{}, { account }, { account, label: "foxes.csv" }]) await generations.totals(filter);
   for (const filter of [{}, { account }]) await generations.labels({ ...filter, limit: 9 });
   for (const filter of [{}, { account }]) await ledger.spending({ ...filter, limit: 9 });
-  const [state, text, own, short, ...sums] = plans.splice(0);
+  const [state, last, text, ownLast, own, , short, ...sums] = plans.splice(0);
+  expect(last).toBe("SCAN generations");
+  expect(ownLast).toMatch(/^SEARCH generations USING INDEX generations_by_account /);
   expect(state).toMatch(/^SEARCH shown USING INDEX generations_by_account_and_state \(account=\? AND state=\?\)/);
   // The newest texts first, and only those generations that are found.
   expect(text).toMatch(/^SCAN search; SEARCH shown USING INTEGER PRIMARY KEY /);
   expect(own).toMatch(
     /^SEARCH shown USING INDEX generations_by_account \(account=\?\); SEARCH search USING INTEGER PRIMARY KEY /,
   );
-  expect(short).toMatch(/^SEARCH search USING INTEGER PRIMARY KEY \(rowid>\?\);/);
+  expect(short).toBe(text);
   for (const plan of [state, text, own, short]) expect(plan).not.toContain("ORDER BY");
   expect(sums).toHaveLength(8);
   for (const plan of sums) expect(plan).toMatch(/SEARCH sums USING PRIMARY KEY \(by=\?/);

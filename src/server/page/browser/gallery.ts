@@ -28,7 +28,7 @@ export function listenForFilter(): void {
 /** "Show older" makes the list longer, and "3 new" shows it from its beginning, without a reload. */
 export function listenForMore(): void {
   document.addEventListener("click", async (event) => {
-    const link = event.target instanceof Element ? event.target.closest<HTMLAnchorElement>("#older, #newer") : null;
+    const link = event.target instanceof Element ? event.target.closest<HTMLAnchorElement>("a#older, a#newer") : null;
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     const last = link.id === "older" ? document.querySelector("[data-list]")?.lastElementChild : undefined;

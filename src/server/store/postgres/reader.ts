@@ -1,4 +1,5 @@
 import { type Condition, where as join, type Reader } from "../reads/reader.ts";
+import { isShortSearch } from "../search.ts";
 import type { Database, Value } from "./database.ts";
 
 export function createReader({ query }: Pick<Database, "query">): Reader {
@@ -6,6 +7,7 @@ export function createReader({ query }: Pick<Database, "query">): Reader {
     query: (sql, ...values) => query(numberPlaceholders(sql), ...values),
     // An array, since PostgreSQL expects a hundred rows of what reads JSON.
     isOneOf: (column) => `${column} = ANY(ARRAY(SELECT json_array_elements_text(?)))`,
+    isScan: isShortSearch,
     // The index of the search is for LIKE alone.
     contains: (word) => ["search LIKE ?", `%${word.replace(/[\\%_]/g, "\\$&")}%`],
   };

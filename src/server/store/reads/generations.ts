@@ -1,6 +1,6 @@
 import type { Completed, Generations, StoredCheckpoint, StoredGeneration, StoredResult } from "../generations.ts";
-import type { GenerationFilter, GenerationSummary, Reports } from "../reports.ts";
-import { isShortSearch, maxScanned, searchWords } from "../search.ts";
+import type { GenerationFilter, GenerationSummary, ListStart, Reports } from "../reports.ts";
+import { maxScanned, searchWords } from "../search.ts";
 import { readJson } from "../values.ts";
 import { type Condition, type Listed, type Reader, type Row, shownPrompt, where } from "./reader.ts";
 import { countRows, countSums, labelTotals, maxFound, readCounts, readLabels, summedBy } from "./sums.ts";
@@ -25,10 +25,6 @@ export function createGenerationReads({ query, ...dialect }: Reader) {
     ["account = ?", filter.account],
     ["starred", filter.isStarred],
     ["label = ?", filter.label],
-    [
-      `${listed(filter).order} > (SELECT max(number) FROM generations) - ${maxScanned}`,
-      isShortSearch(filter.text) || undefined,
-    ],
     ...searchWords(filter.text).map(dialect.contains),
   ];
   const sumsOf = (by: "model" | "label", { account, label }: GenerationFilter) =>
@@ -38,6 +34,22 @@ export function createGenerationReads({ query, ...dialect }: Reader) {
       ["key = ?", by === "label" ? label : undefined],
     ]);
 
+  /** The last generation whose text a search reads, if it does not read the texts of all. */
+  const findLast = async ({ text, account, before, from, after }: GenerationFilter & ListStart) => {
+    if (!dialect.isScan(text)) return undefined;
+    const { condition, values } = where([
+      ["account = ?", account],
+      [`number < ${numberOf}`, before],
+      [`number <= ${numberOf}`, from],
+      [`number > ${numberOf}`, after],
+    ]);
+    const [last, next] = await query(
+      `SELECT id, number FROM generations ${condition}
+       ORDER BY number ${after === undefined ? "DESC" : "ASC"} LIMIT 2 OFFSET ${maxScanned - 1}`,
+      ...values,
+    );
+    return next && (last as { id: string; number: string | number });
+  };
   /** The numbers of those that each model makes next. They are read once for a list, however many of it wait. */
   const readQueues = async (models: ReadonlySet<string>): Promise<Queues> => {
     const queues = new Map<string, number[]>();
@@ -79,8 +91,10 @@ export function createGenerationReads({ query, ...dialect }: Reader) {
     },
     async list({ before, after, from, ids, limit, ...filter }) {
       const { tables, order } = listed(filter);
+      const last = await findLast({ ...filter, before, from, after });
       const { condition, values } = where([
         ...matching(filter),
+        [`${order} ${after === undefined ? ">=" : "<="} ?`, last?.number],
         [`${order} < ${numberOf}`, before],
         [`${order} > ${numberOf}`, after],
         [`${order} <= ${numberOf}`, from],
@@ -97,6 +111,7 @@ export function createGenerationReads({ query, ...dialect }: Reader) {
       const queues = await readQueues(new Set(queued.map(({ model }) => String(model))));
       return rows.map((row) => readSummary(row, queues));
     },
+    lastSearched: async (filter) => (await findLast(filter))?.id,
     async states({ account, label, limit }) {
       const { condition, values } = where([
         ["account = ?", account],
@@ -109,7 +124,7 @@ export function createGenerationReads({ query, ...dialect }: Reader) {
       const { condition, values } = sumsOf("label", { account, label });
       return readLabels(await query(labelTotals("sums", condition, limit), ...values));
     },
-    async totals({ state, from, ...filter }) {
+    async totals({ state, from, before, ...filter }) {
       const count = ({ condition, values }: ReturnType<typeof sumsOf>) =>
         query(countSums("sums", condition), ...values);
       const models = await count(sumsOf("model", filter));
@@ -118,7 +133,12 @@ export function createGenerationReads({ query, ...dialect }: Reader) {
         const by = summedBy(filter);
         if (by === "model") return models.filter(({ key }) => filter.model === undefined || key === filter.model);
         if (by === "label") return count(sumsOf("label", filter));
-        const { condition, values } = where(matching(filter));
+        const last = await findLast({ ...filter, before });
+        const { condition, values } = where([
+          ...matching(filter),
+          [`${order} >= ?`, last?.number],
+          [`${order} < ${numberOf}`, dialect.isScan(filter.text) ? before : undefined],
+        ]);
         return query(
           `SELECT ${countRows} FROM (
              SELECT state FROM ${tables} ${condition} ORDER BY ${order} DESC LIMIT ${maxFound}) AS found`,
@@ -127,7 +147,12 @@ export function createGenerationReads({ query, ...dialect }: Reader) {
       };
       const countNewer = async () => {
         if (from === undefined) return 0;
-        const { condition, values } = where([...matching({ ...filter, state }), [`${order} > ${numberOf}`, from]]);
+        const last = await findLast({ ...filter, after: from });
+        const { condition, values } = where([
+          ...matching({ ...filter, state }),
+          [`${order} > ${numberOf}`, from],
+          [`${order} <= ?`, last?.number],
+        ]);
         const [row] = await query(
           `SELECT count(*) AS count FROM (SELECT 1 FROM ${tables} ${condition} LIMIT ${maxCounted}) AS newer`,
           ...values,

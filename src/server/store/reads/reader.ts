@@ -8,6 +8,8 @@ export type Reader = {
   isOneOf(column: string): string;
   /** The condition that a word is in what the search looks at. */
   contains(word: string): Condition;
+  /** Whether a search reads one text after another, and an index does not have its words. */
+  isScan(text: string | undefined): boolean;
   /** The tables in which a search looks for words, and the column of the order, if not those of all lists. */
   searched?(filter: GenerationFilter): Listed;
 };

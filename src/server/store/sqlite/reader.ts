@@ -1,4 +1,5 @@
 import type { Reader } from "../reads/reader.ts";
+import { searchWords } from "../search.ts";
 import type { Database } from "./database.ts";
 
 /** A batch of changes runs without a break until it is committed, so that no read finds a part of it. */
@@ -7,6 +8,7 @@ export function createReader(database: Pick<Database, "all">): Reader {
     query: async (sql, ...values) => database.all(sql, ...values),
     isOneOf: (column) => `${column} IN (SELECT value FROM json_each(?))`,
     contains: (word) => ["instr(text, ?)", word],
+    isScan: (text) => searchWords(text).length > 0,
     // The order in which the first rows are found without reading all: the texts of everybody, or the generations of one.
     searched: ({ account, label, isStarred }) =>
       account === undefined && label === undefined && !isStarred

@@ -66,7 +66,7 @@ test.skipIf(postgresPrograms === undefined)(
     await database.query(`INSERT INTO vidgen.generations
       (id, account, status, state, created_at, completed_at, model, asked, result, search, label)
     SELECT n, 'local', 'completed', 'completed', '2026-01-01', '2026-01-02', 'sora-2', '{}', '{}', 'a fox, take ' || n, n % 10
-    FROM generate_series(1, 20000) AS n`);
+    FROM generate_series(1, 20010) AS n`);
     await database.query("VACUUM ANALYZE");
     const plans: string[] = [];
     const watched: Database = {
@@ -84,13 +84,14 @@ test.skipIf(postgresPrograms === undefined)(
     expect(await generations.list({ text: "zebra", limit: 9 })).toEqual([]);
     expect(await generations.list({ text: "zq", limit: 9 })).toEqual([]);
     const account = "local";
-    expect((await generations.totals({ account })).counts).toEqual({ completed: 20_000 });
+    expect((await generations.totals({ account })).counts).toEqual({ completed: 20_010 });
     expect(await generations.labels({ account, limit: 9 })).toHaveLength(9);
     expect((await ledger.spending({ account, limit: 9 })).day).toHaveLength(1);
     expect(plans[0]).toContain("Index Scan Backward using generations_by_account_and_state");
     expect(plans[1]).toContain("Bitmap Index Scan on search_texts");
-    expect(plans[2]).toMatch(/Index Scan Backward using generations_pkey.*\n.*Index Cond: \(number > /);
-    for (const plan of plans.slice(3)) expect(plan).toMatch(/ on sums /);
+    expect(plans[2]).toContain("generations_pkey");
+    expect(plans[3]).toContain("(number >= '11'::bigint)");
+    for (const plan of plans.slice(4)) expect(plan).toMatch(/ on sums /);
     await database.close();
   },
 );
