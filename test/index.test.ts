@@ -451,7 +451,7 @@ test("an error has its hint, in the words of a program", async () => {
     failed: "Try another prompt or model; each attempt is charged.",
     unclear: expect.stringMatching(/; onExisting: "new" starts another one, which is charged too\.$/),
     credits: expect.stringContaining("Add credits to your account"),
-    images: "Give each in images.",
+    images: "Pass each in images.",
     model: "`models` lists them.",
   });
   const events: unknown[] = [];
