@@ -71,14 +71,14 @@ export async function migrate(
 }
 
 /** Rejects with `usage` unless a service of this version has prepared the database. Changes nothing. */
-export async function requireCurrent(query: Query): Promise<void> {
-  const version = await versionOf(query);
+export async function requireCurrent(query: Query, versions: Versions = current): Promise<void> {
+  const version = await versionOf(query, versions);
   if (version === 0)
     throw usage(
       "No service has used this database. Nothing was changed in it.",
       "Check its address, or start the service on it: vidgen serve --database <url>",
     );
-  if (version < current.steps.length)
+  if (version < versions.steps.length)
     throw usage(
       "This database is of an earlier version of vidgen. Nothing was changed in it.",
       "Start the service on it once, which upgrades it: vidgen serve --database <url>",

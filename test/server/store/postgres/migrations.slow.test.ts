@@ -2,7 +2,12 @@ import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../../src/io.ts";
 import { openDatabase } from "../../../../src/server/store/postgres/database.ts";
-import { type MigrateOptions, migrate, type Versions } from "../../../../src/server/store/postgres/migrations.ts";
+import {
+  type MigrateOptions,
+  migrate,
+  requireCurrent,
+  type Versions,
+} from "../../../../src/server/store/postgres/migrations.ts";
 import { indexes as currentIndexes, schema } from "../../../../src/server/store/postgres/schema.ts";
 import { postgresPrograms } from "../../../needs.ts";
 import { query } from "../../../postgres.ts";
@@ -59,6 +64,15 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     onTestFinished(() => client.end());
     return client;
   }
+
+  test("is asked of whoever only reads, and changes nothing until a service of the later version has started", async () => {
+    const url = await createOld();
+    const database = await openDatabase(url, { maxConnections: 1, clock: systemClock, onTrouble: () => {} });
+    onTestFinished(() => database.close());
+    await requireCurrent(database.query);
+    await expect(requireCurrent(database.query, later)).rejects.toThrow("This database is of an earlier version");
+    expect(await query(url, versions)).toEqual([{ version: 1 }]);
+  });
 
   test("gives an old database the tables and indexes of a new one, and fills them", async () => {
     const [old, fresh] = [await createOld(), await server().createDatabase()];
