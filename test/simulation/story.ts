@@ -120,7 +120,7 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
 
   disk.watch((change, writer) => {
     const run = runs.find(({ process }) => process.name === writer.name);
-    if (run) check(() => rules.onChange(run, change.path));
+    if (run && change.kind !== "failed") check(() => rules.onChange(run, change.path));
     if (change.kind === "failed") {
       tell(() => `${writer.name} gets ${change.code} as it is to ${change.call} ${change.path}`);
       const probe = probeOfFailure(change, kindOfWrite(change.bytes));
