@@ -68,6 +68,8 @@ export function createLedger(
 ): Ledger {
   const byName = new Map(entries.map((entry) => [entry.attempt, entry]));
   const byId = new Map(entries.flatMap((entry) => (entry.id === undefined ? [] : [[entry.id, entry]])));
+  /** Another machine may have started them: then this one's journal does not know whose their ids are. */
+  const earlier = new Set(byName.keys());
   const failures = new Map<string, VidgenError>();
 
   function find(line: JournalLine): Entry | undefined {
@@ -115,7 +117,7 @@ export function createLedger(
     recall: (id) => byId.get(id),
     find: (attempt) => ({ entry: byName.get(attempt), failure: failures.get(attempt) }),
     forget(attempt) {
-      byId.delete(byName.get(attempt)?.id ?? "");
+      if (!earlier.has(attempt)) byId.delete(byName.get(attempt)?.id ?? "");
       byName.delete(attempt);
       failures.delete(attempt);
     },
