@@ -94,7 +94,9 @@ function isHeldBeside(holders: readonly Process[], mine: Attempt, now: number): 
 /** A position of a run is paid for once, and a new run begins once each one before has all of them, or beside a live one. */
 function allowsTake(other: TakeRun, own: TakeRun, mine: Attempt, now: number): boolean {
   if (other === own) return false;
-  const done = other.attempts.filter((each) => each.overFor.has("generate") || isHandedOver(each));
+  const isDone = (each: Attempt) =>
+    each.overFor.has("generate") || isHandedOver(each) || each.dismissedAt !== undefined;
+  const done = other.attempts.filter(isDone);
   const isComplete = new Set(done.map(({ take }) => take?.position)).size === other.count;
   return isComplete || isHeldBeside(other.holders, own.attempts[0] ?? mine, now);
 }

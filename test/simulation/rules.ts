@@ -326,7 +326,10 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         return;
       }
       const hasKey = (other: Attempt) => post.isKeyKept && other.key === mine.key && other.run.key === mine.run.key;
-      const ofKey = attempts.filter(hasKey).flatMap(({ posts }) => posts);
+      // What another machine's journal knows of a caller's key, this one cannot.
+      const ofKey = attempts
+        .filter((each) => hasKey(each) && each.run.journal === mine.run.journal)
+        .flatMap(({ posts }) => posts);
       if (ofKey.some(({ generated }) => generated && post.generated && generated !== post.generated))
         throw new Broken(1, `${process.name} sent key ${mine.key} again, which the service has forgotten`);
       if (ofKey.length > 1) reach("a key is sent again, and the service has not had it");
