@@ -307,7 +307,8 @@ async function postOnce(
   intent: Intent,
   options: SendOptions,
 ): Promise<PostOutcome> {
-  const { unsettled } = service.io;
+  const { io } = service;
+  const { unsettled } = io;
   try {
     await intent.confirm();
   } catch (error) {
@@ -315,32 +316,22 @@ async function postOnce(
   }
   unsettled.add(intent.attempt);
   const { firstSentAt } = intent;
-  const asked = firstSentAt === undefined ? undefined : await confirmKey(service, firstSentAt, options.signal);
-  if (asked === "not kept")
+  // Asked right before a key is sent again: since the last answer, this process may have stood still.
+  const askedAt = io.date().getTime();
+  if (firstSentAt !== undefined && (await askForKey(service, firstSentAt, options.signal)) !== "kept")
     return unknownOutcome(
-      "its key was not sent again, since the service does not say that it keeps it",
+      "it was not sent again, because the service no longer says that it keeps its key",
       intent.attempt,
     );
   const assertFresh = () => {
     intent.assertFresh();
-    asked?.assertRecent();
+    if (firstSentAt !== undefined && io.date().getTime() - askedAt >= answerMs)
+      throw new VidgenError("network", "This process stood still for over a minute.");
   };
   const answer = await post(service, request, { ...intent, assertFresh }, options);
   if (answer.kind === "unsent" || answer.kind === "not now" || answer.kind === "stopped")
     unsettled.delete(intent.attempt);
   return answer;
-}
-
-/** Asks right before a key is sent again: since the last answer, this process may have stood still. */
-async function confirmKey(service: Service, firstSentAt: string, signal: AbortSignal) {
-  const { io } = service;
-  const askedAt = io.date().getTime();
-  if ((await askForKey(service, firstSentAt, signal)) !== "kept") return "not kept";
-  const assertRecent = () => {
-    if (io.date().getTime() - askedAt >= answerMs)
-      throw new VidgenError("network", "This process stood still for over a minute.");
-  };
-  return { assertRecent };
 }
 
 async function post(
