@@ -82,7 +82,7 @@ const interruptLimitMs = 10_000;
 const maxResends = 1;
 const maxNamedResends = 4;
 /** How long the service is asked whether it keeps the key, while it does not answer: behind a proxy it may be restarting. */
-const resendLimitMs = 30_000;
+const resendLimitMs = 10_000;
 /** How long its answer counts: this process may stand still before it sends. */
 const answerMs = 60_000;
 const lookMs = 10_000;
@@ -122,7 +122,8 @@ async function untilKeyIsKept(
   const { io, note } = service;
   const end = io.now() + resendLimitMs;
   for (let failures = before; ; failures++) {
-    await io.sleep(backoffMs(failures, io.random()), signal).catch(() => {});
+    const waitMs = Math.min(backoffMs(failures, io.random()), Math.max(0, end - io.now()));
+    await io.sleep(waitMs, signal).catch(() => {});
     if (signal.aborted) return false;
     const answer = await askForKey(service, firstSentAt, signal);
     if (answer !== "no answer" || io.now() >= end) return answer === "kept";
