@@ -9,7 +9,7 @@ import { createFrame, type Frame, type FrameSize, frameSize, type Plane } from "
 import { blend, createOverlay, type Overlay } from "./overlay.ts";
 import { encodePng, rasterize, toPixels } from "./pixels.ts";
 import { createSlideshow } from "./slideshow.ts";
-import { readCharacterWidths } from "./text.ts";
+import { parseWidths } from "./text.ts";
 
 /** Frames per second: enough for light that drifts slowly. */
 const frameRate = 12;
@@ -58,9 +58,9 @@ async function drawCaption(
   options: { isOverPictures: boolean },
 ): Promise<Overlay> {
   const readFont = (name: string) => readFile(new URL(`./fonts/${name}`, import.meta.url));
-  const [medium, semiBold] = await Promise.all([readFont("Inter-Medium.otf"), readFont("Inter-SemiBold.otf")]);
-  const widths = { medium: readCharacterWidths(medium), semiBold: readCharacterWidths(semiBold) };
-  return createOverlay(await rasterize(captionSvg(request, size, widths, options), [medium, semiBold]));
+  const fonts = await Promise.all([readFont("Inter-Medium.otf"), readFont("Inter-SemiBold.otf")]);
+  const widths = parseWidths(String(await readFont("widths.json")));
+  return createOverlay(await rasterize(captionSvg(request, size, widths, options), fonts));
 }
 
 /** Draws a thin bar along the lower edge, filled up to `share` (from 0 to 1) of the width. */

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { CaptionFonts } from "../../../../src/server/engines/preview/caption.ts";
-import { readCharacterWidths } from "../../../../src/server/engines/preview/text.ts";
+import { parseWidths } from "../../../../src/server/engines/preview/text.ts";
 
 const readFont = (name: string) =>
   readFileSync(new URL(`../../../../src/server/engines/preview/fonts/${name}`, import.meta.url));
@@ -9,7 +9,4 @@ const readFont = (name: string) =>
 export const fontFiles = { medium: readFont("Inter-Medium.otf"), semiBold: readFont("Inter-SemiBold.otf") };
 
 /** The widths of their characters. */
-export const fonts: CaptionFonts = {
-  medium: readCharacterWidths(fontFiles.medium),
-  semiBold: readCharacterWidths(fontFiles.semiBold),
-};
+export const fonts: CaptionFonts = parseWidths(String(readFont("widths.json")));
