@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, test } from "vitest";
@@ -105,11 +105,13 @@ test("none of its lines pays twice, however often it is typed, or waits longer t
   expect(prepared.world.requests.filter(isStart)).toHaveLength(before + 1);
 });
 
-test("dist/SKILL.md is the page, below what tells an agent when to read it", async () => {
+test("the skill is the page, below what tells an agent when to read it", async () => {
   const skill = (await (await createWorld()).vidgen("help", "--skill")).stdout;
   const [, frontMatter = "", body] = /^---\n([\s\S]*?)\n---\n\n([\s\S]*)$/.exec(skill) ?? [];
   expect(body).toBe(`${page}\n`);
   expect(frontMatter).toMatch(/^name: vidgen\ndescription: [^\n:<>]{100,1024}$/);
-  const built = new URL("../../../dist/SKILL.md", import.meta.url);
-  expect(existsSync(built) && readFileSync(built, "utf8")).toBe(skill);
+  const root = new URL("../../../", import.meta.url);
+  expect(readFileSync(new URL("dist/SKILL.md", root), "utf8")).toBe(skill);
+  // `npx skills add <clone>` finds it there.
+  await expect(skill).toMatchFileSnapshot(fileURLToPath(new URL(".agents/skills/vidgen/SKILL.md", root)));
 });
