@@ -17,8 +17,10 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { readPage } from "../src/docs.ts";
 import { spawnProcess } from "./faults/spawned.ts";
+import { hasJq } from "./needs.ts";
 import { cookieOf, useLink } from "./server/page/sign-in.ts";
 import { aPng } from "./server/queue/pictures.ts";
 
@@ -491,4 +493,30 @@ test("a batch that is killed goes on where it was: each row is paid for once, an
   expect(await vidgen(["batch", "status", "shots.csv.results.jsonl"])).toMatchObject({ code: 0 });
   own.child.kill("SIGTERM");
   await own.ended;
+});
+
+describe.skipIf(!hasJq)("the examples of help output with jq", () => {
+  const examples = [...readPage("output").text.matchAll(/^ {4}(vidgen .*\| jq .*)$/gm)].map(([, line = ""]) => line);
+  const outputs = [
+    new RegExp(`^${uuid}$`),
+    /^\/.*\/owl\.mp4$/,
+    /^\d\d+$/,
+    /^wan-2\.5 \d$/,
+    /^wan-2\.5$/,
+    /^fox\.mp4$/,
+    /^bear$/,
+  ];
+
+  test("are all that run here", () => expect(examples).toHaveLength(outputs.length));
+
+  test("print what the page says", async () => {
+    const env = { ...remote(), VIDGEN_HOME: await mkdtemp(join(folder, "home-")) };
+    writeFileSync(join(folder, "shots.csv"), "id,prompt,duration\nfox,a fox,1\nbear,a bear [fail],1\n");
+    await vidgen(["generate", "an owl", "-d", "1", "-o", "owl.mp4"], env);
+    for (const [i, example] of examples.entries()) {
+      const line = `vidgen() { "${process.execPath}" "${bin}" "$@"; }; ${example}`;
+      const shell = spawnProcess("bash", ["-c", line], env, folder);
+      expect((await shell.ended).stdout.trim(), example).toMatch(outputs[i] as RegExp);
+    }
+  });
 });

@@ -30,6 +30,7 @@ export const hasGroff = isOnPath("groff");
 export const hasTmux = isOnPath("tmux");
 export const hasLess = isOnPath("less");
 export const hasCurl = isOnPath("curl");
+export const hasJq = isOnPath("jq");
 export const hasShell = (name: "bash" | "zsh" | "fish") => isOnPath(name) && (name === "fish" || isOnPath("script"));
 
 /** Where the packages of the foreign clients are. */
@@ -59,6 +60,7 @@ export const missing = [
   [hasShell("bash"), "No bash, or no script(1): completion in it is not tested. Debian's package is bsdutils."],
   [hasShell("zsh"), "No zsh, or no script(1): completion in it is not tested. Debian's packages are zsh and bsdutils."],
   [hasShell("fish"), "No fish: completion in it is not tested. Debian's package is fish."],
+  [hasJq, "No jq: the examples of help output are not run. Debian's package is jq."],
   [hasCurl, "No curl: the interface by curl alone is not tested. Debian's package is curl."],
 ].flatMap(([found, line]) => (found ? [] : `${line}`));
 
