@@ -103,6 +103,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     webhookSecret: createSecret(),
     // What the service waits for must not move the time on.
     clock: { ...clock, sleep: clock.doze },
+    baseUrl: () => baseUrl,
     mediaUrl: () => mediaUrl,
     onDelivery: () => {},
     onTrouble: () => {},

@@ -8,7 +8,16 @@ import { doctorHint, VidgenError } from "../errors.ts";
 const whole = z.int().check(z.nonnegative());
 const limits = { max_running: z.nullable(whole), max_per_hour: z.nullable(whole) };
 const account = z.looseObject({ account: z.string(), credits: whole, keys: whole, ...limits });
-const madeKey = z.looseObject({ account: z.string(), api_key: z.string(), webhook_secret: z.string(), credits: whole });
+const address = z.optional(z.string());
+const madeKey = z.looseObject({
+  account: z.string(),
+  api_key: z.string(),
+  webhook_secret: z.string(),
+  credits: whole,
+  base_url: address,
+  media_url: address,
+  page_url: address,
+});
 
 /** The replies of the service, by the command that prints them. */
 export const accountReplies = {
@@ -23,7 +32,10 @@ export const accountReplies = {
 
 /** An account in its owner's list; a limit that is `null` is none. */
 export type Account = z.infer<typeof account>;
-/** An account with a key that is shown only once. */
+/**
+ * An account with a key that is shown only once; where its user logs in and gets videos, unless the service ends with this command, and the link that
+ * signs in to the page, where there is one.
+ */
 export type MadeKey = z.infer<typeof madeKey>;
 /** How many may be unfinished at once and started in an hour; `null` for any number. */
 export type AccountLimits = { max_running?: number | null; max_per_hour?: number | null };

@@ -33,6 +33,11 @@ export function withScheme(text: string): string {
   return isName ? `${isLoopback(hostname) ? "http" : "https"}://${address}` : address;
 }
 
+/** The command that logs in at a base URL. */
+export function loginLine(baseUrl: string): string {
+  return `vidgen login --base-url ${baseUrl}`;
+}
+
 /** Whether a URL's host is this machine itself. */
 export function isLoopback(hostname: string): boolean {
   if (hostname === "localhost" || hostname.endsWith(".localhost") || hostname === "[::1]") return true;

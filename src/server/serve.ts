@@ -203,6 +203,7 @@ type Opening = {
 async function openParts(options: CommonOptions, { steps, pageSecret, ...state }: Opening, io: Io) {
   const { name, ports, metricsAt, publicUrls = {} } = options;
   const sessions = options.hasPage ? async () => createSessions(await pageSecret()) : undefined;
+  let baseUrl = "";
   let mediaUrl = "";
   const prices = {
     engines: options.engines ?? [createPreviewEngine()],
@@ -225,6 +226,7 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     sessions,
     clock: io,
     publicUrl: publicUrls.api,
+    baseUrl: () => baseUrl,
     mediaUrl: () => mediaUrl,
     createMetrics: options.hasMetrics ? (await import("./observe/metrics.ts")).createMetrics : undefined,
     onTrouble: reporter(options),
@@ -252,11 +254,17 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
   };
   const { host } = options;
   mediaUrl = await listenAt(service.media, ports.media, { host, publicUrl: publicUrls.media });
-  const base_url = await listenAt(service.api, ports.api, { host, publicUrl: publicUrls.api });
+  baseUrl = await listenAt(service.api, ports.api, { host, publicUrl: publicUrls.api });
   const metricsUrl =
     service.metrics && metricsAt && `${await listenAt(service.metrics, metricsAt.port, metricsAt)}/metrics`;
-  const pageUrl = sessions && linkOf(base_url, await pageSecret(), io.date());
-  return { service, urls: { base_url, media_url: mediaUrl }, pageUrl, metricsUrl, freeModels: listFreeModels(prices) };
+  const pageUrl = sessions && linkOf(baseUrl, await sessions(), { now: io.date() });
+  return {
+    service,
+    urls: { base_url: baseUrl, media_url: mediaUrl },
+    pageUrl,
+    metricsUrl,
+    freeModels: listFreeModels(prices),
+  };
 }
 
 /** Returns what notes, once, that a proxy is in front of a service that does not know its public address. */

@@ -13,6 +13,7 @@ import type { createMetrics } from "./observe/metrics.ts";
 import type { OnTrouble } from "./observe/trouble.ts";
 import type { Outbound } from "./outbound/outbound.ts";
 import { createChanges } from "./page/events.ts";
+import { linkOf } from "./page/link.ts";
 import { createPage } from "./page/page.tsx";
 import type { Sessions } from "./page/session.ts";
 import type { Ended, Pace } from "./queue/end.ts";
@@ -62,6 +63,8 @@ export type ServiceOptions = OwnerOptions & {
   clock: Clock;
   /** The address of the API where clients reach it by another one than its own, as behind a proxy. */
   publicUrl?: string | undefined;
+  /** The addresses of the API and of the videos, as clients are told them. */
+  baseUrl(): string;
   mediaUrl(): string;
   /** Counts what happens, for /metrics; without it, nothing does. */
   createMetrics?: typeof createMetrics | undefined;
@@ -105,7 +108,10 @@ export function createService(options: ServiceOptions): Service {
   const sender = createCallbackSender({ ...options, sign, post: outbound.post, random: Math.random, onDelivery });
   const retention = options.keep && createRetention({ ...options, keep: options.keep });
   const startBy = createStartRoutes(rehearseStarts({ ...options, onStart: metrics?.onStart }));
-  const parts = { ...options, queue, metrics, startBy, onEnd };
+  const linkFor =
+    sessions &&
+    (async (keyHash: string) => linkOf(options.baseUrl(), await sessions(), { keyHash, now: options.clock.date() }));
+  const parts = { ...options, linkFor, queue, metrics, startBy, onEnd };
   const page = sessions && createPage({ ...parts, sessions, changes, sign });
   const readMetrics = metrics && (() => metrics.read(queue));
   const media = createRehearsedMedia(options);

@@ -55,6 +55,7 @@ export async function createCounted(changes: Partial<Engine> = {}) {
     },
     webhookSecret: createSecret(),
     clock: { ...clock, sleep: clock.doze },
+    baseUrl: () => "https://api.video.example",
     mediaUrl: () => "https://media.video.example",
     createMetrics,
     onEnd: (end) => void ended.push(end),

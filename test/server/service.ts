@@ -184,6 +184,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     readMetrics: async () => ({ text: "", contentType: "text/plain" }),
     clock,
     engines,
+    baseUrl: () => baseUrl,
     mediaUrl: () => mediaUrl,
     onTrouble,
     hasRefunds,

@@ -74,6 +74,7 @@ export function startProcess(options: ProcessOptions): Process {
     hasPaidPreviews: true,
     outbound: { post: nobody, get: nobody, open: nobody },
     webhookSecret: createSecret(),
+    baseUrl: () => "http://api.test",
     mediaUrl: () => "http://media.test",
     onDelivery: () => {},
     onTrouble: () => {},

@@ -40,6 +40,7 @@ async function startService() {
     media: async () => new Response(),
     clock: io,
     webhookSecret: "",
+    baseUrl: () => "http://api.test",
     mediaUrl: () => "http://127.0.0.1:1",
     onTrouble: (what, error) => process.stderr.write(`${what}: ${error}\n`),
   });

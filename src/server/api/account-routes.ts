@@ -58,6 +58,14 @@ const accountKeySchema = named("Account", {
   api_key: z.string().meta({ description: "Shown only in this response." }),
   webhook_secret: z.string().meta({ description: "Signs the callbacks of this account." }),
   credits: z.number(),
+  base_url: z
+    .string()
+    .optional()
+    .meta({ description: "Where its user logs in; absent if the service ends with the command that runs it." }),
+  media_url: z.string().optional().meta({ description: "Where its videos are." }),
+  page_url: z.string().optional().meta({
+    description: "A link that signs the account in to the page, once and within ten minutes, while it has this key.",
+  }),
 });
 
 const notAmount = "must be a whole number, negative to take credits away";
@@ -116,21 +124,32 @@ export type AccountOptions = {
     | "generation"
     | "cancel"
   >;
+  /** Signs the callbacks of the local account; those of others have one that comes from it. */
   webhookSecret: string;
+  /** The addresses of the API and of the videos, as clients are told them. */
+  baseUrl(): string;
   mediaUrl(): string;
+  /** Whether it runs inside a command, for as long as that takes. */
+  isCommand?: boolean | undefined;
+  /** Makes a link to the page for the account whose key has this hash; without it, there is no page. */
+  linkFor?: ((keyHash: string) => Promise<string>) | undefined;
   clock: Pick<Clock, "date">;
   onEnd?: ((ended: Ended) => void) | undefined;
 };
 
 /** The routes by which the owner of the service manages its accounts. */
 export function createAccountRoutes(options: AccountOptions): Paths {
-  const { store, webhookSecret } = options;
+  const { store, webhookSecret, linkFor } = options;
   /** Gives an account a new key, which is in the reply alone: the store keeps its hash. */
   const addKey = async (account: Omit<NewAccount, "keyHash">) => {
     const api_key = createKey();
-    const { credits, removed } = await store.addAccount({ ...account, keyHash: hashKey(api_key) });
+    const keyHash = hashKey(api_key);
+    const { credits, removed } = await store.addAccount({ ...account, keyHash });
     const webhook_secret = secretOf(webhookSecret, account.name);
-    return { made: { account: account.name, api_key, webhook_secret, credits }, removed };
+    const made = { account: account.name, api_key, webhook_secret, credits };
+    if (options.isCommand) return { made, removed };
+    const urls = { base_url: options.baseUrl(), media_url: options.mediaUrl(), page_url: await linkFor?.(keyHash) };
+    return { made: { ...made, ...urls }, removed };
   };
   return {
     "/accounts": {

@@ -4,7 +4,7 @@ import type { Metrics } from "../observe/metrics.ts";
 import type { OnTrouble } from "../observe/trouble.ts";
 import type { Keep } from "../queue/retention.ts";
 import type { Store } from "../store/store.ts";
-import { createAccountRoutes } from "./account-routes.ts";
+import { type AccountOptions, createAccountRoutes } from "./account-routes.ts";
 import { findAccount, refuseUnknownKey, requireOwner } from "./accounts.ts";
 import { createBackupRoute } from "./backup-route.ts";
 import { type CancelOptions, createCancelRoute } from "./cancel.ts";
@@ -22,12 +22,11 @@ export type AppOptions = StatusOptions &
   VideoOptions &
   EnginesOptions &
   OpenapiOptions &
-  PriceOptions & {
+  PriceOptions &
+  AccountOptions & {
     store: Store;
     /** Makes the routes that start a generation. */
     startBy: StartRoutes;
-    /** Signs the callbacks of the local account; those of others have one that comes from it. */
-    webhookSecret: string;
     /** Without it, there is no /metrics. */
     readMetrics?: ReadMetrics | undefined;
     /** The routes of its health. */

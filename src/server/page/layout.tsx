@@ -1,4 +1,5 @@
 import { type Child, createContext, useContext } from "hono/jsx";
+import { localAccount } from "../announcement.ts";
 import { ageText } from "./formatting.ts";
 import { Keys } from "./help.tsx";
 
@@ -155,12 +156,13 @@ export function SignInPage({ trouble, to }: { trouble: "link" | "key" | undefine
 }
 
 /** Answers a link that is in force. */
-export function LinkPage({ token }: { token: string }) {
+export function LinkPage({ token, account }: { token: string; account: string }) {
+  const whose = account === localAccount ? "the owner of this service" : `the account ${account}`;
   return (
     <Layout title="Sign in" isLive={false}>
       <section class="message">
         <h1>Sign in</h1>
-        <p>This link signs you in as the owner of this service, once. The session ends after 7 days.</p>
+        <p>This link signs you in as {whose}, once. The session ends after 7 days.</p>
         <form class="sign-in" action="/" method="post">
           <input type="hidden" name="token" value={token} />
           <button type="submit" autofocus>

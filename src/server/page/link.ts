@@ -1,11 +1,17 @@
 import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { isRunning, readAnnouncement } from "../announcement.ts";
-import { createSessions } from "./session.ts";
+import { createSessions, type Sessions } from "./session.ts";
+
+type LinkOptions = {
+  /** The account signs in whose key has this hash, for as long as it has that key; without it, the owner. */
+  keyHash?: string;
+  now: Date;
+};
 
 /** The link that signs in to the page at this address, once and within ten minutes, with every process that has the same secret. */
-export function linkOf(baseUrl: string, secret: string, now: Date): string {
-  return `${baseUrl}/?token=${createSessions(secret).link(now)}`;
+export function linkOf(baseUrl: string, sessions: Pick<Sessions, "link">, { keyHash, now }: LinkOptions): string {
+  return `${baseUrl}/?token=${sessions.link(now, keyHash)}`;
 }
 
 /** A fresh link to the page of the service that runs from a folder. Rejects with `usage` when none runs there, or it has no page. */
@@ -18,7 +24,7 @@ export async function makeLink(folder: string, io: Io): Promise<string> {
     );
   if (!has_page)
     throw usage("The running service serves no page.", "Stop it and start it again with: vidgen serve --page");
-  return linkOf(base_url, api_key, io.date());
+  return linkOf(base_url, createSessions(api_key), { now: io.date() });
 }
 
 /** A fresh link to the page of the service of a PostgreSQL database, at the address of one of its processes. Rejects with `usage` when none has run. */
@@ -28,5 +34,5 @@ export async function makeSharedLink(database: string, baseUrl: string, io: Io):
   const { pageSecret } = await secrets().finally(close);
   if (pageSecret === undefined)
     throw usage("No service has used this database, so there is no page.", "vidgen serve prints its link.");
-  return linkOf(baseUrl, pageSecret, io.date());
+  return linkOf(baseUrl, createSessions(pageSecret), { now: io.date() });
 }

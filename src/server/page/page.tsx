@@ -31,7 +31,7 @@ import { AssetPaths, LinkPage, SignedInPage, SignInPage, Visitor } from "./layou
 import { BadAddress, Missing, NotFound, OwnersAlone, Unavailable } from "./messages.tsx";
 import type { PageOptions, PageParts, Send } from "./parts.ts";
 import { addressBefore, olderAddress, readList, readValue } from "./query.ts";
-import type { Session } from "./session.ts";
+import type { SignedToken } from "./session.ts";
 import {
   accountOf,
   findShown,
@@ -75,8 +75,9 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     };
     if (token !== null) {
       const link = sessions.readLink(token, now);
-      const isUsable = typeof link !== "string" && (await store.endToken(link, now.toISOString()));
-      return isUsable ? signIn(undefined) : send(c, <SignInPage trouble="link" to={to} />, 401);
+      const isUsable = typeof link !== "string" && (await accountOfToken(link, store)) !== undefined;
+      const isFirst = isUsable && (await store.endToken(link, now.toISOString()));
+      return isFirst ? signIn(link.keyHash) : send(c, <SignInPage trouble="link" to={to} />, 401);
     }
     if ((await findAccount(store, key)) === undefined) return send(c, <SignInPage trouble="key" to={to} />, 401);
     return signIn(hashKey(key));
@@ -251,12 +252,17 @@ function requireSession(options: PageOptions, send: Send): MiddlewareHandler<Api
     const now = clock.date();
     const token = c.req.path === "/" ? c.req.query("token") : undefined;
     const link = token === undefined ? undefined : sessions.readLink(token, now);
+    const linked = typeof link === "object" ? await accountOfToken(link, options.store) : undefined;
     // The link signs in by the POST of its page: a program that fetches links in advance uses up nothing.
-    if (token !== undefined && typeof link === "object") return send(c, <LinkPage token={token} />);
+    if (token !== undefined && linked !== undefined) return send(c, <LinkPage token={token} account={linked} />);
     const session = sessions.read(c.req.header("Cookie"), requestUrl(c, options), now);
-    const account = session && (await accountOfSession(session, options.store));
+    const account = session && (await accountOfToken(session, options.store));
     if (account === undefined)
-      return send(c, <SignInPage trouble={link === "expired" ? "link" : undefined} to={asked(c)} />, 401);
+      return send(
+        c,
+        <SignInPage trouble={link === undefined || link === "unknown" ? undefined : "link"} to={asked(c)} />,
+        401,
+      );
     c.set("account", account);
     return next();
   };
@@ -283,9 +289,9 @@ function ownAddress(text: string | null, { origin }: URL): string {
   return url?.origin === origin ? url.href : "/";
 }
 
-/** Returns `undefined` if the session was signed out, or its key revoked. */
-async function accountOfSession(
-  { hash, keyHash }: Session,
+/** Returns the account of a link or a session; `undefined` once the link was used, the session signed out, or its key revoked. */
+async function accountOfToken(
+  { hash, keyHash }: SignedToken,
   store: Pick<Store, "account" | "hasTokenEnded">,
 ): Promise<string | undefined> {
   if (await store.hasTokenEnded(hash)) return undefined;

@@ -113,6 +113,33 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     for (const flag of flags) expect((await machine.vidgen("serve", flag)).code).toBe(0);
   });
 
+  test("the link of a new account signs in at another process than the one that made it, until its key ends", async () => {
+    const database = await server.createDatabase();
+    const [first, second] = [await createMachine(database), await createMachine(database)];
+    const one: Address = JSON.parse((await first.serve("--json")).run.stdout);
+    const two: Address = JSON.parse((await second.serve("--json")).run.stdout);
+    const manage = async (path: string, body: object) => {
+      const headers = { Authorization: `Bearer ${one.api_key}`, "Content-Type": "application/json" };
+      const reply = await fetch(`${one.base_url}/accounts${path}`, {
+        method: "POST",
+        headers,
+        body: JSON.stringify(body),
+      });
+      return (await reply.json()) as { page_url: string };
+    };
+    const atTwo = ({ page_url }: { page_url: string }) => page_url.replace(one.base_url, two.base_url);
+    const guest = await manage("", { name: "guest" });
+    const reply = await useLink(atTwo(guest));
+    const page = await fetch(two.base_url, { headers: { Cookie: cookieOf(reply) } });
+    expect([page.status, await page.text()]).toEqual([200, expect.stringContaining("<summary>guest</summary>")]);
+    expect((await useLink(guest.page_url)).status).toBe(401);
+    const other = await manage("", { name: "other" });
+    await manage("/revoke", { revoke: "other" });
+    // The other process learns of it within 5 s.
+    await expect.poll(async () => (await fetch(atTwo(other))).status, { timeout: 10_000 }).toBe(401);
+    expect((await useLink(atTwo(other))).status).toBe(401);
+  });
+
   test("--rotate begins with another key, and the one before is refused", async () => {
     const database = await server.createDatabase();
     const first = await createMachine(database);

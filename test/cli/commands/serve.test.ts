@@ -124,7 +124,11 @@ test("accounts, without a login, are those of the service that runs on this mach
   const { world, printed, stop } = await createServing("--json");
   await expect.poll(() => printed.stdout).toContain("}\n");
   Object.assign(world.env, { VIDGEN_BASE_URL: undefined, VIDGEN_API_KEY: undefined });
-  expect((await world.vidgen("accounts", "create", "guest", "--credits", "5")).code).toBe(0);
+  const { base_url } = JSON.parse(printed.stdout);
+  const made = await world.vidgen("accounts", "create", "guest", "--credits", "5");
+  expect(made).toMatchObject({ code: 0, stdout: expect.stringMatching(/^vgs_[0-9a-f]{48}\n$/) });
+  expect(made.stderr).toContain(`logs in with: vidgen login --base-url ${base_url}\n`);
+  expect(made.stderr).toContain(`once, within 10 minutes: ${base_url}/?token=`);
   expect(await world.vidgen("accounts")).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(/^guest\t5\t.*\nlocal\t/),
@@ -277,7 +281,12 @@ test("--log json: each line of stderr is a document with full id, account and re
 
 test("--backup names the file that it cannot write", async () => {
   const world = await createWorld();
-  expect(await world.vidgen("accounts", "create", "ci", "--local")).toMatchObject({ code: 0 });
+  const made = await world.vidgen("accounts", "create", "ci", "--local");
+  expect(made).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining("To use it, start the service: vidgen serve\n"),
+  });
+  expect(made.stderr).not.toContain("login");
   const run = await world.vidgen("serve", "--backup", `${world.folder}/missing/copy.db`);
   expect(run).toMatchObject({ code: 9, stdout: "" });
   expect(run.stderr).toContain(

@@ -112,6 +112,7 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
       publicUrl,
       program,
       createMetrics,
+      baseUrl: () => `http://127.0.0.1:${port}`,
       mediaUrl: () => "https://media.video.example",
       onDelivery: () => {},
       onNote: () => {},

@@ -358,6 +358,41 @@ describe("an account's own key", () => {
     expect([(await send(mine)).status, (await send(theirs)).status]).toEqual([404, 204]);
   });
 
+  /** Has the owner manage the accounts. */
+  async function manage(url: string, path: string, body: object) {
+    const headers = { Authorization: `Bearer ${apiKey}`, "Content-Type": "application/json" };
+    const reply = await fetch(`${url}/accounts${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+    return (await reply.json()) as { api_key: string; base_url: string; page_url: string };
+  }
+
+  test("the link of a new account signs in once, to that account alone, until its key ends", async () => {
+    const { url, store, mine } = await openTwo();
+    const made = await manage(url, "", { name: "guest" });
+    expect(made.base_url).toBe(url);
+    expect(await (await fetch(made.page_url)).text()).toContain("signs you in as the account guest");
+    const reply = await useLink(made.page_url);
+    const get = (path: string) => fetch(url + path, { headers: { Cookie: cookieOf(reply) } });
+    const text = await (await get("/")).text();
+    expect(text).toContain("guest");
+    expect(text).not.toContain("a fox of mine");
+    expect((await get(`/generations/${mine}`)).status).toBe(404);
+    expect((await get("/engine-status")).status).toBe(403);
+    expect((await useLink(made.page_url)).status).toBe(401);
+    await manage(url, "/revoke", { revoke: made.api_key });
+    expect((await get("/")).status).toBe(401);
+    expect(await store.account(hashKey(made.api_key))).toBeUndefined();
+  });
+
+  test("an unused link ends with its key, and a new key of the account has its own", async () => {
+    const { url } = await openTwo();
+    const first = await manage(url, "", { name: "guest" });
+    const second = await manage(url, "/rotate", { account: "guest" });
+    const opened = await fetch(first.page_url);
+    expect([opened.status, await opened.text()]).toEqual([401, expect.stringContaining("This link has expired")]);
+    expect((await useLink(first.page_url)).status).toBe(401);
+    expect((await useLink(second.page_url)).status).toBe(200);
+  });
+
   test("is told of that account's changes alone", async () => {
     const { get, make } = await openTwo();
     const reader = (await get("/events")).body?.getReader();

@@ -48,6 +48,21 @@ test("a session that a key began is that key's, and becomes neither another one'
     expect(sessions.read(changed, address, now)).toBeUndefined();
 });
 
+test("a link with a key is that key's, and becomes neither another one's nor the owner's", () => {
+  const keyHash = "a".repeat(64);
+  const token = sessions.link(now, keyHash);
+  expect(sessions.readLink(token, now)).toMatchObject({ keyHash });
+  const ofOwner = sessions.link(now);
+  expect(sessions.readLink(ofOwner, now)).toMatchObject({ keyHash: undefined });
+  for (const changed of [
+    token.slice(0, -1 - keyHash.length),
+    token.replace(/a+$/, "b".repeat(64)),
+    `${ofOwner}.${keyHash}`,
+    `${token}.x`,
+  ])
+    expect(sessions.readLink(changed, now)).toBe("unknown");
+});
+
 test("a session by https never goes over plain http", () => {
   expect(sessions.begin(undefined, { protocol: "https:", port: "" }, now)).toMatch(
     /^vidgen_page_=.*; SameSite=Strict; Secure$/,

@@ -32,6 +32,7 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
       hasDirectives: false,
       webhookSecret: createSecret(),
       outbound: { post: nobody, get: nobody, open: nobody },
+      baseUrl: () => "http://api.test",
       mediaUrl: () => "http://media.test",
       onDelivery: () => {},
       onTrouble: () => {},

@@ -129,6 +129,7 @@ export async function openServe(options: OpenOptions): Promise<Serve | undefined
     hasDirectives: false,
     webhookSecret: secret,
     outbound: { post: options.post, get: refuse, open: refuse },
+    baseUrl: () => "https://api.test",
     mediaUrl: () => mediaUrl,
     onDelivery: () => {},
     onNote,
