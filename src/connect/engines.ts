@@ -1,5 +1,6 @@
+import { readFileSync } from "node:fs";
 import { checkApiKey } from "../client/http/redaction.ts";
-import { usage } from "../errors.ts";
+import { systemReason, usage } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { models as knownModels } from "../protocol/models.ts";
 import { findEngineSetting } from "./settings.ts";
@@ -61,6 +62,15 @@ export function readEngineSettings(
     readKey(name: string) {
       const text = env[name];
       return text ? checkApiKey(text, name) : undefined;
+    },
+    readKeyFile(path: string, label: string) {
+      let text: string;
+      try {
+        text = readFileSync(path, "utf8");
+      } catch (error) {
+        throw usage(`${label}: cannot read ${path}: ${systemReason(error)}.`);
+      }
+      return checkApiKey(text, `${label}: ${path}`);
     },
     keepUpstream: keepUpstream ?? Boolean(env.VIDGEN_KEEP_UPSTREAM),
     timeoutMs: readEngineTimeout(engineTimeout),

@@ -7,6 +7,7 @@ import { readNumber, readTime } from "../../connect/values.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { DeliveryEvent } from "../../server/callbacks/delivery.ts";
+import type { ServeConfig } from "../../server/config.ts";
 import type { Engine } from "../../server/engines/engine.ts";
 import type { RequestEvent } from "../../server/observe/log.ts";
 import type { OpenOptions, RunningService, SharedService } from "../../server/serve.ts";
@@ -19,7 +20,10 @@ import { type AddressOptions, noteLimits, printAddress, printChecks } from "../s
 import { jsonText, programName } from "../terminal/output.ts";
 
 export function addServe(program: CommandUnknownOpts, context: Context): void {
-  declare(program).action((options) => serve(options, context));
+  declare(program).action((options, command) => {
+    const isTyped = (name: string) => command.getOptionValueSource(name as keyof typeof options) === "cli";
+    return serve(options, isTyped, context);
+  });
 }
 
 function declare(program: CommandUnknownOpts) {
@@ -44,6 +48,10 @@ function declare(program: CommandUnknownOpts) {
       "Runs the local service: the whole API with a preview engine, for trying things out and for tests. With --engine it generates real videos with a provider or your own server. Prints a line for each request, and with --verbose also the bodies.",
     )
     .optionsGroup("Engines:")
+    .option(
+      "--config <file>",
+      "read the engines, each with its own number of jobs, and other settings from a JSON file; see `vidgen help serve-config`",
+    )
     .option(
       "--engine <[model=]kind[:url][#upstream-model]>",
       "engine that generates the videos of a model, or of all other models: a URL, vllm-omni:<url>, preview, ...; may be repeated",
@@ -133,17 +141,35 @@ function declare(program: CommandUnknownOpts) {
 
 type Flags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** The flags, and the address of the database wherever it was named. */
-type Options = Omit<Flags, "database"> & { database: string | undefined };
+/** The flags, those that the file of `--config` stands for, and the address of the database wherever it was named. */
+type Options = Omit<Flags, "database" | "config"> & { database: string | undefined; config: ServeConfig | undefined };
 
 /** How long open requests may take once the service is told to stop. */
 const graceMs = 3_000;
 
 /** Runs the local service until Ctrl-C or SIGTERM. Prints its address once it listens; with `--owner-key` a key, and ends. */
-async function serve(flags: Flags, given: Context): Promise<void> {
+async function serve(flags: Flags, isTyped: (flag: string) => boolean, given: Context): Promise<void> {
+  const database = findDatabase(flags.database, given.io, given.output);
+  const config = await readFile(flags);
+  const typed = Object.entries(flags).filter(([name]) => isTyped(name));
+  const options: Options = { ...flags, ...config?.options, ...Object.fromEntries(typed), config, database };
+  await run(options, given).catch((error) => {
+    if (config && error instanceof Error) error.message = config.explain(error.message);
+    throw error;
+  });
+}
+
+/** What the file of `--config` says, over which a flag wins. A list of engines is in one place, where nobody has to guess what a second one adds. */
+async function readFile({ config, engine }: Flags): Promise<ServeConfig | undefined> {
+  if (config === undefined) return undefined;
+  if (engine !== undefined)
+    throw usage("--engine and --config cannot be combined.", `Add the engine to "engines" in ${config}.`);
+  return (await import("../../server/config.ts")).readConfig(config);
+}
+
+async function run(options: Options, given: Context): Promise<void> {
   const { io } = given;
-  const database = findDatabase(flags.database, io, given.output);
-  const options = { ...flags, database };
+  const { database } = options;
   if (options.ownerKey) return printOwnerKey(options, given);
   if (options.backup !== undefined) return backup(options.backup, options, given);
   if (options.link) return printLink(options, given);
@@ -172,7 +198,21 @@ async function serve(flags: Flags, given: Context): Promise<void> {
 async function openEngines(options: Options, { io, output }: Context): Promise<Engine[]> {
   const { createEngines } = await import("../../server/engines/engines.ts");
   const settings = readEngineSettings(options, io, { leastJobs: options.database === undefined ? 1 : 0 });
-  return createEngines({ ...settings, onNote: output.note }, io);
+  const engines = options.config?.engines ?? settings.engines;
+  return createEngines({ ...hideKeys(settings, output), engines, onNote: output.note }, io);
+}
+
+/** Keys that a file names are not among those of the environment that are never printed. */
+function hideKeys(settings: ReturnType<typeof readEngineSettings>, { hide }: Context["output"]) {
+  const hidden = <Key extends string | undefined>(key: Key) => {
+    if (key !== undefined) hide(key);
+    return key;
+  };
+  return {
+    ...settings,
+    readKey: (name: string) => hidden(settings.readKey(name)),
+    readKeyFile: (path: string, label: string) => hidden(settings.readKeyFile(path, label)),
+  };
 }
 
 /** Asks each engine whether it can be used. The service runs meanwhile. */

@@ -11,6 +11,8 @@ const documents: Readonly<Record<string, (tables: TableRow[][], text: string) =>
     events: meanings(events),
   }),
   directives: ([directives = []]) => directives,
+  // The schema, for an editor.
+  "serve-config": (_, page) => JSON.parse(page.slice(page.lastIndexOf("```json") + 7, page.lastIndexOf("```"))),
   agents: ([codes = []], page) => ({
     page,
     actions: Object.fromEntries(codes.map((row) => [row.name, row["what to do"]])),
@@ -26,6 +28,7 @@ export const topicNames = {
     "page",
     "directives",
     "real-models",
+    "serve-config",
     "accounts",
     "several-machines",
     "metrics",

@@ -8,18 +8,17 @@ import { besideVidgen, loadPackage } from "./ai-sdk/package.ts";
 import { createComfyUiEngine } from "./comfyui/comfyui.ts";
 import { readWorkflow } from "./comfyui/workflow.ts";
 import { type Engine, usualJobs } from "./engine.ts";
-import { createKeyFinder, type ReadKey } from "./keys.ts";
+import { createKeyFinder, type KeyReader } from "./keys.ts";
 import { createPreviewEngine } from "./preview/preview.ts";
-import { checkRepeats, type EngineSpec, readSpec, type ServerSpec, specExample } from "./spec.ts";
+import { checkRepeats, type EngineSpec, isFlag, readSpec, type ServerSpec, specExample } from "./spec.ts";
 import { describe } from "./upstream/upstream.ts";
 import { maxImagesOf } from "./videos/kinds.ts";
 import { fetchOffers, type Offer } from "./videos/offers.ts";
 import { createVideosEngine } from "./videos/videos.ts";
 
-export type EngineSettings = {
-  /** `[model=]kind[:url][#upstream-model]`. */
-  engines: readonly string[];
-  readKey: ReadKey;
+export type EngineSettings = KeyReader & {
+  /** `[model=]kind[:url][#upstream-model]`, or what was read of it, or of a file. */
+  engines: readonly (string | EngineSpec)[];
   /** How long a job may show no progress, as `--engine-timeout` says; without it 30 minutes, or a day for one that ComfyUI shows as running. */
   timeoutMs?: number | undefined;
   /** Whether servers keep what they have made. */
@@ -42,11 +41,12 @@ export function createEngines(
   settings: EngineSettings,
   io: Pick<Io, "fetch" | "readSocket" | "now" | "date" | "sleep" | "limit">,
 ): Engine[] {
-  const { readKey, timeoutMs = usualTimeoutMs, keepUpstream, jobs, isSetting, onNote } = settings;
+  const { timeoutMs = usualTimeoutMs, keepUpstream, isSetting, onNote } = settings;
   const specs = readEngines(settings.engines);
-  const findKey = createKeyFinder(specs, readKey);
-  if (specs.length === 0) return [createPreviewEngine({ concurrency: jobs })];
-  return specs.map(({ models, server, packageName, workflowFile, upstreamModel = "" }) => {
+  const findKey = createKeyFinder(specs, settings);
+  if (specs.length === 0) return [createPreviewEngine({ concurrency: settings.jobs })];
+  return specs.map(({ label, models, server, packageName, workflowFile, upstreamModel = "", ...own }) => {
+    const jobs = settings.jobs ?? own.jobs;
     if (packageName !== undefined) {
       const { open } = createOutbound({ allowLoopback: () => false, clock: io });
       const options = { packageName, upstreamModel, timeoutMs, onNote };
@@ -55,7 +55,7 @@ export function createEngines(
     }
     if (!server) return createPreviewEngine({ models, concurrency: jobs });
     const { open } = createOutbound({ allowLoopback: () => isLoopback(new URL(server.url).hostname), clock: io });
-    const options = { ...server, key: findKey(server), timeoutMs, keepUpstream, onNote };
+    const options = { ...server, key: findKey({ label, server }), timeoutMs, keepUpstream, onNote };
     if (workflowFile !== undefined) {
       const workflow = readWorkflow(workflowFile, models);
       const runningPatienceMs = settings.timeoutMs ?? usualRunningMs;
@@ -67,18 +67,20 @@ export function createEngines(
 }
 
 /** An engine as it is named, with the models that it serves. */
-export type PlannedEngine = EngineSpec & Pick<Engine, "models" | "isSimulation">;
+export type PlannedEngine = Omit<EngineSpec, "models"> & Pick<Engine, "models" | "isSimulation">;
 
 /** Reads the engines that the owner wants, which needs no key. Throws as `createEngines` does. */
-export function readEngines(texts: readonly string[]): PlannedEngine[] {
-  const specs = texts.map(readSpec);
+export function readEngines(engines: readonly (string | EngineSpec)[]): PlannedEngine[] {
+  const specs = engines.map((engine) => (typeof engine === "string" ? readSpec(engine) : engine));
   checkRepeats(specs);
-  const named = specs.map(({ model }) => model);
+  const named = specs.flatMap(({ models = [] }) => models);
   const others = knownModels.filter(({ id }) => !named.includes(id));
   return specs.map((spec) => {
-    const { model, server } = spec;
+    const { server, label } = spec;
     const able = server ? others.filter((known) => canServe(server, known)) : others;
-    const models = model === undefined ? able.map(({ id }) => id) : [model];
+    const models = spec.models ?? able.map(({ id }) => id);
+    if (models.length === 0 && !isFlag(label))
+      throw usage(`${label} has no model left: the other engines serve all of them.`);
     if (models.length === 0)
       throw usage(`--engine ${spec.name} has no model left: the other engines serve all of them.`, specExample);
     return { ...spec, models, isSimulation: !server && spec.packageName === undefined };
@@ -99,17 +101,17 @@ export type ListedOffer = { engine: string; models: string[]; offer: Offer };
  * list, and `network` when one does not answer.
  */
 export async function listOffers(
-  { engines, readKey }: Pick<EngineSettings, "engines" | "readKey">,
+  { engines, ...keys }: Pick<EngineSettings, "engines" | "readKey">,
   io: Pick<Io, "fetch" | "limit">,
   signal: AbortSignal,
 ): Promise<ListedOffer[]> {
   const specs = readEngines(engines);
-  const findKey = createKeyFinder(specs, readKey);
-  const lists = specs.map(async ({ name, server, workflowFile, models }) => {
+  const findKey = createKeyFinder(specs, keys);
+  const lists = specs.map(async ({ label, name, server, workflowFile, models }) => {
     if (!server || workflowFile !== undefined)
       throw usage(`${name} does not list its models.`, "OpenRouter and your own servers do.");
     const { url, kind, upstreamModel } = server;
-    const key = kind?.provider ? undefined : findKey(server);
+    const key = kind?.provider ? undefined : findKey({ label, server });
     const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
     const offers = await fetchOffers({ url, kind, headers }, io, signal).catch((error) => {
       signal.throwIfAborted();

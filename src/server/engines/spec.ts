@@ -2,10 +2,12 @@ import { usage, type VidgenError } from "../../errors.ts";
 import { findModel, findSimilar } from "../../protocol/models.ts";
 import { type Kind, kinds, maxImagesOf } from "./videos/kinds.ts";
 
-/** An engine as `--engine` names it; without `server` and `packageName` it is the preview. */
+/** An engine as `--engine` or the file of `--config` names it; without `server` and `packageName` it is the preview. */
 export type EngineSpec = {
-  /** The model that it serves; without one, those that no other engine is named for. */
-  model: string | undefined;
+  /** How messages name what the owner wrote: "--engine preview", or "engines[3]" of a file. */
+  label: string;
+  /** The models that it serves; without them, those that no other engine is named for. */
+  models: readonly string[] | undefined;
   /** How messages call it: "preview", its address, or its package. */
   name: string;
   /** What the model is called there, where the owner named it. */
@@ -15,7 +17,12 @@ export type EngineSpec = {
   packageName?: string;
   /** The file of the workflow that a ComfyUI server runs. */
   workflowFile?: string | undefined;
+  /** How many generations it makes at once, where the owner says so for this one. */
+  jobs?: number | undefined;
 };
+
+/** Where a key is, which is never written itself: in a variable of the environment, or in a file. */
+export type KeySource = { variable: string } | { file: string };
 
 export type ServerSpec = {
   /** Without `/v1/videos`. */
@@ -23,9 +30,24 @@ export type ServerSpec = {
   /** `undefined` when it is to be found out. */
   kind: Kind | undefined;
   upstreamModel: string | undefined;
+  /** Where its key is, when that is not in the variable of its host. */
+  key?: KeySource | undefined;
 };
 
-const kindNames = ["preview", ...kinds.map(({ id }) => id), "comfyui", "ai-sdk"];
+/** Whether an engine was named by a flag, not in a file: then messages say what to type. */
+export const isFlag = (label: string) => label.startsWith("--engine");
+
+/** The parts of an engine as they were written. */
+type Parts = {
+  label: string;
+  models: readonly string[] | undefined;
+  kind?: string | undefined;
+  url?: string | undefined;
+  upstreamModel?: string | undefined;
+  key?: KeySource | undefined;
+};
+
+export const kindNames = ["preview", ...kinds.map(({ id }) => id), "comfyui", "ai-sdk"];
 
 export const specExample = `Write [model=]kind[:url][#upstream-model], such as wan-2.5=http://gpu-1:8091, wan-2.5=${kinds[0]?.id}:http://gpu-1:8091 or preview. The kinds are ${kindNames.slice(0, -1).join(", ")} and ${kindNames.at(-1)}.`;
 
@@ -36,46 +58,52 @@ const pattern =
 export function readSpec(text: string): EngineSpec {
   if (/^([^=]*=)?ai-sdk(:|$)/i.test(text)) return readSdkSpec(text);
   const [isRead, model, kindId, kindUrl, addressAlone, upstreamModel] = pattern.exec(text) ?? [];
-  const isPreview = kindId?.toLowerCase() === "preview";
-  const isComfyUi = kindId?.toLowerCase() === "comfyui";
-  const named = kinds.find(({ id }) => id === kindId?.toLowerCase());
-  const url = addressAlone ?? kindUrl ?? named?.provider?.url;
-  const isKnown = isPreview
-    ? url === undefined && upstreamModel === undefined
-    : kindId === undefined || isComfyUi || named;
+  const kind = kindId?.toLowerCase();
+  const isKnown =
+    kind === "preview" ? kindUrl === undefined && upstreamModel === undefined : kindNames.includes(kind ?? "preview");
+  const url = addressAlone ?? kindUrl;
   if (isRead === undefined || !isKnown || (url !== undefined && !URL.canParse(url))) throw invalidError(text);
-  if (isPreview) return { model, name: "preview", upstreamModel, server: undefined };
-  if (url === undefined) throw usage(`--engine ${text} needs a URL.`, `Write ${kindId}:http://gpu-1:8091.`);
+  const models = model === undefined ? undefined : [model];
+  return readServer({ label: `--engine ${text}`, models, kind, url, upstreamModel });
+}
+
+/** Reads an engine that is no package. Throws `usage`. */
+export function readServer({ label, models, kind: kindId, url: written, upstreamModel, key }: Parts): EngineSpec {
+  const named = kinds.find(({ id }) => id === kindId);
+  const url = written ?? named?.provider?.url;
+  const hint = (text: string) => (isFlag(label) ? text : undefined);
+  if (kindId === "preview") return { label, models, name: "preview", upstreamModel, server: undefined };
+  if (url === undefined) throw usage(`${label} needs a URL.`, hint(`Write ${kindId}:http://gpu-1:8091.`));
   const { username, password, search, origin, pathname } = new URL(url);
   // The text is not repeated here, since it may contain a password.
   if (username !== "" || password !== "" || search !== "")
     throw usage(
-      "--engine takes a URL without a user name, a password or a query.",
-      "Set the key in VIDGEN_ENGINE_KEY.",
+      `${hint("--engine") ?? label} takes a URL without a user name, a password or a query.`,
+      hint("Set the key in VIDGEN_ENGINE_KEY.") ?? "Name the variable that has the key in key_env.",
     );
   const name = origin + pathname.replace(/(\/v1(\/videos)?)?\/*$/, "");
-  if (isComfyUi && (model === undefined || upstreamModel === undefined))
+  if (kindId === "comfyui" && (models === undefined || upstreamModel === undefined))
     throw usage(
-      `--engine ${text} needs a model and the file of a workflow that generates it.`,
-      "Write model=comfyui:url#file, such as wan-2.5=comfyui:http://gpu-1:8188#wan.json.",
+      `${label} needs a model and the file of a workflow that generates it.`,
+      hint("Write model=comfyui:url#file, such as wan-2.5=comfyui:http://gpu-1:8188#wan.json."),
     );
-  if (isComfyUi)
-    return {
-      model,
-      name,
-      upstreamModel,
-      server: { url: name, kind: undefined, upstreamModel },
-      workflowFile: upstreamModel,
-    };
+  const own = { label, models, name, upstreamModel };
+  if (kindId === "comfyui")
+    return { ...own, server: { url: name, kind: undefined, upstreamModel, key }, workflowFile: upstreamModel };
   const kind = named ?? kinds.find(({ provider }) => provider && new URL(provider.url).origin === origin);
-  const hasModel = upstreamModel !== undefined || !findModel(model ?? "") || kind?.provider?.models[model ?? ""];
-  checkImages(model, { title: kind?.title ?? "a server whose kind is not named", maxImages: maxImagesOf(kind) });
-  if (kind?.provider && !hasModel)
-    throw usage(
-      `${kind.title} has no model that matches ${model}.`,
-      `--engine ${model}=${kind.id}#<model> names one of its own models.`,
-    );
-  return { model, name, upstreamModel, server: { url: name, kind, upstreamModel } };
+  for (const model of models ?? []) {
+    checkImages(model, {
+      label,
+      title: kind?.title ?? "a server whose kind is not named",
+      maxImages: maxImagesOf(kind),
+    });
+    if (kind?.provider && upstreamModel === undefined && findModel(model) && !kind.provider.models[model])
+      throw usage(
+        `${isFlag(label) ? "" : `${label}: `}${kind.title} has no model that matches ${model}.`,
+        hint(`--engine ${model}=${kind.id}#<model> names one of its own models.`),
+      );
+  }
+  return { ...own, server: { url: name, kind, upstreamModel, key } };
 }
 
 /** A text that is no engine, without what may be a password in it, and with what was probably meant. */
@@ -106,29 +134,59 @@ function readSdkSpec(text: string): EngineSpec {
       `Invalid engine: --engine "${text}".`,
       "Write model=ai-sdk:package#model-of-the-provider, such as kling-2.6=ai-sdk:@ai-sdk/fal#fal-ai/kling-video/v2.6/pro/text-to-video; see `vidgen help real-models`.",
     );
-  checkImages(model, { title: packageName, maxImages: 1 });
-  return { model, name: packageName, upstreamModel, server: undefined, packageName };
+  return readPackage({
+    label: `--engine ${text}`,
+    models: model === undefined ? [] : [model],
+    packageName,
+    upstreamModel,
+  });
+}
+
+/** An engine of a package. Throws `usage` for a model that it cannot make. */
+export function readPackage({
+  label,
+  models,
+  packageName,
+  upstreamModel,
+}: Omit<Parts, "models"> & { models: readonly string[]; packageName: string }): EngineSpec {
+  for (const model of models) checkImages(model, { label, title: packageName, maxImages: 1 });
+  return { label, models, name: packageName, upstreamModel, server: undefined, packageName };
 }
 
 /** Throws `usage` for a model that needs more images than the engine takes. */
-function checkImages(model: string | undefined, { title, maxImages }: { title: string; maxImages: number }): void {
-  const { min = 0, max } = findModel(model ?? "")?.images ?? {};
+function checkImages(
+  model: string,
+  { label, title, maxImages }: { label: string; title: string; maxImages: number },
+): void {
+  const { min = 0, max } = findModel(model)?.images ?? {};
   const able = kinds.filter((other) => maxImagesOf(other) >= min).map(({ id }) => `--engine ${model}=${id}:<url>`);
   if (min > maxImages)
     throw usage(
-      `--engine cannot serve ${model}: it needs ${min} to ${max} images, and ${title} takes ${maxImages}.`,
+      `${isFlag(label) ? "--engine" : label} cannot serve ${model}: it needs ${min} to ${max} images, and ${title} takes ${maxImages}.`,
       `${able.join(" or ")} takes them, and --engine ${model}=preview serves previews of it.`,
     );
 }
 
 /** Throws `usage` when two engines are the same. */
 export function checkRepeats(specs: readonly EngineSpec[]): void {
-  const words = specs.map(({ model, name, upstreamModel }) => [model ?? "", name, upstreamModel ?? ""].join(" "));
-  const repeat = specs.find((_, index) => words.indexOf(words[index] ?? "") < index);
-  if (!repeat) return;
-  const { model, name } = repeat;
-  throw usage(
-    `--engine names ${name}${model === undefined ? "" : ` for ${model}`} twice.`,
-    "--jobs sets how many generations an engine runs at the same time.",
-  );
+  const seen = new Map<string, EngineSpec>();
+  for (const spec of specs) {
+    const { label, models = [""], name, upstreamModel = "" } = spec;
+    for (const model of models) {
+      const key = JSON.stringify([model, name, upstreamModel]);
+      const earlier = seen.get(key);
+      seen.set(key, spec);
+      if (!earlier) continue;
+      const forModel = model === "" ? "" : ` for ${model}`;
+      if (isFlag(label))
+        throw usage(
+          `--engine names ${name}${forModel} twice.`,
+          "--jobs sets how many generations an engine runs at the same time.",
+        );
+      throw usage(
+        `${label} is ${name}${forModel}, as ${earlier.label} is.`,
+        "jobs sets how many generations an engine runs at the same time.",
+      );
+    }
+  }
 }

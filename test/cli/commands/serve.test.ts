@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createVllmOmni } from "../../server/engines/videos/fakes/vllm-omni.ts";
@@ -178,6 +178,51 @@ test("with --json the engines are in its one document; an address without a mode
     { engine: "preview", models: ["ray-3"], kind: "preview", error: null },
   ]);
   await stop();
+});
+
+test("--config reads the engines from a file, over which a flag wins", async () => {
+  const world = await createWorld();
+  const config = join(world.folder, "serve.json");
+  writeFileSync(join(world.folder, "key"), "canary-key-in-a-file\n");
+  const engines = [
+    { url: "http://gpu-1:8091", models: ["wan-2.5"], jobs: 1, key_env: "GPU_1" },
+    { kind: "vllm-omni", url: "http://gpu-2:8091", models: ["my-wan"], jobs: 2, key_file: "key" },
+  ];
+  writeFileSync(config, JSON.stringify({ engines, port: 1, media_port: 0, page: false, credits_per: { "my-wan": 3 } }));
+  world.env.GPU_1 = "canary-key-of-gpu-1";
+  const fake = createVllmOmni();
+  world.faults.push((request) => (/^http:..gpu-/.test(request.url) ? fake.fetch(request) : undefined));
+  const ended = world.vidgen("serve", "--config", config, "--port", "0", "--json");
+  await expect.poll(() => world.printed.stdout).toContain("}\n");
+  const { base_url, api_key, page_url, engines: checked } = JSON.parse(world.printed.stdout);
+  expect([page_url, checked]).toEqual([
+    null,
+    [
+      { engine: "http://gpu-1:8091", models: ["wan-2.5"], kind: "vLLM-Omni", error: null },
+      { engine: "http://gpu-2:8091", models: ["my-wan"], kind: "vLLM-Omni", error: null },
+    ],
+  ]);
+  const headers = { Authorization: `Bearer ${api_key}` };
+  expect(await (await fetch(`${base_url}/v1/models/my-wan`, { headers })).json()).toMatchObject({ credits: 3 });
+  const keys = world.requests.map(({ url, headers }) => [new URL(url).hostname, headers.get("Authorization")]);
+  expect(keys).toContainEqual(["gpu-1", "Bearer canary-key-of-gpu-1"]);
+  expect(keys).toContainEqual(["gpu-2", "Bearer canary-key-in-a-file"]);
+  await stop(world, ended);
+  expect(world.printed.stdout + world.printed.stderr).not.toContain("canary");
+});
+
+test("a fault of the file that only its flag knows is one of the field", async () => {
+  const world = await createWorld();
+  const config = join(world.folder, "serve.json");
+  writeFileSync(config, JSON.stringify({ engines: [{ kind: "preview" }], keep: "5s" }));
+  expect(await world.vidgen("serve", "--config", config)).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/serve\.json: keep must be at least 1h, such as 30d/),
+  });
+  expect(await world.vidgen("serve", "--config", config, "--engine", "preview")).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("--engine and --config cannot be combined."),
+  });
 });
 
 test("of the preview alone neither serve nor doctor says anything", async () => {
