@@ -600,6 +600,7 @@ test.each([
 test.each([
   ["an attempt that was not sent hides no unclear one", ["unknown", "unsent"], "unknown"],
   ["one that was dismissed while it ran is resumed", ["accepted", "dismissed"], undefined],
+  ["one whose video was deleted stops the start", ["accepted", "removed"], "not_found"],
 ] as const)("of the attempts with a key, %s", async (_, kinds, code) => {
   const { folder, baseUrl, posts } = await createWorld(honest());
   const journal = join(folder, "journal.jsonl");
@@ -607,8 +608,9 @@ test.each([
   const attempt = "order-22";
   const intent = { kind: "intent", attempt, base_url: baseUrl, account: accountOf(baseUrl, apiKey), request };
   const lines = kinds.flatMap((kind) => {
-    const line = { kind, attempt, id: kind === "accepted" ? id : undefined, reason: "x" };
-    return kind === "dismissed" ? [line] : [intent, line];
+    const hasId = kind === "accepted" || kind === "removed";
+    const line = { kind, attempt, id: hasId ? id : undefined, reason: "x" };
+    return kind === "dismissed" || kind === "removed" ? [line] : [intent, line];
   });
   const at = new Date().toISOString();
   writeFileSync(journal, lines.map((line) => `${JSON.stringify({ at, ...line })}\n`).join(""));

@@ -13,6 +13,7 @@ const commands = {
   status: async () => (await import("./commands/status.ts")).addStatus,
   wait: async () => (await import("./commands/wait.ts")).addWait,
   cancel: async () => (await import("./commands/cancel.ts")).addCancel,
+  delete: async () => (await import("./commands/delete.ts")).addDelete,
   list: async () => (await import("./commands/list.ts")).addList,
   models: async () => (await import("./commands/models.ts")).addModels,
   login: async () => (await import("./commands/login.ts")).addLogin,

@@ -65,7 +65,7 @@ function sentenceOf({ message }: CommanderError): { sentence: string; similar: s
   return { sentence: `${what.charAt(0).toUpperCase()}${what.slice(1)}`.replace(/\.?$/, "."), similar };
 }
 
-/** What there is for words of which the first is no command; also for two that were quoted as one, such as "delete df27". */
+/** What there is for words of which the first is no command; also for two that were quoted as one, such as "rm df27". */
 function findHint([word = "", ...rest]: readonly string[]): string | undefined {
   const [first = "", second = "", ...others] = word.split(/\s+/);
   const isPair = rest.length === 0 && second !== "" && others.length === 0;
@@ -87,8 +87,12 @@ async function isPrompt(
   program: CommandUnknownOpts,
   { disk }: Pick<Io, "disk">,
 ): Promise<boolean> {
-  if (words.length < minWords) return words.length === 1 && /\s/.test(words[0] ?? "");
   const names = program.commands.map((each) => each.name());
+  if (words.length < minWords) {
+    const [first = "", ...others] = words.length === 1 ? (words[0] ?? "").split(/\s+/) : [];
+    // A command and its argument that were quoted as one, such as "wait df27", are no prompt.
+    return others.length > 0 && !(others.length === 1 && names.includes(first));
+  }
   if (words.some((word) => names.includes(word) || word === last || isLikeId(word))) return false;
   const found = await Promise.all(
     words.map((word) =>

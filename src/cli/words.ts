@@ -27,8 +27,13 @@ export const hints: readonly Hint[] = [
   },
   { typed: ["open", "play", "preview"], says: "To open a saved video", line: "vidgen list --open [id]" },
   {
-    typed: ["delete", "rm", "remove", "del", "forget"],
-    says: "A saved video is a file of yours: delete it as any other. vidgen cannot delete a video at its service. To remove one from the list",
+    typed: ["rm", "remove", "del", "erase"],
+    says: "A saved video is a file of yours: delete it as any other. To delete a video at a service that can do that",
+    line: "vidgen delete <id>",
+  },
+  {
+    typed: ["forget"],
+    says: "To remove a generation from the list, which deletes no video",
     line: "vidgen list --forget <id>",
   },
   {

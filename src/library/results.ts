@@ -107,6 +107,8 @@ export type StartStatus =
   | "unknown"
   /** It was unknown or lost, and was closed. */
   | "dismissed"
+  /** Its video was deleted at the service. */
+  | "deleted"
   /** No byte of it was sent: nothing was charged. */
   | "unsent"
   /** The service refused it. */

@@ -45,7 +45,8 @@ test.each(hints)("$typed: what the hint says works, is free, and nothing was sen
     hinted.add(hintedLine(unknown));
   }
   expect([...hinted]).toEqual([expect.not.stringContaining("<")]);
-  const argv = [...hinted].join("").split(" ");
+  const isAsked = line.startsWith("vidgen delete");
+  const argv = [...[...hinted].join("").split(" "), ...(isAsked ? ["--yes"] : [])];
   const run = await world.vidgen(...argv.map((word) => (word === "." ? world.folder : word)));
   expect([argv, run.code, run.stderr]).toEqual([argv, 0, expect.anything()]);
   expect(world.requests.filter(isStart)).toEqual([]);
@@ -68,7 +69,7 @@ test("what was typed after the word stands in the line where it fits", () => {
   expect(hintFor("show", ["8077"])).toMatch(/: vidgen status 8077$/);
   expect(hintFor("show")).toMatch(/: vidgen status$/);
   expect(hintFor("open", ["my fox.mp4"])).toMatch(/: vidgen list --open 'my fox.mp4'$/);
-  expect(hintFor("rm", ["a.mp4", "b.mp4"])).toMatch(/: vidgen list --forget <id>$/);
+  expect(hintFor("rm", ["a.mp4", "b.mp4"])).toMatch(/: vidgen delete <id>$/);
   expect(hintFor("film", ["shots.csv"])).toMatch(/: vidgen batch shots.csv -o clips\/ --join film.mp4 --dry-run$/);
   expect(hintFor("join", ["a.mp4"])).toMatch(/: vidgen batch <rows> -o clips\/ --join/);
   expect(hintFor("ls", ["red", "fox"])).toMatch(/: vidgen list red fox$/);
@@ -79,7 +80,6 @@ test("what was typed after the word stands in the line where it fits", () => {
 const paid = /vidgen (generate|again|batch)\b(?!.*(--help|--dry-run))/;
 
 test.each([
-  ["delete", "df27"],
   ["rm", "cc.mp4"],
   ["show", "8077"],
   ["open"],

@@ -253,7 +253,7 @@ async function forgetEntry(typed: string, { yes, journal, io, output }: Forgetti
 function isSettled({ status, id, file }: Entry): boolean {
   if (status === "completed") return file !== undefined;
   if (status === "refused") return id === undefined;
-  return ["failed", "unsent", "dismissed"].includes(status);
+  return ["failed", "unsent", "dismissed", "deleted"].includes(status);
 }
 
 function lossError({ attempt, id, status }: Entry): VidgenError {

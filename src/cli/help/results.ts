@@ -57,6 +57,7 @@ const cancelled = object({
   status: text.optional(),
   credits_returned: number.nullable().optional(),
 });
+const deleted = object({ id: text, deleted: z.literal(true), was_there: z.boolean(), file_deleted: textOrNull });
 const attempt = object({
   attempt: text,
   at: text,
@@ -120,6 +121,7 @@ export const results: Readonly<Record<string, z.core.$ZodType>> = {
   status: object(generation),
   wait: z.union([waited, z.array(waited)]),
   cancel: z.union([cancelled, z.array(cancelled)]),
+  delete: z.union([deleted, z.array(deleted)]),
   list: z.array(attempt),
   models: z.array(
     z.union([

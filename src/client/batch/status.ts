@@ -117,7 +117,8 @@ const kinds: Readonly<Record<State, keyof RowCounts>> = {
 };
 
 /** The same, but one that was not charged, for a reason that is not the row's own, is missing: the next run starts it. */
-export function kindOfRow({ state, id, code }: Entry): keyof RowCounts {
+export function kindOfRow({ state, id, code, removed }: Entry): keyof RowCounts {
+  if (removed && kinds[state] === "running") return "lost";
   // Refused with an id it may have been charged all the same. A failure has a code where nothing was charged.
   const isFree = state === "refused" ? id === undefined && isGeneral(code) : state === "failed" && code !== undefined;
   return isFree ? "missing" : kinds[state];

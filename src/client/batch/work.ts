@@ -191,7 +191,7 @@ export function createWork(
 /** How far a generation is that could not be collected. */
 function endOf(state: State): EndStatus {
   const status = statusOf(state);
-  return status === "starting" || status === "dismissed" ? "processing" : status;
+  return status === "starting" || status === "dismissed" || status === "deleted" ? "processing" : status;
 }
 
 function describeEnd(status: EndStatus): string {

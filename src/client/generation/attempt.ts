@@ -136,7 +136,7 @@ async function followAndRecord(
   const times = readTimes(options, service.baseUrl);
   const isNew = unfollowed.has(id);
   const entry = await findEntry(service, id);
-  const isKnown = entry !== undefined && isPaidBy(account, entry);
+  const isKnown = entry !== undefined && !entry.removed && isPaidBy(account, entry);
   let isWatched = isNew;
   let failed: WireGeneration | undefined;
   const onState = (status: string, percent?: number, node?: string) => {
@@ -246,6 +246,11 @@ export async function explainNotFound(
     const message = `The service has no generation ${id} for this key (account ${account}); it was started with another key (account ${entry.account}).`;
     const hint = "Nothing was changed. Use the key that started the generation.";
     return new VidgenError("not_found", message, { id, httpStatus: error.httpStatus, hint });
+  }
+  if (entry.removed) {
+    const again = `\`vidgen again ${id}\` starts the same request once more`;
+    const hint = chargedOf(entry, service) === "no" ? `${again}.` : `${again}, and is charged.`;
+    return new VidgenError("not_found", `The video of ${id} was deleted.`, { id, httpStatus: error.httpStatus, hint });
   }
   if (!isOpen(entry)) return error;
   await record(service, { kind: "lost", id });

@@ -20,7 +20,7 @@ export const errorFields = z.object({
 });
 
 /** How a generation, or a row of a batch, has ended for this run; `processing` when it still runs, `lost` when the service does not know it. */
-export const endStatus = z.enum(statuses).exclude(["starting", "dismissed"]);
+export const endStatus = z.enum(statuses).exclude(["starting", "dismissed", "deleted"]);
 
 /** What it cost, where that is known: in credits, and in USD where the service has told it. */
 export const price = { credits: number.optional(), cost: number.optional() };

@@ -23,7 +23,7 @@ export async function readStatus(service: Service, id: string, { signal }: Signa
     const error = explainKey(service, asVidgenError(thrown));
     const isOther = entry !== undefined && !isPaidBy(account, entry);
     // One look tells too little to call it lost.
-    throw isOther ? await explainNotFound(service, error, id, entry) : error;
+    throw isOther || entry?.removed ? await explainNotFound(service, error, id, entry) : error;
   });
   const { status } = generation;
   if (status !== "completed" && status !== "failed") {

@@ -16,6 +16,8 @@ export type Api = {
   probe(signal: AbortSignal): Promise<Reply>;
   /** POST /api/cancel, which only `vidgen serve` has: safe to repeat. Rejects as `fetch` does. */
   cancel(id: string, signal: AbortSignal): Promise<Reply>;
+  /** DELETE /v1/videos/{id}, which only `vidgen serve` has: deletes what has ended, and cancels what runs. Rejects as `fetch` does. */
+  remove(id: string, signal: AbortSignal): Promise<Reply>;
   /** GET /v1/models, with prices, which only `vidgen serve` has. Rejects as `fetch` does. */
   models(signal: AbortSignal): Promise<Reply>;
   /** /accounts, which `vidgen serve` has for its owner: reads without a body. Rejects as `fetch` does. */
@@ -54,6 +56,7 @@ export function createApi(options: { baseUrl: string; apiKey?: string | undefine
     status,
     probe: (signal) => status(noGeneration, signal),
     cancel: (id, signal) => send(`/api/cancel?id=${encodeURIComponent(id)}`, { method: "POST", signal }),
+    remove: (id, signal) => send(`/v1/videos/${encodeURIComponent(id)}`, { method: "DELETE", signal }),
     models: (signal) => send("/v1/models", { signal }),
     accounts: (path, { body, key, signal }) => send(`/accounts${path}`, { signal, ...(body && postInit(body, key)) }),
   };

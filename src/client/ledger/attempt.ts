@@ -77,6 +77,7 @@ export const statuses = [
   "lost",
   "unknown",
   "dismissed",
+  "deleted",
   "unsent",
   "refused",
 ] as const;
@@ -95,7 +96,8 @@ const words: Record<State, Status> = {
   lost: "lost",
 };
 
-export function statusOf(state: State, { isDismissed = false } = {}): Status {
+export function statusOf(state: State, { isDismissed = false, isRemoved = false } = {}): Status {
+  if (isRemoved) return "deleted";
   return isDismissed && stopsOthers(state) ? "dismissed" : words[state];
 }
 

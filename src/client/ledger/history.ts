@@ -60,6 +60,8 @@ export type JournalLine =
   | { kind: "lost"; id: string }
   /** The service says that it is running, which was not known, or had been lost. */
   | { kind: "found"; id: string }
+  /** The service has deleted its video, as the user asked. */
+  | { kind: "removed"; id: string }
   /** A partial file of its video, and the version that it holds the beginning of; the newest line about a file counts. */
   | PartLine
   /** The video is whole, and its file is about to get its name. */
@@ -177,6 +179,7 @@ const fields: Record<JournalLine["kind"], readonly string[]> = {
   unclear: ["id", "reason"],
   lost: ["id"],
   found: ["id"],
+  removed: ["id"],
   part: ["file"],
   downloaded: ["id", "sha256"],
   delivered: ["id"],
@@ -258,6 +261,8 @@ export type Entry = Omit<IntentLine, "kind" | "part"> & {
   code?: CommandErrorCode | undefined;
   /** Another start passes it over. */
   dismissed?: boolean;
+  /** The service has deleted its video. */
+  removed?: boolean;
   /** Its id was handed to the caller, who does not wait for it. */
   told?: boolean;
   /** The absolute paths of the partial files that its processes have claimed. */
@@ -333,7 +338,7 @@ export function foldEntry([{ kind: _, part, ...intent }, ...lines]: AttemptLines
 /** Adds what a later line says. */
 export function addLine(entry: Entry, line: DatedLine): void {
   fold(entry, line);
-  entry.status = statusOf(entry.state, { isDismissed: entry.dismissed });
+  entry.status = statusOf(entry.state, { isDismissed: entry.dismissed, isRemoved: entry.removed });
 }
 
 function fold(entry: Entry, line: DatedLine): void {
@@ -369,6 +374,9 @@ function fold(entry: Entry, line: DatedLine): void {
     case "told":
       entry.told = true;
       break;
+    case "removed":
+      entry.removed = true;
+      break;
     case "lost":
     case "found":
       entry.state = nextState(before, line.kind);
@@ -400,13 +408,14 @@ function fold(entry: Entry, line: DatedLine): void {
 }
 
 /** Whether it still runs, or its result was not delivered. */
-export function isOpen({ state }: Pick<Entry, "state">): boolean {
-  return state === "running" || state === "ready";
+export function isOpen({ state, removed = false }: Pick<Entry, "state" | "removed">): boolean {
+  return !removed && (state === "running" || state === "ready");
 }
 
 /** Whether a start may have to do something about it however old it is. Rows of a batch have their results file; keys and agents search. */
 export function isUnfinished(entry: Entry): boolean {
-  if (entry.dismissed || entry.batch !== undefined || entry.mcp || entry.key !== undefined) return false;
+  if (entry.dismissed || entry.removed) return false;
+  if (entry.batch !== undefined || entry.mcp || entry.key !== undefined) return false;
   return stopsOthers(entry.state) || (isOpen(entry) && !isIdHandedOver(entry));
 }
 

@@ -106,7 +106,7 @@ type Stop =
   /** A live process is starting it, or a process elsewhere may have ended: a later check decides it. */
   | { kind: "wait"; entry: Entry }
   /** `key` is the Idempotency-Key of an attempt that may be sent again, if the service says that it keeps the key. */
-  | { kind: "refuse"; entry: Entry; because: "unknown" | "lost"; key?: string | undefined };
+  | { kind: "refuse"; entry: Entry; because: "unknown" | "lost" | "removed"; key?: string | undefined };
 
 /** An Idempotency-Key that the service has said it keeps. `firstSentAt` is when the oldest attempt with it was started; ISO 8601, UTC. */
 export type KeptKey = { key: string; firstSentAt: string };
@@ -225,7 +225,7 @@ function isAtPosition(entry: Partial<Take>, take: Take, { isAnyRun }: { isAnyRun
 
 function isCandidate(entry: Entry, { request, mcp = false, isPreview, parent }: Wanted): boolean {
   // Rows of a batch have their results file, and a caller's key is searched for by that key alone.
-  if (entry.dismissed || entry.batch !== undefined || entry.key !== undefined) return false;
+  if (entry.dismissed || entry.removed || entry.batch !== undefined || entry.key !== undefined) return false;
   if ((entry.mcp ?? false) !== mcp || isOtherMaking(entry.is_preview, isPreview)) return false;
   if (parent !== undefined && entry.parent !== parent) return false;
   return isDeepStrictEqual(entry.request, request);
@@ -289,6 +289,7 @@ async function chooseByKey(entries: readonly Entry[], wanted: Choosing): Promise
   for (const entry of entries) {
     if (!isDeepStrictEqual(entry.request, wanted.request))
       throw usage(`The idempotency key ${wanted.key} was used for another request. Nothing was sent.`);
+    if (entry.removed) return { kind: "refuse", entry, because: "removed" };
     const isSettled = entry.dismissed && stopsOthers(entry.state);
     const action = isSettled ? "send" : await actionFor(entry, wanted);
     const choice = choiceOf(entry, action);
@@ -355,7 +356,7 @@ type WantedLine = Pick<Wanted, "earlier" | "now"> & {
  */
 export function findOwn(entries: readonly Entry[], { earlier, now, isHere }: WantedLine): Entry | undefined {
   const isOwn = ({ entry, ageMs }: Dated) => {
-    if (entry.dismissed) return false;
+    if (entry.dismissed || entry.removed) return false;
     if (entry.run !== undefined) return isHere(entry) && !isRunDone(entry, entries);
     if (earlier === "reuse" && (isIdHandedOver(entry) || (entry.state === "delivered" && ageMs < reusableMs)))
       return true;
@@ -367,7 +368,7 @@ export function findOwn(entries: readonly Entry[], { earlier, now, isHere }: Wan
 
 /** Whether each position of the run that an attempt belongs to is made. */
 function isRunDone({ run, count = 0 }: Entry, entries: readonly Entry[]): boolean {
-  const done = entries.filter((each) => each.run === run && !each.dismissed && isTakeDone(each));
+  const done = entries.filter((each) => each.run === run && !each.dismissed && !each.removed && isTakeDone(each));
   return new Set(done.map(({ position }) => position)).size >= count;
 }
 
@@ -404,9 +405,18 @@ export function isOtherMaking(one: boolean | null | undefined, other: boolean | 
   return typeof one === "boolean" && typeof other === "boolean" && one !== other;
 }
 
-/** Why a start sends nothing: `unknown`, or `not_found` where the service has lost the generation. */
+/** Why a start sends nothing: `unknown`, or `not_found` where the service has lost the generation or deleted its video. */
 export function refusalError({ entry, because }: Choice & { kind: "refuse" }): VidgenError {
+  if (because === "removed") return removedError(entry);
   return because === "lost" ? lostError(entry) : unclearError(entry);
+}
+
+function removedError({ id }: Entry): VidgenError {
+  return new VidgenError(
+    "not_found",
+    `The generation ${id} with this idempotency key was deleted, and its video with it. Nothing was sent.`,
+    { id, hint: "Another key starts a new generation, which is charged." },
+  );
 }
 
 function unclearError({ attempt, at, id, reason = "" }: Entry): VidgenError {

@@ -97,6 +97,8 @@ export type Targets = {
   findSaved(entry: StartedEntry, outputPath: string, first?: number): Promise<string | undefined>;
   /** Writes down where the video of a generation was found, unless the journal knows of a place. Never rejects. */
   recordSaved(entry: StartedEntry, file: string): Promise<void>;
+  /** Whether another process saves the video of an attempt, or may do so. Changes nothing. */
+  isWritten(attempt: Pick<Entry, "parts">): Promise<boolean>;
   /** Removes the partial files of an attempt that nobody writes any more. Never rejects. */
   clear(attempt: Pick<Entry, "parts">): Promise<void>;
 };
@@ -256,6 +258,10 @@ export function createTargets(
       if (known !== undefined || content === undefined) return;
       await syncFolder(dirname(file), disk);
       await journal?.append({ kind: "delivered", id, file: resolve(file), ...content }).catch(() => {});
+    },
+    async isWritten({ parts = [] }) {
+      const holders = await Promise.all(parts.map((part) => readHolder(leaseOfPart(part), io, watch).catch(() => {})));
+      return holders.some((holder) => holder !== undefined);
     },
     async clear({ parts = [] }) {
       for (const part of parts) {

@@ -1,0 +1,118 @@
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import type { Deletable } from "../../client/generation/delete.ts";
+import { withEngineFlag } from "../../connect/engines.ts";
+import type { Session } from "../../connect/session.ts";
+import { asVidgenError, compareSeverity, systemReason, usage, VidgenError } from "../../errors.ts";
+import type { Disk } from "../../io.ts";
+import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
+import type { Context } from "../context.ts";
+import { errorDocument } from "../terminal/output.ts";
+import { nearPath } from "../terminal/result.ts";
+
+export function addDelete(program: CommandUnknownOpts, context: Context): void {
+  declare(program).action((ids, options) => deleteVideos(ids, options, context));
+}
+
+function declare(program: CommandUnknownOpts) {
+  const command = program
+    .command("delete")
+    .helpGroup("Make videos:")
+    .summary("delete videos, where their service can")
+    .description(
+      "Deletes the videos of generations that have ended, and their thumbnails, at the service where each was started. The local service can do that. The journal keeps what each cost. Your own files stay, unless you add --files.",
+    )
+    .argument("<id...>", 'ids of generations, or at least 8 characters of each; "last" for the newest')
+    .option("--files", "also delete the saved file, unless it was changed")
+    .option("-y, --yes", "do not ask; needed in a script")
+    .addOption(localOption())
+    .addOption(engineOption())
+    .addOption(baseUrlOption());
+  return withDetails(command, { examples: ["vidgen delete <id>", "vidgen delete <id> --files --yes"] });
+}
+
+type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+
+type Found = Deletable & { session: Session };
+
+/** Deletes each video. Prints nothing on stdout, but for `--json`. Throws the worst error. */
+async function deleteVideos(typed: string[], given: Options, context: Context): Promise<void> {
+  const { io, output, defer } = context;
+  const options = withEngineFlag(given);
+  if (typed.includes("")) throw usage("An id is empty.");
+  const { openServices } = await import("../../connect/services.ts");
+  const { locateGenerations } = await import("../generations.ts");
+  const { deleteGeneration, findDeletable } = await import("../../client/generation/delete.ts");
+  const services = await openServices({ ...options, output }, io);
+  defer(services.close);
+  const { findForChange } = await locateGenerations(options, services, io);
+  const located = await Promise.all(typed.map(findForChange));
+  const found: Found[] = [];
+  // Nothing is deleted when one of them cannot be.
+  for (const { id, open } of new Map(located.map((each) => [each.id, each])).values()) {
+    const session = await open();
+    const deletable = await findDeletable(session.service, id, io).catch(async (error) => {
+      throw await session.explainNotFound(error, id);
+    });
+    found.push({ ...deletable, session });
+  }
+  if (!options.yes) await confirm(found, options, context);
+  const documents: object[] = [];
+  const errors: VidgenError[] = [];
+  for (const each of found) {
+    const { id, isThere, session } = each;
+    try {
+      await deleteGeneration(session.service, each, io);
+      output.note(isThere ? `Deleted the video of ${id}.` : `The service no longer had a video of ${id}.`);
+      const file = options.files ? await deleteFile(each, io.disk) : undefined;
+      if (options.files) output.note(fileNote(each, file));
+      documents.push({ id, deleted: true, was_there: isThere, file_deleted: file ?? null });
+    } catch (thrown) {
+      io.signal.throwIfAborted();
+      const error = asVidgenError(thrown);
+      documents.push({ id, ...errorDocument(error) });
+      errors.push(found.length > 1 && !output.json ? error.about(id) : error);
+    }
+  }
+  const [worst, ...others] = errors.sort(compareSeverity);
+  if (output.json && (found.length > 1 || !worst)) await output.result("", found.length > 1 ? documents : documents[0]);
+  if (!output.json) for (const error of others) await output.fail(error);
+  if (worst) throw worst;
+}
+
+/** Throws `usage` where nobody can be asked, and `interrupted` for a no. */
+async function confirm(found: readonly Found[], { files }: Options, context: Context): Promise<void> {
+  const { io } = context;
+  const { askWhether, canAsk } = await import("../terminal/prompts.ts");
+  if (!canAsk(context, io)) throw usage("Nobody can be asked here. Nothing was deleted.", "Add --yes to delete.");
+  const [first] = found;
+  const isOne = found.length === 1;
+  const unsaved = found.filter(({ entry, isThere }) => isThere && entry?.state !== "failed" && !isSaved(entry));
+  const never = isOne
+    ? " It was never saved to a file here."
+    : ` Never saved to a file here: ${unsaved.map(({ id }) => id).join(", ")}.`;
+  const what = isOne ? `the video of ${first?.id}` : `${found.length} videos`;
+  const question = `Delete ${what} at the service${files ? ", and the saved file" : ""}?${unsaved.length > 0 ? never : ""}`;
+  if (!(await askWhether(question, false, io))) throw new VidgenError("interrupted", "Nothing was deleted.");
+}
+
+function isSaved(entry: Deletable["entry"]): boolean {
+  return entry?.file !== undefined && entry.file !== "-";
+}
+
+/** Deletes the saved file if it still has the content that was saved. Returns its path; `undefined` where it was not deleted. */
+async function deleteFile({ entry }: Deletable, disk: Disk): Promise<string | undefined> {
+  const { hasContent } = await import("../../client/ledger/content.ts");
+  if (!isSaved(entry) || entry?.file === undefined || entry.content === undefined) return undefined;
+  if (!(await hasContent(entry.file, entry.content, disk))) return undefined;
+  const { file } = entry;
+  await disk.rm(file).catch((error) => {
+    throw new VidgenError("output", `Cannot delete ${file}: ${systemReason(error)}.`, { cause: error });
+  });
+  return file;
+}
+
+function fileNote({ id, entry }: Deletable, deleted: string | undefined): string {
+  if (deleted !== undefined) return `Deleted ${nearPath(deleted)}.`;
+  if (!isSaved(entry)) return `No file of ${id} was saved here.`;
+  return `${nearPath(entry?.file ?? "")} is not there, or was changed since it was saved: it was left alone.`;
+}

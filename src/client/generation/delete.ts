@@ -1,0 +1,102 @@
+import { asVidgenError, doctorHint, usage, VidgenError } from "../../errors.ts";
+import { isRecord } from "../../protocol/json.ts";
+import { errorText } from "../../protocol/schema.ts";
+import { askPatiently } from "../http/ask.ts";
+import { refusal } from "../http/reply.ts";
+import { type Entry, isPaidBy } from "../ledger/history.ts";
+import { clear } from "../save/claim.ts";
+import { failedError } from "./follow.ts";
+import { findEntry, record, type Service } from "./service.ts";
+import { readStatus } from "./status.ts";
+
+type Signalled = { signal: AbortSignal };
+
+/** A generation that may be deleted. */
+export type Deletable = {
+  id: string;
+  /** What the journal knows of it. */
+  entry: Entry | undefined;
+  /** Whether the service still has it. */
+  isThere: boolean;
+};
+
+/**
+ * Asks the service whether a generation may be deleted. Throws `usage` for one that still runs (to delete it would cancel it), that may have been
+ * charged and is not dismissed, or whose video a live process is saving; and what `readStatus` throws. Deletes nothing.
+ */
+export async function findDeletable(service: Service, id: string, { signal }: Signalled): Promise<Deletable> {
+  const before = await findEntry(service, id);
+  const generation = await readStatus(service, id, { signal }).catch((thrown) => {
+    const error = asVidgenError(thrown);
+    if (error.code === "not_found" && before && hasEnded(before) && isPaidBy(service.account, before)) return undefined;
+    throw error;
+  });
+  if (generation && generation.status !== "completed" && generation.status !== "failed")
+    throw usage(`${id} is still running. Nothing was deleted.`, `\`vidgen cancel ${id}\` stops it.`);
+  const entry = await findEntry(service, id);
+  const isUnclear =
+    entry?.state === "unknown" || (generation?.status === "failed" && failedError(id, generation).ended === "unknown");
+  if (isUnclear && !entry?.dismissed)
+    throw usage(
+      `It is unknown whether ${id} was charged, so it stays on record. Nothing was deleted.`,
+      entry && `\`vidgen list --dismiss ${entry.attempt}\` closes the attempt once you have checked the account.`,
+    );
+  if (entry && (await isInUse(entry, service))) throw inUseError(id);
+  return { id, entry, isThere: generation !== undefined };
+}
+
+/**
+ * Deletes the video of a generation at its service, and writes that down. Throws `rejected` where the service cannot delete videos, `usage` for a
+ * process that has begun to save it meanwhile, `network` where no answer came, or the signal's reason.
+ */
+export async function deleteGeneration(
+  service: Service,
+  { id, entry, isThere }: Deletable,
+  { signal }: Signalled,
+): Promise<void> {
+  const hold = entry && (await service.journal.hold(entry.attempt));
+  if (entry && !hold) throw inUseError(id);
+  try {
+    if (isThere) await askToDelete(service, id, { signal });
+    if (entry && !entry.removed) await record(service, { kind: "removed", id });
+  } finally {
+    await hold?.release();
+  }
+  if (entry) await clear(entry, service);
+  service.unfollowed.delete(id);
+}
+
+/** Safe to repeat, since the generation has ended: a video that is gone counts as deleted. */
+async function askToDelete(service: Service, id: string, { signal }: Signalled): Promise<void> {
+  const { api, io } = service;
+  const { kind, reply } = await askPatiently((signal) => api.remove(id, signal), { baseUrl: api.baseUrl, signal }, io);
+  if (reply && reply.status < 300 && isRecord(reply.json) && reply.json.deleted === true) return;
+  if (reply?.status === 409 && errorText(reply.json) !== undefined) throw refusal(reply).with({ id });
+  const isGone = await readStatus(service, id, { signal }).then(
+    () => false,
+    (error) => {
+      if (asVidgenError(error).code === "not_found") return true;
+      throw error;
+    },
+  );
+  if (isGone) return;
+  if (kind === "trouble") {
+    const message = `${id} was not deleted: the service did not answer the request.`;
+    throw new VidgenError("network", message, { id, hint: doctorHint });
+  }
+  const message = `This service cannot delete videos: that of ${id} stays at ${new URL(api.baseUrl).host}. Nothing was deleted.`;
+  throw new VidgenError("rejected", message, { id, httpStatus: reply?.status });
+}
+
+function hasEnded({ state }: Entry): boolean {
+  return state === "ready" || state === "delivered" || state === "failed" || state === "lost";
+}
+
+async function isInUse(entry: Entry, { journal, targets }: Service): Promise<boolean> {
+  return (await journal.leaseOf(entry.attempt)) !== "dead" || (await targets.isWritten(entry));
+}
+
+function inUseError(id: string): VidgenError {
+  const hint = "Run the same line again when it has ended.";
+  return usage(`Another process is saving the video of ${id}. Nothing was deleted.`, hint);
+}
