@@ -62,6 +62,7 @@ import {
 import { asCompleted, finishFor, placesOf, readStarted, tell } from "./library/run.ts";
 import { readCost } from "./protocol/schema.ts";
 import { plain } from "./protocol/text.ts";
+import { checkBaseUrl, readAllowedOrigin } from "./protocol/url.ts";
 
 export type { ErrorCode } from "./errors.ts";
 export { type CallbackEvent, type CallbackRequest, verifyCallback } from "./library/callback.ts";
@@ -185,7 +186,10 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   const path = findJournal(options.journal, env);
   const opened = path === undefined ? undefined : openJournal(path, io);
   const kept = path === undefined ? [] : [path, `${path}.lock`, `${path}.leases`];
-  const service = openService({ baseUrl, apiKey, journal: opened, kept, onNote }, io);
+  // A fetch of the program's own does not check the address that it connects to.
+  const allowed = options.fetch === undefined ? readAllowedOrigin(env.VIDGEN_ALLOW_HTTP) : undefined;
+  const checked = checkBaseUrl(baseUrl, "baseUrl", allowed === undefined ? [] : [allowed]);
+  const service = openService({ baseUrl: checked, apiKey, journal: opened, kept, onNote }, io);
   const unused = options.fetch === undefined ? unusedProxy(new URL(baseUrl), env) : undefined;
   if (unused !== undefined) onNote(`${unused.says} ${unused.fix}`);
   const restate: Restate = (error, idempotencyKey) => restateError(error, { journal: path, idempotencyKey, redact });

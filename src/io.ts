@@ -10,13 +10,15 @@ import { systemCode } from "./errors.ts";
 export type Limit = { signal: AbortSignal; restart(): void; clear(): void };
 
 /**
- * For a POST: `unsentSignal` aborts the request as long as no byte of it was written; later it has no effect. `beforeSend` is called once it
+ * With `isPrivateOnly` the request goes only to an address in a private network or of this machine, and through no proxy: it has a key, and no
+ * TLS. For a POST: `unsentSignal` aborts the request as long as no byte of it was written; later it has no effect. `beforeSend` is called once it
  * is connected, right before the first byte is written: what it throws ends the request, which was not sent. `onUpload` is called each time
  * the system has accepted a further part of the body, with the number of bytes that are still to be written.
  */
 export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
   headers?: Record<string, string>;
   body?: string | Uint8Array;
+  isPrivateOnly?: boolean | undefined;
   unsentSignal?: AbortSignal;
   beforeSend?: () => void;
   onUpload?: (bytesLeft: number) => void;

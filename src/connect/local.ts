@@ -168,7 +168,9 @@ async function answers({ baseUrl, apiKey }: Pick<Connection, "baseUrl" | "apiKey
   const { isRunning } = await import("../server/announcement.ts");
   if (!(await isRunning(findServiceFolder(io), io))) return false;
   const { tryKey } = await import("./key-check.ts");
-  const check = await tryKey({ baseUrl, apiKey, limitMs: answerLimitMs }, io).catch(() => undefined);
+  // It is on this machine, whatever its name resolves to.
+  const fetch: Io["fetch"] = (url, init) => io.fetch(url, { ...init, isPrivateOnly: false });
+  const check = await tryKey({ baseUrl, apiKey, limitMs: answerLimitMs }, { ...io, fetch }).catch(() => undefined);
   return check?.verdict === "accepted";
 }
 

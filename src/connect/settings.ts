@@ -5,7 +5,7 @@ import { checkApiKey } from "../client/http/redaction.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { toUtf8 } from "../protocol/text.ts";
-import { checkBaseUrl } from "../protocol/url.ts";
+import { checkBaseUrl, isPlainHttp, readAllowedOrigin } from "../protocol/url.ts";
 import { folders, hasFolder } from "./storage.ts";
 
 type PlaceIo = Pick<Io, "env" | "home" | "platform">;
@@ -14,13 +14,15 @@ type SettingsIo = PlaceIo & Pick<Io, "disk">;
 
 /** The schema of the saved file; further fields are kept, and `keys` holds one key per origin. zod is loaded on demand. */
 async function loadSavedSchema() {
-  const { looseObject, optional, record, string } = await import("zod/mini");
+  const { array, looseObject, optional, record, string } = await import("zod/mini");
   return looseObject({
     base_url: optional(string()),
     model: optional(string()),
     output: optional(string()),
     engine: optional(string()),
     keys: optional(record(string(), string())),
+    /** The origins that are used by plain http, in a private network. */
+    allow_http: optional(array(string())),
   });
 }
 
@@ -28,10 +30,30 @@ type SavedSettings = ReturnType<Awaited<ReturnType<typeof loadSavedSchema>>["par
 
 /** The base URL: flag > VIDGEN_BASE_URL > saved file; `undefined` when there is none. Throws `usage` for one that cannot be used. */
 export async function findBaseUrl(flag: string | undefined, io: SettingsIo): Promise<string | undefined> {
-  if (flag !== undefined) return checkBaseUrl(flag, "--base-url");
-  if (io.env.VIDGEN_BASE_URL) return checkBaseUrl(io.env.VIDGEN_BASE_URL, "VIDGEN_BASE_URL");
+  const found = await readBaseUrl(flag, io);
+  return found && checkUsableUrl(found.text, found.source, io);
+}
+
+/** The base URL as it was typed, and where; `undefined` when there is none. */
+export async function readBaseUrl(flag: string | undefined, io: SettingsIo) {
+  if (flag !== undefined) return { text: flag, source: "--base-url" };
+  if (io.env.VIDGEN_BASE_URL) return { text: io.env.VIDGEN_BASE_URL, source: "VIDGEN_BASE_URL" };
   const saved = (await readSaved(io)).base_url;
-  return saved === undefined ? undefined : checkBaseUrl(saved, configPath(io));
+  return saved === undefined ? undefined : { text: saved, source: configPath(io) };
+}
+
+/** Returns the base URL without a slash at its end. Throws `usage` unless it is https, loopback, or its origin was allowed for plain http. */
+export async function checkUsableUrl(text: string, source: string, io: SettingsIo): Promise<string> {
+  const url = URL.canParse(text.trim()) ? text.trim() : undefined;
+  const allowed = url !== undefined && isPlainHttp(url) ? await findAllowedHttp(url, io) : undefined;
+  return checkBaseUrl(text, source, allowed && [allowed.origin]);
+}
+
+/** The origin of a URL, and what has allowed plain http for it: VIDGEN_ALLOW_HTTP or the saved file; `undefined` when neither does. */
+export async function findAllowedHttp(url: string, io: SettingsIo) {
+  const { origin } = new URL(url);
+  if (readAllowedOrigin(io.env.VIDGEN_ALLOW_HTTP) === origin) return { origin, source: "VIDGEN_ALLOW_HTTP" };
+  return (await readSaved(io)).allow_http?.includes(origin) ? { origin, source: configPath(io) } : undefined;
 }
 
 /** As `findBaseUrl`, but throws `auth` when there is none; `otherWays` adds to the ways that the hint names. */
@@ -71,6 +93,7 @@ export async function hasKey(flag: string | undefined, io: SettingsIo): Promise<
  */
 export async function resolveOwnKey(baseUrl: string, io: SettingsIo): Promise<FoundKey> {
   const { origin } = new URL(baseUrl);
+  await checkUsableUrl(baseUrl, "The base URL where it was started", io);
   const usual = await findBaseUrl(undefined, io);
   if (usual !== undefined && new URL(usual).origin === origin) return resolveApiKey(baseUrl, io);
   const key = (await readSaved(io)).keys?.[origin];
@@ -140,13 +163,19 @@ export function configPath(io: PlaceIo): string {
 }
 
 /**
- * Saves a base URL and the key for its origin. Removes a saved engine, because a base URL and an engine cannot both be saved. Returns the
+ * Saves a base URL and the key for its origin, and with `isHttpAllowed` that plain http may be used there. Removes a saved engine, because a base URL and an engine cannot both be saved. Returns the
  * file's path and the removed engine; throws `output` when the file cannot be written.
  */
-export async function saveLogin(baseUrl: string, key: string, io: SettingsIo) {
+export async function saveLogin(
+  baseUrl: string,
+  { key, isHttpAllowed = false }: { key: string; isHttpAllowed?: boolean },
+  io: SettingsIo,
+) {
   const { engine, ...saved } = await readSaved(io);
-  const keys = { ...saved.keys, [new URL(baseUrl).origin]: key };
-  return { path: await writeSaved({ ...saved, base_url: baseUrl, keys }, io), engine };
+  const { origin } = new URL(baseUrl);
+  const keys = { ...saved.keys, [origin]: key };
+  const allowed = isHttpAllowed && { allow_http: [...new Set([...(saved.allow_http ?? []), origin])] };
+  return { path: await writeSaved({ ...saved, base_url: baseUrl, keys, ...allowed }, io), engine };
 }
 
 /** The settings that `vidgen config` changes, by their names in the saved file. */
@@ -168,13 +197,15 @@ export async function saveSetting(name: SettingName, value: string | undefined, 
   return writeSaved(value === undefined ? others : { ...others, [name]: value }, io);
 }
 
-/** Forgets the key saved for the origin of a base URL; `false` when there was none. */
+/** Forgets the key saved for the origin of a base URL, and that plain http was allowed there; `false` when there was no key. */
 export async function removeLogin(baseUrl: string, io: SettingsIo): Promise<boolean> {
-  const saved = await readSaved(io);
-  const { [new URL(baseUrl).origin]: key, ...keys } = saved.keys ?? {};
-  if (key === undefined) return false;
-  await writeSaved({ ...saved, keys }, io);
-  return true;
+  const { allow_http = [], ...saved } = await readSaved(io);
+  const { origin } = new URL(baseUrl);
+  const { [origin]: key, ...keys } = saved.keys ?? {};
+  const others = allow_http.filter((allowed) => allowed !== origin);
+  if (key === undefined && others.length === allow_http.length) return false;
+  await writeSaved({ ...saved, keys, ...(others.length > 0 && { allow_http: others }) }, io);
+  return key !== undefined;
 }
 
 /** Reads the saved file, empty when there is none. Throws `usage` for a corrupt file. The file is left as it is, also its mode. */

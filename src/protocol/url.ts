@@ -1,8 +1,11 @@
 import { isIP } from "node:net";
 import { usage } from "../errors.ts";
 
-/** Returns the base URL without a slash at its end. Throws `usage` unless it is https or loopback: each request carries the key. */
-export function checkBaseUrl(text: string, source: string): string {
+/**
+ * Returns the base URL without a slash at its end. Throws `usage` unless it is https, loopback or of an origin in `allowHttp`: each request
+ * carries the key.
+ */
+export function checkBaseUrl(text: string, source: string, allowHttp: readonly string[] = []): string {
   const url = URL.canParse(text.trim()) ? new URL(text.trim()) : undefined;
   if (url?.username || url?.password)
     throw usage(`${source} contains a user name or password; save the key with \`vidgen login\` instead.`);
@@ -12,9 +15,8 @@ export function checkBaseUrl(text: string, source: string): string {
     throw usage(`${source} is not an http(s) URL: ${text}`, isGuess ? `Did you mean ${guess}?` : undefined);
   }
   if (/[?#]/.test(url.href)) throw usage(`${source} must not contain ? or #: ${text}`);
-  if (url.protocol === "http:" && !isLoopback(url.hostname)) {
-    throw usage(`${source} must be https, because the key is sent with each request: ${text}`);
-  }
+  if (isPlainHttp(url.href) && !allowHttp.includes(url.origin))
+    throw usage(`${source} must be https, because the key is sent with each request: ${text}`, waysHint(url));
   const [endpoint] = /\/api\/(generate|generation-status)\/*$/.exec(url.pathname) ?? [];
   if (endpoint !== undefined)
     throw usage(
@@ -33,9 +35,54 @@ export function withScheme(text: string): string {
   return isName ? `${isLoopback(hostname) ? "http" : "https"}://${address}` : address;
 }
 
+/** The origin in VIDGEN_ALLOW_HTTP. Throws `usage` for anything else: a "1" there would stand for any service. */
+export function readAllowedOrigin(variable: string | undefined): string | undefined {
+  const text = variable?.trim() ?? "";
+  if (text === "") return undefined;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol === "http:" && url.href === `${url.origin}/`) return url.origin;
+  throw usage("VIDGEN_ALLOW_HTTP must be the one http origin that it allows, such as http://10.0.0.5:8787.");
+}
+
+/** Whether what is sent to a URL can be read on the way: by plain http to another machine. */
+export function isPlainHttp(url: string): boolean {
+  const { protocol, hostname } = new URL(url);
+  return protocol === "http:" && !isLoopback(hostname);
+}
+
 /** The command that logs in at a base URL. */
 export function loginLine(baseUrl: string): string {
-  return `vidgen login --base-url ${baseUrl}`;
+  return `vidgen login --base-url ${baseUrl}${isPlainHttp(baseUrl) ? " --allow-http" : ""}`;
+}
+
+/** The command by which another machine reaches a service at its own loopback addresses; `host` is where the service runs. */
+export function sshLine(baseUrl: string, mediaUrl: string, host: string): string {
+  const forward = (url: string) => `-L ${portOf(url)}:127.0.0.1:${portOf(url)}`;
+  return `ssh -N ${forward(baseUrl)} ${forward(mediaUrl)} ${host}`;
+}
+
+/** How other machines reach a `vidgen serve` that listens without TLS, the safest way first. */
+export function remoteWays(baseUrl: string, mediaUrl: string): string[] {
+  const { hostname, origin } = new URL(baseUrl);
+  return [
+    `1. through ssh: \`${sshLine(baseUrl, mediaUrl, hostname)}\`, with the base URL http://127.0.0.1:${portOf(baseUrl)}`,
+    "2. by https: with a proxy that adds TLS, see `vidgen help several-machines`",
+    `3. in a private network, by plain http: \`${loginLine(baseUrl)}\`, in scripts VIDGEN_ALLOW_HTTP=${origin}`,
+  ];
+}
+
+function portOf(url: string): number {
+  const { port, protocol } = new URL(url);
+  return Number(port) || (protocol === "https:" ? 443 : 80);
+}
+
+/** The videos of a `vidgen serve` are one port above its API unless it was told otherwise. */
+function waysHint({ href }: URL): string {
+  const baseUrl = href.replace(/\/+$/, "");
+  const media = new URL(href);
+  media.port = String(portOf(href) + 1);
+  const intro = "A `vidgen serve` on another machine is reached in one of three ways, see `vidgen help accounts`:";
+  return [intro, ...remoteWays(baseUrl, media.href)].join("\n");
 }
 
 /** Whether a URL's host is this machine itself. */

@@ -10,6 +10,7 @@ import {
   removeLogin,
   resolveApiKey,
   resolveBaseUrl,
+  resolveOwnKey,
   saveLogin,
 } from "../../src/connect/settings.ts";
 import { folders } from "../../src/connect/storage.ts";
@@ -95,6 +96,58 @@ test.each([
   });
 });
 
+const lan = "http://gpu-1:8787";
+const lanRule = "must be https, because the key is sent with each request";
+test.each([
+  ["its own origin, in the saved file", lan, {}, { allow_http: [lan] }, true],
+  ["its own origin, with a path", `${lan}/v1`, {}, { allow_http: [lan] }, true],
+  ["its own origin, in the environment", lan, { VIDGEN_ALLOW_HTTP: `${lan}/` }, {}, true],
+  ["nothing", lan, {}, {}, false],
+  ["another port", lan, { VIDGEN_ALLOW_HTTP: "http://gpu-1:8788" }, { allow_http: ["http://gpu-1"] }, false],
+  ["another host", "http://gpu-2:8787", { VIDGEN_ALLOW_HTTP: lan }, { allow_http: [lan] }, false],
+  ["a host that begins so", "http://gpu-1.evil.example:8787", { VIDGEN_ALLOW_HTTP: lan }, { allow_http: [lan] }, false],
+])("plain http that is allowed for %s: %s", async (_, url, env: Env, saved, isUsable) => {
+  const world = await createWorld({ env, saved });
+  const found = findBaseUrl(url, world);
+  if (isUsable) expect(await found).toBe(url);
+  else await expect(found).rejects.toMatchObject({ code: "usage", message: expect.stringContaining(lanRule) });
+});
+
+test.each([
+  "1",
+  "true",
+  "*",
+  "gpu-1",
+  "https://gpu-1",
+  "http://gpu-1:8787/api",
+  "http://a http://b",
+  "http://u:p@gpu-1",
+])("VIDGEN_ALLOW_HTTP=%s allows nothing: it must name one origin", async (VIDGEN_ALLOW_HTTP) => {
+  const world = await createWorld({ env: { VIDGEN_ALLOW_HTTP } });
+  await expect(findBaseUrl(lan, world)).rejects.toMatchObject({
+    message: expect.stringContaining("the one http origin"),
+  });
+});
+
+test("what a login allows is for its origin, and a logout forgets it with the key", async () => {
+  const world = await createWorld();
+  await saveLogin(lan, { key, isHttpAllowed: true }, world);
+  expect(await findBaseUrl(undefined, world)).toBe(lan);
+  await saveLogin(one, { key: "key-1" }, world);
+  expect(await findBaseUrl(lan, world)).toBe(lan);
+  await expect(findBaseUrl("http://gpu-2:8787", world)).rejects.toMatchObject({ code: "usage" });
+  expect(await removeLogin(lan, world)).toBe(true);
+  await expect(findBaseUrl(lan, world)).rejects.toMatchObject({ code: "usage" });
+  expect(await findBaseUrl(undefined, world)).toBe(one);
+});
+
+test("a service that only the journal names gets no key by plain http, once that is no longer allowed", async () => {
+  const saved = { base_url: one, keys: { [one]: "key-1", [lan]: key } };
+  const allowed = await createWorld({ saved: { ...saved, allow_http: [lan] } });
+  expect(await resolveOwnKey(lan, allowed)).toMatchObject({ apiKey: key });
+  await expect(resolveOwnKey(lan, await createWorld({ saved }))).rejects.toMatchObject({ code: "usage" });
+});
+
 test.each([
   ["the environment", { VIDGEN_API_KEY: "env-key" }, { keys: { [one]: "saved-key" } }, "env-key"],
   ["the saved file", {}, { keys: { [one]: "saved-key" } }, "saved-key"],
@@ -113,7 +166,7 @@ test.each([
 
 test("a saved key is for its origin and no other", async () => {
   const world = await createWorld();
-  await saveLogin(`${one}/v1`, key, world);
+  await saveLogin(`${one}/v1`, { key }, world);
   expect(await apiKeyFor(`${one}/v2`, world)).toBe(key);
   for (const other of [two, `${one}:8443`, "https://api.one.example", "http://one.example"])
     await expect(apiKeyFor(other, world)).rejects.toMatchObject({ code: "auth", exit: 3 });
@@ -121,8 +174,8 @@ test("a saved key is for its origin and no other", async () => {
 
 test("two logins are both kept, and a logout forgets one", async () => {
   const world = await createWorld();
-  expect(await saveLogin(one, "key-1", world)).toEqual({ path: configPath(world), engine: undefined });
-  await saveLogin(two, "key-2", world);
+  expect(await saveLogin(one, { key: "key-1" }, world)).toEqual({ path: configPath(world), engine: undefined });
+  await saveLogin(two, { key: "key-2" }, world);
   expect(await findBaseUrl(undefined, world)).toBe(two);
   expect([await apiKeyFor(one, world), await apiKeyFor(two, world)]).toEqual(["key-1", "key-2"]);
   expect(await removeLogin(one, world)).toBe(true);
@@ -134,7 +187,7 @@ test("two logins are both kept, and a logout forgets one", async () => {
 
 test("a login keeps what else is in the file", async () => {
   const world = await createWorld({ saved: { model: "ray-3", theme: { dark: true } } });
-  await saveLogin(one, key, world);
+  await saveLogin(one, { key }, world);
   expect(JSON.parse(await readFile(configPath(world), "utf8"))).toEqual({
     model: "ray-3",
     theme: { dark: true },
@@ -151,7 +204,7 @@ test("logging out of what was never logged in to makes no file", async () => {
 
 test("what is saved is for its owner alone", async () => {
   const world = await createWorld();
-  await saveLogin(one, key, world);
+  await saveLogin(one, { key }, world);
   expect([await modeOf(configPath(world)), await modeOf(world.env.VIDGEN_HOME)]).toEqual(["600", "700"]);
   expect(await readdir(world.env.VIDGEN_HOME)).toEqual(["config.json"]);
 });
@@ -163,7 +216,7 @@ test("reading leaves the modes as they are, and a login makes its own file priva
   const modes = async () => [await modeOf(configPath(world)), await modeOf(world.env.VIDGEN_HOME)];
   await apiKeyFor(one, world);
   expect(await modes()).toEqual(["644", "2775"]);
-  await saveLogin(two, key, world);
+  await saveLogin(two, { key }, world);
   expect(await modes()).toEqual(["600", "2775"]);
 });
 
@@ -194,7 +247,7 @@ test.each(corrupt)("a saved file that holds %j is reported with its path, and le
   const error = { code: "usage", message: expect.stringContaining(configPath(world)) };
   await expect(findBaseUrl(undefined, world)).rejects.toMatchObject(error);
   await expect(apiKeyFor(one, world)).rejects.toMatchObject(error);
-  await expect(saveLogin(one, key, world)).rejects.toMatchObject(error);
+  await expect(saveLogin(one, { key }, world)).rejects.toMatchObject(error);
   await expect(removeLogin(one, world)).rejects.toMatchObject(error);
   expect(await readFile(configPath(world), "utf8")).toBe(saved);
   expect(await readdir(world.env.VIDGEN_HOME)).toEqual(["config.json"]);
@@ -216,7 +269,7 @@ test("a folder in the file's place is reported", async () => {
 test("a place that cannot be written to is an output error", async () => {
   const world = await createWorld({ saved: {} });
   const inside = { ...world, env: { VIDGEN_HOME: join(configPath(world), "home") } };
-  await expect(saveLogin(one, key, inside)).rejects.toMatchObject({ code: "output", message: /ENOTDIR/ });
+  await expect(saveLogin(one, { key }, inside)).rejects.toMatchObject({ code: "output", message: /ENOTDIR/ });
 });
 
 test("a key of the environment or the saved file is checked as a typed one is", async () => {

@@ -3,7 +3,9 @@ import { endOfKey } from "../../connect/format.ts";
 import { checkEngine } from "../../connect/local.ts";
 import {
   checkOutputSetting,
+  checkUsableUrl,
   configPath,
+  findAllowedHttp,
   readSaved,
   type SettingName,
   saveSetting,
@@ -14,7 +16,7 @@ import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { findDoubts } from "../../protocol/fields.ts";
 import { checkModel, defaultModel } from "../../protocol/models.ts";
-import { checkBaseUrl, withScheme } from "../../protocol/url.ts";
+import { isPlainHttp, withScheme } from "../../protocol/url.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 
@@ -82,7 +84,7 @@ function addUnset(config: CommandUnknownOpts, { io, output }: Context): void {
 }
 
 async function set(name: SettingName, typed: string, { io, output }: Context): Promise<void> {
-  const value = await checkers[name](typed);
+  const value = await checkers[name](typed, io);
   const saved = await readSaved(io);
   const other = { engine: "base_url", base_url: "engine", model: undefined, output: undefined }[name];
   if (other !== undefined && saved[other as SettingName] !== undefined)
@@ -98,8 +100,8 @@ async function set(name: SettingName, typed: string, { io, output }: Context): P
 }
 
 /** Return the value as it is saved. Throw `usage` for one that cannot be used. */
-const checkers: Readonly<Record<SettingName, (value: string) => string | Promise<string>>> = {
-  base_url: (value) => checkBaseUrl(withScheme(value), "base_url"),
+const checkers: Readonly<Record<SettingName, (value: string, io: Io) => string | Promise<string>>> = {
+  base_url: (value, io) => checkUsableUrl(withScheme(value), "base_url", io),
   model: checkModel,
   output: (value) => checkOutputSetting(value, "output"),
   async engine(value) {
@@ -132,7 +134,19 @@ async function findSettings(io: Io): Promise<Setting[]> {
   const used = overriding
     ? { ...engine, value: null, source: `${engine.source}, overridden by VIDGEN_BASE_URL` }
     : engine;
-  return [baseUrl, findKey(baseUrl.value, saved.keys, io), find("model", defaultModel), find("output"), used];
+  const allowed =
+    baseUrl.value !== null && URL.canParse(baseUrl.value) && isPlainHttp(baseUrl.value)
+      ? await findAllowedHttp(baseUrl.value, io)
+      : undefined;
+  const plainHttp = allowed && { setting: "allow_http", value: allowed.origin, source: allowed.source };
+  return [
+    baseUrl,
+    ...(plainHttp ? [plainHttp] : []),
+    findKey(baseUrl.value, saved.keys, io),
+    find("model", defaultModel),
+    find("output"),
+    used,
+  ];
 }
 
 function findKey(baseUrl: string | null, keys: Record<string, string> = {}, io: Io): Setting {

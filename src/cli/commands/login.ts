@@ -4,14 +4,16 @@ import { formatNumber } from "../../connect/format.ts";
 import type { KeyCheck } from "../../connect/key-check.ts";
 import {
   checkOutputSetting,
+  checkUsableUrl,
   configPath,
-  findBaseUrl,
   findOutputSetting,
+  readBaseUrl,
   saveLogin,
   saveSetting,
 } from "../../connect/settings.ts";
 import { asVidgenError, type CommandErrorCode, usage, VidgenError } from "../../errors.ts";
-import { checkBaseUrl, withScheme } from "../../protocol/url.ts";
+import type { Io } from "../../io.ts";
+import { checkBaseUrl, isPlainHttp, withScheme } from "../../protocol/url.ts";
 import { baseUrlOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { programName } from "../terminal/output.ts";
@@ -39,9 +41,14 @@ function declare(program: CommandUnknownOpts) {
       "Asks for the service's base URL (its web address) and an API key, checks both, and saves them; asks where to save videos. The key is never passed on the command line.",
     )
     .option("--with-token", "read the key from stdin")
+    .option("--allow-http", "allow plain http for this one service, while its address is in a private network")
     .addOption(baseUrlOption("the service the key is for"));
   return withDetails(command, {
-    examples: ["vidgen login", "vidgen login --base-url https://video.example --with-token < key.txt"],
+    examples: [
+      "vidgen login",
+      "vidgen login --base-url https://video.example --with-token < key.txt",
+      "vidgen login --base-url http://10.0.0.5:8787 --allow-http",
+    ],
   });
 }
 
@@ -51,8 +58,14 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 export async function login(options: Options, context: Context): Promise<{ baseUrl: string; credits?: number }> {
   const { io, output } = context;
   const baseUrl = await chooseBaseUrl(options, context);
+  if (isPlainHttp(baseUrl))
+    output.note(
+      `Plain http is allowed for ${new URL(baseUrl).origin} while that is an address in a private network. The key is not encrypted on the way, and whoever has this address in another network gets it.`,
+    );
+  else if (options.allowHttp) output.note(`${baseUrl} needs no --allow-http, so nothing was allowed.`);
   const { key, accepted, ...known } = await findGoodKey(options, baseUrl, context);
-  const { path, engine } = await saveLogin(baseUrl, key, io);
+  const isHttpAllowed = options.allowHttp === true && isPlainHttp(baseUrl);
+  const { path, engine } = await saveLogin(baseUrl, { key, isHttpAllowed }, io);
   output.note(`${accepted} Saved in plain text in ${path}, which only you can read.`);
   if (engine !== undefined)
     output.note(
@@ -66,7 +79,7 @@ export async function login(options: Options, context: Context): Promise<{ baseU
 /** Whether a person without a service chooses one that needs no login; then says what to type. */
 async function isElsewhere({ baseUrl, withToken }: Options, context: Context): Promise<boolean> {
   const { io, output } = context;
-  if (withToken || output.json || !canAsk(context, io) || (await findBaseUrl(baseUrl, io)) !== undefined) return false;
+  if (withToken || output.json || !canAsk(context, io) || (await readBaseUrl(baseUrl, io)) !== undefined) return false;
   const { askService, describeProviders } = await import("../service-choice.ts");
   const choice = await askService("What do you have?", io);
   if (choice === "service") return false;
@@ -140,14 +153,16 @@ function notSaved(
 async function chooseBaseUrl(options: Options, context: Context): Promise<string> {
   const { io } = context;
   const isAsked = !options.withToken && canAsk(context, io);
-  const known = await findBaseUrl(options.baseUrl === undefined ? undefined : withScheme(options.baseUrl), io);
-  if (known !== undefined) {
+  const found = await readBaseUrl(options.baseUrl === undefined ? undefined : withScheme(options.baseUrl), io);
+  if (found !== undefined) {
+    const known = await checkAnswer(found.text, found.source, options, io);
     if (isAsked) await tryService(known, undefined, context);
     return known;
   }
   if (!isAsked) throw usage("The service's base URL is missing.", "Pass --base-url <url> or set VIDGEN_BASE_URL.");
-  const check = checkedBy((text) => tryService(checkBaseUrlAnswer(text), undefined, context));
-  return checkBaseUrlAnswer(await askText("The service's base URL:", check, io));
+  const checkTyped = (text: string) => checkAnswer(withScheme(text), "The base URL", options, io);
+  const check = checkedBy(async (text) => tryService(await checkTyped(text), undefined, context));
+  return checkTyped(await askText("The service's base URL:", check, io));
 }
 
 /** Where videos are saved from now on: as it is set, or at a terminal an answer, which is saved too; `undefined` for nowhere. */
@@ -164,8 +179,10 @@ async function chooseOutput({ withToken }: Options, context: Context): Promise<s
   return answer;
 }
 
-function checkBaseUrlAnswer(text: string): string {
-  return checkBaseUrl(withScheme(text), "The base URL");
+/** The flag allows plain http for the one base URL that is logged in to, whichever that is. */
+async function checkAnswer(text: string, source: string, { allowHttp }: Options, io: Io): Promise<string> {
+  if (!allowHttp || !URL.canParse(text.trim())) return checkUsableUrl(text, source, io);
+  return checkBaseUrl(text, source, [new URL(text.trim()).origin]);
 }
 
 type Asking = { baseUrl: string; tries: number };

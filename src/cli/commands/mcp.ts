@@ -1,8 +1,8 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { withEngine } from "../../connect/engines.ts";
+import { checkUsableUrl } from "../../connect/settings.ts";
 import { readNumber } from "../../connect/values.ts";
 import { usage } from "../../errors.ts";
-import { checkBaseUrl } from "../../protocol/url.ts";
 import { baseUrlOption, engineOption, engineTimeoutOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 
@@ -40,7 +40,7 @@ async function mcp({ dir, ...given }: Options, context: Context): Promise<void> 
   const { io, output, defer } = context;
   const { local, baseUrl, engine, engineTimeout } = await withEngine(given, io);
   if (local && baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
-  if (baseUrl !== undefined) checkBaseUrl(baseUrl, "--base-url");
+  if (baseUrl !== undefined) await checkUsableUrl(baseUrl, "--base-url", io);
   const limit = io.env.VIDGEN_MCP_MAX_CREDITS;
   const maxCredits = limit ? readNumber(limit, "VIDGEN_MCP_MAX_CREDITS", { least: 1 }) : undefined;
   const { openFolder } = await import("../../mcp/folder.ts");

@@ -283,7 +283,7 @@ async function open(
 type AllowedNetwork = { network: string; accounts: string[] };
 
 async function readNetworks(allowed: AllowedNetwork[]): Promise<(ip: string, account: string | undefined) => boolean> {
-  const { createNetworks } = await import("../../server/outbound/addresses.ts");
+  const { createNetworks } = await import("../../protocol/addresses.ts");
   const { localAccount } = await import("../../server/announcement.ts");
   try {
     const rules = allowed.map(({ network, accounts }) => ({

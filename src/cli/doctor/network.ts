@@ -3,10 +3,10 @@ import { findProxy, type HttpProxy, unusedProxy } from "../../client/http/proxy.
 import { describeFailure } from "../../client/http/reply.ts";
 import { endOfKey } from "../../connect/format.ts";
 import { type KeyCheck, tryKey } from "../../connect/key-check.ts";
-import { configPath, findBaseUrl, resolveApiKey } from "../../connect/settings.ts";
+import { configPath, findAllowedHttp, findBaseUrl, resolveApiKey } from "../../connect/settings.ts";
 import { systemCode } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { isLoopback } from "../../protocol/url.ts";
+import { isLoopback, isPlainHttp } from "../../protocol/url.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
 
 /** The service's address and the key for it, as any command would find them. */
@@ -21,6 +21,9 @@ export async function checkSettings(flag: string | undefined, io: Io): Promise<S
     if (baseUrl === undefined) return { checks: [judgeMissing(io)], baseUrl, apiKey };
     const source = flag === undefined ? sourceOf("VIDGEN_BASE_URL", io) : "--base-url";
     checks.push(pass("base URL", `${baseUrl}, from ${source}`));
+    const allowed = isPlainHttp(baseUrl) ? await findAllowedHttp(baseUrl, io) : undefined;
+    if (allowed)
+      checks.push(pass("plain http", `allowed for ${allowed.origin} in a private network, by ${allowed.source}`));
   } catch (error) {
     const fix = "Use a URL such as https://video.example, without a password, ? or #.";
     return { checks: [failWith("base URL", error, fix)], baseUrl, apiKey };
@@ -106,6 +109,7 @@ const tlsFix =
   "Check the base URL: the service does not speak TLS there, or wants something else. Client certificates are not supported.";
 const nameServerFix = "No name server answers: check your network and its DNS settings.";
 const firewallFix = "Check your network and firewall; if you need a proxy, set HTTPS_PROXY.";
+const privateFix = "Use https or `ssh -L`, as `vidgen help accounts` shows; check which network you are in.";
 const loopbackFix = "Nothing accepts connections there. `vidgen serve` starts the local service.";
 
 /** The check that failed, after the checks that must have passed before it. */
@@ -121,6 +125,7 @@ function judgeFailure(error: unknown, url: URL, proxy: HttpProxy | undefined): C
   if (/^(ERR_TLS|CERT_|UNABLE_TO_|DEPTH_ZERO|SELF_SIGNED|EPROTO)/.test(code))
     return [dns, failed("connection", certificateFix)];
   if (code === "") return [dns, failed("service", "Check the base URL and your network, then try again.")];
+  if (code === "ERR_NOT_PRIVATE") return [dns, failed("connection", privateFix)];
   const directFix = isLoopback(url.hostname) ? loopbackFix : firewallFix;
   return [dns, failed("connection", proxy === undefined ? directFix : proxyFix(proxy))];
 }

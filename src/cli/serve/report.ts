@@ -1,6 +1,6 @@
 import { describeEngine, type EngineCheck } from "../../connect/engines.ts";
 import type { Io } from "../../io.ts";
-import { isLoopback } from "../../protocol/url.ts";
+import { isLoopback, isPlainHttp, remoteWays } from "../../protocol/url.ts";
 import type { Context } from "../context.ts";
 
 /** The engines, as far as they are told about. */
@@ -52,6 +52,13 @@ export async function printAddress(
     output.note(
       "Other machines on the network can reach this service, without encryption: anyone with a key can use it, and anyone with a link can see the videos.",
     );
+  if (allowRemote && isPlainHttp(base_url))
+    output.note(
+      [
+        "Other people reach it in one of three ways, see `vidgen help accounts`:",
+        ...remoteWays(base_url, media_url),
+      ].join("\n"),
+    );
   if (allowRemote && page_url?.startsWith("http:"))
     output.note(
       "The link to the page is not encrypted on the network either: anyone who reads it can see the generations of all accounts.",
@@ -61,7 +68,8 @@ export async function printAddress(
 
 function exportLines(baseUrl: string, apiKey: string | null): string {
   const key = apiKey === null ? "" : `export VIDGEN_API_KEY=${apiKey}\n`;
-  return `export VIDGEN_BASE_URL=${baseUrl}\n${key}`;
+  const allow = isPlainHttp(baseUrl) ? `export VIDGEN_ALLOW_HTTP=${baseUrl}\n` : "";
+  return `export VIDGEN_BASE_URL=${baseUrl}\n${allow}${key}`;
 }
 
 /** Notes what keeps other machines from going on with the work of this one. */

@@ -1,7 +1,6 @@
 import { asVidgenError, VidgenError } from "../../errors.ts";
 import type { Io, Machine } from "../../io.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
-import { checkBaseUrl } from "../../protocol/url.ts";
 import { type Api, createApi } from "../http/api.ts";
 import { checkApiKey, createRedaction, redactValue } from "../http/redaction.ts";
 import { accountOf, type Entry, type JournalLine, recordOf } from "../ledger/history.ts";
@@ -15,7 +14,7 @@ import { createTargets, type Targets } from "../save/target.ts";
 export type ServiceIo = Machine & Pick<Io, "fetch" | "unsettled">;
 
 export type ServiceOptions = {
-  /** The service's address; https, except on this machine. */
+  /** The service's address, as `checkBaseUrl` returns it. */
   baseUrl: string;
   apiKey: string;
   /** Where the key came from and how to replace it, for the error when the service rejects it. */
@@ -79,9 +78,9 @@ export type Service = {
   options: ServiceOptions;
 };
 
-/** Opens a service for the command line and the library. Sends nothing. Throws `usage` for an address or a key that cannot be used. */
+/** Opens a service for the command line and the library. Sends nothing. Throws `usage` for a key that cannot be used. */
 export function openService(options: ServiceOptions, io: ServiceIo): Service {
-  const baseUrl = checkBaseUrl(options.baseUrl, "baseUrl");
+  const { baseUrl } = options;
   const apiKey = checkApiKey(options.apiKey);
   const { redact: redactOthers = (text) => text } = options;
   const own = createRedaction();

@@ -1,5 +1,6 @@
 import type { FetchInit, Io } from "../../io.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
+import { isPlainHttp } from "../../protocol/url.ts";
 import { type Reply, readReply } from "./reply.ts";
 
 export type Api = {
@@ -43,8 +44,9 @@ export function createApi(options: { baseUrl: string; apiKey?: string | undefine
     Accept: "application/json",
     "Accept-Encoding": "identity",
   };
+  const access = isPlainHttp(baseUrl) ? { isPrivateOnly: true } : {};
   const send = async (path: string, init: FetchInit) =>
-    readReply(await fetch(baseUrl + path, { ...init, headers: { ...headers, ...init.headers } }));
+    readReply(await fetch(baseUrl + path, { ...init, ...access, headers: { ...headers, ...init.headers } }));
   const status = (id: string, signal: AbortSignal) =>
     send(`/api/generation-status?id=${encodeURIComponent(id)}`, { signal });
   return {

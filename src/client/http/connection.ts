@@ -1,10 +1,12 @@
+import dns from "node:dns";
 import { type EventEmitter, once } from "node:events";
 import { request } from "node:http";
-import { connect as connectTcp, isIP, type Socket } from "node:net";
+import { connect as connectTcp, isIP, type LookupFunction, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { systemCode } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { findProxy, type HttpProxy, tunnelError } from "./proxy.ts";
+import { isPrivateAddress } from "../../protocol/addresses.ts";
+import { findProxy, type HttpProxy, plainHttpError, tunnelError } from "./proxy.ts";
 
 /** How long the other side may say nothing, at each step of making a connection. */
 const silenceLimitMs = 10_000;
@@ -16,17 +18,26 @@ const keepAliveMs = 60_000;
 /** A server or a proxy: `host` is a name or an IP address, without brackets. */
 type Peer = { isSecure: boolean; host: string; port: number };
 
+/** With `isPrivateOnly` it connects to an address in a private network or of this machine alone, and through no proxy. */
+type ConnectOptions = { signal?: AbortSignal | undefined; isPrivateOnly?: boolean | undefined };
+
 /**
  * Connects to the host of a URL, through the proxy that `env` names for it, and resolves once a request can be written: no byte of one has
  * been. Rejects with the signal's reason as soon as it aborts.
  */
-export async function connect(url: URL, env: Io["env"], signal?: AbortSignal): Promise<Socket> {
+export async function connect(
+  url: URL,
+  env: Io["env"],
+  { signal, isPrivateOnly = false }: ConnectOptions = {},
+): Promise<Socket> {
   signal?.throwIfAborted();
   const peer = peerOf(url);
   const proxy = findProxy(url, env);
-  if (proxy === undefined) return open(peer, signal);
+  if (isPrivateOnly && proxy !== undefined) throw plainHttpError(proxy, url);
+  if (isPrivateOnly) return openPrivate(peer, signal);
+  if (proxy === undefined) return open(peer, { signal });
   const tunnel = await openTunnel(proxy, `${url.hostname}:${peer.port}`, signal);
-  return peer.isSecure ? open(peer, signal, tunnel) : tunnel;
+  return peer.isSecure ? open(peer, { signal, tunnel }) : tunnel;
 }
 
 function peerOf({ protocol, hostname, port }: URL): Peer {
@@ -34,10 +45,41 @@ function peerOf({ protocol, hostname, port }: URL): Peer {
   return { isSecure, host: hostname.replace(/^\[(.*)\]$/, "$1"), port: Number(port) || (isSecure ? 443 : 80) };
 }
 
-/** With a `tunnel` TLS begins inside it. */
-async function open({ isSecure, host, port }: Peer, signal?: AbortSignal, tunnel?: Socket): Promise<Socket> {
+/** Opens a connection whose other end has a private address: the name alone does not prove that, and may have another address each time. */
+async function openPrivate(peer: Peer, signal: AbortSignal | undefined): Promise<Socket> {
+  const { host } = peer;
+  if (isIP(host) !== 0 && !isPrivateAddress(host)) throw notPrivateError(host, host);
+  const socket = await open(peer, { signal, lookup: lookUpPrivate });
+  // Other runtimes may ignore `lookup`.
+  const { remoteAddress } = socket;
+  if (remoteAddress !== undefined && isPrivateAddress(remoteAddress)) return socket;
+  socket.destroy();
+  if (remoteAddress === undefined) throw failure(`${host} closed the connection`, "ECONNRESET");
+  throw notPrivateError(host, remoteAddress);
+}
+
+/** Looks a name up as `net.connect` does by itself, but finds its private addresses alone. */
+const lookUpPrivate: LookupFunction = (name, { all, ...options }, done) => {
+  dns.lookup(name, { ...options, all: true }, (error, found) => {
+    if (error) return done(error, "", 0);
+    const addresses = found.filter(({ address }) => isPrivateAddress(address));
+    const [first] = addresses;
+    if (first === undefined) return done(notPrivateError(name, found[0]?.address ?? "no address"), "", 0);
+    return all ? done(null, addresses) : done(null, first.address, first.family);
+  });
+};
+
+type OpenOptions = {
+  signal: AbortSignal | undefined;
+  /** TLS begins inside it. */
+  tunnel?: Socket;
+  lookup?: LookupFunction;
+};
+
+async function open({ isSecure, host, port }: Peer, { signal, tunnel, lookup }: OpenOptions): Promise<Socket> {
+  const to = { host, port, ...(lookup && { lookup }) };
   const tls = { ...(tunnel && { socket: tunnel }), ALPNProtocols: ["http/1.1"], servername: isIP(host) ? "" : host };
-  const socket = isSecure ? connectTls({ host, port, ...tls }) : connectTcp({ host, port });
+  const socket = isSecure ? connectTls({ ...to, ...tls }) : connectTcp(to);
   // Whoever uses the connection learns of its end anyway.
   socket.on("error", () => {});
   await nextEvent(socket, isSecure ? "secureConnect" : "connect", { socket, host, signal });
@@ -49,7 +91,7 @@ async function openTunnel(proxy: HttpProxy, target: string, signal?: AbortSignal
   const { url, authorization } = proxy;
   const headers = { Host: target, ...(authorization !== undefined && { "Proxy-Authorization": authorization }) };
   const peer = peerOf(url);
-  const socket = await open(peer, signal);
+  const socket = await open(peer, { signal });
   const asking = request({ method: "CONNECT", path: target, headers, createConnection: () => socket });
   asking.on("error", () => {});
   const [{ statusCode }] = await nextEvent(asking.end(), "connect", { socket, host: peer.host, signal });
@@ -88,6 +130,14 @@ async function nextEvent(emitter: EventEmitter, event: string, { socket, host, s
 
 function lookupFailure(host: string, code: string): Error {
   return failure(`the name ${host} could not be looked up`, code);
+}
+
+function notPrivateError(host: string, address: string): Error {
+  const found = host === address ? address : `${host} is ${address}, which`;
+  return failure(
+    `${found} is not in a private network: plain http would show the key on the way, so nothing was sent`,
+    "ERR_NOT_PRIVATE",
+  );
 }
 
 /** By its code `retry.ts` and `vidgen doctor` judge a failure. */

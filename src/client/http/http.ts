@@ -55,17 +55,22 @@ async function loadFree(env: Io["env"], nodeVersion: string) {
   // Loaded before the request: the part of a body that arrives while this loads would be lost if the connection then broke.
   const { decodeBody } = await import("./content-coding.ts");
   const { connect } = await import("./connection.ts");
-  const connector: Agent.Options["connect"] = ({ protocol, host }, done) => {
-    connect(new URL(`${protocol}//${host}`), env).then(
-      (socket) => done(null, socket),
-      (error) => done(error, null),
-    );
+  const createConnector = (isPrivateOnly: boolean): NonNullable<Agent.Options["connect"]> => {
+    return ({ protocol, host }, done) => {
+      connect(new URL(`${protocol}//${host}`), env, { isPrivateOnly }).then(
+        (socket) => done(null, socket),
+        (error) => done(error, null),
+      );
+    };
   };
-  const forStatus = new Agent({ connect: connector, connections: maxStatusConnections });
+  const forStatus = new Agent({ connect: createConnector(false), connections: maxStatusConnections });
+  // Each of its connections was checked, and no other one is reused.
+  const forPrivate = new Agent({ connect: createConnector(true), connections: maxStatusConnections });
   // Videos have connections of their own: a long download must not keep a status request waiting.
-  const forVideos = new Agent({ connect: connector });
+  const forVideos = new Agent({ connect: createConnector(false) });
   return async (url: string, init: FetchInit): Promise<Reply> => {
-    const agent = init.headers?.Authorization === undefined ? forVideos : forStatus;
+    const keyed = init.isPrivateOnly ? forPrivate : forStatus;
+    const agent = init.headers?.Authorization === undefined ? forVideos : keyed;
     const { statusCode, headers, body } = await unlessAborted(agent.request(optionsOf(url, init)), init.signal);
     // A reader of the body gets its error; without a reader or this listener the error would end the process.
     body.on("error", () => {});

@@ -20,14 +20,14 @@ export type Reply = { statusCode: number; headers: IncomingHttpHeaders; body: As
  * then on the request counts as sent, and what comes over the connection is kept, whether or not Node can read it as a reply.
  */
 export async function postPaid(address: string, init: FetchInit, env: Io["env"]): Promise<Reply> {
-  const { unsentSignal, beforeSend } = init;
+  const { unsentSignal, beforeSend, isPrivateOnly } = init;
   const signal = init.signal ?? new AbortController().signal;
   const connecting = unsentSignal ? AbortSignal.any([signal, unsentSignal]) : signal;
   let socket: Socket | undefined;
   let readRaw: ReadRaw | undefined;
   try {
     const url = new URL(address);
-    socket = await connect(url, env, connecting);
+    socket = await connect(url, env, { signal: connecting, isPrivateOnly });
     connecting.throwIfAborted();
     beforeSend?.();
     const body = Buffer.from(init.body ?? "");

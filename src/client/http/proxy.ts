@@ -82,6 +82,14 @@ export function tunnelError({ variable, authorization }: HttpProxy, target: stri
     : proxyError(`the proxy in ${variable} could not connect to ${target} ${said}`, "ERR_PROXY_TUNNEL");
 }
 
+/** The error for a plain http request with a key that this proxy would read. */
+export function plainHttpError({ variable }: HttpProxy, { host, hostname }: URL): Error {
+  return proxyError(
+    `plain http to ${host} does not go through the proxy in ${variable}, which would see the key: add ${hostname} to NO_PROXY to connect directly`,
+    "ERR_PROXY_REFUSED",
+  );
+}
+
 /** Whether no request gets through before the user has changed the proxy's settings. */
 export function isProxyRefusal(code: string | undefined): boolean {
   return code === "ERR_INVALID_PROXY" || code === "ERR_PROXY_REFUSED";

@@ -19,11 +19,12 @@ export function freeRetryMs(failures: number, random: number, retryAfterMs = 0):
 }
 
 /**
- * Whether a retry cannot change a failure to connect: the name does not exist, the certificate is not trusted, the proxy refuses, or nothing
- * listens on this machine.
+ * Whether a retry cannot change a failure to connect: the name does not exist, the certificate is not trusted, the proxy refuses, nothing
+ * listens on this machine, or the address is not private where it must be.
  */
 export function isFinalConnectFailure(code: string | undefined, baseUrl: string): boolean {
   if (isProxyRefusal(code)) return true;
+  if (code === "ERR_NOT_PRIVATE") return true;
   if (code === "ECONNREFUSED") return isLoopback(new URL(baseUrl).hostname);
   return /^(ENOTFOUND|ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_INVALID_|UND_ERR_INVALID_|(ERR_)?MODULE_NOT_FOUND)/.test(
     code ?? "",

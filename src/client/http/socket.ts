@@ -14,7 +14,7 @@ export function createSocketReader(env: Io["env"]): NonNullable<Io["readSocket"]
     const dispatcher = new Agent({
       webSocket: { maxPayloadSize: maxBytes },
       connect({ protocol, host }, done) {
-        connect(new URL(`${protocol}//${host}`), env, signal).then(
+        connect(new URL(`${protocol}//${host}`), env, { signal }).then(
           (socket) => {
             connection = socket;
             done(null, socket);

@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { findForbiddenKind } from "./addresses.ts";
+import { findForbiddenKind } from "../../protocol/addresses.ts";
 
 /** Refuses an address that the service must not connect to: a retry would not change that. */
 export type Forbidden = Error & { isForbidden: true };

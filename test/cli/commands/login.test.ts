@@ -355,3 +355,47 @@ test("an engine of the environment still wins after a login, which says so", asy
   const { stderr } = await world.vidgen("login", "--with-token");
   expect(stderr).toContain("VIDGEN_ENGINE is set and overrides the saved service.");
 });
+
+const lan = "http://gpu-1:8787";
+
+/** A world in which the service is reached at an address of its own network, by plain http. */
+async function inLan() {
+  const { world, config } = await loggedOut();
+  world.env.VIDGEN_BASE_URL = undefined;
+  world.stdin = apiKey;
+  const notFound = () => Response.json({ error: "no such generation" }, { status: 404 });
+  world.faults.push(({ url }) => (url.startsWith(lan) ? notFound() : undefined));
+  return { world, config };
+}
+
+test("plain http is refused with the three ways to reach a service, the safest first", async () => {
+  const { world } = await inLan();
+  const run = await world.vidgen("login", "--base-url", lan, "--with-token");
+  expect(run).toMatchObject({ code: 2, stdout: "" });
+  expect(run.stderr).toMatch(
+    /must be https.*\n.*vidgen help accounts.*\n.*1\..*`ssh -N -L 8787:127\.0\.0\.1:8787 -L 8788:127\.0\.0\.1:8788 gpu-1`.*\n.*2\..*TLS.*\n.*3\..*`vidgen login --base-url http:\/\/gpu-1:8787 --allow-http`.*VIDGEN_ALLOW_HTTP=http:\/\/gpu-1:8787\n$/,
+  );
+  expect(world.requests).toEqual([]);
+});
+
+test("--allow-http allows plain http for this origin, says who can get the key, and is saved with it", async () => {
+  const { world, config } = await inLan();
+  const run = await world.vidgen("login", "--base-url", lan, "--with-token", "--allow-http");
+  expect(run).toMatchObject({ code: 0, stdout: "" });
+  expect(run.stderr).toContain("whoever has this address in another network gets it");
+  expect(JSON.parse(readFileSync(config, "utf8"))).toMatchObject({ keys: { [lan]: apiKey }, allow_http: [lan] });
+  const { stdout } = await world.vidgen("doctor");
+  expect(stdout).toContain(`plain http     allowed for ${lan} in a private network, by ${config}`);
+  expect((await world.vidgen("config")).stdout).toContain(`allow_http\t${lan}\t${config}\n`);
+  const { length } = world.requests;
+  expect(await world.vidgen("status", "x", "--base-url", "http://gpu-2:8787")).toMatchObject({ code: 2 });
+  expect(world.requests).toHaveLength(length);
+});
+
+test("--allow-http for an https service changes nothing, and says so", async () => {
+  const { world, config } = await loggedOut();
+  world.stdin = apiKey;
+  const run = await world.vidgen("login", "--with-token", "--allow-http");
+  expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining(`${baseUrl} needs no --allow-http`) });
+  expect(JSON.parse(readFileSync(config, "utf8"))).not.toHaveProperty("allow_http");
+});

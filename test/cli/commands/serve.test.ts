@@ -338,3 +338,13 @@ test("--backup names the file that it cannot write", async () => {
     `Cannot write ${world.folder}/missing/copy.db: the folder does not exist. Nothing was copied.`,
   );
 });
+
+test("for other machines, prints what allows plain http here, and the three ways in which others reach it", async () => {
+  const { printed } = await createServing("--allow-remote", "--name", "gpu-1", "--page");
+  await expect.poll(() => printed.stderr).toContain("Press Ctrl-C");
+  const [, origin = ""] = /export VIDGEN_BASE_URL=(\S+)/.exec(printed.stderr) ?? [];
+  expect(origin).toMatch(/^http:\/\/gpu-1:\d+$/);
+  expect(printed.stderr).toContain(`export VIDGEN_ALLOW_HTTP=${origin}\n`);
+  const lines = ["help accounts", "1\\. .*`ssh -N -L .* gpu-1`", "2\\. .*TLS", "3\\. .*--allow-http"];
+  expect(printed.stderr).toMatch(new RegExp(lines.map((line) => `${line}.*\n.*`).join("")));
+});

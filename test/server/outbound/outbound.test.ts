@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type RequestListener, type ServerRe
 import { type AddressInfo, createServer as createNetServer } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
-import { createNetworks } from "../../../src/server/outbound/addresses.ts";
+import { createNetworks } from "../../../src/protocol/addresses.ts";
 import type { Lookup } from "../../../src/server/outbound/connection.ts";
 import { createOutbound, type Outbound, type OutboundOptions } from "../../../src/server/outbound/outbound.ts";
 import { createVirtualClock } from "../../clock.ts";

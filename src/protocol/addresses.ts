@@ -5,11 +5,15 @@ import { BlockList, isIP } from "node:net";
  * metadata addresses of clouds. IPv6 has one block of public addresses, 2000::/3; everything outside it is listed.
  */
 const metadata = "a metadata address";
+const metadataAddresses = ["169.254.169.254/32", "168.63.129.16/32", "100.100.100.200/32", "fd00:ec2::254/128"];
+
+const loopback = ["127.0.0.0/8", "::1/128"];
+const privateNetworks = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"];
 
 const specialRanges: Record<string, string[]> = {
-  [metadata]: ["169.254.169.254/32", "168.63.129.16/32", "100.100.100.200/32", "fd00:ec2::254/128"],
-  "a loopback address": ["127.0.0.0/8", "::1/128"],
-  "a private address": ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "fec0::/10"],
+  [metadata]: metadataAddresses,
+  "a loopback address": loopback,
+  "a private address": [...privateNetworks, "fec0::/10"],
   "a link-local address": ["169.254.0.0/16", "fe80::/10"],
   "a multicast address": ["224.0.0.0/4", "ff00::/8"],
   "an address reserved for examples": [
@@ -26,8 +30,27 @@ const specialRanges: Record<string, string[]> = {
 
 const kinds = Object.entries(specialRanges).map(([kind, ranges]) => ({ kind, includes: createMatcher(ranges) }));
 
-/** ::ffff:127.0.0.1 is 127.0.0.1, written as IPv6. */
-const isLoopback = createMatcher(["127.0.0.0/8", "::1/128", "::ffff:127.0.0.0/104"]);
+const isLoopback = createMatcher(withMapped(loopback));
+const isInPrivateNetwork = createMatcher(withMapped(privateNetworks));
+const isMetadata = createMatcher(withMapped(metadataAddresses));
+
+/** The ranges, and those of IPv4 as IPv6 writes them: ::ffff:127.0.0.1 is 127.0.0.1. */
+function withMapped(ranges: readonly string[]): string[] {
+  const ofIPv4 = ranges.filter((range) => range.includes("."));
+  return [
+    ...ranges,
+    ...ofIPv4.map((range) => range.replace(/(.*)\/(.*)/, (_, ip, bits) => `::ffff:${ip}/${96 + Number(bits)}`)),
+  ];
+}
+
+/**
+ * Whether an IP address is in a private network (RFC 1918, 100.64.0.0/10, fc00::/7) or this machine itself: nobody on the internet has it. A
+ * link-local or metadata address is not private. Anything but an IP address is not private.
+ */
+export function isPrivateAddress(address: string): boolean {
+  const [bare = ""] = address.split("%");
+  return isIP(bare) !== 0 && !isMetadata(bare) && (isLoopback(bare) || isInPrivateNetwork(bare));
+}
 
 /**
  * Returns what makes an IP address forbidden, in words such as "a private address"; `undefined` when the service may connect to it. Anything

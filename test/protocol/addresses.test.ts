@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createNetworks, findForbiddenKind } from "../../../src/server/outbound/addresses.ts";
+import { createNetworks, findForbiddenKind, isPrivateAddress } from "../../src/protocol/addresses.ts";
 
 /** The first and the last address of every special range, and some in the middle. */
 const special: Record<string, string[]> = {
@@ -74,4 +74,23 @@ test("an owner may allow networks, though never a metadata address", () => {
     expect(findForbiddenKind(address, false, isAllowed)).toBeDefined();
   for (const text of ["10.0.0.0", "10.0.0.0/33", "fd00::/129", "x/8", "/8", ""])
     expect(() => createNetworks([text])).toThrow(`${text} is not a network such as 10.0.0.0/8`);
+});
+
+test.each([
+  ...["10.0.0.0", "10.255.255.255", "172.16.0.1", "172.31.255.255", "192.168.0.1", "100.64.0.0", "100.127.255.255"],
+  ...["fc00::", "fdff:ffff::1", "fd12::1%eth0", "::ffff:10.0.0.1", "::ffff:a00:1", "::ffff:192.168.1.1"],
+  ...["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"],
+])("%s is private: a key may go there by plain http", (address) => {
+  expect(isPrivateAddress(address)).toBe(true);
+});
+
+test.each([
+  ...["9.255.255.255", "11.0.0.0", "172.15.255.255", "172.32.0.0", "192.167.255.255", "192.169.0.0", "8.8.8.8"],
+  ...["100.63.255.255", "100.128.0.0", "128.0.0.1", "0.0.0.0", "255.255.255.255", "224.0.0.1", "198.18.0.1"],
+  ...["169.254.0.1", "fe80::1", "fe80::1%eth0", "::ffff:169.254.0.1", "fec0::1", "fbff::1", "fe00::1", "ff02::1"],
+  ...["2001:4860:4860::8888", "2001:db8::1", "::", "::ffff:8.8.8.8", "::ffff:808:808", "::10.0.0.1"],
+  ...["64:ff9b::a00:1", "2002:a00:1::1", "169.254.169.254", "100.100.100.200", "::ffff:100.100.100.200"],
+  ...["fd00:ec2::254", "168.63.129.16", "", "localhost", "10.1", "0x0a.0.0.1", "10.0.0.1:80", "[fd00::1]"],
+])("%s is not private", (address) => {
+  expect(isPrivateAddress(address)).toBe(false);
 });
