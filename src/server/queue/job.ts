@@ -1,5 +1,6 @@
 import type { Capacity } from "../capacity.ts";
 import type { Engine } from "../engines/engine.ts";
+import { insist } from "../insist.ts";
 import type { Claim } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
 import { type EndOptions, endGeneration } from "./end.ts";
@@ -16,7 +17,7 @@ export type Plan =
   | Extract<Made, { kind: "failed" }>;
 
 export type JobOptions = Omit<EndOptions, "confirm"> & {
-  store: Pick<Store, "release" | "publish">;
+  store: Pick<Store, "release" | "freeSlot" | "publish">;
   allSlots: readonly EngineSlots[];
   /** So many have their request and images in memory at the same time, however many are made at once. */
   loading: Capacity;
@@ -101,8 +102,7 @@ async function render(
       onRoom();
     },
     releaseSlot() {
-      slot.free();
-      onRoom();
+      if (slot.free()) void insist(() => store.freeSlot(id), options).then(onRoom, () => {});
     },
   });
   const isDeniedAlone = slot.onMade(made);

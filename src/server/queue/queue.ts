@@ -1,6 +1,7 @@
 import { setMaxListeners } from "node:events";
 import { type Capacity, createCapacity } from "../capacity.ts";
 import type { Engine } from "../engines/engine.ts";
+import { insist } from "../insist.ts";
 import { createLoop } from "../loop.ts";
 import { isUnavailable } from "../observe/trouble.ts";
 import { createRecent } from "../recent.ts";
@@ -13,9 +14,8 @@ import type { Created, Outage } from "./breaker.ts";
 import type { EndOptions } from "./end.ts";
 import { type Plan, runJob } from "./job.ts";
 import { createLackFinder } from "./lacks.ts";
-import { canMake, groupEngines, isOut, listAvoided, nextToFetch, nextToMake, partOf, pickEngine } from "./scheduler.ts";
-import { createSlots, type EngineSlots, engineStateOf, occupy, type Slot } from "./slots.ts";
-import { createTurns } from "./turns.ts";
+import { canMake, groupEngines, isOut, listAvoided, nextToFetch, nextToMake } from "./scheduler.ts";
+import { createSlots, type EngineSlots, engineStateOf, occupy } from "./slots.ts";
 import { createWaitlist } from "./waitlist.ts";
 
 export type Queue = {
@@ -38,7 +38,7 @@ export type Queue = {
 };
 
 export type QueueOptions = Omit<EndOptions, "signal" | "confirm"> & {
-  store: Pick<Store, "claim" | "release" | "divide" | "waiting" | "isShared" | "publish">;
+  store: Pick<Store, "claim" | "ready" | "slots" | "release" | "freeSlot" | "waiting" | "isShared" | "publish">;
   engines: readonly Engine[];
   /** Whether the service runs inside a command. */
   isCommand?: boolean | undefined;
@@ -77,9 +77,6 @@ type State = {
   allSlots: readonly EngineSlots[];
   /** The engines that can make the same. */
   groups: readonly EngineSlots[][];
-  /** The turns at the engines; and those at fetching images, each taken before the fetch. */
-  turns: ReturnType<typeof createTurns>;
-  fetchTurns: ReturnType<typeof createTurns>;
   jobs: Map<string, Job>;
   /** Those of them without a slot whose images are fetched, or wait with them for a slot. */
   waitlist: ReturnType<typeof createWaitlist>;
@@ -87,9 +84,8 @@ type State = {
   wanted: Set<string> | undefined;
   loading: Capacity;
   findLack: ReturnType<typeof createLackFinder>;
-  /** When this process last looked for what no engine makes, and when it last divided the engines with the others. */
+  /** When this process last looked for what no engine makes. */
   lacksAt: number;
-  divideAt: number;
   stop: AbortController;
   /** Lets the queue look again. */
   wake(): void;
@@ -120,15 +116,12 @@ export function createQueue(options: QueueOptions): Queue {
     options,
     allSlots,
     groups: groupEngines(allSlots.map(engineStateOf)).map((group) => group.map(({ slots }) => slots)),
-    turns: createTurns(),
-    fetchTurns: createTurns(),
     jobs: new Map(),
     waitlist: createWaitlist(),
     wanted: undefined,
     loading: createCapacity(maxLoading),
     findLack: createLackFinder({ allSlots, store, isCommand, clock, onTrouble }),
     lacksAt: Number.NEGATIVE_INFINITY,
-    divideAt: Number.NEGATIVE_INFINITY,
     stop,
     wake: () => void (isStarted && loop.wake()),
   };
@@ -177,7 +170,7 @@ async function look(state: State): Promise<number> {
   let nextMs: number;
   try {
     await takeBegun(state);
-    await divide(state);
+    await readSlots(state);
     for (const group of groups) await takeNew(state, group);
     for (const group of groups) await fetchAhead(state, group);
     nextMs = await failWaiting(state);
@@ -204,61 +197,67 @@ async function takeBegun(state: State): Promise<void> {
   } while (found.length === maxClaimed);
 }
 
-/** An engine that takes nothing from this process is left to the others; until it does again, it gets one at a time. */
-async function divide(state: State): Promise<void> {
+/** Reads which slots the processes that share the store have taken, and has the jobs begin that got theirs by a claim of another process. */
+async function readSlots(state: State): Promise<void> {
   const { allSlots, options } = state;
-  const { store, clock } = options;
-  if (!store.divide || clock.now() < state.divideAt) return;
-  const used = allSlots.filter(({ engine, breaker }) => !engine.isSimulation && !breaker.outage());
-  const shares = await store.divide(used.map(({ engine }) => engine.name));
-  state.divideAt = clock.now() + sharedPollMs;
-  for (const slots of allSlots) {
-    const { engine } = slots;
-    const share = shares.get(engine.name);
-    if (share) slots.most = partOf(engine, share);
-    else if (!engine.isSimulation) slots.most = Math.min(engine.concurrency, slots.jobs + 1);
-  }
+  const taken = await options.store.slots?.();
+  if (!taken) return;
+  for (const [name, { given }] of taken) for (const id of given) beginGiven(state, id, name);
+  // A preview's are counted here: each process has its own.
+  for (const slots of allSlots) if (!slots.engine.isSimulation) slots.jobs = taken.get(slots.name)?.count ?? 0;
+}
+
+function beginGiven({ allSlots, waitlist }: State, id: string, name: string): void {
+  const claimed = waitlist.fetched().find((each) => each.id === id);
+  if (!claimed) return;
+  const slots = allSlots.find((each) => each.name === name);
+  if (!slots || slots.breaker.pauseMs() > 0) waitlist.give(id, undefined);
+  else if (slots.breaker.room(slots.open) > 0) waitlist.give(id, occupy(slots, claimed));
 }
 
 /** Fills the room of engines that can make the same. */
 async function takeNew(state: State, group: readonly EngineSlots[]): Promise<void> {
-  const { turns, waitlist, options } = state;
-  const statesOf = () => group.map(engineStateOf);
-  const occupyFor = (claimed: Pick<Claim, "id" | "account" | "engine">): Slot | undefined => {
-    const picked = pickEngine(statesOf(), claimed.id);
-    if (!picked) return undefined;
-    turns.take(claimed.account);
-    return occupy(picked.slots, claimed);
-  };
-  for (const avoided of listAvoided(statesOf()))
+  for (const avoided of listAvoided(group.map(engineStateOf))) {
+    const left = new Set(group);
     for (;;) {
-      const next = nextToMake(statesOf(), { fetched: waitlist.fetched(), turns: turns.list(), avoided });
+      const next = nextToMake([...left].map(engineStateOf));
       if (!next) break;
-      const { wanted, limit, otherwise } = next;
-      const found = await claim(state, wanted, { limit, avoided });
-      for (const claimed of found) {
-        const slot = occupyFor(claimed);
-        if (slot) begin(state, claimed, { kind: "make", slot });
-        else await options.store.release(claimed.id);
-      }
-      if (found.length > 0) continue;
-      const slot = otherwise && occupyFor(otherwise);
-      if (!otherwise || !slot) break;
-      waitlist.give(otherwise.id, slot);
+      const { engine, wanted, limit, denied } = next;
+      const found = await claim(state, wanted, { limit, avoided: [...avoided, ...denied] });
+      for (const claimed of found) beginWith(state, claimed, engine.slots);
+      if (found.length > 0 || (wanted.slot && (await haveOthersTaken(state, engine.slots)))) continue;
+      if (denied.length === 0) break;
+      left.delete(engine.slots);
     }
+  }
+}
+
+/** Gives a slot to a generation that was claimed, or to its job if that has waited for one. */
+function beginWith(state: State, claimed: Claim, slots: EngineSlots): void {
+  const slot = occupy(slots, claimed);
+  if (state.waitlist.give(claimed.id, slot)) return;
+  // A job that was cancelled meanwhile releases the generation.
+  if (state.jobs.has(claimed.id)) slot.free();
+  else begin(state, claimed, { kind: "make", slot });
+}
+
+/** Whether other processes have taken slots of an engine since this one looked. */
+async function haveOthersTaken(state: State, slots: EngineSlots): Promise<boolean> {
+  const before = slots.jobs;
+  await readSlots(state);
+  return slots.jobs > before;
 }
 
 /** Has images fetched for engines that can make the same. */
 async function fetchAhead(state: State, group: readonly EngineSlots[]): Promise<void> {
-  const { fetchTurns, waitlist } = state;
+  const { waitlist } = state;
   const states = group.map(engineStateOf);
   if (isOut(states))
     for (const job of waitlist.fetched()) if (states[0] && canMake(states[0], job)) waitlist.give(job.id, undefined);
   for (;;) {
-    const wanted = nextToFetch(states, { ahead: waitlist.all(), turns: fetchTurns.list() });
+    const wanted = nextToFetch(states, waitlist.all());
     const claimed = wanted && (await claimFirst(state, wanted, listAvoided(states)));
     if (!claimed) return;
-    fetchTurns.take(claimed.account);
     waitlist.add(claimed);
     begin(state, claimed, { kind: "make" });
   }
@@ -288,6 +287,7 @@ async function failWaiting(state: State): Promise<number> {
 /** Begins a job, which runs until its generation has ended or is left. */
 function begin(state: State, claimed: Claim, plan: Plan): void {
   const { options, allSlots, loading, jobs, waitlist, stop, wake } = state;
+  const { store } = options;
   const { id, lost } = claimed;
   const cancelled = new AbortController();
   const signal = AbortSignal.any([stop.signal, lost, cancelled.signal]);
@@ -297,10 +297,11 @@ function begin(state: State, claimed: Claim, plan: Plan): void {
     loading,
     signal,
     cancelled: cancelled.signal,
-    waitForSlot() {
+    async waitForSlot() {
       const slot = waitlist.wait(id, signal);
+      await insist(() => store.ready(id), { ...options, signal });
       wake();
-      return slot;
+      return await slot;
     },
     onRoom() {
       waitlist.remove(id);
@@ -314,16 +315,20 @@ function begin(state: State, claimed: Claim, plan: Plan): void {
   jobs.set(id, { cancelled, done });
 }
 
-function among({ jobs, wanted }: State, avoided: readonly string[] = []) {
-  return { except: [...jobs.keys(), ...avoided], ids: wanted && [...wanted] };
+function among({ jobs, wanted }: State) {
+  return { except: [...jobs.keys()], ids: wanted && [...wanted] };
 }
 
 function claim(
   state: State,
   wanted: Wanted,
-  { limit, avoided }: { limit: number; avoided?: readonly string[] },
+  { limit, avoided = [] }: { limit: number; avoided?: readonly string[] },
 ): Promise<Claim[]> {
-  return state.options.store.claim(wanted, { ...among(state, avoided), limit });
+  const { except, ids } = among(state);
+  // What is ready stands among what is to get a slot.
+  const ready = wanted.kind === "new" && !wanted.isFetched ? state.waitlist.fetched().map(({ id }) => id) : [];
+  const others = except.filter((id) => !ready.includes(id));
+  return state.options.store.claim(wanted, { except: [...others, ...avoided], ids, limit });
 }
 
 /** Claims one that is not avoided, by the first of these lists that leaves any. */

@@ -1,13 +1,13 @@
-import type { Capabilities, Claim, EngineShare, Needs, Wanted } from "../store/claims.ts";
+import type { Capabilities, Claim, Needs, SlotLimit, Wanted } from "../store/claims.ts";
 
 // Which generation is made next, by which engine, in whose turn. Pure: what is decided depends on these values alone.
 
 /** An engine as it is at the moment of a decision. */
 export type EngineState = Capabilities & {
-  /** How many it makes at once: for all processes, and for this one. */
+  /** What the processes that share a store know its slots by. */
+  slotName: string;
+  /** How many it makes at once, and how many it makes now. */
   concurrency: number;
-  most: number;
-  /** How many it makes now for this process. */
   jobs: number;
   /** How many more creates it may get, and whether it gets none for a while. */
   creates: number;
@@ -17,12 +17,6 @@ export type EngineState = Capabilities & {
   isDenying: boolean;
 };
 
-/** A job that has its images, or whose images are being fetched, and that has no engine yet. */
-export type AheadJob = Pick<Claim, "id" | "account" | "number"> & Needs;
-
-/** The accounts that had a turn, the last one at the end. */
-type Turns = readonly string[];
-
 type New = Extract<Wanted, { kind: "new" }>;
 
 /** Jobs that have their images, or whose images are being fetched, at the same time. Apart from the others, which no slow server of images delays. */
@@ -30,15 +24,10 @@ const maxAhead = 4;
 /** The maximum of these for one account: whose addresses do not respond, leaves the rest to others. */
 const maxAheadOfAccount = 2;
 
-/** This process's part of what an engine makes at once: the shares of all processes add up to it. */
-export function partOf({ concurrency }: Pick<EngineState, "concurrency">, { processes, index }: EngineShare): number {
-  return Math.max(0, Math.ceil((concurrency - index) / processes));
-}
-
 /** How many more generations an engine may get now. */
-export function roomOf({ isSimulation, concurrency, most, jobs, creates }: EngineState): number {
+export function roomOf({ isSimulation, concurrency, jobs, creates }: EngineState): number {
   // How many it makes at once may be known only later.
-  const free = Math.max(0, Math.min(most, concurrency) - jobs);
+  const free = Math.max(0, concurrency - jobs);
   return isSimulation ? free : Math.min(free, Math.max(0, creates));
 }
 
@@ -54,15 +43,6 @@ export function groupEngines<Engine extends Capabilities>(engines: readonly Engi
   return keys.map((key) => engines.filter((engine) => keyOf(engine) === key));
 }
 
-/** The engine of a group that gets a generation: of those with room, the one with the least to do, by how much it makes at once. */
-export function pickEngine<Engine extends EngineState>(group: readonly Engine[], id: string): Engine | undefined {
-  const load = ({ jobs, concurrency }: EngineState) => jobs / concurrency;
-  // One that has denied this generation comes last: another key may be good for it.
-  const order = (a: EngineState, b: EngineState) =>
-    Number(a.denied.includes(id)) - Number(b.denied.includes(id)) || load(a) - load(b);
-  return group.filter((engine) => roomOf(engine) > 0).sort(order)[0];
-}
-
 /**
  * Which generations a group that takes nothing tries last, in the order of the tries: while one is denied with 401 or 403, another one shows
  * whether that is because of the key or of what it asks for.
@@ -72,46 +52,41 @@ export function listAvoided(group: readonly EngineState[]): string[][] {
   return denied.length === 0 ? [[]] : [denied, denied.slice(-1), []];
 }
 
-/** What a group with room gets: what is claimed, or else the job that has its images. */
-export type Next = { wanted: New; limit: number; otherwise: AheadJob | undefined };
+/** Which engine of a group gets how many generations. `denied` are those that are left to the other engines: their keys may be good for them. */
+export type Next<Engine extends EngineState> = { engine: Engine; wanted: New; limit: number; denied: string[] };
 
-/** Returns what a group gets next; `undefined` when it has no room. Accounts take turns, each with its oldest generation. */
-export function nextToMake(
-  group: readonly EngineState[],
-  { fetched, turns, avoided }: { fetched: readonly AheadJob[]; turns: Turns; avoided: readonly string[] },
-): Next | undefined {
-  const room = group.reduce((sum, engine) => sum + roomOf(engine), 0);
-  const [engine] = group;
-  if (!engine || room === 0) return undefined;
-  const turnOf = ({ account }: AheadJob) => turns.indexOf(account);
-  const [first] = fetched
-    .filter((job) => canMake(engine, job) && !avoided.includes(job.id))
-    .sort((a, b) => turnOf(a) - turnOf(b) || a.number - b.number);
-  const before = first && { turn: turnOf(first), number: first.number };
-  const wanted: New = { ...capabilitiesOf(engine), kind: "new", isFetched: false, turns, before };
-  // One at a time where a job has its images: what comes next is before or after that one.
-  return { wanted, limit: first ? 1 : room, otherwise: first };
+/** Returns what a group gets next: the engine with the least to do, by how much it makes at once. `undefined` when none has room. */
+export function nextToMake<Engine extends EngineState>(group: readonly Engine[]): Next<Engine> | undefined {
+  const load = ({ jobs, concurrency }: EngineState) => jobs / concurrency;
+  const [engine, ...others] = group.filter((each) => roomOf(each) > 0).sort((a, b) => load(a) - load(b));
+  if (!engine) return undefined;
+  const { slotName, concurrency, isSimulation } = engine;
+  const slot: SlotLimit | undefined = isSimulation ? undefined : { engine: slotName, max: concurrency };
+  return {
+    engine,
+    wanted: { ...capabilitiesOf(engine), kind: "new", isFetched: false, slot },
+    // One at a time where another engine has less to do after it.
+    limit: others.length > 0 ? 1 : roomOf(engine),
+    denied: engine.denied.filter((id) => others.some(({ denied }) => !denied.includes(id))),
+  };
 }
 
 /** Whether no engine of a group takes anything for a while: another engine, or another process, may take what waits for it. */
 export function isOut(group: readonly EngineState[]): boolean {
-  return group.every(({ most, isPaused }) => most === 0 || isPaused);
+  return group.every(({ isPaused }) => isPaused);
 }
 
 /**
  * Returns the generation whose images are fetched next for a group, before it has room, so that a slow server of images delays no other
- * generation; `undefined` when enough are fetched.
+ * generation; `undefined` when enough are fetched. `ahead` are the jobs whose images are fetched, or wait with them for a slot.
  */
-export function nextToFetch(
-  group: readonly EngineState[],
-  { ahead, turns }: { ahead: readonly AheadJob[]; turns: Turns },
-): New | undefined {
+export function nextToFetch(group: readonly EngineState[], ahead: readonly Pick<Claim, "account">[]): New | undefined {
   const [engine] = group;
   if (!engine || isOut(group) || ahead.length >= maxAhead) return undefined;
   const accounts = ahead.map(({ account }) => account);
   const countOf = (account: string) => accounts.filter((each) => each === account).length;
   const exceptAccounts = accounts.filter((account) => countOf(account) >= maxAheadOfAccount);
-  return { ...capabilitiesOf(engine), kind: "new", isFetched: true, turns, exceptAccounts };
+  return { ...capabilitiesOf(engine), kind: "new", isFetched: true, exceptAccounts };
 }
 
 function capabilitiesOf({ models, maxImages, isSimulation }: Capabilities): Capabilities {

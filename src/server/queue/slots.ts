@@ -5,13 +5,13 @@ import type { Made } from "./make.ts";
 import type { EngineState } from "./scheduler.ts";
 
 /**
- * An engine with what it makes now: `most` is how many at once for this process, `open` are the creates that have no reply yet. `taken` counts
- * the creates that it took, and `denied` has the generations that it last answered with 401 or 403, each with how many it had taken by then.
+ * An engine with what it makes now: `jobs` are those of this process and, once it has looked, those of the others that share the store. `name` is
+ * what they know its slots by, `open` are the creates of this process that have no reply yet. `taken` counts the creates that it took, and `denied` has the generations that it last answered with 401 or 403, each with how many it had taken by then.
  */
 export type EngineSlots = {
   engine: Engine;
+  name: string;
   breaker: Breaker;
-  most: number;
   jobs: number;
   open: number;
   taken: number;
@@ -23,8 +23,8 @@ export type EngineSlots = {
 export function createSlots(engine: Engine, options: BreakerOptions): EngineSlots {
   return {
     engine,
+    name: slotNameOf(engine),
     breaker: createBreaker(options),
-    most: engine.concurrency,
     jobs: 0,
     open: 0,
     taken: 0,
@@ -33,12 +33,17 @@ export function createSlots(engine: Engine, options: BreakerOptions): EngineSlot
   };
 }
 
+/** The owner may name an engine once for each of several models, each time with slots of its own. */
+function slotNameOf({ name, upstreamModel = "", models: [model = ""] }: Engine): string {
+  return [name, upstreamModel, model].join(" ");
+}
+
 /** What a decision depends on, as it is now. */
 export function engineStateOf(slots: EngineSlots): EngineState & { slots: EngineSlots } {
-  const { engine, breaker, most, jobs, open, denied } = slots;
+  const { engine, name, breaker, jobs, open, denied } = slots;
   const { models, maxImages, isSimulation, concurrency } = engine;
   return {
-    ...{ slots, models, maxImages, isSimulation, concurrency, most, jobs },
+    ...{ slots, slotName: name, models, maxImages, isSimulation, concurrency, jobs },
     creates: breaker.room(open),
     isPaused: breaker.pauseMs() > 0,
     denied: [...denied.keys()],
@@ -53,8 +58,8 @@ export type Slot = {
   onTaken(): void;
   /** Returns whether it denies this generation alone: it did so before, and has taken others since. */
   onMade(made: Made): boolean;
-  /** May be called again. */
-  free(): void;
+  /** Returns whether it was taken until now. */
+  free(): boolean;
 };
 
 /** So many denied generations are remembered: one that has ended elsewhere is not heard of. */
@@ -98,8 +103,10 @@ export function occupy(slots: EngineSlots, { id, engine }: Pick<Claim, "id" | "e
     },
     free() {
       close();
-      if (!isFree) slots.jobs--;
+      if (isFree) return false;
+      slots.jobs--;
       isFree = true;
+      return true;
     },
   };
 }

@@ -6,9 +6,11 @@ type Entry = { claimed: Claim; give?: (slot: Slot | undefined) => void };
 /** Creates the list of the jobs without a slot: their images are being fetched, or they wait with them for a slot. */
 export function createWaitlist() {
   const entries = new Map<string, Entry>();
-  const give = (id: string, slot: Slot | undefined) => {
-    entries.get(id)?.give?.(slot);
+  const give = (id: string, slot: Slot | undefined): boolean => {
+    const entry = entries.get(id);
+    entry?.give?.(slot);
     entries.delete(id);
+    return entry?.give !== undefined;
   };
   return {
     add: (claimed: Claim) => void entries.set(claimed.id, { claimed }),
@@ -23,6 +25,7 @@ export function createWaitlist() {
         entry.give = resolve;
         signal.addEventListener("abort", () => give(id, undefined), { once: true });
       }),
+    /** Returns whether the job was waiting. */
     give,
     remove: (id: string) => void entries.delete(id),
   };

@@ -36,23 +36,25 @@ export type Claim = Needs & {
 
 /**
  * Which generations a process claims, of those that nobody makes: "begun" are those that were submitted to these engines, and those of which
- * that is unclear; "new" are those that an engine can begin, where the accounts take turns: `turns` are those that had one, the last one at the
- * end, and with `before` only one that comes before that place in the order is claimed; none of `exceptAccounts` is. "same" are those with these
- * needs that were started before a time (ISO 8601).
+ * that is unclear; "new" are those that an engine can begin, none of `exceptAccounts`: with `isFetched` those whose images are to be fetched, else
+ * all others, and those that are ready. "same" are those with these needs that were started before a time (ISO 8601). For what is new the accounts
+ * take turns, each with its oldest one; the store keeps when each had its last turn, and apart from these its last turn at fetching images.
  */
 export type Wanted =
   | { kind: "begun"; engines: readonly string[] }
   | ({
       kind: "new";
       isFetched: boolean;
-      turns: readonly string[];
-      before?: QueuePosition | undefined;
+      slot?: SlotLimit | undefined;
       exceptAccounts?: readonly string[] | undefined;
     } & Capabilities)
   | ({ kind: "same"; startedBefore: string } & Needs);
 
-/** Where a generation stands: the index of its account in `turns`, -1 for one that had no turn, and its number. */
-export type QueuePosition = { turn: number; number: number };
+/** Of which engine what is claimed gets a slot, and how many slots it has for all processes that share the store. */
+export type SlotLimit = { engine: string; max: number };
+
+/** How many slots of an engine are taken, and which generations of this process got theirs by a claim of another process. */
+export type TakenSlots = { count: number; given: readonly string[] };
 
 /** `except` are the generations that this process makes already; `ids` the only ones that are wanted. */
 export type Among = { except: readonly string[]; ids?: readonly string[] | undefined };
@@ -60,20 +62,21 @@ export type Among = { except: readonly string[]; ids?: readonly string[] | undef
 /** How many generations with the same needs wait, since when the oldest one does (ISO 8601), and how many of their model some process makes. */
 export type Waiting = Needs & { count: number; held: number; oldest_at: string };
 
-/** How many processes use an engine, and the index of this one among them, from 0. */
-export type EngineShare = { processes: number; index: number };
-
 /** What is to be made, and by which process. When a method resolves and rejects, `Store` says. */
 export type Claims = {
   /**
    * Claims up to `limit` generations for this process, oldest first, where accounts do not take turns. Where processes share the database, no other one gets them until they are
-   * released; or within 30 seconds, once this process is gone.
+   * released; or within 30 seconds, once this process is gone. What is ready in another process gets its slot there, and is not returned.
    */
   claim(wanted: Wanted, among: Among & { limit: number }): Promise<Claim[]>;
   /** Lets any process claim a generation that this one has claimed. */
   release(id: string): Promise<void>;
-  /** Which share this process has of each engine that it can use now; only a shared store divides them. */
-  divide?(engines: readonly string[]): Promise<Map<string, EngineShare>>;
+  /** Says that this process has the images of a generation that it has claimed, which now waits for a slot. */
+  ready(id: string): Promise<void>;
+  /** Frees the slot of a generation that this process goes on with: its engine hardly works on it any more. */
+  freeSlot(id: string): Promise<void>;
+  /** The slots that are taken, by engine; only where processes share the store. One whose generation anybody may claim as new is not. */
+  slots?(): Promise<Map<string, TakenSlots>>;
   /** What waits and is not being made, by its needs. */
   waiting(among: Among): Promise<Waiting[]>;
 };

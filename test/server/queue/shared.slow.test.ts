@@ -5,11 +5,16 @@ import { createSecret } from "../../../src/server/callbacks/signature.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { openFolder } from "../../../src/server/media/folder.ts";
 import { createService } from "../../../src/server/service.ts";
+import { createRandom } from "../../faults/random.ts";
 import { makeFolder } from "../../folder.ts";
 import { postgresPrograms } from "../../needs.ts";
+import { query } from "../../postgres.ts";
 import { slowness } from "../../slowness.ts";
+import { listenAsEngine } from "../../soak/engines-server.ts";
+import { clientsOf, whileSharing } from "../../soak/shared-processes.ts";
 import { apiKey, baseUrl, bearer, fakeEngine, readStart, startRequest } from "../service.ts";
 import { open, useServer } from "../store/postgres/open.ts";
+import { aPng } from "./pictures.ts";
 
 describe("a process of a shared database", { skip: postgresPrograms === undefined }, () => {
   const server = useServer();
@@ -31,7 +36,7 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
       hasPaidPreviews: true,
       hasDirectives: false,
       webhookSecret: createSecret(),
-      outbound: { post: nobody, get: nobody, open: nobody },
+      outbound: { post: nobody, get: async () => ({ status: 200, body: aPng(1, 1) }), open: nobody },
       baseUrl: () => "http://api.test",
       mediaUrl: () => "http://media.test",
       onDelivery: () => {},
@@ -39,7 +44,7 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     });
     await service.start("all");
     onTestFinished(service.close);
-    const start = (model: string) => service.api(startRequest({ prompt: "a fox", model }));
+    const start = (model: string, fields = {}) => service.api(startRequest({ prompt: "a fox", model, ...fields }));
     return Object.assign(start, { api: service.api, close: service.close });
   }
 
@@ -81,20 +86,34 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     expect(busy.begun).toHaveLength(2);
   });
 
-  test("makes its part of what an engine makes at once, and all of it once it is alone", async () => {
+  test("makes with the others as many as an engine makes at once, and takes over theirs", async () => {
     const database = await server().createDatabase();
     const [first, second] = [1, 2].map(() => anEngine("ray-3", 5, { isSimulation: false })) as [Maker, Maker];
     const start = await openService([first.engine], database);
     const { close } = await openService([second.engine], database);
     const begun = () => first.begun.length + second.begun.length;
-    // Then the first one has seen the other.
-    await systemClock.sleep(1_500 * slowness);
     for (let index = 0; index < 12; index++) await start("ray-3");
     await expect.poll(begun).toBe(5);
     await systemClock.sleep(1_500 * slowness);
-    expect([first, second].map(({ begun }) => begun.length).sort()).toEqual([2, 3]);
+    expect(begun()).toBe(5);
     await close();
     await expect.poll(() => first.begun.length).toBe(5);
+  });
+
+  test("begins what has its images here once another process has claimed its slot", async () => {
+    const database = await server().createDatabase();
+    const maker = anEngine("ray-3", 1, { isSimulation: false });
+    const start = await openService([maker.engine], database);
+    await start("ray-3");
+    await expect.poll(() => maker.begun.length).toBe(1);
+    await start("ray-3", { imageUrl: "https://images.example/a.png" });
+    await expect.poll(() => query(database, "SELECT FROM vidgen.generations WHERE is_ready")).toHaveLength(1);
+    const { store } = await open(database);
+    const [engine = ""] = (await store.slots?.())?.keys() ?? [];
+    const capabilities = { models: ["ray-3"], maxImages: 4, isSimulation: false };
+    const wanted = { kind: "new", isFetched: false, slot: { engine, max: 2 }, ...capabilities } as const;
+    expect(await store.claim(wanted, { limit: 1, except: [] })).toEqual([]);
+    await expect.poll(() => maker.begun.length).toBe(2);
   });
 
   test("stops what another process was asked to cancel", async () => {
@@ -111,4 +130,63 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     for (let left = 1_000; maker.stopped.length === 0 && left > 0; left--) await systemClock.sleep(10);
     expect(maker.stopped).toHaveLength(1);
   });
+});
+
+describe("an engine of processes that come and go", { skip: postgresPrograms === undefined }, () => {
+  const jobs = 4;
+  const [count, patienceMs] = [24, 40_000];
+
+  test(
+    "never makes more than it may at once, and always as many, while one joins, one is killed and one is suspended",
+    { timeout: 4 * patienceMs },
+    () =>
+      whileSharing(createRandom("slots"), async (shared) => {
+        let most = 0;
+        const engine = await listenAsEngine("vllm-omni", {
+          async fault({ route, serve }) {
+            if (route !== "create") return undefined;
+            const reply = await serve();
+            most = Math.max(most, running().length);
+            return reply;
+          },
+        });
+        onTestFinished(engine.close);
+        const running = () => [...engine.fake.jobs.values()].filter(({ end }) => !end);
+        const complete = (ids: number) => {
+          for (const { id } of running().slice(0, ids)) engine.fake.complete(id);
+        };
+        /** As many as ever it makes them again, of those that are started next. */
+        const isFull = async (created: number) => {
+          await expect.poll(() => engine.fake.creates.length, { timeout: patienceMs }).toBe(created);
+          expect(running()).toHaveLength(jobs);
+        };
+        const flags = [...engine.flags, "--jobs", `${jobs}`, "--credits", "1000"];
+        const [first, second] = await shared.open(2, ...flags);
+        if (!first || !second) throw new Error("two processes were to listen");
+        const [client] = clientsOf([first], 4);
+        for (let index = 0; index < count; index++) await client?.start({ prompt: `fox ${index}`, model: "wan-2.5" });
+        client?.close();
+        await isFull(jobs);
+        const [third] = await shared.open(1, ...flags);
+        complete(2);
+        await isFull(jobs + 2);
+        await second.end();
+        complete(2);
+        await isFull(jobs + 4);
+        third?.signal("SIGSTOP");
+        // Also what those two had submitted ends, and its slots are used again.
+        complete(jobs);
+        await isFull(2 * jobs + 4);
+        third?.signal("SIGCONT");
+        for (let created = 3 * jobs + 4; created <= count; created += jobs) {
+          complete(jobs);
+          await isFull(created);
+        }
+        complete(jobs);
+        const states = async () => [...(await shared.books(10)).states.values()];
+        await expect.poll(states, { timeout: patienceMs }).toEqual(Array(count).fill("completed"));
+        expect(engine.fake.creates).toHaveLength(count);
+        expect(most).toBe(jobs);
+      }),
+  );
 });

@@ -3,7 +3,6 @@ import { isDeepStrictEqual } from "node:util";
 import { expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../../src/io.ts";
 import type { Change } from "../../../src/server/store/change.ts";
-import type { QueuePosition } from "../../../src/server/store/claims.ts";
 import type { StoredGeneration } from "../../../src/server/store/generations.ts";
 import type { Store } from "../../../src/server/store/store.ts";
 import { createRandom } from "../../faults/random.ts";
@@ -996,7 +995,6 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     maxImages: 1,
     isSimulation: false,
     isFetched: false,
-    turns: [],
   } as const;
   const among = { limit: 9, except: [] };
   const idsOf = (claims: { id: string }[]) => claims.map(({ id }) => id);
@@ -1019,9 +1017,6 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     const [first] = await store.claim(wanted, { ...among, limit: 1 });
     expect(first).toMatchObject({ id: a, model: "sora-2", images: 0, isReal: false, isFetched: false, engine: null });
     expect(first?.lost.aborted).toBe(false);
-    expect(idsOf(await store.claim({ ...wanted, before: { turn: -1, number: 0 } }, { ...among, except: [a] }))).toEqual(
-      [],
-    );
     expect(idsOf(await store.claim(wanted, { ...among, except: [a], ids: [real] }))).toEqual([real]);
     await store.release(real);
     expect(idsOf(await store.claim(wanted, { ...among, except: [a] }))).toEqual([b, real]);
@@ -1034,32 +1029,72 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(idsOf(await store.claim(wanted, { ...among, except: [a] }))).toEqual([real]);
   });
 
+  /** Starts a generation of an account, and returns its id. */
+  const startOf = async (store: Store, account: string, fields: object = {}) => {
+    const generation = newGeneration({ account, request: { ...newGeneration().request, ...fields } });
+    await store.start(generation, cost, undefined);
+    return generation.id;
+  };
+  /** As a service does: what it makes it does not claim again. */
+  const claimer = (store: Store) => {
+    const except: string[] = [];
+    return async (limit: number, others: object = {}) => {
+      const claimed = await store.claim({ ...wanted, ...others }, { limit, except });
+      except.push(...idsOf(claimed));
+      return idsOf(claimed);
+    };
+  };
+
   it("accounts take turns, each with its oldest one", async () => {
     const store = await openWith(1_000);
-    await store.addAccount({ name: "b", keyHash: "b", creditsOf: () => 1_000 });
-    const start = async (account: string) => {
-      const generation = newGeneration({ account });
-      await store.start(generation, cost, undefined);
-      return generation.id;
-    };
+    for (const name of ["b", "c"]) await store.addAccount({ name, keyHash: name, creditsOf: () => 1_000 });
+    const start = (account: string) => startOf(store, account);
     const [a1, a2, a3] = [await start("local"), await start("local"), await start("local")];
     const [b1, b2] = [await start("b"), await start("b")];
-    const claimIds = async (turns: string[], limit: number, before?: QueuePosition) => {
-      const claims = await store.claim({ ...wanted, turns, before }, { limit, except: [] });
-      for (const { id } of claims) await store.release(id);
-      return idsOf(claims).sort();
-    };
-    expect(await claimIds([], 1)).toEqual([a1]);
-    expect(await claimIds(["local"], 1)).toEqual([b1]);
-    expect(await claimIds(["b", "local"], 1)).toEqual([b1]);
-    expect(await claimIds(["local", "b"], 1)).toEqual([a1]);
-    expect(await claimIds(["local"], 2)).toEqual([a1, b1].sort());
-    expect(await claimIds([], 4)).toEqual([a1, a2, b1, b2].sort());
-    expect(await claimIds([], 9)).toEqual([a1, a2, a3, b1, b2].sort());
-    expect(await claimIds(["local"], 1, { turn: 0, number: 0 })).toEqual([b1]);
-    expect(await claimIds(["local", "b"], 1, { turn: 0, number: 0 })).toEqual([]);
-    const claimed = await store.claim({ ...wanted, turns: [], exceptAccounts: ["local"] }, { limit: 9, except: [] });
-    expect(idsOf(claimed)).toEqual([b1, b2]);
+    const claim = claimer(store);
+    expect(await claim(1)).toEqual([a1]);
+    expect(await claim(1)).toEqual([b1]);
+    // Who had none is before those who had one.
+    const c1 = await start("c");
+    expect(await claim(1)).toEqual([c1]);
+    expect(await claim(9, { exceptAccounts: ["local"] })).toEqual([b2]);
+    const [b3, c2, c3] = [await start("b"), await start("c"), await start("c")];
+    expect((await claim(3)).sort()).toEqual([a2, b3, c2].sort());
+    expect(await claim(1)).toEqual([a3]);
+    expect(await claim(9)).toEqual([c3]);
+  });
+
+  it("an account that got two at once has its next turn after those that got one", async () => {
+    const store = await openWith(1_000);
+    await store.addAccount({ name: "b", keyHash: "b", creditsOf: () => 1_000 });
+    const all = [];
+    for (const account of ["local", "local", "local", "b", "b"]) all.push(await startOf(store, account));
+    const claim = claimer(store);
+    expect((await claim(3)).sort()).toEqual([all[0], all[1], all[3]].sort());
+    expect(await claim(1)).toEqual([all[4]]);
+  });
+
+  it("what is ready stands among the others in its account's turn, which is not the one at fetching images", async () => {
+    const store = await openWith(1_000);
+    await store.addAccount({ name: "b", keyHash: "b", creditsOf: () => 1_000 });
+    const images = ["https://images.example/a.png"];
+    const [a1, a2] = [await startOf(store, "local"), await startOf(store, "local")];
+    const [b1, b2] = [await startOf(store, "b", { images }), await startOf(store, "b", { images })];
+    const fetching = idsOf(await store.claim({ ...wanted, isFetched: true }, { limit: 2, except: [] }));
+    expect(fetching).toEqual([b1, b2]);
+    expect(idsOf(await store.claim(wanted, { limit: 1, except: fetching }))).toEqual([a1]);
+    // Without its images it has no turn yet.
+    const claim = async () => idsOf(await store.claim(wanted, { limit: 1, except: [a1, b2] }));
+    await store.ready(b1);
+    const [ready] = await store.claim(wanted, { limit: 1, except: [a1, b2] });
+    expect(ready).toMatchObject({ id: b1, account: "b", isFetched: true });
+    expect(ready?.lost.aborted).toBe(false);
+    expect(await claim()).toEqual([a2]);
+    // What is released is fetched anew.
+    await store.ready(b2);
+    await store.release(b2);
+    expect(idsOf(await store.claim(wanted, { limit: 9, except: [a1, a2, b1] }))).toEqual([]);
+    expect(idsOf(await store.claim({ ...wanted, isFetched: true }, { limit: 9, except: [a1, a2, b1] }))).toEqual([b2]);
   });
 
   it("ten thousand of one account do not stand before another's", async () => {
@@ -1068,9 +1103,9 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     await Promise.all(Array.from({ length: 10_000 }, () => store.start(newGeneration(), cost, undefined)));
     const other = newGeneration({ account: "b" });
     await store.start(other, cost, undefined);
-    expect(await store.claim({ ...wanted, turns: ["local"] }, { limit: 1, except: [] })).toMatchObject([
-      { id: other.id, account: "b" },
-    ]);
+    const claim = claimer(store);
+    expect(await claim(1)).toHaveLength(1);
+    expect(await claim(1)).toEqual([other.id]);
   });
 
   it("an account starts no more than its limits allow, and a refused start changes nothing", async () => {
@@ -1233,7 +1268,6 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     const wanted = {
       kind: "new",
       isFetched: false,
-      turns: [],
       models: ["sora-2"],
       maxImages: 1,
       isSimulation: true,

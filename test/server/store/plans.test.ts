@@ -17,7 +17,6 @@ const wanted = {
   maxImages: 1,
   isSimulation: false,
   isFetched: false,
-  turns: [],
 } as const;
 
 /** A database, and the plans of what is asked of it. */

@@ -1,5 +1,6 @@
 import { type OnTrouble, unavailable } from "../../../src/server/observe/trouble.ts";
 import type { Claim } from "../../../src/server/store/claims.ts";
+import { submissionOf } from "../../../src/server/store/needs.ts";
 import { createClaims } from "../../../src/server/store/postgres/claims.ts";
 import type { Store } from "../../../src/server/store/store.ts";
 import type { Schedule } from "../schedule.ts";
@@ -19,15 +20,22 @@ export type ServerOptions = {
 const deliveryMs = 30_000;
 const heldMs = 12_000;
 
+/** Who holds a generation until when, and what the row has beside that. */
+type Holder = { process: string; until: number | null; slot: string | null; isReady: boolean };
+
+type TakeOptions = { slot: string | null; isSteady: boolean };
+
 export type DatabaseServer = ReturnType<typeof createDatabaseServer>;
 
 /**
  * A database that several processes share. What it keeps is in a real SQLite store; who holds what is decided by the service's own claims, whose
- * five statements are answered here as PostgreSQL would. It does one thing after the other, and a process that is dead is still heard to the end.
+ * statements are answered here as PostgreSQL would. It does one thing after the other, and a process that is dead is still heard to the end.
  */
 export function createDatabaseServer(store: Watched, options: ServerOptions) {
   const { schedule, processOf, steadyMs, reach } = options;
-  const holders = new Map<string, { process: string; until: number | null }>();
+  const holders = new Map<string, Holder>();
+  /** How each generation was submitted, if it was. */
+  const submissions = new Map<string, ReturnType<typeof submissionOf>>();
   const delivering = new Map<string, number>();
   let last: Promise<unknown> = Promise.resolve();
   const serially = <Result>(work: () => Promise<Result>): Promise<Result> => {
@@ -39,6 +47,22 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
     const until = holders.get(id)?.until;
     return until !== undefined && until !== null && until >= schedule.now();
   };
+  const isExpired = (id: string, isSteady: boolean) => {
+    const until = holders.get(id)?.until ?? null;
+    return until === null || (isSteady && until < schedule.now());
+  };
+  const isReady = (id: string, isSteady: boolean) => {
+    const { isReady = false, slot = null } = holders.get(id) ?? {};
+    return isReady && slot === null && !isExpired(id, isSteady);
+  };
+  const isQueued = (id: string) => {
+    const { engine, isSubmitting } = submissions.get(id) ?? { engine: null, isSubmitting: false };
+    return engine === null && !isSubmitting;
+  };
+  const slotsOf = (isSteady: boolean) =>
+    [...holders].filter(
+      ([id, { slot }]) => slot !== null && store.unfinished.has(id) && !(isQueued(id) && isExpired(id, isSteady)),
+    );
   const isAllOf = (ids: string[]) => [...store.unfinished].every((id) => ids.includes(id));
   const mayWrite = (id: string, process: Process) => (holders.get(id)?.process ?? process.name) === process.name;
 
@@ -47,10 +71,18 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
     [wanted, among]: Parameters<Store["claim"]>,
     isSteady: boolean,
   ): Promise<Claim[]> => {
-    const taken = [...holders].filter(([, { until }]) => until !== null && !(isSteady && until < schedule.now()));
-    const except = [...among.except, ...taken.map(([id]) => id)];
+    const isShared = wanted.kind === "new" && wanted.slot !== undefined;
+    const ready = [...holders.keys()].filter(
+      (id) => isReady(id, isSteady) && (isShared || holders.get(id)?.process === process.name),
+    );
+    const taken = [...holders.keys()].filter((id) => !isExpired(id, isSteady) && !ready.includes(id));
+    const except = [...among.except, ...taken];
     if (isAllOf(except)) return [];
-    return store.of(process).claim(wanted, { ...among, except });
+    // It forgets what is ready when it is asked for it.
+    for (const id of ready) await store.of(process).ready(id);
+    const found = await store.of(process).claim(wanted, { ...among, except });
+    for (const id of ready) await store.of(process).release(id);
+    return found;
   };
   /** The candidates of a claim, which nobody has locked: each with its place among those of its account. */
   const candidateRows = (free: readonly Claim[]) =>
@@ -58,29 +90,37 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
       number,
       nth: free.slice(0, index + 1).filter((each) => each.account === account).length,
     }));
+  const hold = (process: Process, { id, isSubmitting, engine }: Claim, slot: string | null) => {
+    const before = holders.get(id);
+    const holder = before && before.process !== process.name ? processOf(before.process) : undefined;
+    if (holder && before?.until !== null && (engine !== null || isSubmitting))
+      reach(holder.isOver() ? "a job is taken over from a dead process" : "a job is taken over from a frozen process");
+    holders.set(id, { process: process.name, until: schedule.now() + heldMs, slot, isReady: false });
+  };
   const take = (process: Process, found: readonly Claim[]) => {
-    for (const { id, isSubmitting, engine } of found) {
-      const before = holders.get(id);
-      const holder = before && before.process !== process.name ? processOf(before.process) : undefined;
-      if (holder && before?.until !== null && (engine !== null || isSubmitting))
-        reach(
-          holder.isOver() ? "a job is taken over from a dead process" : "a job is taken over from a frozen process",
-        );
-      holders.set(id, { process: process.name, until: schedule.now() + heldMs });
-    }
+    for (const claim of found) hold(process, claim, holders.get(claim.id)?.slot ?? null);
     return found.map(rowOf);
+  };
+  const takeFirst = (process: Process, found: readonly Claim[], { slot, isSteady }: TakeOptions) =>
+    found.map((claim) => {
+      const before = holders.get(claim.id);
+      const is_given = before !== undefined && before.process !== process.name && isReady(claim.id, isSteady);
+      if (is_given) before.slot = slot;
+      else hold(process, claim, slot);
+      return { ...rowOf(claim), is_given };
+    });
+  const change = (process: Process, id: string, changes: Partial<Holder>) => {
+    const holder = holders.get(id);
+    if (holder?.process === process.name) Object.assign(holder, changes);
+    return [];
   };
   const renew = (process: Process, ids: string[]) => {
     const own = ids.filter((id) => {
       const holder = holders.get(id);
       return holder?.process === process.name && holder.until !== null;
     });
-    for (const id of own) holders.set(id, { process: process.name, until: schedule.now() + heldMs });
+    for (const id of own) change(process, id, { until: schedule.now() + heldMs });
     return own.map((id) => ({ id, is_renewed: true }));
-  };
-  const release = (process: Process, id: string) => {
-    if (holders.get(id)?.process === process.name) holders.set(id, { process: process.name, until: null });
-    return [];
   };
   const waiting = async (process: Process, among: Parameters<Store["waiting"]>[0]) => {
     const held = [...holders.keys()].filter(isHeld);
@@ -115,26 +155,45 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
         });
       let claiming: Parameters<Store["claim"]> | undefined;
       let looking: Parameters<Store["waiting"]>[0] | undefined;
-      const query = (sql: string, ...values: unknown[]) => {
+      const run = async (sql: string, ...values: unknown[]): Promise<Record<string, unknown>[]> => {
         const [claimed, looked] = [claiming, looking];
-        return ask("store", async () => {
-          const isSteady = values[0] === true;
-          if (sql.trimStart().startsWith("WITH RECURSIVE") && claimed)
-            return candidateRows(await findFree(process, claimed, isSteady));
-          if (sql.trimStart().startsWith("WITH taken") && claimed) {
-            const [, , numbers] = values;
-            const free = await findFree(process, claimed, isSteady);
-            const isCandidate = ({ number }: Claim) =>
-              claimed[0].kind !== "new" || (numbers as number[]).includes(number);
-            return take(process, free.filter(isCandidate).slice(0, Number(/LIMIT (\d+)/.exec(sql)?.[1])));
-          }
-          if (sql.trimStart().startsWith("WITH open") && looked) return waiting(process, looked);
-          if (sql.includes("held_until = now()")) return renew(process, values[1] as string[]);
-          if (sql.includes("held_until = NULL")) return release(process, String(values[1]));
-          throw new Error(`the simulated database does not know: ${sql}`);
-        });
+        const isSteady = values[0] === true;
+        if (sql.trimStart().startsWith("WITH RECURSIVE") && claimed)
+          return candidateRows(await findFree(process, claimed, isSteady));
+        if (sql.trimStart().startsWith("WITH taken (taken_number)") && claimed)
+          return take(process, (await findFree(process, claimed, isSteady)).slice(0, limitOf(sql)));
+        if (sql.trimStart().startsWith("WITH") && sql.includes("taken AS") && claimed) {
+          const [, , numbers, , slot] = values as [unknown, unknown, number[], unknown, string | null];
+          const [wanted, among] = claimed;
+          const place = ({ number }: Claim) => numbers.indexOf(number);
+          const free = await findFree(process, [wanted, { ...among, limit: numbers.length + among.limit }], isSteady);
+          const first = free.filter((claim) => place(claim) >= 0).sort((a, b) => place(a) - place(b));
+          return takeFirst(process, first.slice(0, limitOf(sql)), { slot, isSteady });
+        }
+        if (sql.trimStart().startsWith("WITH open") && looked) return waiting(process, looked);
+        if (sql.includes("pg_advisory_xact_lock") || sql.includes("pg_notify")) return [];
+        if (sql.includes("slot = $2 AND"))
+          return [{ count: slotsOf(isSteady).filter(([, { slot }]) => slot === values[1]).length }];
+        if (sql.includes("GROUP BY slot")) {
+          const taken = slotsOf(isSteady);
+          return [...new Set(taken.map(([, { slot }]) => slot))].map((slot) => {
+            const own = taken.filter(([, holder]) => holder.slot === slot);
+            const given = own.filter(([, holder]) => holder.isReady && holder.process === process.name);
+            return { slot, count: own.length, given: given.map(([id]) => id) };
+          });
+        }
+        const id = String(values[1]);
+        if (sql.includes("is_ready = true")) return change(process, id, { isReady: true });
+        if (sql.includes("SET slot = NULL")) return change(process, id, { slot: null });
+        if (sql.includes("held_until = now()")) return renew(process, values[1] as string[]);
+        if (sql.includes("held_until = NULL")) return change(process, id, { until: null });
+        throw new Error(`the simulated database does not know: ${sql}`);
       };
-      const database = { query, steadyMs: () => steadyMs(process) } as unknown as Parameters<typeof createClaims>[0];
+      const database = {
+        query: (sql: string, ...values: unknown[]) => ask("store", () => run(sql, ...values)),
+        transaction: <Result>(work: (query: typeof run) => Promise<Result>) => ask("store", () => work(run)),
+        steadyMs: () => steadyMs(process),
+      } as unknown as Parameters<typeof createClaims>[0];
       const { stopRenewing, ...claims } = createClaims(database, {
         process: process.name,
         clock: process.clock,
@@ -160,10 +219,14 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
           return claims.waiting(among);
         },
         release: claims.release,
+        ready: claims.ready,
+        freeSlot: claims.freeSlot,
+        slots: claims.slots,
         keepCheckpoint: (id, checkpoint) =>
           ask(checkpointKind(checkpoint), async () => {
             if (!mayWrite(id, process)) throw new Error(`no generation ${id} that this process makes`);
             await own.keepCheckpoint(id, checkpoint);
+            submissions.set(id, submissionOf(checkpoint));
           }),
         finish: (id, end, delivery) =>
           ask("finish", async () => mayWrite(id, process) && (await own.finish(id, end, delivery))),
@@ -190,4 +253,8 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
 
 function rowOf({ isReal, isFetched, isSubmitting, lost: _, confirm: __, ...claim }: Claim): Record<string, unknown> {
   return { ...claim, is_real: isReal, is_fetched: isFetched, is_submitting: isSubmitting };
+}
+
+function limitOf(sql: string): number {
+  return Number(/LIMIT (\d+)/.exec(sql)?.[1]);
 }

@@ -1,9 +1,10 @@
 import type { Clock } from "../../../io.ts";
 import type { OnTrouble } from "../../observe/trouble.ts";
-import type { Among, Claims, Wanted } from "../claims.ts";
+import type { Among, Claims, SlotLimit, Wanted } from "../claims.ts";
 import { readClaim, readNeeds } from "../needs.ts";
 import type { Condition } from "../reads/reader.ts";
-import type { Database, Row, Value } from "./database.ts";
+import { notify } from "./changes.ts";
+import type { Database, Query, Row, Value } from "./database.ts";
 import { where } from "./reader.ts";
 
 export type ClaimsOptions = { process: string; clock: Pick<Clock, "now" | "date" | "sleep">; onTrouble: OnTrouble };
@@ -13,11 +14,16 @@ const renewMs = 4_000;
 const heldSeconds = 12;
 /** For so long after that no other process can have claimed it, also by a clock that is not quite as fast as the database's. */
 const heldMs = 10_000;
+/** Any number, the same in each process and each version. */
+const slotLock = 8_788;
 /** When the database was away, the other processes could not say that they go on, either: they have this long to do so. */
 const outageMs = 15_000;
 
 /** What is to be made. A row has its holder and until when it is held, so what a process had comes back by itself once that is gone. */
-export function createClaims({ query, steadyMs }: Database, { process, clock, onTrouble }: ClaimsOptions) {
+export function createClaims(
+  { query, transaction, steadyMs }: Pick<Database, "query" | "transaction" | "steadyMs">,
+  { process, clock, onTrouble }: ClaimsOptions,
+) {
   const stop = new AbortController();
   /** What is made here, how it is told that another process has claimed it, and when this one last said that it goes on. */
   const held = new Map<string, { lost: AbortController; at: Time }>();
@@ -68,16 +74,59 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
   };
 
   const isSteady = () => steadyMs() > outageMs;
-  /** Claims the rows that a SELECT locks. */
-  const take = ({ select, values }: Selection) =>
+  const takeOldest = ({ select, values }: Selection) =>
     query(
       // Materialized: a plan may run a subquery once for each row, and take more than the limit.
       `WITH taken (taken_number) AS MATERIALIZED (${select})
-       UPDATE vidgen.generations SET holder = $2, held_until = now() + make_interval(secs => ${heldSeconds})
-       FROM taken WHERE number = taken_number
-       RETURNING number, id, account, model, images, is_real, is_fetched, engine, is_submitting`,
+       UPDATE vidgen.generations SET holder = $2, held_until = ${heldUntil}
+       FROM taken WHERE number = taken_number RETURNING ${claimColumns}`,
       ...[isSteady(), process, ...values],
     );
+  /**
+   * Claims the first candidates that are still there: another process may have claimed, or even submitted, one since it was read. What is ready in
+   * another process stays with it, and gets a slot.
+   */
+  const takeFirst = (sql: Query, { isFetched, slot }: New, { numbers, limit }: { numbers: unknown[]; limit: number }) =>
+    sql(
+      `WITH
+         taken AS MATERIALIZED (
+           SELECT number AS taken_number, account AS taken_account, ${isReady} AND holder <> $2 AS is_given
+           FROM unnest($3::bigint[]) WITH ORDINALITY AS candidate (number, place)
+           JOIN vidgen.generations USING (number)
+           WHERE ${isQueued} AND (${isExpired} OR ${isReady})
+           ORDER BY place LIMIT ${limit} FOR UPDATE OF generations SKIP LOCKED
+         ),
+         turns AS (
+           INSERT INTO vidgen.turns (account, is_fetched, at)
+           SELECT account, $4::boolean, max(at)
+           FROM (SELECT taken_account AS account, nextval('vidgen.turn') AS at FROM taken) AS turn
+           -- In this order two claims never wait for each other.
+           GROUP BY account ORDER BY account
+           ON CONFLICT (account, is_fetched) DO UPDATE SET at = EXCLUDED.at
+         )
+       UPDATE vidgen.generations SET slot = $5, is_ready = is_given,
+         holder = CASE WHEN is_given THEN holder ELSE $2 END,
+         held_until = CASE WHEN is_given THEN held_until ELSE ${heldUntil} END
+       FROM taken WHERE number = taken_number RETURNING ${claimColumns}, is_given`,
+      ...[isSteady(), process, numbers, isFetched, slot?.engine ?? null],
+    );
+  /** Those who claim slots of an engine do so one after the other: each counts what the one before it has taken. */
+  const takeSlots = (wanted: New, slot: SlotLimit, { numbers, limit }: { numbers: unknown[]; limit: number }) =>
+    transaction(async (sql) => {
+      await sql(`SELECT pg_advisory_xact_lock(${slotLock}, hashtext($1))`, slot.engine);
+      const [taken] = await sql(
+        `SELECT count(*) AS count FROM vidgen.generations WHERE slot = $2 AND ${takesSlot}`,
+        ...[isSteady(), slot.engine],
+      );
+      const room = Math.min(limit, slot.max - Number(taken?.count));
+      const rows = room > 0 ? await takeFirst(sql, wanted, { numbers, limit: room }) : [];
+      return { rows, isFull: rows.length >= room };
+    });
+  const takeCandidates = async (wanted: New, next: { numbers: unknown[]; limit: number }) => {
+    if (wanted.slot) return takeSlots(wanted, wanted.slot, next);
+    const rows = await takeFirst(query, wanted, next);
+    return { rows, isFull: rows.length >= next.limit };
+  };
   /**
    * Reads candidates without a lock, and locks only those that it claims: other processes pass over locked rows, and would find nothing. While it
    * has too few it reads more: the next ones of each account, or, when other processes have claimed all that it read, a longer part of each queue.
@@ -87,26 +136,41 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
     const taken: Row[] = [];
     for (let depth = 4; ; ) {
       const { select, values } = selectCandidates(wanted, among, depth);
-      const candidates = await query(select, isSteady(), ...values);
+      const candidates = await query(select, isSteady(), process, ...values);
       const numbers = candidates.map(({ number }) => number);
-      const found = numbers.length > 0 ? await take(selectFirst(numbers, limit - taken.length)) : [];
-      taken.push(...found);
+      if (numbers.length === 0) return taken;
+      const { rows, isFull } = await takeCandidates(wanted, { numbers, limit: limit - taken.length });
+      taken.push(...rows);
       const isEnd = candidates.every(({ nth }) => Number(nth) < depth);
-      if (isEnd || taken.length >= limit) return taken;
+      if (isEnd || isFull) return taken;
       // For a few rows PostgreSQL reads the index in its order; for many it would sort the whole queue of an account.
-      if (found.length === 0) depth *= 4;
+      if (rows.length === 0) depth *= 4;
     }
   };
+  const tellOthers = (given: readonly Row[]) => {
+    const changes = given.map(({ id, account }) => ({
+      kind: "generation" as const,
+      id: String(id),
+      account: String(account),
+    }));
+    // Who is not told looks once a second.
+    if (changes.length > 0) notify(query, ...changes).catch(() => {});
+  };
 
-  const claims: Omit<Claims, "divide"> = {
+  const claims: Required<Claims> = {
     async claim(wanted, { limit, ...among }) {
       renewing ??= renewAll();
       const at = now();
       const rows =
-        wanted.kind === "new" ? await takeNew(wanted, among, limit) : await take(selectOldest(wanted, among, limit));
-      const claimed = rows.map((row) => {
-        const lost = new AbortController();
+        wanted.kind === "new"
+          ? await takeNew(wanted, among, limit)
+          : await takeOldest(selectOldest(wanted, among, limit));
+      tellOthers(rows.filter(({ is_given }) => is_given));
+      const own = rows.filter(({ is_given }) => !is_given);
+      const claimed = own.map((row) => {
         const id = String(row.id);
+        // What was ready here is held already.
+        const { lost } = held.get(id) ?? { lost: new AbortController() };
         held.set(id, { lost, at });
         return { ...readClaim(row), lost: lost.signal, confirm: () => confirm(id) };
       });
@@ -117,6 +181,24 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
       // The holder stays: one before it, that was suspended, must not write to the generation.
       const update = "UPDATE vidgen.generations SET held_until = NULL WHERE id = $2 AND holder = $1";
       await query(`${update} AND status = 'processing'`, process, id);
+    },
+    async ready(id) {
+      const update = "UPDATE vidgen.generations SET is_ready = true WHERE id = $2 AND holder = $1";
+      await query(`${update} AND status = 'processing'`, process, id);
+    },
+    async freeSlot(id) {
+      const update = "UPDATE vidgen.generations SET slot = NULL WHERE id = $2 AND holder = $1";
+      await query(`${update} AND status = 'processing'`, process, id);
+    },
+    async slots() {
+      const rows = await query(
+        `SELECT slot, count(*) AS count, coalesce(array_agg(id) FILTER (WHERE is_ready AND holder = $2), '{}') AS given
+         FROM vidgen.generations WHERE ${takesSlot} GROUP BY slot`,
+        ...[isSteady(), process],
+      );
+      return new Map(
+        rows.map(({ slot, count, given }) => [String(slot), { count: Number(count), given: given as string[] }]),
+      );
     },
     async waiting(among) {
       const { condition, values } = where(conditionsAmong(among));
@@ -151,8 +233,14 @@ type Time = { ms: number; dateMs: number };
 type New = Extract<Wanted, { kind: "new" }>;
 type Selection = { select: string; values: Value[] };
 
-const isFree = "status = 'processing' AND (held_until IS NULL OR $1 AND held_until < now())";
+const heldUntil = `now() + make_interval(secs => ${heldSeconds})`;
+const claimColumns = "number, id, account, model, images, is_real, is_fetched, engine, is_submitting";
+const isExpired = "(held_until IS NULL OR $1 AND held_until < now())";
+const isFree = `status = 'processing' AND ${isExpired}`;
 const isQueued = "status = 'processing' AND engine IS NULL AND NOT is_submitting";
+const isReady = `status = 'processing' AND is_ready AND slot IS NULL AND NOT ${isExpired}`;
+/** Not that of a process that has gone before it submitted the generation: nobody else would have room to make it. */
+const takesSlot = `status = 'processing' AND slot IS NOT NULL AND NOT (${isQueued} AND ${isExpired})`;
 
 function selectOldest(wanted: Exclude<Wanted, New>, among: Among, limit: number): Selection {
   const { condition, values } = where([...conditionsOf(wanted), ...conditionsAmong(among)], 2);
@@ -166,47 +254,42 @@ function selectOldest(wanted: Exclude<Wanted, New>, among: Among, limit: number)
  * many generations wait: no other index has the order by account and number of one model.
  */
 function selectCandidates(wanted: New, among: Among, depth: number): Selection {
-  const { models, isFetched, turns, before } = wanted;
-  const given = [models, isFetched, turns, before?.turn ?? null, before?.number ?? null];
+  const { models, isFetched, slot } = wanted;
+  const given = [models, isFetched, slot !== undefined];
   const conditions: Condition<Value>[] = [
     ["images <= ?", wanted.maxImages],
     ["is_real <= ?", !wanted.isSimulation],
     ["account <> ALL(?)", wanted.exceptAccounts],
     ...conditionsAmong(among),
   ];
-  const { condition, values } = where(conditions, 1 + given.length);
-  const next = `SELECT min(account) FROM vidgen.generations AS waiting WHERE is_fetched = $3 AND ${isQueued}`;
+  const { condition, values } = where(conditions, 2 + given.length);
+  const next = `SELECT min(account) FROM vidgen.generations AS waiting WHERE is_fetched = $4 AND ${isQueued}`;
+  // A process gives no other one what it makes itself, such as a preview.
+  const ready = `${isReady} AND ${isQueued} AND model = ANY($3) AND NOT $4 AND ($5 OR holder = $2)`;
   const select = `
     WITH RECURSIVE
       queues (model, account) AS (
-        SELECT wanted.model, (${next} AND waiting.model = wanted.model) FROM unnest($2::text[]) AS wanted (model)
+        SELECT wanted.model, (${next} AND waiting.model = wanted.model) FROM unnest($3::text[]) AS wanted (model)
         UNION ALL
         SELECT model, (${next} AND waiting.model = queues.model AND waiting.account > queues.account)
         FROM queues WHERE account IS NOT NULL
       ),
-      heads AS (
-        SELECT number, row_number() OVER (PARTITION BY queues.account ORDER BY number) AS nth,
-          coalesce(array_position($4::text[], queues.account), 0) - 1 AS turn
+      heads (number, account) AS (
+        SELECT number, account
         FROM queues CROSS JOIN LATERAL (
-          SELECT number FROM vidgen.generations ${condition} AND is_fetched = $3 AND ${isQueued} AND ${isFree}
+          SELECT number FROM vidgen.generations ${condition} AND is_fetched = $4 AND ${isQueued} AND ${isFree}
             AND model = queues.model AND account BETWEEN queues.account AND queues.account
           ORDER BY account, number LIMIT ${depth}) AS head
         WHERE queues.account IS NOT NULL
+        UNION ALL
+        SELECT number, account FROM vidgen.generations ${condition} AND ${ready}
+      ),
+      places AS (
+        SELECT number, row_number() OVER (PARTITION BY account ORDER BY number) AS nth, coalesce(at, 0) AS turn
+        FROM heads LEFT JOIN (SELECT account, at FROM vidgen.turns WHERE is_fetched = $4) AS last USING (account)
       )
-    SELECT number, nth FROM heads
-    WHERE nth <= ${depth} AND ($5::integer IS NULL OR nth = 1 AND (turn, number) < ($5::integer, $6::bigint))
-    ORDER BY nth, turn, number`;
+    SELECT number, nth FROM places WHERE nth <= ${depth} ORDER BY nth, turn, number`;
   return { select, values: [...given, ...values] };
-}
-
-/** The first candidates that are still free: another process may have claimed, or even submitted, one since it was read. */
-function selectFirst(numbers: readonly unknown[], limit: number): Selection {
-  const select = `
-    SELECT number FROM unnest($3::bigint[]) WITH ORDINALITY AS candidate (number, place)
-    JOIN vidgen.generations USING (number)
-    WHERE ${isQueued} AND ${isFree}
-    ORDER BY place LIMIT ${limit} FOR UPDATE OF generations SKIP LOCKED`;
-  return { select, values: [numbers] };
 }
 
 function conditionsOf(wanted: Exclude<Wanted, New>): Condition<Value>[] {

@@ -16,7 +16,6 @@ import { keyMs, rememberKeys } from "./keys.ts";
 import { migrate, requireCurrent } from "./migrations.ts";
 import { createReader } from "./reader.ts";
 import { runRule } from "./run.ts";
-import { createShares } from "./shares.ts";
 import { createStarts } from "./starts.ts";
 
 export type Postgres = {
@@ -106,7 +105,6 @@ export async function openPostgres(
     await migrate(database, { clock, onNote, signal });
     const starts = createStarts(database);
     const { stopRenewing, ...claims } = createClaims(background, { process, clock, onTrouble });
-    const shares = createShares(background, clock);
     const reader = createReader(database);
     const listeners = new Set<(change: Change) => void>();
     let isListening = false;
@@ -118,7 +116,6 @@ export async function openPostgres(
       ...createDeliveryReads(reader),
       ...createLedgerReads(reader),
       ...claims,
-      divide: shares.divide,
       due: (query) => claimDue(background.query, query),
       isShared: true,
       listen(onChange) {
@@ -138,7 +135,6 @@ export async function openPostgres(
       publish: (change) => void notify(background.query, change).catch(() => {}),
       async close() {
         await Promise.all([starts.close(), stopRenewing()]);
-        shares.close();
         await close();
       },
     };

@@ -11,7 +11,9 @@ const sumColumns = `keys.by, account, keys.key, count(*) AS generations, sum(${u
 
 /**
  * The tables. A column has the same name and meaning in both databases. An account's `balance` is the sum of its rows in the ledger. `holder` is the
- * process that makes a generation, or was the last to do so; it may until `held_until`. A delivery is attempted at `due_at`, by the database's clock;
+ * process that makes a generation, or was the last to do so; it may until `held_until`. `slot` names the engine of which the generation has a slot. One
+ * that `is_ready` has its images in its holder, and waits for a slot, or got it by a claim of another process. `turns` has in which order the accounts had
+ * their last turns; it has no foreign key, which would lock the accounts that starts lock. A delivery is attempted at `due_at`, by the database's clock;
  * while it is attempted, that is when another process may attempt it. What follows from a generation goes with it; the ledger stays. Triggers keep
  * `sums`, which only `sums.ts` reads, and refuse to change the ledger. Whoever changes a sum has locked its account before, as a start has: so a
  * start and an end never wait for each other's sums.
@@ -50,7 +52,16 @@ export const schema = `
     search text NOT NULL,
     holder text,
     held_until timestamptz,
+    slot text,
+    is_ready boolean NOT NULL DEFAULT false,
     state text NOT NULL CHECK (state IN ('queued', 'running', 'completed', 'failed'))
+  );
+  CREATE SEQUENCE vidgen.turn;
+  CREATE TABLE vidgen.turns (
+    account text NOT NULL,
+    is_fetched boolean NOT NULL,
+    at bigint NOT NULL,
+    PRIMARY KEY (account, is_fetched)
   );
   CREATE TABLE vidgen.images (
     generation bigint NOT NULL REFERENCES vidgen.generations ON DELETE CASCADE,
@@ -187,6 +198,7 @@ export const indexes: Readonly<Record<string, string>> = {
   waiting:
     "vidgen.generations (model, is_fetched, account, number) WHERE status = 'processing' AND engine IS NULL AND NOT is_submitting",
   begun: "vidgen.generations (number) WHERE status = 'processing' AND (engine IS NOT NULL OR is_submitting)",
+  slots: "vidgen.generations (slot) WHERE status = 'processing' AND (slot IS NOT NULL OR is_ready)",
   kept: "vidgen.generations (completed_at) WHERE status = 'completed' AND removed_at IS NULL",
   ended: "vidgen.generations (completed_at) WHERE status <> 'processing'",
   keys_by_generation: "vidgen.idempotency_keys (generation)",

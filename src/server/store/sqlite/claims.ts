@@ -6,8 +6,19 @@ import type { Database, Row } from "./database.ts";
 
 type New = Extract<Wanted, { kind: "new" }>;
 
-/** What is to be made. The process that has the file makes all of it, so nothing is written when it claims something. */
+/**
+ * What is to be made. The process that has the file makes all of it, so nothing is written to the file when it claims something: it knows itself what
+ * is ready and which slots are taken, and the turns are in a table that goes with it.
+ */
 export function createClaims(database: Database, { assertFresh: confirm }: Pick<Lease, "assertFresh">) {
+  database.exec(`PRAGMA temp_store = MEMORY;
+    CREATE TEMP TABLE turns (
+      account TEXT NOT NULL,
+      is_fetched INTEGER NOT NULL,
+      at INTEGER NOT NULL,
+      PRIMARY KEY (account, is_fetched)
+    ) STRICT, WITHOUT ROWID`);
+  const ready = new Set<string>();
   const toClaim = (row: Row): Claim => ({
     ...readClaim(row),
     // No other process has the file, unless this one was suspended: then the whole service stops.
@@ -16,7 +27,14 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
   });
   return {
     find(wanted: Wanted, { limit, ...among }: Among & { limit: number }): Claim[] {
-      if (wanted.kind === "new") return findNew(database, wanted, { ...among, limit }).map(toClaim);
+      if (wanted.kind === "new") {
+        const found = findNew(database, wanted, { ...among, limit, ready: wanted.isFetched ? [] : [...ready] });
+        for (const row of found) {
+          database.run(takeTurn, row.account ?? null, Number(wanted.isFetched));
+          ready.delete(String(row.id));
+        }
+        return found.map(toClaim);
+      }
       const { condition, values } = where([...conditionsOf(wanted), ...conditionsAmong(among)]);
       const rows = database.all(
         `SELECT number, id, account, model, images, is_real, engine, is_fetched, is_submitting
@@ -26,6 +44,8 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
       );
       return rows.map(toClaim);
     },
+    ready: (id: string) => void ready.add(id),
+    release: (id: string) => void ready.delete(id),
     waiting(among: Among): Waiting[] {
       // The index has all that is asked for.
       const { condition, values } = where(conditionsAmong(among));
@@ -47,18 +67,24 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
 
 const isQueued = "status = 'processing' AND engine IS NULL AND NOT is_submitting";
 
+const takeTurn = `INSERT INTO turns (account, is_fetched, at) VALUES (?, ?, (SELECT coalesce(max(at), 0) + 1 FROM turns))
+  ON CONFLICT DO UPDATE SET at = excluded.at`;
+
 /** By the index `waiting`, of each account only what may be claimed is read, however many generations wait. */
-function findNew(database: Database, wanted: New, { limit, ...among }: Among & { limit: number }): Row[] {
+function findNew(
+  database: Database,
+  wanted: New,
+  { limit, ready, ...among }: Among & { limit: number; ready: readonly string[] },
+): Row[] {
   const { condition, values } = where([
-    ["is_fetched = ?", Number(wanted.isFetched)],
     ["images <= ?", wanted.maxImages],
     ["is_real <= ?", Number(!wanted.isSimulation)],
     ["account NOT IN (SELECT value FROM json_each(?))", wanted.exceptAccounts && JSON.stringify(wanted.exceptAccounts)],
     ...conditionsAmong(among),
   ]);
   const isFetched = Number(wanted.isFetched);
+  const models = JSON.stringify(wanted.models);
   const next = `SELECT min(account) FROM generations WHERE ${isQueued} AND is_fetched = ?`;
-  const before = wanted.before && [wanted.before.turn, wanted.before.number];
   return database.all(
     `WITH RECURSIVE
        queues (model, account) AS (
@@ -67,19 +93,25 @@ function findNew(database: Database, wanted: New, { limit, ...among }: Among & {
          SELECT model, (${next} AND generations.model = queues.model AND account > queues.account)
          FROM queues WHERE account IS NOT NULL
        ),
-       heads AS (
-         SELECT number, queues.account, queues.model,
-           row_number() OVER (PARTITION BY queues.account ORDER BY number) AS nth,
-           coalesce((SELECT key FROM json_each(?) WHERE value = queues.account), -1) AS turn
+       heads (number, account) AS (
+         SELECT number, queues.account
          FROM queues CROSS JOIN generations ON number IN (
-           SELECT number FROM generations ${condition} AND ${isQueued}
+           SELECT number FROM generations ${condition} AND is_fetched = ? AND ${isQueued}
              AND model = queues.model AND account = queues.account ORDER BY number LIMIT ?)
+         UNION ALL
+         SELECT number, account FROM generations ${condition} AND id IN (SELECT value FROM json_each(?)) AND ${isQueued}
+           AND model IN (SELECT value FROM json_each(?))
+       ),
+       places AS (
+         SELECT number, row_number() OVER (PARTITION BY account ORDER BY number) AS nth, coalesce(at, 0) AS turn
+         FROM heads LEFT JOIN (SELECT account, at FROM turns WHERE is_fetched = ?) USING (account)
        )
-     SELECT number, id, heads.account, heads.model, images, is_real, engine, is_fetched, is_submitting
-     FROM heads CROSS JOIN generations USING (number)
-     ${before ? "WHERE nth = 1 AND (turn, number) < (?, ?)" : ""} ORDER BY nth, turn, number LIMIT ?`,
-    ...[isFetched, JSON.stringify(wanted.models), isFetched, JSON.stringify(wanted.turns)],
-    ...[...values, limit, ...(before ?? []), limit],
+     SELECT number, id, account, model, images, is_real, engine, is_fetched, is_submitting
+     FROM places CROSS JOIN generations USING (number) ORDER BY nth, turn, number LIMIT ?`,
+    ...[isFetched, models, isFetched],
+    ...[...values, isFetched, limit],
+    ...[...values, JSON.stringify(ready), models],
+    ...[isFetched, limit],
   );
 }
 

@@ -61,6 +61,10 @@ function createFastClock() {
   };
 }
 
+/** As a clock has it by which a process does nothing more. */
+const never = (_ms: number, signal?: AbortSignal) =>
+  new Promise<void>((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
+
 /** What a process claims besides what was submitted to its engine: any new generation. */
 const wanted = {
   kind: "new",
@@ -68,7 +72,6 @@ const wanted = {
   maxImages: 4,
   isSimulation: true,
   isFetched: false,
-  turns: [],
 } as const;
 
 type Workers = { room(): number; deliver(delivery: Delivery): Promise<void> };
@@ -190,46 +193,125 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(new Set(claimed.flat(2).map(({ id }) => id)).size).toBe(200);
   });
 
-  test("an engine is divided among the processes that use it, as long as each is connected", async () => {
-    const url = await server().createDatabase();
-    const stores = [];
-    for (const process of ["a", "b", "c"]) stores.push((await open(url, { process, onTrouble: () => {} })).store);
-    const [a, b, c] = stores as [Store, Store, Store];
-    const shares = async (...engines: string[]) =>
-      Promise.all([a, b].map(async (each) => Object.fromEntries((await each.divide?.(engines)) ?? [])));
-    const alone = { processes: 1, index: 0 };
-    expect(Object.fromEntries((await a.divide?.(["http://gpu-1"])) ?? [])).toEqual({ "http://gpu-1": alone });
-    await shares("http://gpu-1", "http://gpu-2");
-    await c.divide?.(["http://gpu-2"]);
-    const [ofA, ofB] = await shares("http://gpu-1", "http://gpu-2");
-    expect([ofA?.["http://gpu-1"]?.processes, ofA?.["http://gpu-2"]?.processes]).toEqual([2, 3]);
-    const indexes = [ofA, ofB].map((own) => own?.["http://gpu-1"]?.index);
-    expect(indexes.sort()).toEqual([0, 1]);
-    // What a process cannot use now is left to the others.
-    await b.divide?.(["http://gpu-1"]);
-    await c.close();
-    await expect
-      .poll(async () => Object.fromEntries((await a.divide?.(["http://gpu-2"])) ?? []))
-      .toEqual({ "http://gpu-2": alone });
-    expect(Object.fromEntries((await b.divide?.(["http://gpu-1"])) ?? [])).toEqual({ "http://gpu-1": alone });
-    // A connection that has broken is made again.
-    const isHolder = "pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')";
-    await query(url, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${isHolder}`);
-    await a.divide?.(["http://gpu-1"]).catch(() => {});
-    expect(Object.fromEntries((await a.divide?.(["http://gpu-1"])) ?? [])).toMatchObject({ "http://gpu-1": {} });
+  const slot = { engine: "http://gpu-1", max: 5 };
+  const ofSlot = { ...wanted, slot };
+  const submitted = { state: "submitted", job: "1", engine: "http://gpu-1", at: "2026-01-01T00:00:30.000Z" } as const;
+  const submitting = { state: "submitting", engine: "http://gpu-1", at: "2026-01-01T00:00:30.000Z" } as const;
+
+  /** Stores of processes that have seen the database for long, and do not say that they go on; so many generations wait. */
+  async function openWaiting(count: number, processes: readonly string[]) {
+    const { url, start, forget } = await createProcesses();
+    await Promise.all(Array.from({ length: count }, start));
+    let aheadMs = 0;
+    const clock = { now: () => systemClock.now() + aheadMs, date: systemClock.date, sleep: never };
+    const stores = await Promise.all(processes.map(async (process) => (await open(url, { process, clock })).store));
+    aheadMs = 60_000;
+    const taken = async () => (await stores.at(-1)?.slots?.())?.get(slot.engine)?.count ?? 0;
+    return { url, stores, forget, taken };
+  }
+
+  test("claims at the same time never take more slots of an engine than it has, and leave none free", async () => {
+    const processes = ["a", "b", "c", "d"];
+    const { stores, taken } = await openWaiting(60, processes);
+    for (let round = 0; round < 6; round++) {
+      const claimed = await Promise.all(stores.map((store) => store.claim(ofSlot, { limit: 4, except: [] })));
+      expect(claimed.flat()).toHaveLength(slot.max);
+      expect(await taken()).toBe(slot.max);
+      // Another engine has slots of its own.
+      const [other] = await (stores[round % 4] as Store).claim(
+        { ...wanted, slot: { engine: "http://gpu-2", max: 1 } },
+        { limit: 4, except: [] },
+      );
+      expect(other).toBeDefined();
+      const ends = claimed.flatMap((claims, index) => claims.map(({ id }) => stores[index]?.finish(id, completed)));
+      await Promise.all([...ends, stores[round % 4]?.finish(other?.id ?? "", completed)]);
+    }
   });
 
-  test("a suspended process has no part of an engine for longer than its work is its own", async () => {
-    const url = await server().createDatabase();
-    const a = (await open(url)).store;
-    const b = (await open(url, { onTrouble: () => {} })).store;
-    const processes = async (store: Store) => (await store.divide?.(["http://gpu-1"]))?.get("http://gpu-1")?.processes;
-    await processes(b);
-    expect(await processes(a)).toBe(2);
-    // Meanwhile the other one does nothing.
-    await expect.poll(() => processes(a), { timeout: 25_000, interval: 1_000 }).toBe(1);
-    await expect(processes(b)).rejects.toMatchObject({ isUnavailable: true });
-    expect(await processes(b)).toBe(2);
+  test("what was submitted, or may be, keeps its slot without its process; what was not leaves it", async () => {
+    const { stores, forget, taken } = await openWaiting(9, ["dead", "b"]);
+    const [dead, b] = stores as [Store, Store];
+    const claimed = await dead.claim(ofSlot, { limit: 9, except: [] });
+    expect(claimed).toHaveLength(5);
+    await dead.keepCheckpoint(claimed[0]?.id ?? "", submitted);
+    await dead.keepCheckpoint(claimed[1]?.id ?? "", submitting);
+    expect(await b.claim(ofSlot, { limit: 9, except: [] })).toEqual([]);
+    await forget();
+    expect(await taken()).toBe(2);
+    // The slots of those that nobody submitted come back, for the same ones first.
+    const again = await b.claim(ofSlot, { limit: 9, except: [] });
+    expect(again.map(({ id }) => id)).toEqual(claimed.slice(2).map(({ id }) => id));
+    expect(await taken()).toBe(5);
+    const begun = await b.claim({ kind: "begun", engines: ["http://gpu-1"] }, { limit: 9, except: [] });
+    expect(begun.map(({ id }) => id)).toEqual(claimed.slice(0, 2).map(({ id }) => id));
+    expect(await taken()).toBe(5);
+    for (const { id } of begun) await b.finish(id, completed);
+    expect(await b.claim(ofSlot, { limit: 9, except: [] })).toHaveLength(2);
+  });
+
+  test("a process that lost the database for a while has not lost its slots", async () => {
+    const { url, stores, forget } = await openWaiting(9, ["a"]);
+    const [a] = stores as [Store];
+    expect(await a.claim(ofSlot, { limit: 9, except: [] })).toHaveLength(5);
+    await forget();
+    // It has just reached the database again, as the other one may have.
+    const { store: b } = await open(url, { process: "b" });
+    expect(await b.claim(ofSlot, { limit: 9, except: [] })).toEqual([]);
+  });
+
+  test("a slot that is freed is another's, and what is released leaves its own", async () => {
+    const { stores, taken } = await openWaiting(9, ["a", "b"]);
+    const [a, b] = stores as [Store, Store];
+    const [first, second, third] = await a.claim(ofSlot, { limit: 5, except: [] });
+    await a.keepCheckpoint(first?.id ?? "", submitted);
+    await b.freeSlot(first?.id ?? "");
+    expect(await taken()).toBe(5);
+    await a.freeSlot(first?.id ?? "");
+    await a.release(second?.id ?? "");
+    expect(await taken()).toBe(3);
+    await a.keepCheckpoint(third?.id ?? "", submitted);
+    await a.release(third?.id ?? "");
+    expect(await taken()).toBe(3);
+    expect(await b.claim(ofSlot, { limit: 5, except: [] })).toHaveLength(2);
+    expect(await taken()).toBe(5);
+  });
+
+  test("what is ready in one process gets its turn by the claim of another one", async () => {
+    const { url, store } = await createProcesses();
+    await store.addAccount({ name: "b", keyHash: "b", creditsOf: () => 1_000 });
+    const images = ["https://images.example/a.png"];
+    const request = { ...newGeneration().request, images };
+    const [waiting, plain, last] = [newGeneration({ request }), newGeneration({ account: "b" }), newGeneration()];
+    for (const each of [waiting, plain, last]) await store.start(each, cost, undefined);
+    const [a, b] = await Promise.all(["a", "b"].map(async (process) => (await open(url, { process })).store));
+    const slots = async () => (await a?.slots?.())?.get(slot.engine);
+    const [fetched] = (await a?.claim({ ...wanted, isFetched: true }, { limit: 1, except: [] })) ?? [];
+    expect(fetched?.id).toBe(waiting.id);
+    await a?.ready(waiting.id);
+    expect(await b?.claim(wanted, { limit: 0, except: [] })).toEqual([]);
+    expect(await b?.claim({ ...ofSlot, slot: { ...slot, max: 1 } }, { limit: 1, except: [] })).toEqual([]);
+    expect(await slots()).toEqual({ count: 1, given: [waiting.id] });
+    expect(await b?.claim({ ...ofSlot, slot: { ...slot, max: 1 } }, { limit: 1, except: [] })).toEqual([]);
+    expect(await b?.claim(ofSlot, { limit: 1, except: [] })).toMatchObject([{ id: plain.id }]);
+    await expect(b?.keepCheckpoint(waiting.id, submitted)).rejects.toThrow(waiting.id);
+    await a?.keepCheckpoint(waiting.id, submitted);
+    expect(fetched?.lost.aborted).toBe(false);
+  });
+
+  test("the accounts take turns over all processes", async () => {
+    const { url, store } = await createProcesses();
+    const accounts = ["local", "b", "c"];
+    for (const name of accounts.slice(1)) await store.addAccount({ name, keyHash: name, creditsOf: () => 1_000 });
+    for (const account of ["local", "local", "local", "local", "local", "b", "b", "c", "c"])
+      await store.start(newGeneration({ account }), cost, undefined);
+    const stores = await Promise.all(["a", "b", "c"].map(async (process) => (await open(url, { process })).store));
+    const turns: (string | undefined)[] = [];
+    for (let index = 0; index < 9; index++) {
+      const [claimed] =
+        (await stores[index % 3]?.claim({ ...ofSlot, slot: { ...slot, max: 9 } }, { limit: 1, except: [] })) ?? [];
+      turns.push(claimed?.account);
+    }
+    expect(turns).toEqual([...accounts, ...accounts, "local", "local", "local"]);
   });
 
   test("a process takes no more than it has room for, oldest first", async () => {
@@ -343,8 +425,6 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     const { url, start } = await createProcesses();
     const { id } = await start();
     let pausedMs = 0;
-    const never = (_ms: number, signal?: AbortSignal) =>
-      new Promise<void>((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
     const clock = { now: () => systemClock.now() + pausedMs, date: systemClock.date, sleep: never };
     const { store } = await open(url, { process: "a", clock });
     const [claim] = await store.claim(wanted, { limit: 1, except: [] });

@@ -325,7 +325,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await query(url, schema)).toEqual(before);
   });
 
-  test("both databases have the same columns, but for who holds what, what is due, and where the search looks", async () => {
+  test("both databases have the same columns, but for who holds what and in whose turn, what is due, and where the search looks", async () => {
     const url = await server().createDatabase();
     await open(url);
     const sqlite = await openDatabase(":memory:");
@@ -347,9 +347,14 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(without(ours, theirs)).toEqual([
       "deliveries.due_at",
       "generations.held_until",
+      "generations.is_ready",
       "generations.search",
+      "generations.slot",
       "settings.name",
       "settings.value",
+      "turns.account",
+      "turns.at",
+      "turns.is_fetched",
       "versions.version",
     ]);
     expect(without(theirs, ours)).toEqual([
