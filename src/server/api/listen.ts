@@ -12,6 +12,7 @@ import { errorResponse, type Handler, refuse } from "../http/message.ts";
 import { type RequestEvent, type RequestLog, readRequestId } from "../observe/log.ts";
 import { readTraceparent } from "../observe/trace.ts";
 import { createFence, type Fence, type Refusal } from "./fence.ts";
+import { createRequestLimit, type RequestLimit } from "./request-limit.ts";
 
 export type Listening = {
   /** Such as "http://127.0.0.1:8787". */
@@ -46,7 +47,12 @@ const defaultLimits = {
   /** Milliseconds for which a client may read nothing of its reply; Node may wait twice as long. */
   stalledTimeout: 12_000,
   maxHeaderSize: 16_384,
-  maxConnections: 512,
+  /** Requests in progress; above it, most get a 429. */
+  maxRequests: 512,
+  /** Above it, idle connections are closed. */
+  maxConnections: 4_000,
+  /** So many more are accepted while idle ones are closed; then a new one is closed at once, although its request may have been sent. */
+  spareConnections: 500,
   /** Counted here, because with its own limit Node answers a request that has already arrived with an empty 503. */
   maxRequestsPerConnection: 1_000,
   /** More than the API reads, so that a body that is only a little too large gets the API's own refusal. */
@@ -69,11 +75,11 @@ export async function listen(
   const sockets = new Set<Socket>();
   const exchanges = new WeakMap<Duplex, Exchange>();
   const stop = new AbortController();
-  const isIdle = (socket: Socket) => exchanges.get(socket)?.outgoing.writableFinished ?? true;
+  const closeIdle = createIdleCloser(sockets, exchanges, limits.maxConnections);
   server.on("connection", (socket) => {
-    // A crowd that asks nothing must not keep others out, such as a load balancer.
-    if (sockets.size >= limits.maxConnections) ([...sockets].find(isIdle) ?? socket).destroy();
+    if (sockets.size >= limits.maxConnections + limits.spareConnections) return void socket.destroy();
     sockets.add(socket.once("close", () => sockets.delete(socket)));
+    closeIdle();
   });
   server.on("request", ({ socket }) => sockets.delete(socket) && sockets.add(socket));
   server.timeout = limits.stalledTimeout;
@@ -85,12 +91,41 @@ export async function listen(
   const names = [...(isIP(options.host) === 0 ? [options.host] : []), ...(options.names ?? [])];
   const fence = createFence({ port, names, publicOrigin: options.publicOrigin });
   const { onRequest = () => {}, withReplies = false } = options;
-  serveRequests(server, handler, { fence, limits, clock, exchanges, stopping: stop.signal, onRequest, withReplies });
+  const inProgress = createRequestLimit(limits.maxRequests);
+  const serving = { fence, inProgress, limits, clock, exchanges, stopping: stop.signal, onRequest, withReplies };
+  serveRequests(server, handler, serving);
   return { url, close: (graceMs) => close(server, sockets, { graceMs, clock, stop }) };
+}
+
+/**
+ * Returns what closes idle connections while there are more than `max`: a crowd that asks nothing must not keep others out, such as a load balancer.
+ * What has arrived with a connection is read before that.
+ */
+function createIdleCloser(sockets: ReadonlySet<Socket>, exchanges: WeakMap<Duplex, Exchange>, max: number): () => void {
+  let isClosing = false;
+  const close = async () => {
+    if (isClosing || sockets.size <= max) return;
+    isClosing = true;
+    for (let turn = 0; turn < 2; turn++) await setImmediate();
+    isClosing = false;
+    const ranked = [...sockets].map((socket) => ({ socket, rank: idleRank(socket, exchanges) }));
+    const idle = ranked.filter(({ rank }) => rank > 0).sort((one, other) => one.rank - other.rank);
+    for (const { socket } of idle.slice(0, Math.max(0, sockets.size - max))) socket.destroy();
+  };
+  return () => void close();
+}
+
+/** The lower, the less its client has to lose by a close; 0 while a request is in progress. */
+function idleRank(socket: Socket, exchanges: WeakMap<Duplex, Exchange>): number {
+  const { outgoing } = exchanges.get(socket) ?? {};
+  if (outgoing && !outgoing.writableFinished) return 0;
+  if (outgoing) return outgoing.req.complete ? 2 : 4;
+  return socket.bytesRead === 0 ? 1 : 3;
 }
 
 type Serving = Required<Pick<ListenOptions, "onRequest" | "withReplies">> & {
   fence: Fence;
+  inProgress: RequestLimit;
   limits: typeof defaultLimits;
   clock: Pick<Clock, "now" | "sleep">;
   exchanges: WeakMap<Duplex, Exchange>;
@@ -99,16 +134,16 @@ type Serving = Required<Pick<ListenOptions, "onRequest" | "withReplies">> & {
 };
 
 function serveRequests(server: Server, handler: Handler, serving: Serving): void {
-  const { fence, limits, clock, exchanges, stopping, onRequest, withReplies } = serving;
+  const { fence, inProgress, limits, clock, exchanges, stopping, onRequest, withReplies } = serving;
   const logs = new WeakMap<ServerResponse, RequestLog>();
-  const answer = createListener(stopping, async (request, bindings = {}) => {
-    const log = bindings.outgoing && logs.get(bindings.outgoing);
-    const response = await handler(request, log ? { ...bindings, log } : bindings);
+  const answer = createListener(stopping, async (request, bindings) => {
+    const log = logs.get(bindings.outgoing);
+    const leaveLimit = () => inProgress.leave(bindings.outgoing);
+    const response = await handler(request, { ...bindings, leaveLimit, ...(log && { log }) });
     if (log && withReplies && isJson(response)) log.replyBody = await response.clone().text();
     return response;
   });
   const take = async (incoming: IncomingMessage, outgoing: ServerResponse, given?: Refusal) => {
-    const refused = given ?? fence(incoming);
     const { socket } = incoming;
     const number = (exchanges.get(socket)?.number ?? 0) + 1;
     exchanges.set(socket, { outgoing, number });
@@ -117,6 +152,7 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     if (outgoing.socket === null) await once(outgoing, "socket");
     // `answerMalformed` has refused the request, because its body is malformed.
     if (!socket.writable) return;
+    const refused = given ?? fence(incoming) ?? inProgress.enter(incoming, outgoing);
     const requestId = readRequestId(incoming.headers["x-request-id"]) ?? randomUUID();
     const log: RequestLog = {
       requestId,
@@ -129,6 +165,7 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     outgoing.setHeader("X-Request-Id", requestId);
     logs.set(outgoing, log);
     outgoing.once("close", () => {
+      inProgress.leave(outgoing);
       const { method = "", url: path = "" } = incoming;
       const status = outgoing.headersSent ? outgoing.statusCode : undefined;
       const { about, ...known } = log;
@@ -178,7 +215,10 @@ const forwardingHeaders = ["via", "forwarded", "x-forwarded-for", "x-forwarded-h
  * Returns hono's adapter between Node's requests and the handler. By default, and so here, it replaces the global Request and Response with
  * lighter ones: with Node's own, a status request takes more than twice the time.
  */
-function createListener(stopping: AbortSignal, handler: Handler) {
+function createListener(
+  stopping: AbortSignal,
+  handler: (request: Request, bindings: HttpBindings) => Promise<Response>,
+) {
   const respond = async (request: Request, bindings: HttpBindings) => {
     const { outgoing } = bindings;
     const response = await handler(request, bindings).catch(errorResponse);

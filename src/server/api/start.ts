@@ -44,8 +44,11 @@ import { processingExample } from "./status.ts";
 /** Enough for images of 20 MB in `data:` URLs, and a prompt. */
 const maxBodyBytes = 28_000_000;
 
-/** So many bytes of bodies with images are in memory; a body that has no room is refused at once. */
+/** So many bytes of bodies with images are in memory; a body that has no room is refused. */
 const maxLargeBytes = 200_000_000;
+
+/** The same for the other bodies, so that those with images do not keep them out. */
+const maxSmallBytes = 100_000_000;
 
 /** So many bodies with images are handled at a time: each takes some 150 MB until it is stored. The others wait as bytes. */
 const maxLargeBodies = 4;
@@ -150,7 +153,8 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
   const { respond = (c, _, body) => c.json(body) } = options;
   const largeBodies = createCapacity(maxLargeBodies);
   const readStart = createStartReader(options);
-  const openShare = createBodyMemory(maxLargeBytes);
+  const openLarge = createBodyMemory(maxLargeBytes);
+  const openSmall = createBodyMemory(maxSmallBytes);
   type Asked = Pick<JsonBody, "json"> & { names: FieldNames | undefined; idempotency: Idempotency | undefined };
   const start = async (c: ApiContext, { json, names, idempotency }: Asked): Promise<Started> => {
     const { account } = c.var;
@@ -195,19 +199,18 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     return started;
   };
   /** A client that sends slowly uses no more memory than what it has sent. */
-  const acceptLarge = async (c: ApiContext, format: StartFormat) => {
-    const share = openShare();
+  const receive = async (c: ApiContext, format: StartFormat) => {
+    const isLarge = mayBeLarge(c);
+    const arriving = (isLarge ? openLarge : openSmall)(c.var.account);
     try {
-      const bytes = await readBody(c, { maxBytes: maxBodyBytes, types: format.types, share });
-      return await largeBodies(1, () => accept(c, bytes, format));
+      const bytes = await readBody(c, { maxBytes: maxBodyBytes, types: format.types, arriving });
+      return await (isLarge ? largeBodies(1, () => accept(c, bytes, format)) : accept(c, bytes, format));
     } finally {
-      share.release();
+      arriving.release();
     }
   };
-  const acceptSmall = async (c: ApiContext, format: StartFormat) =>
-    accept(c, await readBody(c, { maxBytes: maxBodyBytes, types: format.types }), format);
   return (format) => async (c) => {
-    const started = await (mayBeLarge(c) ? acceptLarge : acceptSmall)(c, format);
+    const started = await receive(c, format);
     return respond(c, started, format.reply(started));
   };
 }

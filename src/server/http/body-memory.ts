@@ -1,39 +1,55 @@
-/** What one request body has of the memory for large bodies. */
-export type MemoryShare = {
-  /** Reserves more bytes. Returns false once this share was refused; it holds nothing then. */
-  take(bytes: number): boolean;
-  /** The body has arrived: it needs no more, and is not refused any more. */
-  settle(): void;
-  /** Frees all of it. */
+/** A request body that arrives, in a memory that others use too. */
+export type ArrivingBody = {
+  /** Keeps a chunk, unless the body was refused. */
+  add(chunk: Uint8Array): void;
+  /** Returns the body, which can then no longer be refused; `undefined` where it was. */
+  finish(): Uint8Array | undefined;
+  /** Frees its memory. */
   release(): void;
 };
 
 /**
- * Limits the memory of request bodies that arrive at once to `maxBytes`, and returns what opens a share for one body. When the memory runs out,
- * the body that began last is refused, so that the others can finish.
+ * Limits the memory of request bodies that arrive at once to `maxBytes`, and returns what opens a body of an account. When the memory runs out, the
+ * account that uses most of it loses the body that began last: the others can finish, and no account can keep another one out.
  */
-export function createBodyMemory(maxBytes: number): () => MemoryShare {
-  const open = new Set<MemoryShare>();
+export function createBodyMemory(maxBytes: number): (account: string) => ArrivingBody {
+  type Body = ArrivingBody & { account: string; size(): number };
+  const arriving = new Set<Body>();
   let free = maxBytes;
-  return () => {
-    let [taken, isRefused] = [0, false];
-    const share: MemoryShare = {
-      take(bytes) {
-        if (isRefused) return false;
-        taken += bytes;
-        free -= bytes;
-        for (let last = [...open].at(-1); free < 0 && last; last = [...open].at(-1)) last.release();
-        return !isRefused;
+  const findLast = (): Body | undefined => {
+    const sizes = new Map<string, number>();
+    for (const { account, size } of arriving) sizes.set(account, (sizes.get(account) ?? 0) + size());
+    const most = Math.max(...sizes.values());
+    return [...arriving].findLast(({ account }) => sizes.get(account) === most);
+  };
+  return (account) => {
+    let chunks: Uint8Array[] | undefined = [];
+    let length = 0;
+    const body: Body = {
+      account,
+      size: () => length,
+      add(chunk) {
+        if (chunks === undefined) return;
+        chunks.push(chunk);
+        length += chunk.byteLength;
+        free -= chunk.byteLength;
+        for (let last = free < 0 ? findLast() : undefined; last; last = free < 0 ? findLast() : undefined)
+          last.release();
       },
-      settle: () => void open.delete(share),
+      finish() {
+        arriving.delete(body);
+        const whole = chunks && Buffer.concat(chunks);
+        if (chunks) chunks = [];
+        return whole;
+      },
       release() {
-        isRefused = true;
-        free += taken;
-        taken = 0;
-        open.delete(share);
+        chunks = undefined;
+        free += length;
+        length = 0;
+        arriving.delete(body);
       },
     };
-    open.add(share);
-    return share;
+    arriving.add(body);
+    return body;
   };
 }

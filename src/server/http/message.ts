@@ -9,10 +9,16 @@ import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { About, RequestLog } from "../observe/log.ts";
 import { isUnavailable, type OnTrouble } from "../observe/trouble.ts";
-import type { MemoryShare } from "./body-memory.ts";
+import { type ArrivingBody, createBodyMemory } from "./body-memory.ts";
 
 /** What comes with a request over a socket: Node's own objects, and what is logged of it. */
-export type Bindings = Partial<HttpBindings & { log: RequestLog }>;
+export type Bindings = Partial<
+  HttpBindings & {
+    log: RequestLog;
+    /** Stops counting it among the requests in progress. */
+    leaveLimit(): void;
+  }
+>;
 
 /** A web service as a function that never rejects. */
 export type Handler = (request: Request, bindings?: Bindings) => Promise<Response>;
@@ -44,7 +50,7 @@ export function errorBody(status: number, code: string, message: string) {
   return { error: { code, message, type } };
 }
 
-/** For replies with HTTP 503, in seconds. */
+/** For replies with HTTP 503 and 429, in seconds. */
 export const retryAfter = { "Retry-After": "5" };
 
 /**
@@ -108,32 +114,32 @@ export type BodyOptions = {
   maxBytes: number;
   /** The media types that it may have. */
   types?: readonly string[];
-  /** What it may take of the memory for large bodies. */
-  share?: MemoryShare;
+  /** Where it is kept while it arrives. */
+  arriving?: ArrivingBody;
 };
 
 const jsonType = "application/json";
 
-/** Reads a body. Throws a refusal when it is said to be of another type, has more than `maxBytes`, or `share` gets no room for it. */
+/** Reads a body. Throws a refusal when it is said to be of another type, has more than `maxBytes`, or there is no memory for it. */
 export async function readBody(
   { req }: ApiContext,
-  { maxBytes, types = [jsonType], share }: BodyOptions,
+  { maxBytes, types = [jsonType], arriving = createBodyMemory(Number.POSITIVE_INFINITY)("") }: BodyOptions,
 ): Promise<Uint8Array> {
   if (!types.includes(bodyType(req)))
     throw refuse(415, "unsupported_media_type", `the body must be ${types.join(" or ")}`);
-  const chunks: Uint8Array[] = [];
   let length = 0;
+  // A body that is refused is read to its end as well: many clients send all of it before they read the reply.
   for await (const chunk of req.raw.body ?? []) {
     length += chunk.byteLength;
-    // A body that is too large is read to its end as well: many clients send all of it before they read the reply.
-    if (length > maxBytes) chunks.length = 0;
-    else if (share?.take(chunk.byteLength) === false)
-      throw refuse(503, "busy", "too many large requests arrive at once; try again", retryAfter);
-    else chunks.push(chunk);
+    if (length > maxBytes) arriving.release();
+    else arriving.add(chunk);
   }
   if (length > maxBytes) throw refuse(400, "body_too_large", `the body is larger than ${maxBytes / 1_000_000} MB`);
-  share?.settle();
-  return Buffer.concat(chunks);
+  const body = arriving.finish();
+  // A client reads 503 as "it may have been charged".
+  if (body === undefined)
+    throw refuse(429, "busy", "too many large requests arrive at once; nothing was charged; try again", retryAfter);
+  return body;
 }
 
 /** The media type of a body, such as "application/json". */

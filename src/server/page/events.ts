@@ -1,24 +1,26 @@
-import type { Context } from "hono";
 import { streamSSE } from "hono/streaming";
 import type { Clock } from "../../io.ts";
+import { type ApiContext, refuse, retryAfter } from "../http/message.ts";
 import type { Change } from "../store/change.ts";
 
 export type Changes = {
   publish(change: Change): void;
-  /** Answers with the changes from now on, as server-sent events, until the client disconnects. */
-  stream(c: Context, options: StreamOptions): Response;
+  /** Answers with the changes from now on, as server-sent events, until the client disconnects. Throws a refusal where there are too many streams. */
+  stream(c: ApiContext, options: StreamOptions): Response;
   /** Ends all streams. */
   close(): void;
 };
 
 export type StreamOptions = {
+  /** Whose stream it is. */
+  account: string;
   clock: Pick<Clock, "sleep">;
   /** Whether this client may know of a change. */
   isShown(change: Change): boolean;
 };
 
 /** Of what a client has not read yet, only the last change of a kind counts: so a slow client takes little memory. */
-type Listener = { unread: Map<string, Change>; wakeUp: AbortController };
+type Listener = { account: string; unread: Map<string, Change>; wakeUp: AbortController };
 
 /**
  * How often the event "ping" is sent. It fails for a client that has disconnected without notice, and shows a page that the stream works: the
@@ -26,7 +28,10 @@ type Listener = { unread: Map<string, Change>; wakeUp: AbortController };
  */
 const pingMs = 5_000;
 
-export function createChanges(): Changes {
+/** The maximum number of streams: a page has one, and none while it is hidden. */
+const defaultLimits = { perAccount: 32, inAll: 1_000 };
+
+export function createChanges(limits = defaultLimits): Changes {
   const listeners = new Set<Listener>();
   let isClosed = false;
   return {
@@ -37,11 +42,15 @@ export function createChanges(): Changes {
         wakeUp.abort();
       }
     },
-    stream(c, { clock, isShown }) {
+    stream(c, { account, clock, isShown }) {
+      const own = [...listeners].filter((each) => each.account === account);
+      if (own.length >= limits.perAccount || listeners.size >= limits.inAll)
+        throw refuse(429, "too_many_streams", "too many event streams are open; try again", retryAfter);
+      c.env.leaveLimit?.();
       // Without it nginx collects the events, and sends none of them for minutes.
       c.header("X-Accel-Buffering", "no");
       return streamSSE(c, async (stream) => {
-        const listener: Listener = { unread: new Map(), wakeUp: new AbortController() };
+        const listener: Listener = { account, unread: new Map(), wakeUp: new AbortController() };
         listeners.add(listener);
         stream.onAbort(() => {
           listeners.delete(listener);

@@ -190,7 +190,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     if (c.req.method === "HEAD") return c.body(null);
     const own = accountOf(c);
     const isShown = ({ kind, account }: Change) => own === undefined || account === own || kind === "missed";
-    return changes.stream(c, { clock, isShown });
+    return changes.stream(c, { account: own ?? localAccount, clock, isShown });
   });
   app.get("/videos/:file", signedIn, async (c) => {
     const { req, env } = c;

@@ -252,7 +252,7 @@ test("large bodies are handled four at a time, since each takes memory; small on
 });
 
 /** Starts with bodies of so many bytes, all of which come but the last one, until that is sent. */
-function sendLate(service: TestService, bytes: number, count: number) {
+function sendLate(service: TestService, bytes: number, count: number, key = apiKey, length = 20_000_000) {
   const start = Buffer.from(JSON.stringify({ prompt: "a fox", model: "sora-2" }).padEnd(bytes - 1));
   return Array.from({ length: count }, () => {
     let end = () => {};
@@ -265,7 +265,7 @@ function sendLate(service: TestService, bytes: number, count: number) {
         };
       },
     });
-    const headers = { ...bearer(apiKey), "Content-Type": "application/json", "Content-Length": "20000000" };
+    const headers = { ...bearer(key), "Content-Type": "application/json", "Content-Length": String(length) };
     const init = { method: "POST", headers, body, duplex: "half" } as const;
     return { end, reply: service.api(new Request(`${baseUrl}/api/generate`, init)) };
   });
@@ -281,17 +281,43 @@ test("clients that send large bodies slowly keep no others waiting", async () =>
   expect((await Promise.all(slow.map(({ reply }) => reply))).map(({ status }) => status)).toEqual(Array(20).fill(200));
 });
 
-test("large bodies for which there is no room are refused at once, and those that came before them are taken", async () => {
+test("large bodies for which there is no room are refused once they were read, and those that came before them are taken", async () => {
   const service = await createTestService();
   const bodies = sendLate(service, 20_000_000, 12);
-  for (const { reply } of bodies.slice(10)) {
-    const refused = await reply;
-    expect([refused.status, refused.headers.get("Retry-After")]).toEqual([503, "5"]);
-    expect((await readError(refused)).code).toBe("busy");
+  const refused = bodies.slice(10).map(({ reply }) => reply);
+  expect(await Promise.race([...refused, new Promise((resolve) => setTimeout(resolve, 100))])).toBe(undefined);
+  for (const { end } of bodies) end();
+  for (const reply of await Promise.all(refused)) {
+    expect([reply.status, reply.headers.get("Retry-After")]).toEqual([429, "5"]);
+    expect(await readError(reply)).toMatchObject({
+      code: "busy",
+      message: expect.stringContaining("nothing was charged"),
+    });
   }
-  for (const { end } of bodies.slice(0, 10)) end();
   const taken = await Promise.all(bodies.slice(0, 10).map(({ reply }) => reply));
   expect(taken.map(({ status }) => status)).toEqual(Array(10).fill(200));
+});
+
+test("an account that fills the memory for large bodies is refused before another one", async () => {
+  const service = await createTestService();
+  const many = sendLate(service, 20_000_000, 10);
+  const [large] = sendLate(service, 20_000_000, 1, otherKey);
+  for (const body of [...many, large]) body?.end();
+  expect((await large?.reply)?.status).toBe(200);
+  expect((await Promise.all(many.map(({ reply }) => reply))).map(({ status }) => status)).toEqual([
+    ...Array(9).fill(200),
+    429,
+  ]);
+});
+
+test("small bodies have a memory of their own, which ends as well", async () => {
+  const service = await createTestService({ credits: 10_000 });
+  const small = sendLate(service, 900_000, 111, apiKey, 900_000);
+  const [other] = sendLate(service, 200_000, 1, otherKey, 200_000);
+  for (const body of [...small, other]) body?.end();
+  expect((await other?.reply)?.status).toBe(200);
+  const statuses = (await Promise.all(small.map(({ reply }) => reply))).map(({ status }) => status);
+  expect(statuses).toEqual([...Array(110).fill(200), 429]);
 });
 
 test("what is not asked for has defaults: 16:9, 5 seconds, 480p", async () => {

@@ -16,6 +16,7 @@ import { type Handler, streamResponse } from "../../../src/server/http/message.t
 import { makeFolder } from "../../folder.ts";
 import { slowness } from "../../slowness.ts";
 import { apiKey, bearer, createTestService, readError } from "../service.ts";
+import { readDescription } from "./described.ts";
 
 const loopback = { host: "127.0.0.1", port: 0 };
 const json = { "Content-Type": "application/json" };
@@ -387,6 +388,99 @@ test("a crowd of connections on which nothing is asked keeps nobody out, and no 
   for (let i = 0; i < 3; i++) expect(String((await ask(url)).body)).toBe("hello");
   gate.pass();
   expect(String((await first).body)).toBe("hello");
+});
+
+test("idle connections are closed above the limit: first those without a byte, then those used longest ago", async () => {
+  const { url, close } = await listen(hello, { ...loopback, limits: { maxConnections: 3 } }, impatient);
+  onTestFinished(() => close(0));
+  const isOpen = new Map<string, boolean>();
+  const dial = async (name: string, sent: string) => {
+    const socket = connect(Number(new URL(url).port), "127.0.0.1").on("error", () => {});
+    onTestFinished(() => void socket.destroy());
+    isOpen.set(name, true);
+    socket.once("close", () => isOpen.set(name, false));
+    await once(socket, "connect");
+    if (sent !== "") socket.write(sent);
+    if (sent.endsWith("\r\n\r\n")) await once(socket, "data");
+    else await turns(20);
+    return socket.resume();
+  };
+  const openOnes = () => [...isOpen].flatMap(([name, open]) => (open ? [name] : []));
+  const get = `GET / HTTP/1.1\r\nHost: ${new URL(url).host}\r\n\r\n`;
+  await dial("used", get);
+  await dial("half a head", get.slice(0, 20));
+  await dial("unused", "");
+  await dial("one", get);
+  await expect.poll(openOnes).toEqual(["used", "half a head", "one"]);
+  await dial("two", get);
+  await expect.poll(openOnes).toEqual(["half a head", "one", "two"]);
+  await dial("three", get);
+  await dial("four", get);
+  await expect.poll(openOnes).toEqual(["half a head", "three", "four"]);
+});
+
+test("what is sent with a connection above the limit is answered, be there ever so many", async () => {
+  const { url, close } = await listen(hello, { ...loopback, limits: { maxConnections: 3 } }, impatient);
+  onTestFinished(() => close(0));
+  const idle = Array.from({ length: 3 }, () => connect(Number(new URL(url).port), "127.0.0.1").on("error", () => {}));
+  onTestFinished(() => idle.forEach((socket) => void socket.destroy()));
+  await Promise.all(idle.map((socket) => once(socket, "connect")));
+  const replies = await Promise.all(Array.from({ length: 300 }, () => ask(url, { agent: false })));
+  expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([200]));
+});
+
+test("above the limit of requests in progress, what is described with 429 is refused, and the rest is not", async () => {
+  const { api } = await createTestService();
+  const { url, close } = await listen(api, { ...loopback, limits: { maxRequests: 0 } }, impatient);
+  onTestFinished(() => close(0));
+  const description = await readDescription(api, url);
+  const [refused, described]: [string[], string[]] = [[], []];
+  for (const [path, operations] of Object.entries(description.paths)) {
+    for (const [method, { responses }] of Object.entries(operations)) {
+      const route = `${method} ${path}`;
+      if (JSON.stringify(responses[429] ?? "").includes("Busy")) described.push(route);
+      const reply = await ask(`${url}${path}?x=y`, { method: method.toUpperCase(), headers: json });
+      if (reply.status !== 429) continue;
+      refused.push(route);
+      expect([JSON.parse(String(reply.body)).error.code, reply.headers["retry-after"]]).toEqual(["busy", "5"]);
+    }
+  }
+  expect(refused).toEqual(described);
+  const taken = Object.entries(description.paths).flatMap(([path, operations]) =>
+    Object.keys(operations).map((method) => `${method} ${path}`),
+  );
+  expect(taken.filter((route) => !refused.includes(route))).toEqual([
+    "post /api/generate",
+    "post /v1/videos",
+    "get /healthz",
+  ]);
+});
+
+test("a request counts as in progress until its reply has ended or its client has gone", async () => {
+  const gate = createGate();
+  const late: Handler = async ({ url }, { leaveLimit } = {}) => {
+    if (url.endsWith("/stream")) leaveLimit?.();
+    if (!url.endsWith("/")) await gate.passed;
+    return new Response("hello");
+  };
+  const { url, close } = await listen(late, { ...loopback, limits: { maxRequests: 2 } }, impatient);
+  onTestFinished(() => close(0));
+  const statusNow = async (body?: Buffer) =>
+    (await ask(url, { method: body ? "POST" : "GET", body: body ?? "" })).status;
+  const streams = [ask(`${url}/stream`), ask(`${url}/stream`), ask(`${url}/stream`)];
+  const [first] = [ask(`${url}/late`)];
+  expect(await statusNow()).toBe(200);
+  const leaving = request(`${url}/late`).on("error", () => {});
+  leaving.end();
+  await expect.poll(() => statusNow()).toBe(429);
+  expect(await statusNow(randomBytes(5_000_000)), "a body is read to its end").toBe(429);
+  leaving.destroy();
+  await expect.poll(() => statusNow()).toBe(200);
+  const second = ask(`${url}/late`);
+  await expect.poll(() => statusNow()).toBe(429);
+  gate.pass();
+  for (const reply of [first, second, ...streams]) expect((await reply)?.status).toBe(200);
+  expect(await statusNow()).toBe(200);
 });
 
 test("a port in use is the system's own error", async () => {

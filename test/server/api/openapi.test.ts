@@ -222,6 +222,10 @@ const asks: Record<string, (service: TestService, examples: { body: Body }) => P
   "POST /accounts/revoke 409": ({ api }) => api(post("/accounts/revoke", { revoke: "local" })),
   "GET /healthz 200": ({ api }) => api(new Request(`${baseUrl}/healthz`)),
   "GET /readyz 200": ({ api }) => api(new Request(`${baseUrl}/readyz`)),
+  Busy: async ({ api }) => {
+    const { url } = await open(api, { limits: { maxRequests: 0 } });
+    return fetch(`${url}/openapi.json`);
+  },
   Unauthorized: ({ status }) => status("", "wrong"),
   Elsewhere: async ({ api }) => {
     const { url } = await open(api);

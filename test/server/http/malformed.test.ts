@@ -292,7 +292,7 @@ test("connections beyond the limit are dropped, and the requests before them ans
     await passed;
     return hello(request);
   };
-  const { port } = await open(late, { limits: { maxConnections: 2 } });
+  const { port } = await open(late, { limits: { maxConnections: 1, spareConnections: 1 } });
   const replies = [say(port, good), say(port, good)];
   await arrived;
   expect(await say(port, good)).toBe("");

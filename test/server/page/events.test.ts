@@ -1,11 +1,12 @@
 import { Hono } from "hono";
 import { expect, test } from "vitest";
 import { systemClock } from "../../../src/io.ts";
+import { type ApiEnv, errorResponse } from "../../../src/server/http/message.ts";
 import { createChanges } from "../../../src/server/page/events.ts";
 import type { Change } from "../../../src/server/store/change.ts";
 
-function open() {
-  const changes = createChanges();
+function open(...limits: Parameters<typeof createChanges>) {
+  const changes = createChanges(...limits);
   const sleeping = new Set<AbortSignal | undefined>();
   const clock: Pick<typeof systemClock, "sleep"> = {
     async sleep(ms, signal) {
@@ -14,9 +15,16 @@ function open() {
     },
   };
   const isShown = (change: Change) => change.account === "mine";
-  const app = new Hono().get("/events", (c) => changes.stream(c, { clock, isShown }));
-  const connect = async () => {
-    const { body, headers } = await app.request("/events");
+  const app = new Hono<ApiEnv>().get("/events", (c) =>
+    changes.stream(c, { account: c.req.query("account") ?? "mine", clock, isShown }),
+  );
+  app.onError((error) => errorResponse(error));
+  const refusal = async (account: string) => {
+    const { status, headers } = await app.request(`/events?account=${account}`, {}, {});
+    return [status, headers.get("Retry-After")];
+  };
+  const connect = async (account = "mine") => {
+    const { body, headers } = await app.request(`/events?account=${account}`, {}, {});
     expect(headers.get("X-Accel-Buffering")).toBe("no");
     const reader = (body as ReadableStream<Uint8Array>).getReader();
     const first = new TextDecoder().decode((await reader.read()).value);
@@ -24,7 +32,7 @@ function open() {
     const read = async () => new TextDecoder().decode((await reader.read()).value);
     return { read, cancel: () => reader.cancel() };
   };
-  return { changes, sleeping, connect };
+  return { changes, sleeping, connect, refusal };
 }
 
 test("of what a slow client has not read yet, only the last progress is sent", async () => {
@@ -64,4 +72,17 @@ test("a client that has gone leaves nothing behind, and a service that ends lets
   expect(await other.read()).toContain("credits");
   changes.close();
   await expect.poll(() => sleeping.size).toBe(0);
+});
+
+test("an account has so many streams, and all of them together; what ends makes room", async () => {
+  const { changes, connect, refusal } = open({ perAccount: 2, inAll: 3 });
+  const first = await connect("one");
+  await connect("one");
+  expect(await refusal("one")).toEqual([429, "5"]);
+  await connect("two");
+  expect(await refusal("two")).toEqual([429, "5"]);
+  await first.cancel();
+  await connect("two");
+  expect(await refusal("one")).toEqual([429, "5"]);
+  changes.close();
 });

@@ -77,6 +77,30 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     await isLive(tab);
   });
 
+  test("while an account has too many streams, the page says so, and is up to date nevertheless", async () => {
+    const { page, tab } = await open();
+    await isLive(tab);
+    await tab.route("**/events", (route) => route.fulfill({ status: 429 }));
+    await tab.reload();
+    await page.start({ prompt: "refused a stream" });
+    await shows(tab.locator("#connection"), "No live updates");
+    await shows(tab.locator(".cards"), "refused a stream");
+    expect(await tab.locator("#notice").isHidden()).toBe(true);
+    await tab.unroute("**/events");
+    await isLive(tab);
+  });
+
+  test("while the service has too many requests, the page says so, and continues", async () => {
+    const { page, tab } = await open();
+    await isLive(tab);
+    await tab.route(/\/(events)?$/, (route) => route.fulfill({ status: 429 }));
+    await page.start({ prompt: "shown later" });
+    await shows(tab.locator("#notice"), "too many requests");
+    await tab.unroute(/\/(events)?$/);
+    await isLive(tab);
+    await shows(tab.locator(".cards"), "shown later");
+  });
+
   test("while many start, the list stays short and in order", async () => {
     const { page, tab } = await open();
     await isLive(tab);

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import packageJson from "../../../../package.json" with { type: "json" };
 import { createRecent } from "../../recent.ts";
+import { isUnlimited } from "../request-limit.ts";
 import { type Paths, type Route, type Routes, responses, schemas, schemaUri } from "./operation.ts";
 import { endedWebhook } from "./webhook.ts";
 
@@ -34,17 +35,21 @@ const tags: Record<keyof Routes, { description: string; responses: object; secur
   },
 };
 
+const busy = { 429: shared("Busy") };
+
 function describePaths(tag: keyof Routes, paths: Paths): object {
   const { description: _, responses, ...rest } = tags[tag];
-  const describeRoute = ({ handle: _, isRoutine: __, ...operation }: Route) => ({
+  const describeRoute = (method: string, path: string, { handle: _, isRoutine: __, ...operation }: Route) => ({
     tags: [tag],
     ...rest,
     ...operation,
-    responses: { ...responses, ...operation.responses },
+    responses: { ...responses, ...(isUnlimited(method, path) ? {} : busy), ...operation.responses },
   });
   const described = Object.entries(paths).map(([path, { HEAD: _, ...routes }]) => [
     path.replace(/:(\w+)/g, "{$1}"),
-    Object.fromEntries(Object.entries(routes).map(([method, route]) => [method.toLowerCase(), describeRoute(route)])),
+    Object.fromEntries(
+      Object.entries(routes).map(([method, route]) => [method.toLowerCase(), describeRoute(method, path, route)]),
+    ),
   ]);
   return Object.fromEntries(described);
 }

@@ -1,6 +1,7 @@
 import { STATUS_CODES } from "node:http";
 import * as z from "zod";
 import { type ApiContext, errorBody, maxKeyLength } from "../../http/message.ts";
+import { tooManyRequests } from "../request-limit.ts";
 
 /** What /openapi.json says of a route. */
 export type Operation = {
@@ -87,6 +88,7 @@ export const responses = {
   },
   Forbidden: refused(403, "forbidden", "only the local account's key can use /engines"),
   Elsewhere: refused(403, "forbidden_origin", "requests from other web sites are refused"),
+  Busy: { ...refused(429, "busy", tooManyRequests), headers: retryAfterHeader },
   Unavailable: { ...reply("The database cannot be reached", error), headers: retryAfterHeader },
   Refused: reply("Any other refusal", error),
 };

@@ -24,8 +24,8 @@ let nextAt = 0;
 let refreshTimer: ReturnType<typeof setTimeout> | undefined;
 let retryTimer: ReturnType<typeof setTimeout> | undefined;
 let silenceTimer: ReturnType<typeof setTimeout> | undefined;
-/** Whether the last stream ended for want of events. */
-let isSilent = false;
+/** Whether the last stream was refused, or ended for want of events. */
+let isRefused = false;
 
 /**
  * Keeps the page up to date by server-sent events; while they fail, it polls and tries to connect again. A hidden page gives its connection
@@ -75,19 +75,23 @@ function connect(): void {
     noteEvent();
     hear(JSON.parse(data));
   };
-  source.onerror = poll;
+  source.onerror = () => {
+    // After a broken connection, the browser would try to connect again by itself.
+    isRefused = source?.readyState === EventSource.CLOSED;
+    void poll();
+  };
 }
 
 function awaitEvent(): void {
   clearTimeout(silenceTimer);
   silenceTimer = setTimeout(() => {
-    isSilent = true;
+    isRefused = true;
     void poll();
   }, silenceMs);
 }
 
 function noteEvent(): void {
-  isSilent = false;
+  isRefused = false;
   awaitEvent();
 }
 
@@ -172,6 +176,7 @@ function isSignedOut(): boolean {
 const notices: Record<Trouble, string> = {
   "signed out":
     "You are signed out. Open the link of vidgen serve in this browser; this page then continues by itself.",
+  busy: "vidgen serve has too many requests. No data is lost, and this page continues by itself.",
   database:
     "The database cannot be reached. No data is lost, and this page continues by itself once the database is back.",
   unreachable: "vidgen serve does not respond. This page continues by itself once the service runs again.",
@@ -190,7 +195,7 @@ function report(result: Document | Trouble): void {
 }
 
 function notLive(): string {
-  return isSilent ? "No live updates: checking every few seconds" : "Reconnecting";
+  return isRefused ? "No live updates: checking every few seconds" : "Reconnecting";
 }
 
 /** A screen reader would read the same text again. */

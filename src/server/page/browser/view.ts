@@ -3,7 +3,7 @@ import { showTimes } from "./ages.ts";
 import { showChosen } from "./chosen.ts";
 
 /** Why there is no page to show. */
-export type Trouble = "signed out" | "database" | "unreachable";
+export type Trouble = "signed out" | "busy" | "database" | "unreachable";
 
 /**
  * Fetches a page of this site as a document, in which no script runs. Resolves with what is wrong when there is none, also when the signal
@@ -12,6 +12,7 @@ export type Trouble = "signed out" | "database" | "unreachable";
 export async function fetchPage(address: string, signal: AbortSignal): Promise<Document | Trouble> {
   const reply = await fetch(address, { signal }).catch(() => undefined);
   if (reply?.status === 401) return "signed out";
+  if (reply?.status === 429) return "busy";
   if (reply?.status === 503) return "database";
   // A page that says there is no such generation is an answer too.
   if (!reply?.ok && reply?.status !== 404) return "unreachable";

@@ -1,0 +1,36 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { refuse, retryAfter } from "../http/message.ts";
+import type { Refusal } from "./fence.ts";
+
+/** What is accepted however many requests are in progress: a busy process is not dead, and a start is not refused for what others do. */
+const unlimited = new Set([
+  ...["GET /healthz", "HEAD /healthz"],
+  ...["POST /api/generate", "POST /v1/videos", "POST /generations"],
+]);
+
+export function isUnlimited(method: string, path: string): boolean {
+  return unlimited.has(`${method} ${path}`);
+}
+
+export type RequestLimit = {
+  /** Counts a request from now on. Returns a refusal where too many are in progress. */
+  enter(incoming: IncomingMessage, outgoing: ServerResponse): Refusal | undefined;
+  /** Stops counting it: its reply has ended, or lasts as long as its client wants. */
+  leave(outgoing: ServerResponse): void;
+};
+
+export const tooManyRequests = "too many requests are in progress; try again";
+
+/** Limits how many requests are in progress at once. */
+export function createRequestLimit(max: number): RequestLimit {
+  const inProgress = new Set<ServerResponse>();
+  return {
+    enter({ method = "", url = "" }, outgoing) {
+      if (isUnlimited(method, url.replace(/\?.*/, ""))) return undefined;
+      if (inProgress.size >= max) return { refusal: refuse(429, "busy", tooManyRequests, retryAfter) };
+      inProgress.add(outgoing);
+      return undefined;
+    },
+    leave: (outgoing) => void inProgress.delete(outgoing),
+  };
+}
