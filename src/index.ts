@@ -59,7 +59,7 @@ import {
   toRecord,
   toSaved,
 } from "./library/results.ts";
-import { asCompleted, finishFor, placesOf, readStarted, tell } from "./library/run.ts";
+import { asCompleted, callListener, finishFor, locationsOf, readStarted } from "./library/run.ts";
 import { readCost } from "./protocol/schema.ts";
 import { plain } from "./protocol/text.ts";
 import { checkBaseUrl, readAllowedOrigin } from "./protocol/url.ts";
@@ -179,17 +179,17 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       "No base URL: pass baseUrl, or set VIDGEN_BASE_URL.",
       "Without an account: run `npx vidgen serve`, and set the two variables that it prints.",
     );
-  const onNote = (text: string) => tell(options.onNote, plain(redact(text)));
+  const onNote = (text: string) => callListener(options.onNote, plain(redact(text)));
   // Signals, streams and the exit of the process belong to the program that uses the library.
   const fetch = options.fetch === undefined ? createFetch(env) : foreignFetch(options.fetch, machine);
   const io = { ...machine, fetch, unsettled: new Set<string>() };
   const path = findJournal(options.journal, env);
   const opened = path === undefined ? undefined : openJournal(path, io);
-  const kept = path === undefined ? [] : [path, `${path}.lock`, `${path}.leases`];
-  // A fetch of the program's own does not check the address that it connects to.
+  const protectedPaths = path === undefined ? [] : [path, `${path}.lock`, `${path}.leases`];
+  // A custom fetch does not check the address that it connects to.
   const allowed = options.fetch === undefined ? readAllowedOrigin(env.VIDGEN_ALLOW_HTTP) : undefined;
   const checked = checkBaseUrl(baseUrl, "baseUrl", allowed === undefined ? [] : [allowed]);
-  const service = openService({ baseUrl: checked, apiKey, journal: opened, kept, onNote }, io);
+  const service = openService({ baseUrl: checked, apiKey, journal: opened, protectedPaths, onNote }, io);
   const unused = options.fetch === undefined ? unusedProxy(new URL(baseUrl), env) : undefined;
   if (unused !== undefined) onNote(`${unused.says} ${unused.fix}`);
   const restate: Restate = (error, idempotencyKey) => restateError(error, { journal: path, idempotencyKey, redact });
@@ -245,9 +245,9 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       noWait: false,
     });
     try {
-      tell(how.onStarted, started);
+      callListener(how.onStarted, started);
       const finished = await finishFor(attempt, how);
-      const { file, videoUrl } = placesOf(finished);
+      const { file, videoUrl } = locationsOf(finished);
       const saved = finished.kind === "saved" ? finished.content : undefined;
       const known = saved ?? (file === undefined ? undefined : (await entriesOf(service, started.id))[0]?.content);
       const cost = finished.kind === "found" ? undefined : readCost(finished.generation);
@@ -280,14 +280,14 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
         const outputPath = asPath(output) ?? "";
         return withAttempt(id, { ...how, outputPath, signal }, async (attempt) => {
           const finished = await finishFor(attempt, how);
-          if (finished.kind !== "saved") throw existsError(placesOf(finished).file ?? outputPath);
+          if (finished.kind !== "saved") throw existsError(locationsOf(finished).file ?? outputPath);
           return { ...toCompleted(finished), ...toSaved(finished) };
         });
       }
       const { to } = output;
       let bytes: Uint8Array | undefined;
       const take = async (finished: Finished) => {
-        const { file = "" } = placesOf(finished);
+        const { file = "" } = locationsOf(finished);
         if (to === "bytes") bytes = new Uint8Array(await readFile(file));
         else await pipeTo(file, to, signal);
       };
@@ -313,7 +313,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     try {
       const outputPath = path === "-" ? undefined : path;
       const finished = await withAttempt(id, { ...how, outputPath }, (attempt) => finishFor(attempt, how));
-      const { file, videoUrl } = placesOf(finished);
+      const { file, videoUrl } = locationsOf(finished);
       return { id, idempotencyKey, file, videoUrl, error: undefined };
     } catch (error) {
       how.signal.throwIfAborted();
@@ -338,7 +338,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       const onAbort = () => stop.abort(new InternalError("interrupted", "Interrupted.", { cause: signal.reason }));
       signal.addEventListener("abort", onAbort, { once: true });
       if (signal.aborted) onAbort();
-      const leave = new AbortController().signal;
+      const abandon = new AbortController().signal;
       try {
         checkOptions("batch", how);
         for (const [index, row] of rows.entries()) checkOptions("row", row, `row ${index + 1}`);
@@ -347,7 +347,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
         const source = { file: "", total: keyed.length, shard: null };
         const batch = await openBatch(keyed, { ...how, source, onNote }, { service, io });
         try {
-          const events = iterateBatch(batch, { ...how, jobs, signal: stop.signal, leave, onNote }, io.date);
+          const events = iterateBatch(batch, { ...how, jobs, signal: stop.signal, abandon, onNote }, io.date);
           for await (const event of events) yield toBatchEvent(event);
         } finally {
           await batch.close();

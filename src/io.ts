@@ -175,7 +175,7 @@ export type Io = {
   /** Aborts at the first Ctrl-C, SIGTERM or SIGHUP, with a `VidgenError` as its reason. */
   signal: AbortSignal;
   /** Aborts at the second of these: the command must end at once. */
-  leave: AbortSignal;
+  abandon: AbortSignal;
   /** The attempts whose request has no response yet: a process that exits meanwhile may have been charged, and exits with 6. */
   unsettled: Set<string>;
 };

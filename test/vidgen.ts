@@ -192,8 +192,8 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     get signal() {
       return controllers.signal.signal;
     },
-    get leave() {
-      return controllers.leave.signal;
+    get abandon() {
+      return controllers.abandon.signal;
     },
   };
   const world: World = {
@@ -214,8 +214,8 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     printed: { code: -1, stdout: "", stderr: "" },
     start: async (request) => (await service.api(request)).json() as Promise<object>,
     press() {
-      const { signal, leave } = controllers;
-      (signal.signal.aborted ? leave : signal).abort(new VidgenError("interrupted", "Interrupted."));
+      const { signal, abandon } = controllers;
+      (signal.signal.aborted ? abandon : signal).abort(new VidgenError("interrupted", "Interrupted."));
     },
     reboot() {
       pid++;
@@ -269,7 +269,7 @@ function fullStream(): Writable {
 }
 
 function newControllers() {
-  return { signal: new AbortController(), leave: new AbortController() };
+  return { signal: new AbortController(), abandon: new AbortController() };
 }
 
 function endOnAbort(signal: AbortSignal | null | undefined): { aborted: Promise<never>; clear(): void } {

@@ -2,7 +2,7 @@ import type { Service } from "../client/generation/service.ts";
 import type { Choice, Earlier } from "../client/ledger/policy.ts";
 import { formatAge, formatExpected } from "../connect/format.ts";
 import { asVidgenError } from "../errors.ts";
-import { findDoubts } from "../protocol/fields.ts";
+import { findWarnings } from "../protocol/fields.ts";
 import type { StartRequest } from "../protocol/schema.ts";
 import type { Context } from "./context.ts";
 import type { StartFlags } from "./making.ts";
@@ -29,10 +29,10 @@ export async function printDryRun(
 ): Promise<undefined> {
   const { output } = context;
   const { local = false } = options;
-  for (const doubt of new Set(requests.flatMap((each) => findDoubts(each, { isLocal: local })))) output.note(doubt);
+  for (const doubt of new Set(requests.flatMap((each) => findWarnings(each, { isLocal: local })))) output.note(doubt);
   const session = await openLook(options, context);
   if (session === undefined) output.note("No base URL is set; without --dry-run this would fail.");
-  const { lookAtStarts } = await import("../client/generation/choose.ts");
+  const { planStarts: lookAtStarts } = await import("../client/generation/choose.ts");
   const choices = session && (await lookAtStarts(session.service, requests, options));
   const url = local ? "{local service}" : (session?.service.baseUrl ?? "{base_url}");
   const news = requests.filter((_, index) => isNew(choices?.[index]));
@@ -48,7 +48,7 @@ export async function printDryRun(
 /** The service that a start would use, as one that nothing is sent to; `undefined` where none is set. */
 async function openLook({ at, ...flags }: DryRunOptions, { io, output, defer }: Context) {
   const { openServices } = await import("../connect/services.ts");
-  const services = await openServices({ ...flags, isStarting: true, isLooking: true, output }, io);
+  const services = await openServices({ ...flags, isStarting: true, isDryRun: true, output }, io);
   defer(services.close);
   return services.open(at).catch((error) => {
     if (asVidgenError(error).code === "auth") return undefined;

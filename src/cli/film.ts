@@ -4,7 +4,7 @@ import type { PlannedRow } from "../client/batch/plan.ts";
 import { type Ffmpeg, requireFfmpeg } from "../client/film/ffmpeg.ts";
 import {
   checkFilmFree,
-  checkFilmTarget,
+  checkFilmPath,
   type Film,
   joinClips,
   maxFilmClips,
@@ -41,7 +41,7 @@ export async function prepareFilm(
   // A dry run has not made the folders of the clips.
   const folder = (path: string) => `${resolve(folderOf(path))}${sep}`;
   const isMadeLater = isDryRun && rows.some((row) => folder(row.outputPath ?? "").startsWith(folder(target)));
-  const check = isMadeLater ? checkFilmFree : checkFilmTarget;
+  const check = isMadeLater ? checkFilmFree : checkFilmPath;
   await check(target, { overwrite, earlier }, io.disk);
   return { target, ffmpeg, overwrite, earlier };
 }

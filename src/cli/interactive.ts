@@ -87,7 +87,7 @@ async function openLook({ local = false, baseUrl, engine }: AskOptions, { io, ou
   // The start says what there is to say.
   const quiet = { ...output, note: () => {} };
   const flags = { local, ...(baseUrl !== undefined && { baseUrl }), ...(engine && { engine }) };
-  const services = await openServices({ ...flags, isStarting: true, isLooking: true, output: quiet }, io);
+  const services = await openServices({ ...flags, isStarting: true, isDryRun: true, output: quiet }, io);
   defer(services.close);
   const session = await services.open().catch((error) => {
     if (asVidgenError(error).code !== "auth") throw error;

@@ -2,7 +2,7 @@ import { type Attempt, close, handOverId } from "../client/generation/attempt.ts
 import { countsCredits } from "../client/generation/cost.ts";
 import { type PaidStartOptions, type StartedAttempt, start as startGeneration } from "../client/generation/start.ts";
 import { chargedOf } from "../client/ledger/price.ts";
-import { formatAge, formatPrice } from "../connect/format.ts";
+import { formatAge, formatCost } from "../connect/format.ts";
 import { explainLocalCredits } from "../connect/local.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError } from "../errors.ts";
@@ -109,17 +109,17 @@ function tellResumed(
 
 /** The price is what the service states alone: the balance falls also by what others spend. */
 function priceText({ credits_charged, remaining_credits, balance_fell = 0 }: AcceptedStart): string {
-  const price = formatPrice({ credits: credits_charged });
+  const price = formatCost({ credits: credits_charged });
   const left = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
   if (price !== undefined) return `, ${price}${left}`;
   return balance_fell > 0 ? `${left}; the balance fell by ${balance_fell}` : left;
 }
 
 /** A preview is free; what another engine makes may cost money elsewhere. The service says which it is, and not a flag. */
-function localText(model: string, { service, makersOf }: Session): string {
+function localText(model: string, { service, enginesFor }: Session): string {
   if (service.isFree(model)) return ", free";
-  const makers = makersOf(model);
-  return makers.length === 0 ? "" : `, by ${makers.join(" ")}`;
+  const engines = enginesFor(model);
+  return engines.length === 0 ? "" : `, by ${engines.join(" ")}`;
 }
 
 /** `--no-wait`: prints the id. A Ctrl-C that came while the request was out takes effect here. */

@@ -11,7 +11,7 @@ import { type Io, systemMachine } from "../io.ts";
 /** The real outside world: the only code that says `process`. */
 export function systemIo(): Io {
   const unsettled = new Set<string>();
-  const { signal, leave } = catchSignals(unsettled);
+  const { signal, abandon } = catchSignals(unsettled);
   // Node reports an unhandled rejection here as well.
   process.on("uncaughtException", (error) => abort(asVidgenError(error), unsettled));
   // The callback of each write reports a closed pipe (`| head`); without a listener Node would throw as well.
@@ -37,7 +37,7 @@ export function systemIo(): Io {
     page: async (text, pager) => (await import("./terminal/pager.ts")).runPager(text, pager, envWithoutKeys()),
     economize: () => setFlagsFromString("--optimize-for-size"),
     signal,
-    leave,
+    abandon,
     unsettled,
   };
 }
@@ -99,7 +99,7 @@ function findHome(): string {
 
 const signalNames = ["SIGINT", "SIGHUP", "SIGTERM"] as const;
 
-function catchSignals(unsettled: ReadonlySet<string>): { signal: AbortSignal; leave: AbortSignal } {
+function catchSignals(unsettled: ReadonlySet<string>): { signal: AbortSignal; abandon: AbortSignal } {
   const first = new AbortController();
   const second = new AbortController();
   // A command that follows a thousand generations adds a thousand listeners.
@@ -113,7 +113,7 @@ function catchSignals(unsettled: ReadonlySet<string>): { signal: AbortSignal; le
   process.on("SIGINT", () => onSignal(new VidgenError("interrupted", "Interrupted.")));
   process.on("SIGHUP", () => onSignal(new VidgenError("hung_up", "The terminal was closed.")));
   process.on("SIGTERM", () => onSignal(new VidgenError("terminated", "Terminated.")));
-  return { signal: first.signal, leave: second.signal };
+  return { signal: first.signal, abandon: second.signal };
 }
 
 async function launch(command: string, args: string[]): Promise<void> {

@@ -47,14 +47,14 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   };
   const run = await openTakes(session.service, requests, how).catch(stop);
   defer(run.release);
-  const news = requests.filter((_, index) => run.made[index] === undefined);
+  const news = requests.filter((_, index) => run.attempts[index] === undefined);
   await confirm(news, takes, context).catch(stop);
   const budget = await openBudget(run.name, takes, io).catch(stop);
   const follow = ({ attempt, document: extra, credits }: Running) =>
     followOne(attempt, { outputPath: how.outputPath, extra, credits, output }, { session, reporter, io });
   const makeTake = async (index: number, request: StartRequest): Promise<Made> => {
     const position = index + 1;
-    const made = run.made[index];
+    const made = run.attempts[index];
     const take = { run: run.name, position, count: requests.length };
     let overrun: VidgenError | undefined;
     const check = () => {
@@ -81,13 +81,13 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   let budgetError: VidgenError | undefined;
   let left = 0;
   for (const [index, request] of requests.entries()) {
-    if (hasFailed && run.made[index] === undefined) {
+    if (hasFailed && run.attempts[index] === undefined) {
       left++;
       continue;
     }
     const { outcome, failure, overrun } = await makeTake(index, request);
     outcomes.push(outcome);
-    if (run.made[index] === undefined && failure && isUnstarted(failure)) left++;
+    if (run.attempts[index] === undefined && failure && isUnstarted(failure)) left++;
     hasFailed ||= failure !== undefined;
     budgetError ??= overrun;
   }

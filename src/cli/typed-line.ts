@@ -2,9 +2,9 @@ import { createHash } from "node:crypto";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { hashFile } from "../client/ledger/content.ts";
 import type { Entry } from "../client/ledger/history.ts";
-import { type RecordedPlace, recordPlace } from "../client/ledger/identity.ts";
+import { type RecordedOutput, recordOutput } from "../client/ledger/identity.ts";
 import type { Journal } from "../client/ledger/journal.ts";
-import { type Earlier, findOwn, isSamePlace } from "../client/ledger/policy.ts";
+import { type Earlier, findResumable, isSameOutput } from "../client/ledger/policy.ts";
 import { findByTypedLine } from "../client/ledger/search.ts";
 import { localBaseUrl } from "../connect/local.ts";
 import type { Io } from "../io.ts";
@@ -81,9 +81,9 @@ export async function findOwnAttempt(
 ): Promise<Entry | undefined> {
   const entries = await findByTypedLine(journal, hash);
   if (entries.length === 0) return undefined;
-  const placeOf = async (isLocal: boolean): Promise<RecordedPlace> =>
-    recordPlace(await placeAt({ isLocal }), output.redact, io.disk);
+  const placeOf = async (isLocal: boolean): Promise<RecordedOutput> =>
+    recordOutput(await placeAt({ isLocal }), output.redact, io.disk);
   const [local, other] = [await placeOf(true), await placeOf(false)];
-  const isHere = (entry: Entry) => isSamePlace(entry, entry.base_url === localBaseUrl ? local : other);
-  return findOwn(entries, { earlier, now: io.date(), isHere });
+  const isOutputOf = (entry: Entry) => isSameOutput(entry, entry.base_url === localBaseUrl ? local : other);
+  return findResumable(entries, { earlier, now: io.date(), isOutputOf });
 }

@@ -20,7 +20,7 @@ export async function watch(attempt: Attempt, { session, reporter }: Watching): 
         show({ event: "percent", id, percent, node });
         tell({ event: "state", id, status });
       },
-      trouble: (reason) => show({ event: "trouble", id, reason }),
+      outage: (reason) => show({ event: "trouble", id, reason }),
       progress: (received, total) => tell({ event: "progress", id, received, total: total ?? null }),
     });
     await session.complete(finished);

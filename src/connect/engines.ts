@@ -6,7 +6,7 @@ import { models as knownModels } from "../protocol/models.ts";
 import { findEngineSetting } from "./settings.ts";
 import { readNumber, readTime } from "./values.ts";
 
-/** The flags of `serve` about what makes the videos. */
+/** The engine flags of `serve`. */
 type EngineFlags = {
   engine?: string[] | undefined;
   engineTimeout?: string | undefined;
@@ -21,14 +21,14 @@ type ServiceFlags = {
   engineTimeout?: string | undefined;
 };
 
-/** The flags with what follows from `--engine`: it implies `--local`. Throws `usage` for `--base-url` beside it. */
+/** Adds `--local`, which `--engine` implies. Throws `usage` for `--engine` with `--base-url`. */
 export function withEngineFlag<Flags extends ServiceFlags>(flags: Flags): Flags {
   if (flags.engine === undefined) return flags;
   if (flags.baseUrl !== undefined) throw usage("--engine and --base-url cannot be combined.");
   return { ...flags, local: true };
 }
 
-/** As `withEngineFlag`, for a command that starts generations; where no flag names a service, the engines may be a setting. */
+/** As `withEngineFlag`, for a command that starts generations: without a flag that names a service, the engine setting applies. */
 export async function withEngine<Flags extends ServiceFlags>(flags: Flags, io: Io): Promise<Flags> {
   const given = withEngineFlag(flags);
   if (given.local || given.baseUrl !== undefined) return checkEngineTimeout(given);
@@ -36,7 +36,7 @@ export async function withEngine<Flags extends ServiceFlags>(flags: Flags, io: I
   return checkEngineTimeout(engine === undefined ? given : { ...given, engine, local: true });
 }
 
-/** Returns the flags. Throws `usage` for an `--engine-timeout` that is no time, or has no engine. */
+/** Returns the flags. Throws `usage` for an invalid `--engine-timeout`, or one without an engine. */
 export function checkEngineTimeout<
   Flags extends Omit<ServiceFlags, "engine"> & { engine?: readonly string[] | undefined },
 >(flags: Flags): Flags {
@@ -51,7 +51,7 @@ function readEngineTimeout(text: string | undefined): number | undefined {
   return text === undefined ? undefined : readTime(text, "--engine-timeout");
 }
 
-/** The engines' settings from flags and environment; `leastJobs` is the smallest number that `--jobs` may be. Throws `usage`. */
+/** The engines' settings from flags and environment; `leastJobs` is the minimum of `--jobs`. Throws `usage`. */
 export function readEngineSettings(
   { engine = [], engineTimeout, keepUpstream, jobs }: EngineFlags,
   { env }: Pick<Io, "env">,
@@ -78,7 +78,7 @@ export function readEngineSettings(
   };
 }
 
-/** The prices of `--credits-per`, by model. Throws `usage` for what is no price, and for a model that no engine serves. */
+/** The prices of `--credits-per`, by model. Throws `usage` for an invalid price, and for a model that no engine serves. */
 export function readCreditsPer(
   texts: readonly string[],
   engines: readonly Pick<EngineCheck, "models">[],
@@ -99,15 +99,15 @@ export function readCreditsPer(
   );
 }
 
-/** An engine of the local service, as `GET /engines` and `serve --json` show it: `error` goes on from its name. */
+/** An engine of the local service, as in `GET /engines` and `serve --json`; `error` is a phrase that continues the engine's name. */
 export type EngineCheck = { engine: string; models: readonly string[]; kind: string | null; error: string | null };
 
-/** Whether there is anything to tell: the preview alone always works. */
+/** Whether there are only previews, which always work. */
 export function isPreviewAlone(engines: readonly Pick<EngineCheck, "engine">[]): boolean {
   return engines.every(({ engine }) => engine === "preview");
 }
 
-/** Such as "wan-2.5: http://gpu-1:8091 (vLLM-Omni)"; `all` are the engines of the service. */
+/** Such as "wan-2.5: http://gpu-1:8091 (vLLM-Omni)"; `all` has all engines of the service. */
 export function describeEngine(
   { engine, models, kind, error }: EngineCheck,
   all: readonly Pick<EngineCheck, "models">[],
@@ -116,7 +116,7 @@ export function describeEngine(
   return `${nameModels(models, all)}: ${engine} ${state}`.trim();
 }
 
-/** Most servers serve one model; one that takes the rest is not worth a list. */
+/** The models of an engine; "all other models" instead of a long list. */
 function nameModels(models: readonly string[], all: readonly Pick<EngineCheck, "models">[]): string {
   const served = all.flatMap(({ models }) => models);
   const isRest = models.length > 1 && knownModels.every(({ id }) => served.includes(id));

@@ -1,7 +1,7 @@
 import type { ExpectedCost } from "../client/generation/cost.ts";
 import type { Io } from "../io.ts";
 
-/** How long ago something was, rounded down, such as "40 s", "5 min", "13 h" or "3 d"; `at` is ISO 8601. */
+/** The age of something, rounded down, such as "40 s", "5 min", "13 h" or "3 d"; `at` is ISO 8601. */
 export function formatAge({ at }: { at: string }, { date }: Pick<Io, "date">): string {
   const seconds = Math.max(0, Math.floor((date().getTime() - new Date(at).getTime()) / 1000));
   if (seconds < 60) return `${seconds} s`;
@@ -26,16 +26,16 @@ export function formatUsd(value: number): string {
   return `$${value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 4 })}`;
 }
 
-/** What a run knows of the price of its video: credits, or US dollars that a provider has charged. */
-export type Price = { credits?: number | undefined; cost?: number | undefined };
+/** The stated cost of a video: credits, or US dollars that a provider charged. */
+export type StatedCost = { credits?: number | undefined; cost?: number | undefined };
 
-/** Such as "for 10 credits"; `undefined` where nobody has stated a price. */
-export function formatPrice({ credits, cost }: Price): string | undefined {
+/** Such as "for 10 credits"; `undefined` without a stated cost. */
+export function formatCost({ credits, cost }: StatedCost): string | undefined {
   if (cost !== undefined) return `for ${formatUsd(cost)}`;
   return credits === undefined ? undefined : `for ${countCredits(credits)}`;
 }
 
-/** Such as "free", "about 20 credits" or "about $0.80"; `undefined` where it is not known. */
+/** Such as "free", "about 20 credits" or "about $0.80"; `undefined` if unknown. */
 export function formatExpected(cost: ExpectedCost): string | undefined {
   if (cost.kind === "free") return "free";
   if (cost.kind === "unknown") return undefined;
@@ -46,7 +46,7 @@ export function countCredits(credits: number): string {
   return credits === 1 ? "1 credit" : `${formatNumber(credits)} credits`;
 }
 
-/** The last characters of a key, by which its owner knows it: four at most, and no more than a fifth of it; "" for a short one. */
+/** The last characters of a key, by which its owner recognizes it: at most four, and at most a fifth of the key; "" for a short one. */
 export function endOfKey(apiKey: string): string {
   const text = apiKey.trim();
   return text.slice(text.length - Math.min(4, Math.floor(text.length / 5)));

@@ -9,30 +9,30 @@ import type { Io } from "../io.ts";
 import type { Session } from "./session.ts";
 import { storageFolder } from "./storage.ts";
 
-/** The video whose last frame is wanted: a file, with its generation where that is known, or a generation. */
+/** A video whose last frame is needed: a file, with its generation if known, or a generation. */
 export type FrameSource =
   | { file: string; id: string | undefined }
   | { id: string; entry: Entry | undefined; open(): Promise<Pick<Session, "service">> };
 
 type FrameIo = Pick<Io, "env" | "home" | "platform" | "run" | "limit" | "disk" | "uuid" | "date">;
-type Keep = (video: string, signal: AbortSignal) => Promise<KeptFrame>;
+type KeepFrame = (video: string, signal: AbortSignal) => Promise<KeptFrame>;
 
 type FrameOptions = Pick<FinishOptions, "signal" | "timeoutMs" | "intervalMs"> & {
-  /** Called before the video of a generation is downloaded, which is not saved. */
+  /** Called before the video of a generation that is not saved is downloaded. */
   onFetch?: (() => void) | undefined;
 };
 
-/** Keeps the last frames of saved videos beside the journal, as `keepLastFrame` does. Throws `usage` without ffmpeg. */
-export async function createFrameKeeper(feature: string, signal: AbortSignal, io: FrameIo): Promise<Keep> {
+/** Returns a function that keeps the last frames of videos beside the journal: see `keepLastFrame`. Throws `usage` without ffmpeg. */
+export async function createFrameKeeper(feature: string, signal: AbortSignal, io: FrameIo): Promise<KeepFrame> {
   const ffmpeg = await requireFfmpeg({ feature, encodes: false }, io, signal);
   const folder = join(storageFolder("state", io), "frames");
   return (video, signal) => keepLastFrame(video, folder, { ffmpeg, signal }, io);
 }
 
 /**
- * The last frame of a video, as `keepLastFrame` keeps it beside the journal. The video of a generation is downloaded unless its saved file is
- * still there; it is waited for where it is not ready. Throws `usage` without ffmpeg and for what is not a whole video, `failed` for a
- * generation that has no video, the error of one that cannot be followed, `output`, or the signal's reason; each says that nothing was sent.
+ * The last frame of a video, kept beside the journal. The video of a generation is downloaded unless its saved file is
+ * still there, if necessary after waiting for it. Throws `usage` without ffmpeg and for an incomplete video, `failed` for a
+ * generation without a video, the errors of `finish`, `output`, or the signal's reason; each says that nothing was sent.
  */
 export async function findLastFrame(source: FrameSource, options: FrameOptions, io: FrameIo): Promise<KeptFrame> {
   return takeLastFrame(source, options, io).catch((error) => {
@@ -49,11 +49,11 @@ async function takeLastFrame(wanted: FrameSource, options: FrameOptions, io: Fra
   if (saved && entry.content && (await hasContent(saved, entry.content, io.disk))) return keep(saved, signal);
   onFetch();
   const { service } = await open();
-  // As for a stream to stdout: the file is gone afterwards, and the journal does not call the video delivered.
+  // As a stream to stdout: the file is temporary, and the video is not recorded as delivered.
   const source = await openAttempt(service, id, { ...times, outputPath: "-", signal });
   try {
     const finished = await finish(source).catch((error: VidgenError) => {
-      // The outcome of the source is not that of the start, such as that it may have been charged.
+      // Not rethrown: its code is about the source, not about the start.
       throw error.ended ? noVideoError(id, error) : error;
     });
     if (finished.kind === "url") throw new Error("a video that has a place is saved");

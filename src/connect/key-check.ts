@@ -6,33 +6,33 @@ import { isRecord } from "../protocol/json.ts";
 import { isTransient } from "../protocol/status.ts";
 
 export type KeyCheck = {
-  /** `foreign`: no reply of this service; `unusual`: an error, but not because of the key. */
+  /** `foreign`: the reply of another kind of server; `unusual`: an error that does not concern the key. */
   verdict: "accepted" | "denied" | "unavailable" | "foreign" | "unusual";
-  /** The reply in a few words. */
+  /** A short description of the reply. */
   said: string;
   httpStatus: number;
-  /** The balance, where the service tells it. */
+  /** The balance, if the service states it. */
   credits?: number;
 };
 
-/** Without a key the service is tried alone, which then says "denied". */
+/** Without a key only the service is checked, which answers "denied". */
 type TryOptions = { baseUrl: string; apiKey: string | undefined; limitMs: number };
 
 /**
- * Checks a key with one free request: the status of a made-up id (interface 4.2). A service that answers "not found" has accepted the key, and
- * `vidgen serve` tells its balance with that. Rejects as `fetch` does, and when there is no reply within `limitMs`.
+ * Checks a key with one free request: the status of a made-up id (interface 4.2). A service that answers "not found" accepts the key, and
+ * `vidgen serve` adds the balance. Rejects as `fetch` does, and without a reply within `limitMs`.
  */
 export async function tryKey({ baseUrl, apiKey, limitMs }: TryOptions, io: Io): Promise<KeyCheck> {
   const { probe } = createApi({ baseUrl, apiKey, fetch: io.fetch });
-  const asked = await askOnce(probe, { baseUrl, limitMs, signal: io.signal }, io);
-  if (asked.reply === undefined) throw asked.cause;
-  const { reply } = asked;
+  const answer = await askOnce(probe, { baseUrl, limitMs, signal: io.signal }, io);
+  if (answer.reply === undefined) throw answer.cause;
+  const { reply } = answer;
   const balance = reply.headers?.["remaining-credits"];
   const credits = balance !== undefined && /^\d{1,15}$/.test(balance) ? { credits: Number(balance) } : {};
-  return { verdict: judge(reply), said: describeReply(reply), httpStatus: reply.status, ...credits };
+  return { verdict: verdictOf(reply), said: describeReply(reply), httpStatus: reply.status, ...credits };
 }
 
-function judge(reply: Reply): KeyCheck["verdict"] {
+function verdictOf(reply: Reply): KeyCheck["verdict"] {
   const { status, json } = reply;
   if (isByGateway(reply)) return "unusual";
   if (status === 401 || status === 403) return "denied";

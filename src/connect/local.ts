@@ -6,20 +6,20 @@ import type { Announcement } from "../server/announcement.ts";
 import type { PlannedEngine } from "../server/engines/engines.ts";
 import { hasFolder, storageFolder } from "./storage.ts";
 
-/** The local service as `--local` reaches it. */
+/** The local service of `--local`. */
 export type Local = {
-  /** The same for every process that runs the service, so that later runs find earlier generations in the journal. */
+  /** The same for every process that runs the service, so that the journal has one name for it. */
   baseUrl: string;
   apiKey: string;
-  /** The engines that it was opened with. */
+  /** The engines in the options of `openLocal`. */
   engine: readonly string[];
   fetch: Io["fetch"];
-  /** Whether a model's videos are previews; `undefined` where another process does not tell. */
+  /** Whether a model's videos are previews; `undefined` if another process does not announce it. */
   isPreview(model: string): boolean | undefined;
-  /** Whether the service says that a model's videos are previews that cost nothing; a start of a model that it does not serve costs nothing either. */
+  /** Whether the service says that a model's videos are free previews. A model that it does not serve is free too, since it cannot start. */
   isFree(model: string): boolean;
-  /** The names of the engines that may make a model's videos, as far as is known. */
-  makersOf(model: string): readonly string[];
+  /** The names of the engines for a model, as far as they are known. */
+  enginesFor(model: string): readonly string[];
   /** Whether the service runs inside this process: its URLs end with the process. */
   isInProcess(): boolean;
   /** Resolves when each callback had its first attempt. */
@@ -28,10 +28,10 @@ export type Local = {
 };
 
 /** The connection to one process that runs the service. */
-type Connection = Omit<Local, "isInProcess" | "isPreview" | "isFree" | "makersOf" | "baseUrl" | "engine"> & {
+type LocalConnection = Omit<Local, "isInProcess" | "isPreview" | "isFree" | "enginesFor" | "baseUrl" | "engine"> & {
   isInProcess: boolean;
   hasRealModels: boolean;
-  /** Those that were named; `undefined` where another process does not tell. */
+  /** The service's engines; `undefined` if another process does not announce them. */
   engines: readonly { name: string; models: readonly string[] }[] | undefined;
   freeModels: readonly string[];
   baseUrl: string;
@@ -40,12 +40,12 @@ type Connection = Omit<Local, "isInProcess" | "isPreview" | "isFree" | "makersOf
 };
 
 export type LocalOptions = {
-  /** What makes the videos when the service runs in this process, as `--engine` has it. */
+  /** The value of `--engine`, for a service in this process. */
   engine: readonly string[];
   engineTimeout?: string | undefined;
   isStarting: boolean;
-  /** Whether it is only looked at: then no service is opened, nothing can be sent, and nothing on the disk changes. */
-  isLooking?: boolean | undefined;
+  /** Whether nothing is sent: then no service is opened, and nothing on the disk changes. */
+  isDryRun?: boolean | undefined;
   onNote(text: string): void;
 };
 
@@ -54,27 +54,27 @@ export function findServiceFolder(io: Io): string {
   return join(storageFolder("data", io), "service");
 }
 
-/** Stands for a key where none is needed, since nothing is sent. */
+/** The key if nothing is sent. */
 export const noKey = "none";
 
-/** How the journal names the local service, whichever process runs it. */
+/** The name of the local service in the journal, whichever process runs it. */
 export const localBaseUrl = "http://vidgen.localhost";
 
 /**
- * Connects to the local service: to the process that runs it on this machine, else this process runs it for as long as the command takes.
- * When the other process ends meanwhile, this process takes over: the state is on the disk, and a start that is sent twice has the same
- * Idempotency-Key. A `serve` with real models is waited for instead, unless `engine` can stand in for it.
+ * Connects to the local service: to the process that runs it on this machine, else this process runs it until the command ends.
+ * If the other process ends meanwhile, this process takes over: the state is on the disk, and a repeated start has the same
+ * Idempotency-Key. A `serve` with real models is not replaced, unless `engine` names its engines.
  */
 export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
   const { engine } = options;
   const wanted = engine.length === 0 ? [] : (await import("../server/engines/engines.ts")).readEngines(engine);
   const attach = async () => {
-    const joined = await connect(options, io);
+    const joined = await connectLocal(options, io);
     if (joined.isInProcess) return joined;
     checkAnnounced(joined, wanted, options);
     if (options.engineTimeout !== undefined)
       options.onNote(
-        "The local service is already running: its own --engine-timeout counts, not that of this command.",
+        "The local service is already running: its own --engine-timeout applies, not that of this command.",
       );
     return joined;
   };
@@ -94,8 +94,8 @@ export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
       try {
         return await send(url, init);
       } catch (error) {
-        if (connection.isInProcess || init?.signal?.aborted || (await answers(connection, io))) throw error;
-        // Here there would be previews alone, and the service could not be started again until this command ends.
+        if (connection.isInProcess || init?.signal?.aborted || (await isAnswering(connection, io))) throw error;
+        // Not taken over: this process would have only previews, and `serve` could not start again until this command ends.
         const isServe = connection.announcement?.is_command !== true;
         const isTheirs = isServe && connection.hasRealModels && engine.length === 0;
         const next = isTheirs ? await findRunning(io) : await attach();
@@ -105,31 +105,31 @@ export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
         return send(url, init);
       }
     },
-    isPreview: (model) => makersOf(model, connection)?.every((name) => name === "preview"),
+    isPreview: (model) => engineNamesFor(model, connection)?.every((name) => name === "preview"),
     isFree: (model) => isFree(model, connection),
-    makersOf: (model) => makersOf(model, connection) ?? [],
+    enginesFor: (model) => engineNamesFor(model, connection) ?? [],
     isInProcess: () => connection.isInProcess,
     settled: () => connection.settled(),
     close: () => connection.close(),
   };
 }
 
-function isFree(model: string, { engines = [], freeModels }: Pick<Connection, "engines" | "freeModels">): boolean {
+function isFree(model: string, { engines = [], freeModels }: Pick<LocalConnection, "engines" | "freeModels">): boolean {
   return freeModels.includes(model) || !engines.some(({ models }) => models.includes(model));
 }
 
-function makersOf(model: string, { engines }: Pick<Connection, "engines">): string[] | undefined {
+function engineNamesFor(model: string, { engines }: Pick<LocalConnection, "engines">): string[] | undefined {
   return engines?.filter(({ models }) => models.includes(model)).map(({ name }) => name);
 }
 
-/** How long another process may take from its start to its first answer. */
+/** How long another process may take to start and answer. */
 const startLimitMs = 10_000;
 
-async function connect(options: LocalOptions, io: Io): Promise<Connection> {
+async function connectLocal(options: LocalOptions, io: Io): Promise<LocalConnection> {
   const end = io.now() + startLimitMs;
   for (;;) {
     const found =
-      (await findRunning(io)) ?? (options.isLooking ? await lookHere(options, io) : await runHere(options, io));
+      (await findRunning(io)) ?? (options.isDryRun ? await planHere(options, io) : await runHere(options, io));
     if (typeof found !== "number") return found;
     if (io.now() > end)
       throw new VidgenError("network", `The local service, process ${found}, does not respond. Nothing was sent.`, {
@@ -139,22 +139,22 @@ async function connect(options: LocalOptions, io: Io): Promise<Connection> {
   }
 }
 
-/** The local service when another process runs it on this machine and it answers. */
-export async function findRunning(io: Io): Promise<Connection | undefined> {
+/** The local service, if another process runs it on this machine and it answers. */
+export async function findRunning(io: Io): Promise<LocalConnection | undefined> {
   const { readAnnouncement } = await import("../server/announcement.ts");
   const announcement = await readAnnouncement(findServiceFolder(io));
   const { base_url, media_url, api_key: apiKey, has_real_models: hasRealModels = false } = announcement ?? {};
   if (base_url === undefined || media_url === undefined || apiKey === undefined) return undefined;
   const urls = { baseUrl: base_url, mediaUrl: media_url };
   const { engines, free_models: freeModels = [] } = announcement ?? {};
-  const told = { hasRealModels, engines, freeModels, announcement };
-  const connection = { ...urls, ...told, apiKey, fetch: io.fetch, isInProcess: false };
-  return (await answers(connection, io))
+  const details = { hasRealModels, engines, freeModels, announcement };
+  const connection = { ...urls, ...details, apiKey, fetch: io.fetch, isInProcess: false };
+  return (await isAnswering(connection, io))
     ? { ...connection, settled: async () => {}, close: async () => {} }
     : undefined;
 }
 
-/** The secret that signs the local service's callbacks; `undefined` until it has run on this machine. Throws `output` when it cannot be read. */
+/** The secret that signs the local service's callbacks; `undefined` until it has run on this machine. Throws `output` if it cannot be read. */
 export async function findLocalSecret(io: Io): Promise<string | undefined> {
   if (!hasFolder("data", io)) return undefined;
   const { readAnnouncement } = await import("../server/announcement.ts");
@@ -164,17 +164,17 @@ export async function findLocalSecret(io: Io): Promise<string | undefined> {
 const answerLimitMs = 1_000;
 
 /** Whether the service runs and answers. The key is sent to its port only while its process runs. */
-async function answers({ baseUrl, apiKey }: Pick<Connection, "baseUrl" | "apiKey">, io: Io): Promise<boolean> {
+async function isAnswering({ baseUrl, apiKey }: Pick<LocalConnection, "baseUrl" | "apiKey">, io: Io): Promise<boolean> {
   const { isRunning } = await import("../server/announcement.ts");
   if (!(await isRunning(findServiceFolder(io), io))) return false;
   const { tryKey } = await import("./key-check.ts");
-  // It is on this machine, whatever its name resolves to.
+  // It is on this machine, so no address is checked.
   const fetch: Io["fetch"] = (url, init) => io.fetch(url, { ...init, isPrivateOnly: false });
   const check = await tryKey({ baseUrl, apiKey, limitMs: answerLimitMs }, { ...io, fetch }).catch(() => undefined);
   return check?.verdict === "accepted";
 }
 
-/** A model that an engine has, and the names of those of the interface that it stands for. What is null is not told. */
+/** A model of an engine, and the names of the interface's models that it serves. Unknown values are null. */
 export type EngineOffer = {
   engine: string;
   id: string;
@@ -188,7 +188,7 @@ export type EngineOffer = {
   takes_last_image: boolean | null;
 };
 
-/** Asks engines for their lists of models, which is free of charge. Throws `usage` for those that have none, and `network`. */
+/** Asks engines for their lists of models, which is free. Throws `usage` for an engine without a list, and `network`. */
 export async function findOffers(engine: readonly string[], io: Io): Promise<EngineOffer[]> {
   const { listOffers } = await import("../server/engines/engines.ts");
   const { readEngineSettings } = await import("./engines.ts");
@@ -224,20 +224,22 @@ async function createOwnEngines({ engine, engineTimeout, onNote }: LocalOptions,
 }
 
 /**
- * Throws `usage` when another process runs the service with other engines than are wanted: they would make something else, or cost something.
- * Without wanted ones, those of `vidgen serve` are used, and those of another command are not started anything with.
+ * Throws `usage` if another process runs the service with other engines than `wanted`, which may be other models, or cost something.
+ * Without wanted engines, those of a `vidgen serve` are used, but not the real models of another command.
  */
 function checkAnnounced(
-  { announcement, baseUrl, hasRealModels }: Connection,
+  { announcement, baseUrl, hasRealModels }: LocalConnection,
   wanted: readonly PlannedEngine[],
   { engine, isStarting }: LocalOptions,
 ): void {
   const { engines = [], is_command = false } = announcement ?? {};
   const where = `The local service is already running${is_command ? " inside another command" : ""}, at ${baseUrl}, with `;
   const names = engines.map(({ name }) => name).join(", ") || "other engines";
-  const own = wanted.map(({ models, name, upstreamModel }) => ({ models, id: idOf(name, upstreamModel) }));
-  const theirs = engines.map(({ name, upstream_model, models }) => ({ models, id: idOf(name, upstream_model) }));
-  const isSame = own.every(({ models }) => models.every((model) => idsFor(model, own) === idsFor(model, theirs)));
+  const own = wanted.map(({ models, name, upstreamModel }) => ({ models, id: engineId(name, upstreamModel) }));
+  const theirs = engines.map(({ name, upstream_model, models }) => ({ models, id: engineId(name, upstream_model) }));
+  const isSame = own.every(({ models }) =>
+    models.every((model) => engineIdsFor(model, own) === engineIdsFor(model, theirs)),
+  );
   const way = is_command
     ? "Wait until that command has ended"
     : "Stop that service first, or leave out --engine to use it";
@@ -253,12 +255,12 @@ function checkAnnounced(
     );
 }
 
-function idOf(name: string, upstreamModel = ""): string {
+function engineId(name: string, upstreamModel = ""): string {
   return `${name}#${upstreamModel}`;
 }
 
-/** The service as this process would run it. Without one that has ever run here there is no key yet. */
-async function lookHere({ engine }: LocalOptions, io: Io): Promise<Connection> {
+/** The service as this process would run it, for a dry run. There is no key before its first run. */
+async function planHere({ engine }: LocalOptions, io: Io): Promise<LocalConnection> {
   const { readEngines } = await import("../server/engines/engines.ts");
   const { listFreeModels } = await import("../server/api/price.ts");
   const { readAnnouncement } = await import("../server/announcement.ts");
@@ -272,14 +274,14 @@ async function lookHere({ engine }: LocalOptions, io: Io): Promise<Connection> {
     engines,
     freeModels: listFreeModels({ engines, creditsPer: new Map(), hasPaidPreviews: false }),
     announcement: undefined,
-    fetch: () => Promise.reject(new Error("a look sends nothing")),
+    fetch: () => Promise.reject(new Error("a dry run sends nothing")),
     settled: async () => {},
     close: async () => {},
   };
 }
 
-/** The engines that may make a video of a model. */
-function idsFor(model: string, engines: readonly { models: readonly string[]; id: string }[]): string {
+/** The ids of the engines for a model. */
+function engineIdsFor(model: string, engines: readonly { models: readonly string[]; id: string }[]): string {
   const able = engines.filter(({ models }) => models.includes(model));
   return able
     .map(({ id }) => id)
@@ -287,8 +289,8 @@ function idsFor(model: string, engines: readonly { models: readonly string[]; id
     .join(" ");
 }
 
-/** Runs the service in this process; returns the process id of another one that runs it already. */
-async function runHere(options: LocalOptions, io: Io): Promise<Connection | number> {
+/** Runs the service in this process; returns the process id if another process already runs it. */
+async function runHere(options: LocalOptions, io: Io): Promise<LocalConnection | number> {
   const { engine, isStarting, onNote } = options;
   const engines = engine.length === 0 ? undefined : await createOwnEngines(options, io);
   if (engines && isStarting) {
@@ -302,11 +304,11 @@ async function runHere(options: LocalOptions, io: Io): Promise<Connection | numb
     {
       folder,
       ...(engines && { engines }),
-      // What they cost is paid elsewhere; the local account's credits must not end before.
+      // Real models are paid at their provider, so they need no local credits.
       creditsPer: new Map(engines?.flatMap(({ models }) => models.map((model) => [model, 0] as const))),
       isCommand: true,
       pace: "fast",
-      // Generations of earlier runs that nobody polls any more must not delay this one.
+      // Unpolled generations of earlier runs must not delay this one.
       resume: "polled",
       host: "127.0.0.1",
       isLoopback: true,
@@ -350,7 +352,7 @@ async function runHere(options: LocalOptions, io: Io): Promise<Connection | numb
   };
 }
 
-/** The owner of the local service gives its accounts their credits: nobody buys them. */
+/** Explains how to add credits at the local service, which are free. */
 export function explainLocalCredits(error: VidgenError): VidgenError {
   if (error.code !== "credits") return error;
   const hint = "`vidgen accounts credits local 1000 --local` adds credits to your own account; they cost nothing.";

@@ -7,16 +7,16 @@ import { isRecord } from "../protocol/json.ts";
 import { localBaseUrl } from "./local.ts";
 import { findJournal, resolveService } from "./services.ts";
 
-/** What a video of a model costs: in credits, or in US dollars what its provider has charged. */
+/** The price of a model's video: in credits, or in US dollars as its provider charged. */
 export type ModelPrice = Pick<StatedPrice, "base_url" | "credits" | "cost">;
 
 /**
- * The prices of models as far as they are known: what the service of the settings states, where it is a `vidgen serve`, else what services have
- * stated for the newest video of each on this machine, that service first. Never rejects.
+ * The known prices of models: from the configured service if it is a `vidgen serve`, else from the newest
+ * video of each model in the journal, those of the configured service first. Never rejects.
  */
 export async function findModelPrices(io: Io): Promise<Map<string, ModelPrice>> {
   const service = await resolveService(undefined, io).catch(() => undefined);
-  const stated = service ? await askPrices(service, io).catch(() => []) : [];
+  const stated = service ? await fetchPrices(service, io).catch(() => []) : [];
   const journal = findJournal({ ...io, onNote: () => {} });
   const entries = await readRecent(journal);
   const own = entries.filter(({ base_url }) => base_url === service?.baseUrl);
@@ -26,16 +26,16 @@ export async function findModelPrices(io: Io): Promise<Map<string, ModelPrice>> 
   return prices;
 }
 
-/** Whether a service has stated what a video cost. The local service's credits cost nothing; what a provider behind it has charged does. */
+/** Whether the price is stated. Credits of the local service do not count, since they are free. */
 export function isStated({ base_url, credits, cost }: ModelPrice): boolean {
   return cost !== undefined || (credits !== undefined && base_url !== localBaseUrl);
 }
 
-/** The list of models must not wait for a service that does not answer. */
+/** A short limit, so that an unresponsive service does not delay the list of models. */
 const limitMs = 2_000;
 
-/** What `vidgen serve` says that its models cost; nothing of any other service. Rejects with the signal's reason alone. */
-async function askPrices(
+/** The prices of a `vidgen serve`; empty for other services. Rejects only with the signal's reason. */
+async function fetchPrices(
   { baseUrl, apiKey }: { baseUrl: string; apiKey: string },
   io: Io,
 ): Promise<[string, ModelPrice][]> {

@@ -6,32 +6,32 @@ import { createSession, type ServiceAccess, type Session, type SessionOptions } 
 import { findBaseUrl, findEngineSetting, resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
 import { journalIn, storageFolder } from "./storage.ts";
 
-/** Stands for a base URL where none is set, and nothing is sent. */
+/** The base URL if none is set and nothing is sent. */
 export const unsetUrl = "https://vidgen.invalid";
 
-/** Which service a command speaks to, and with which key. Each is opened when it is first needed. */
+/** The services of a command. Each is opened when it is first needed. */
 export type Services = {
   /** The user's journal, of all services. */
   journal: Journal;
   /**
-   * The session of the service that the flags and settings name, or, where no flag names one, of that with this name in the journal. Settings
-   * are read each time: a login while an MCP server runs counts. Throws `auth` without a base URL or a key.
+   * The session of the service that the flags name, else of `baseUrl`, a service in the journal, else of the configured service. Settings
+   * are read each time, so that a login while an MCP server runs takes effect. Throws `auth` without a base URL or a key.
    */
   open(baseUrl?: string): Promise<Session>;
-  /** As `Session.close`, for all. */
+  /** Closes all sessions: see `Session.close`. */
   close(isDone: boolean): Promise<void>;
 };
 
-/** With `--local` or `--base-url` there is that one service. Throws `usage` for both; sends nothing to a remote service. */
+/** With `--local` or `--base-url` there is only that service. Throws `usage` for both; sends nothing to a remote service. */
 export async function openServices(options: SessionOptions, io: Io): Promise<Services> {
   const { local = false, baseUrl: typed, output } = options;
   if (local && typed !== undefined) throw usage("--local and --base-url cannot be combined.");
   const journal = findJournal({ ...io, onNote: output.note });
   const shared = { ...options, journal };
-  /** By the name of the service and its key; a login may have changed the key. */
+  /** Sessions by service and key, since a login may change the key. */
   const opened = new Map<string, Promise<Session>>();
 
-  /** Running the local service a second time would fail, so one that is being opened counts too. */
+  /** Opens a service once, even during concurrent calls: the local service cannot run twice. */
   const openOnce = (name: string, find: () => Promise<ServiceAccess>): Promise<Session> => {
     const session = opened.get(name) ?? find().then((service) => createSession(service, shared, io));
     opened.set(name, session);
@@ -49,8 +49,10 @@ export async function openServices(options: SessionOptions, io: Io): Promise<Ser
         options.engine ?? (isFlagged || !(isLocal || other === undefined) ? undefined : await findEngineSetting(io));
       if (isLocal || (other === undefined && engine))
         return openOnce(localBaseUrl, () => openLocalService({ ...options, engine }, io));
-      const found = other === undefined ? resolveService(typed, io) : findOwn(other, io);
-      const service = await (options.isLooking ? found.catch((error) => withoutKey(error, other ?? typed, io)) : found);
+      const found = other === undefined ? resolveService(typed, io) : findAccess(other, io);
+      const service = await (options.isDryRun
+        ? found.catch((error) => withoutKeyCheck(error, other ?? typed, io))
+        : found);
       return openOnce(`${service.baseUrl} ${service.apiKey}`, async () => service);
     },
     async close(isDone) {
@@ -59,12 +61,12 @@ export async function openServices(options: SessionOptions, io: Io): Promise<Ser
   };
 }
 
-async function findOwn(baseUrl: string, io: Io): Promise<ServiceAccess> {
+async function findAccess(baseUrl: string, io: Io): Promise<ServiceAccess> {
   return { baseUrl, ...(await resolveOwnKey(baseUrl, io)) };
 }
 
-/** A service that is only looked at needs no key. Throws the error where there is no base URL either. */
-async function withoutKey(error: unknown, flag: string | undefined, io: Io): Promise<ServiceAccess> {
+/** A dry run needs no key. Rethrows the error if there is no base URL either. */
+async function withoutKeyCheck(error: unknown, flag: string | undefined, io: Io): Promise<ServiceAccess> {
   const baseUrl = asVidgenError(error).code === "auth" ? await findBaseUrl(flag, io) : undefined;
   if (baseUrl === undefined) throw error;
   return { baseUrl, apiKey: noKey };
@@ -75,14 +77,14 @@ async function openLocalService(
     engine = [],
     engineTimeout,
     isStarting = false,
-    isLooking,
+    isDryRun,
     output,
-  }: Pick<SessionOptions, "engineTimeout" | "isStarting" | "isLooking" | "output"> & {
+  }: Pick<SessionOptions, "engineTimeout" | "isStarting" | "isDryRun" | "output"> & {
     engine: readonly string[] | undefined;
   },
   io: Io,
 ): Promise<ServiceAccess> {
-  const local = await openLocal({ engine, engineTimeout, isStarting, isLooking, onNote: output.note }, io);
+  const local = await openLocal({ engine, engineTimeout, isStarting, isDryRun, onNote: output.note }, io);
   return { baseUrl: local.baseUrl, apiKey: local.apiKey, local };
 }
 
@@ -92,7 +94,7 @@ export async function resolveService(flag: string | undefined, io: Io) {
   return { baseUrl, ...(await resolveApiKey(baseUrl, io)) };
 }
 
-/** The user's journal. Without a home folder it is one that cannot be written. */
+/** The user's journal. Without a home folder, all writes to it fail. */
 export function findJournal(io: Io & Pick<JournalIo, "onNote">): Journal {
   try {
     return openJournal(journalIn(storageFolder("state", io)), io);
@@ -103,7 +105,7 @@ export function findJournal(io: Io & Pick<JournalIo, "onNote">): Journal {
   }
 }
 
-/** Replaces a journal that cannot be written: polls and downloads work without one; a start, which costs money, fails. */
+/** Used if there is no folder for the journal: polls and downloads work; a start, which costs money, fails. */
 function unwritableJournal(error: VidgenError): Journal {
   const refuse = async () => {
     throw error;

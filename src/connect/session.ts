@@ -11,49 +11,49 @@ import type { Io } from "../io.ts";
 import { findServiceFolder, type Local, localBaseUrl } from "./local.ts";
 import { configPath } from "./settings.ts";
 import { hasFolder, journalIn, storageFolder } from "./storage.ts";
-import { type Notes, traceFetch } from "./trace.ts";
+import { type SessionOutput, traceFetch } from "./trace.ts";
 
-/** The command's name is replaced by what the user has typed. */
+/** `vidgen` is replaced by the typed command name when it is printed. */
 export const listHint = "`vidgen list` shows what was started here.";
 
 export type SessionOptions = {
   local?: boolean;
   baseUrl?: string;
-  /** What makes the videos, where the local service runs inside this process. */
+  /** The engines, if the local service runs inside this process. */
   engine?: readonly string[];
   engineTimeout?: string | undefined;
-  /** Whether the command starts generations, which others' engines must not make. */
+  /** Whether the command starts generations: then it must not use the engines of another command. */
   isStarting?: boolean;
-  /** Whether it only tells what it would start: no key is needed, no local service is opened, and nothing is written. */
-  isLooking?: boolean | undefined;
+  /** Whether it only shows what it would start: no key is needed, no local service is opened, and nothing is written. */
+  isDryRun?: boolean | undefined;
   overwrite?: boolean;
   writeInfoJson?: boolean;
-  output: Notes;
+  output: SessionOutput;
 };
 
-/** Where a session sends its requests; `local` for the local service. */
+/** The address and key of a service; `local` is set for the local service. */
 export type ServiceAccess = { baseUrl: string; apiKey: string; keyHint?: string; local?: Local };
 
-/** What a command does with one service, and with the journal of what it started there. */
+/** A command's access to one service and its journal. */
 export type Session = {
   service: Service;
   /** The user's journal, of all services. */
   journal: Journal;
   /** Whether the local service runs inside this process: its URLs end with the command. */
   isInProcess(): boolean;
-  /** The address of a video, unless it ends with the command. */
+  /** The URL of a video; `undefined` if it ends with the command. */
   lastingUrl(videoUrl: string | undefined): string | undefined;
-  /** The local service, which charges no credits that cost anything. */
+  /** Whether it is the local service, whose credits are free. */
   isLocal: boolean;
-  /** What makes a model's videos at the local service: they may cost money elsewhere. */
-  makersOf(model: string): readonly string[];
-  /** The model of a generation, and how long that typically takes, as far as the journal tells. Never rejects. */
+  /** The engines for a model at the local service. */
+  enginesFor(model: string): readonly string[];
+  /** The model of a generation and its typical time, if the journal knows them. Never rejects. */
   findTypical(id: string): Promise<{ model: string | undefined; typicalMs: number | undefined }>;
-  /** Writes the info file that `--write-info-json` asks for beside a video that was saved before. Throws `output`, or the signal's reason. */
+  /** With `--write-info-json`, writes the info file of a video that was already saved. Throws `output`, or the signal's reason. */
   complete(finished: Finished): Promise<void>;
-  /** Adds to a `not_found` error the service at which this machine started that id; returns any other error unchanged. */
+  /** Adds a hint to a `not_found` error that names the service where the id was started; returns other errors unchanged. */
   explainNotFound(error: unknown, id: string): Promise<unknown>;
-  /** Closes the local service if it runs in this process; with `isDone` only once its callbacks are sent. */
+  /** Closes the local service if it runs in this process; with `isDone` only after its callbacks were sent. */
   close(isDone: boolean): Promise<void>;
 };
 
@@ -70,7 +70,7 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
       apiKey,
       keyHint,
       journal,
-      kept: findKept(io),
+      protectedPaths: findProtectedPaths(io),
       isPreview: local?.isPreview,
       engine: local?.engine.length ? local.engine : undefined,
       isLocal: local !== undefined,
@@ -81,7 +81,7 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
     },
     { ...io, fetch },
   );
-  /** The newest entries, which tell enough of a model's time. */
+  /** The newest entries, which are enough for a model's typical time. */
   let recent: Promise<Entry[]> | undefined;
 
   const explainNotFound = async (error: unknown, id: string) => {
@@ -92,7 +92,7 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
     return error.with({ hint });
   };
 
-  /** How long its model typically takes. A video that was paid for is saved even where the journal cannot be read. */
+  /** `listRecent` never rejects: a paid video is saved even if the journal cannot be read. */
   const findTypical = async (id: string) => {
     recent ??= listRecent(service);
     const entries = await recent;
@@ -110,7 +110,7 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
     service,
     journal,
     isLocal: local !== undefined,
-    makersOf: (model) => (local?.engine.length ? local.engine : (local?.makersOf(model) ?? [])),
+    enginesFor: (model) => (local?.engine.length ? local.engine : (local?.enginesFor(model) ?? [])),
     isInProcess,
     lastingUrl: (videoUrl) => (isInProcess() ? undefined : videoUrl),
     explainNotFound,
@@ -123,8 +123,8 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
   };
 }
 
-/** The files and folders that vidgen itself needs. */
-function findKept(io: Io): string[] {
+/** The files and folders of vidgen itself. */
+function findProtectedPaths(io: Io): string[] {
   const journal = hasFolder("state", io) ? journalIn(storageFolder("state", io)) : undefined;
   const inState =
     journal === undefined ? [] : [journal, `${journal}.lock`, `${journal}.leases`, join(dirname(journal), "frames")];
@@ -135,7 +135,7 @@ function findKept(io: Io): string[] {
   ];
 }
 
-/** Without a flag that names a service, a generation is looked for where it was started. */
+/** Without a flag that names a service, a generation is looked up at its own service. */
 function otherServiceHint(other: string, { local }: SessionOptions): string {
   const where = other === localBaseUrl ? "with --local" : `at ${other}`;
   return `It was started ${where}: leave out ${local ? "--local" : "--base-url"}.`;

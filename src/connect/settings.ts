@@ -8,11 +8,11 @@ import { toUtf8 } from "../protocol/text.ts";
 import { checkBaseUrl, isPlainHttp, readAllowedOrigin } from "../protocol/url.ts";
 import { folders, hasFolder } from "./storage.ts";
 
-type PlaceIo = Pick<Io, "env" | "home" | "platform">;
+type FolderIo = Pick<Io, "env" | "home" | "platform">;
 
-type SettingsIo = PlaceIo & Pick<Io, "disk">;
+type SettingsIo = FolderIo & Pick<Io, "disk">;
 
-/** The schema of the saved file; further fields are kept, and `keys` holds one key per origin. zod is loaded on demand. */
+/** The schema of the saved file; unknown fields are kept, and `keys` has one key per origin. zod is loaded on demand. */
 async function loadSavedSchema() {
   const { array, looseObject, optional, record, string } = await import("zod/mini");
   return looseObject({
@@ -21,20 +21,20 @@ async function loadSavedSchema() {
     output: optional(string()),
     engine: optional(string()),
     keys: optional(record(string(), string())),
-    /** The origins that are used by plain http, in a private network. */
+    /** The origins for which plain http is allowed, in a private network. */
     allow_http: optional(array(string())),
   });
 }
 
 type SavedSettings = ReturnType<Awaited<ReturnType<typeof loadSavedSchema>>["parse"]>;
 
-/** The base URL: flag > VIDGEN_BASE_URL > saved file; `undefined` when there is none. Throws `usage` for one that cannot be used. */
+/** The base URL: flag > VIDGEN_BASE_URL > saved file; `undefined` if none is set. Throws `usage` for an invalid one. */
 export async function findBaseUrl(flag: string | undefined, io: SettingsIo): Promise<string | undefined> {
   const found = await readBaseUrl(flag, io);
   return found && checkUsableUrl(found.text, found.source, io);
 }
 
-/** The base URL as it was typed, and where; `undefined` when there is none. */
+/** The typed base URL and its source; `undefined` if none is set. */
 export async function readBaseUrl(flag: string | undefined, io: SettingsIo) {
   if (flag !== undefined) return { text: flag, source: "--base-url" };
   if (io.env.VIDGEN_BASE_URL) return { text: io.env.VIDGEN_BASE_URL, source: "VIDGEN_BASE_URL" };
@@ -42,21 +42,21 @@ export async function readBaseUrl(flag: string | undefined, io: SettingsIo) {
   return saved === undefined ? undefined : { text: saved, source: configPath(io) };
 }
 
-/** Returns the base URL without a slash at its end. Throws `usage` unless it is https, loopback, or its origin was allowed for plain http. */
+/** Returns the base URL without a trailing slash. Throws `usage` unless it is https, loopback, or plain http is allowed for its origin. */
 export async function checkUsableUrl(text: string, source: string, io: SettingsIo): Promise<string> {
   const url = URL.canParse(text.trim()) ? text.trim() : undefined;
   const allowed = url !== undefined && isPlainHttp(url) ? await findAllowedHttp(url, io) : undefined;
   return checkBaseUrl(text, source, allowed && [allowed.origin]);
 }
 
-/** The origin of a URL, and what has allowed plain http for it: VIDGEN_ALLOW_HTTP or the saved file; `undefined` when neither does. */
+/** The origin of a URL, and what allows plain http for it: VIDGEN_ALLOW_HTTP or the saved file; `undefined` if neither does. */
 export async function findAllowedHttp(url: string, io: SettingsIo) {
   const { origin } = new URL(url);
   if (readAllowedOrigin(io.env.VIDGEN_ALLOW_HTTP) === origin) return { origin, source: "VIDGEN_ALLOW_HTTP" };
   return (await readSaved(io)).allow_http?.includes(origin) ? { origin, source: configPath(io) } : undefined;
 }
 
-/** As `findBaseUrl`, but throws `auth` when there is none; `otherWays` adds to the ways that the hint names. */
+/** As `findBaseUrl`, but throws `auth` if none is set; `otherWays` extends the hint. */
 export async function resolveBaseUrl(flag: string | undefined, io: SettingsIo, otherWays = ""): Promise<string> {
   const baseUrl = await findBaseUrl(flag, io);
   if (baseUrl !== undefined) return baseUrl;
@@ -65,10 +65,10 @@ export async function resolveBaseUrl(flag: string | undefined, io: SettingsIo, o
   });
 }
 
-/** A key, and what to do when the service rejects it. */
+/** A key, and the hint for the case that the service rejects it. */
 type FoundKey = { apiKey: string; keyHint: string };
 
-/** The key for a base URL: VIDGEN_API_KEY > the one saved for its origin. Throws `auth` when there is none. */
+/** The key for a base URL: VIDGEN_API_KEY > the key saved for its origin. Throws `auth` if there is none. */
 export async function resolveApiKey(baseUrl: string, io: SettingsIo): Promise<FoundKey> {
   const { VIDGEN_API_KEY } = io.env;
   const fromVariable = "It came from VIDGEN_API_KEY, which overrides a saved key: set a valid one, or unset it.";
@@ -80,7 +80,7 @@ export async function resolveApiKey(baseUrl: string, io: SettingsIo): Promise<Fo
   });
 }
 
-/** Whether there is a base URL, and a key for it. Throws `usage` for settings that cannot be used. */
+/** Whether there is a base URL and a key for it. Throws `usage` for invalid settings. */
 export async function hasKey(flag: string | undefined, io: SettingsIo): Promise<boolean> {
   const baseUrl = await findBaseUrl(flag, io);
   if (baseUrl === undefined) return false;
@@ -88,14 +88,14 @@ export async function hasKey(flag: string | undefined, io: SettingsIo): Promise<
 }
 
 /**
- * The key of the service that a generation was started at. VIDGEN_API_KEY belongs to the service that the settings name, and is sent to no
- * other that only the journal names. Throws `auth` when there is none.
+ * The key for the service of an earlier generation. VIDGEN_API_KEY belongs to the configured service, and is not sent to
+ * other services in the journal. Throws `auth` if there is none.
  */
 export async function resolveOwnKey(baseUrl: string, io: SettingsIo): Promise<FoundKey> {
   const { origin } = new URL(baseUrl);
   await checkUsableUrl(baseUrl, "The base URL where it was started", io);
-  const usual = await findBaseUrl(undefined, io);
-  if (usual !== undefined && new URL(usual).origin === origin) return resolveApiKey(baseUrl, io);
+  const configured = await findBaseUrl(undefined, io);
+  if (configured !== undefined && new URL(configured).origin === origin) return resolveApiKey(baseUrl, io);
   const key = (await readSaved(io)).keys?.[origin];
   const login = `vidgen login --base-url ${baseUrl}`;
   if (key) return { apiKey: checkApiKey(key), keyHint: savedKeyHint(login, io) };
@@ -105,12 +105,12 @@ export async function resolveOwnKey(baseUrl: string, io: SettingsIo): Promise<Fo
   });
 }
 
-function savedKeyHint(login: string, io: PlaceIo): string {
+function savedKeyHint(login: string, io: FolderIo): string {
   return `It came from ${configPath(io)}: \`${login}\` saves another one there.`;
 }
 
 /**
- * The model when no flag names one: VIDGEN_MODEL > saved file; `undefined` when there is none. A corrupt saved file is ignored here: it is
+ * The model without a flag: VIDGEN_MODEL > saved file; `undefined` if none is set. A corrupt saved file is ignored here: it is
  * reported when its key or base URL is needed.
  */
 export async function findModelSetting(io: SettingsIo): Promise<string | undefined> {
@@ -120,8 +120,8 @@ export async function findModelSetting(io: SettingsIo): Promise<string | undefin
 }
 
 /**
- * Where videos are saved when no flag says it: VIDGEN_OUTPUT > saved file; `undefined` when they are not. Throws `usage` for a place that cannot
- * be used, and for a corrupt saved file: with another place, the same command would not resume an interrupted run, and pay again.
+ * The output path without a flag: VIDGEN_OUTPUT > saved file; `undefined` if none is set. Throws `usage` for an invalid path
+ * and for a corrupt saved file: with another output path, the same command would not resume an interrupted run, and pay again.
  */
 export async function findOutputSetting(io: SettingsIo): Promise<string | undefined> {
   if (io.env.VIDGEN_OUTPUT) return checkOutputSetting(io.env.VIDGEN_OUTPUT, "VIDGEN_OUTPUT");
@@ -129,9 +129,9 @@ export async function findOutputSetting(io: SettingsIo): Promise<string | undefi
   return saved === undefined ? undefined : checkOutputSetting(saved, `output in ${configPath(io)}`);
 }
 
-/** Returns the output setting unchanged. Throws `usage` for one that does not fit every video; `source` names the setting in the message. */
+/** Returns the output setting unchanged. Throws `usage` if it does not work for every video; `source` names the setting in the message. */
 export async function checkOutputSetting(output: string, source: string): Promise<string> {
-  // Only a start and a wait need it: it would be loaded by every command.
+  // Loaded on demand: only `generate` and `wait` need it.
   const { checkTemplate } = await import("../video/naming.ts");
   if (output === "") throw usage(`${source} is empty.`);
   if (output === "-") throw usage(`${source} cannot be -: pass -o - to the one command that writes to stdout.`);
@@ -140,8 +140,8 @@ export async function checkOutputSetting(output: string, source: string): Promis
 }
 
 /**
- * The engines when no flag names a service: VIDGEN_ENGINE > saved file, several with spaces between them; `undefined` when there are none, or
- * VIDGEN_BASE_URL overrides the saved ones. Throws `usage` when one place names a service as well: either would surprise somebody.
+ * The engines if no flag names a service: VIDGEN_ENGINE > saved file, separated by spaces; `undefined` if none is set, or
+ * VIDGEN_BASE_URL overrides the saved ones. Throws `usage` if the same source also sets a base URL.
  */
 export async function findEngineSetting(io: SettingsIo): Promise<string[] | undefined> {
   const { VIDGEN_BASE_URL } = io.env;
@@ -149,22 +149,22 @@ export async function findEngineSetting(io: SettingsIo): Promise<string[] | unde
   const saved = typed || VIDGEN_BASE_URL ? undefined : await readSaved(io);
   const text = (typed || saved?.engine || "").trim();
   if (text === "") return undefined;
-  const [place, other] = saved ? [configPath(io), saved.base_url] : ["The environment", VIDGEN_BASE_URL];
+  const [source, other] = saved ? [configPath(io), saved.base_url] : ["The environment", VIDGEN_BASE_URL];
   if (other)
     throw usage(
-      `${place} sets both an engine (${text}) and a base URL (${other}).`,
+      `${source} sets both an engine (${text}) and a base URL (${other}).`,
       "Choose one for this command with --engine or --base-url; `vidgen config` shows where each is set.",
     );
   return text.split(/\s+/);
 }
 
-export function configPath(io: PlaceIo): string {
+export function configPath(io: FolderIo): string {
   return join(folders(io).config, "config.json");
 }
 
 /**
- * Saves a base URL and the key for its origin, and with `isHttpAllowed` that plain http may be used there. Removes a saved engine, because a base URL and an engine cannot both be saved. Returns the
- * file's path and the removed engine; throws `output` when the file cannot be written.
+ * Saves a base URL and the key for its origin, and with `isHttpAllowed` that plain http is allowed there. Removes a saved engine, since the two exclude each other. Returns the
+ * file's path and the removed engine; throws `output` if the file cannot be written.
  */
 export async function saveLogin(
   baseUrl: string,
@@ -191,13 +191,13 @@ export const settingVariables: Readonly<Record<SettingName, string>> = {
   engine: "VIDGEN_ENGINE",
 };
 
-/** Saves a setting, or with `undefined` removes it. Returns the file's path; throws `output` when it cannot be written. */
+/** Saves a setting; `undefined` removes it. Returns the file's path; throws `output` if it cannot be written. */
 export async function saveSetting(name: SettingName, value: string | undefined, io: SettingsIo): Promise<string> {
   const { [name]: _, ...others } = await readSaved(io);
   return writeSaved(value === undefined ? others : { ...others, [name]: value }, io);
 }
 
-/** Forgets the key saved for the origin of a base URL, and that plain http was allowed there; `false` when there was no key. */
+/** Removes the key saved for the origin of a base URL, and the permission for plain http there; returns `false` if there was no key. */
 export async function removeLogin(baseUrl: string, io: SettingsIo): Promise<boolean> {
   const { allow_http = [], ...saved } = await readSaved(io);
   const { origin } = new URL(baseUrl);
@@ -208,7 +208,7 @@ export async function removeLogin(baseUrl: string, io: SettingsIo): Promise<bool
   return key !== undefined;
 }
 
-/** Reads the saved file, empty when there is none. Throws `usage` for a corrupt file. The file is left as it is, also its mode. */
+/** Reads the saved file; a missing file is empty. Throws `usage` for a corrupt file. Changes neither the file nor its mode. */
 export async function readSaved(io: SettingsIo): Promise<SavedSettings> {
   const path = configPath(io);
   if (!hasFolder("config", io)) return {};
@@ -225,12 +225,12 @@ export async function readSaved(io: SettingsIo): Promise<SavedSettings> {
   }
 }
 
-/** Throws for what is not JSON. Editors on Windows write a byte order mark, or UTF-16. */
+/** Throws for invalid JSON. Handles the byte order mark and UTF-16 of editors on Windows. */
 function parseSaved(bytes: Buffer) {
   return JSON.parse(String(toUtf8(bytes)));
 }
 
-/** The variables that are set and hold the key of an engine: those of vidgen, and the usual ones of the providers that engines know. */
+/** The names of set variables with engine keys: vidgen's own, and those of known providers. */
 export function engineKeyNames(env: Io["env"]): string[] {
   return Object.keys(env).filter(
     (name) => env[name] && (/^VIDGEN_ENGINE_KEY(_|$)/.test(name) || providerKeys.includes(name)),
@@ -239,7 +239,7 @@ export function engineKeyNames(env: Io["env"]): string[] {
 
 const providerKeys = [
   "OPENROUTER_API_KEY",
-  // Those that the packages of the AI SDK read.
+  // Read by packages of the AI SDK.
   "AI_GATEWAY_API_KEY",
   "ALIBABA_API_KEY",
   "ARK_API_KEY",
@@ -252,10 +252,10 @@ const providerKeys = [
 ];
 
 /**
- * All keys of the environment and of the saved file, which are never printed. Without the checks of `readSaved`: a file that cannot be read
- * has none, and a pipe can be read only once.
+ * All keys of the environment and the saved file, which are never printed. Without the checks of `readSaved`: an unreadable file
+ * has no keys, and a pipe could be read only once.
  */
-export function findKeys(io: PlaceIo): string[] {
+export function findKeys(io: FolderIo): string[] {
   const keys: unknown[] = [io.env.VIDGEN_API_KEY, ...engineKeyNames(io.env).map((name) => io.env[name])];
   try {
     const path = configPath(io);
@@ -281,12 +281,12 @@ async function writeSaved(saved: SavedSettings, io: SettingsIo): Promise<string>
   return path;
 }
 
-/** The hint when the settings cannot be read or saved. */
+/** The hint if the settings cannot be read or saved. */
 export const configHint = "Set VIDGEN_API_KEY and VIDGEN_BASE_URL instead, or set VIDGEN_HOME to use another folder.";
 
 /**
- * conf writes the file, because it replaces it as a whole and follows links. `readSaved` and `findKeys` read it without conf, whose documented way
- * is to open the store at start-up: that costs 75 ms in each command, throws for a corrupt file where its path is not known yet, and loads a
+ * conf writes the file, because it replaces it atomically and follows links. `readSaved` and `findKeys` read it without conf, whose documented way
+ * is to open the store at start-up: that costs 75 ms per command, throws for a corrupt file before its path is known, and loads a
  * dependency that raises SIGINT again, which would count as the second Ctrl-C.
  */
 async function openConf(path: string) {

@@ -7,8 +7,8 @@ import type { Io } from "../io.ts";
 type StorageIo = Pick<Io, "env" | "home" | "platform">;
 
 /**
- * The folders for settings, data and state: `VIDGEN_HOME` for all three, else the platform's own folders. Throws `usage` for a `VIDGEN_HOME` that
- * depends on the current folder: each folder would have a journal of its own, and what is in the other ones would be paid for again.
+ * The folders for settings, data and state: `VIDGEN_HOME` for all three, else the platform's folders. Throws `usage` for a relative `VIDGEN_HOME`:
+ * each current folder would have its own journal, and generations in the others would be paid for again.
  */
 export function folders(io: StorageIo): { config: string; data: string; state: string } {
   const { env, home, platform } = io;
@@ -34,7 +34,7 @@ export function folders(io: StorageIo): { config: string; data: string; state: s
   return { config: xdg("XDG_CONFIG_HOME", ".config"), data, state: xdg("XDG_STATE_HOME", ".local/state") };
 }
 
-/** Whether there is such a folder: without a home folder its path is relative, and anybody may have put a file in the current folder. */
+/** Whether there is such a folder: without a home folder its path would be relative to the current folder, which is not safe. */
 export function hasFolder(kind: "config" | "data" | "state", io: StorageIo): boolean {
   return isAbsolute(folders(io)[kind]);
 }
@@ -54,12 +54,12 @@ export function storageFolder(kind: "state" | "data", io: StorageIo): string {
   });
 }
 
-/** The path of the journal in the folder for the state. */
+/** The path of the journal in the state folder. */
 export function journalIn(folder: string): string {
   return join(folder, "journal.jsonl");
 }
 
-/** Why no file can be written in a folder, which may not exist yet; `undefined` when one can. */
+/** Why a folder, which may not exist yet, is not writable; `undefined` if it is. */
 export async function findAccessError(folder: string): Promise<string | undefined> {
   try {
     await access(folder, constants.W_OK | constants.X_OK);
@@ -73,8 +73,8 @@ export async function findAccessError(folder: string): Promise<string | undefine
 }
 
 /**
- * The mode of a file or folder that users besides its owner can use, such as "0644"; vidgen makes its own with 0600 and 0700, and leaves
- * those that exist as they are.
+ * The mode of a file or folder that other users can access, such as "0644". vidgen creates its own with 0600 and 0700, and does
+ * not change existing ones.
  */
 export function openModeOf({ mode }: { mode: number }): string | undefined {
   return (mode & 0o077) === 0 ? undefined : `0${(mode & 0o777).toString(8)}`;

@@ -2,29 +2,29 @@ import { systemCode } from "../errors.ts";
 import type { HttpResponse, Io } from "../io.ts";
 import { shortenAddresses } from "../protocol/url.ts";
 
-/** What a session reports to its user by. */
-export type Notes = {
+/** The output of a session. */
+export type SessionOutput = {
   note(text: string): void;
-  /** Whether each request is reported too, by `trace`. */
+  /** Whether each request is reported with `trace`. */
   verbose: boolean;
   trace(text: string): void;
-  /** Replaces a secret in everything that is reported from now on. */
+  /** Hides a secret in all further output. */
   hide(secret: string): void;
-  /** The text without those. */
+  /** The text without hidden secrets. */
   redact(text: string): string;
 };
 
-/** More of a reply would fill the screen, and the memory where it is no reply of the API but a video. */
+/** The maximum number of shown bytes of a reply, which may be a video by mistake. */
 const maxShown = 16_000;
 
 /**
- * Prints each request and reply with `--verbose`, and the bodies of those to the two endpoints of the API, up to 16 kB each. The query of any
- * other address is left out: it may be a secret.
+ * Prints each request and reply with `--verbose`; for the two endpoints of the API also the bodies, up to 16 kB each. The query of all
+ * other URLs is left out, since it may be secret.
  */
 export function traceFetch(
   fetch: Io["fetch"],
   baseUrl: string,
-  output: Pick<Notes, "verbose" | "trace">,
+  output: Pick<SessionOutput, "verbose" | "trace">,
   io: Pick<Io, "now">,
 ): Io["fetch"] {
   if (!output.verbose) return fetch;
@@ -47,13 +47,13 @@ export function traceFetch(
   };
 }
 
-/** Not any address below the base URL: that may be the one of a video. */
+/** Whether it is an API endpoint; other URLs below the base URL may be videos. */
 function isEndpoint(url: string, baseUrl: string): boolean {
   const [address] = url.split("?");
   return address === `${baseUrl}/api/generate` || address === `${baseUrl}/api/generation-status`;
 }
 
-/** The reply, whose body is shown once it has been read, or as much of it as came. */
+/** The same reply; the received part of its body is shown after it was read. */
 function traceReply(response: HttpResponse, show: (body: string) => void): HttpResponse {
   const { status, headers } = response;
   const decoder = new TextDecoder();
@@ -74,12 +74,12 @@ function traceReply(response: HttpResponse, show: (body: string) => void): HttpR
   return { status, headers, body, text: async () => (await import("node:stream/consumers")).text(body) };
 }
 
-/** Ends at a space or a quote: half of an address or of a key would not be recognised. */
+/** Cuts at a space or a quote, so that the redaction recognizes URLs and keys. */
 function cutBody(text: string): string {
   return `${redactBody(text.replace(/[^\s"]*$/, ""))}… (cut at ${maxShown / 1_000} kB)`;
 }
 
-/** A body without the keys, and the parts of its addresses, that may be secrets; JSON may escape a slash. */
+/** A body without keys and secret parts of URLs; JSON may escape a slash. */
 export function redactBody(body: string): string {
   return (
     body
@@ -87,7 +87,7 @@ export function redactBody(body: string): string {
       .replace(/(https?:(?:\\?\/){2})[^\s"@/?#]*@/gi, "$1...@")
       .replace(/(https?:(?:\\?\/){2}[^\s"?#]*\?)[^\s"]*/gi, "$1...")
       .replace(/(data:[^\s",]*,)[^\s"]*/gi, "$1...")
-      // A key that `vidgen serve` has made, wherever it stands.
+      // Keys of `vidgen serve`.
       .replace(/\bvgs_[0-9a-f]{8,}/g, "[left out]")
   );
 }

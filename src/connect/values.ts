@@ -3,7 +3,7 @@ import { usage } from "../errors.ts";
 /** A year of 365 days, a day, an hour, a minute and a second. */
 const unitSeconds = [31_536_000, 86_400, 3_600, 60, 1];
 
-/** Each unit by its letter, or as a word, such as "5 minutes". */
+/** Each unit as a letter or a word, such as "5 minutes". */
 const timePattern =
   /^(?:(\d+) ?(?:y|years?) ?)?(?:(\d+) ?(?:d|days?) ?)?(?:(\d+) ?(?:h|hours?) ?)?(?:(\d+) ?(?:m|min|minutes?) ?)?(?:(\d+(?:\.\d+)?) ?(?:s|sec|seconds?)?)?$/;
 
@@ -15,7 +15,7 @@ export function readTime(text: string, flag: string): number {
   throw usage(`${flag} must be a time such as 90s, 5m, 1h30m or plain seconds, not "${text}".`);
 }
 
-/** A whole number; without `most` of any size. Throws `usage`. */
+/** A whole number; without `most` there is no maximum. Throws `usage`. */
 export function readNumber(text: string, flag: string, { least = 0, most }: { least?: number; most?: number }): number {
   const number = Number(text);
   if (/^\d+$/.test(text) && number >= least && number <= (most ?? Number.MAX_SAFE_INTEGER)) return number;

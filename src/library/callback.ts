@@ -6,7 +6,7 @@ import { type Generation, toGeneration } from "./results.ts";
 
 /** A callback with a valid signature. */
 export type CallbackEvent = Generation & {
-  /** The name of the callback, which stays the same when the service sends it again. */
+  /** The id of the callback; the same if the service sends it again. */
   webhookId: string;
 };
 
@@ -14,9 +14,9 @@ export type CallbackEvent = Generation & {
 export type CallbackRequest =
   | Request
   | {
-      /** The headers, by their names in any spelling. */
+      /** The headers; their names may be in any case. */
       headers: Readonly<Record<string, string | string[] | undefined>>;
-      /** The body as it arrived: the signature is of these bytes, not of parsed JSON. */
+      /** The raw body: the signature is of these bytes, not of parsed JSON. */
       body: string | Uint8Array;
     };
 
@@ -31,7 +31,7 @@ export async function verifyCallback(request: CallbackRequest, secret: string): 
   const { headers } = request;
   const body = request instanceof Request ? new Uint8Array(await request.arrayBuffer()) : request.body;
   if (typeof body !== "string" && !(body instanceof Uint8Array))
-    throw usage("The body must be text or bytes as they arrived: the signature is of those, not of parsed JSON.");
+    throw usage("The body must be the raw text or bytes: the signature is of those, not of parsed JSON.");
   const found = readCallback(
     {
       method: "POST",

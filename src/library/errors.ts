@@ -1,32 +1,32 @@
 import { type ErrorCode, VidgenError as InternalError } from "../errors.ts";
 import { plain } from "../protocol/text.ts";
 
-/** What every call rejects with. */
+/** The error of every call. */
 export interface VidgenError extends Error {
-  /** What happened: one of the names of the exit codes. */
+  /** The kind of error: one of the names of the exit codes. */
   readonly code: ErrorCode;
-  /** What to do next. */
+  /** What to do next, if there is something. */
   readonly hint: string | undefined;
   /** The id of the generation, if it is known. */
   readonly id: string | undefined;
-  /** The HTTP status of the reply that the error is about. */
+  /** The HTTP status of the reply, if there was one. */
   readonly httpStatus: number | undefined;
-  /** The service's id of the request that failed: the reply's X-Request-Id. */
+  /** The service's id of the failed request: the X-Request-Id of the reply. */
   readonly requestId: string | undefined;
-  /** Those of the reply's headers that help to find the cause, by their names in lower case. */
+  /** Headers of the reply that help to find the cause, by lower-case name. */
   readonly headers: Readonly<Record<string, string>> | undefined;
-  /** The Idempotency-Key of the start that may have been charged; it names the start in the journal. Set for `unknown` alone. */
+  /** The Idempotency-Key of a start that may have been charged; the journal has it too. Set only for `unknown`. */
   readonly idempotencyKey: string | undefined;
 }
 
-/** For `instanceof`; the library makes them. */
+/** For `instanceof` only: it cannot be constructed. */
 export const VidgenError = InternalError as unknown as {
   readonly prototype: VidgenError;
   [Symbol.hasInstance](value: unknown): value is VidgenError;
 };
 
-/** What the hints call something, which are written for the command line, and what a program calls it. */
-const words: readonly [RegExp, string][] = [
+/** Replaces command-line terms in hints by those of the library. */
+const restatements: readonly [RegExp, string][] = [
   [/`vidgen wait ([^\s`]+)[^`]*`/g, '`client.follow("$1")`'],
   [/`vidgen status ([^\s`]+)[^`]*`/g, '`client.status("$1")`'],
   [/`vidgen list`/g, "`client.generations.list()`"],
@@ -43,10 +43,10 @@ const words: readonly [RegExp, string][] = [
   [/(?<!\S)-o\b/g, "the output path"],
 ];
 
-/** A hint of the client in the words of a program. What the command line alone can do, such as `vidgen doctor`, stays. */
+/** A hint in terms of the library. Commands without an equivalent, such as `vidgen doctor`, stay. */
 export function restateHint(hint: string): string {
-  const restated = words.reduce((text, [there, here]) => text.replace(there, here), hint);
-  // Other flags have the names of their options, such as --keep-credits, unless they belong to a command.
+  const restated = restatements.reduce((text, [there, here]) => text.replace(there, here), hint);
+  // Other flags become option names, such as keepCredits, unless they are part of a command.
   return restated.replace(/`vidgen [^`]*`|(?<!\S)--([a-z-]+)/g, (found, flag?: string) =>
     flag ? toCamelCase(flag) : found,
   );
@@ -56,23 +56,23 @@ function toCamelCase(flag: string): string {
   return flag.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
 }
 
-type Restating = {
+type RestateOptions = {
   /** The path of the journal. */
   journal: string | undefined;
-  /** The caller's name for the start that has failed. */
+  /** The caller's Idempotency-Key of the failed start. */
   idempotencyKey: string | undefined;
   redact(text: string): string;
 };
 
-/** A copy of an error of the client for a program, in its words and without secrets. */
-export function restateError(error: InternalError, { journal, idempotencyKey, redact }: Restating): VidgenError {
+/** A copy of an internal error in terms of the library, without secrets. */
+export function restateError(error: InternalError, { journal, idempotencyKey, redact }: RestateOptions): VidgenError {
   const { code, id, httpStatus, headers, attempt, cause } = error;
   const restate = (text: string) => plain(redact(text));
   const written = journal === undefined ? "" : `, and is recorded in ${journal}`;
   const unclear = `It was not sent again${written}. Check your account for the generation before you retry.`;
   const hint = attempt === undefined ? error.hint && restate(restateHint(error.hint)) : unclear;
   const restated = new InternalError(code, restate(error.message), { id, httpStatus, headers, cause, hint });
-  // As every other library calls it.
+  // The name that other libraries use.
   if (code === "interrupted") restated.name = "AbortError";
   const named = { idempotencyKey: attempt && (idempotencyKey ?? attempt) };
   return Object.assign(restated, named) as typeof restated & VidgenError;

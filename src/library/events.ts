@@ -2,9 +2,9 @@ import type { WireBatchEvent } from "../client/batch/iterate.ts";
 import type { CommandErrorCode, ErrorCode } from "../errors.ts";
 import { restateHint } from "./errors.ts";
 
-/** What went wrong, as an event of a batch tells it. */
+/** The error in an event of a batch. */
 export type BatchError = {
-  /** What happened: one of the names of the exit codes. */
+  /** The kind of error: one of the names of the exit codes. */
   code: ErrorCode;
   /** What happened, in words. */
   message: string;
@@ -12,19 +12,19 @@ export type BatchError = {
   hint: string | null;
   /** The id of the generation, if it is known. */
   id: string | null;
-  /** The HTTP status of the reply that the error is about. */
+  /** The HTTP status of the reply, if there was one. */
   httpStatus: number | null;
 };
 
-/** What happens in a batch. The summary comes last, after the error that stopped the starts, if one did. */
+/** An event of a batch. The last one is the summary; before it comes the error that stopped the starts, if any. */
 export type BatchEvent = {
   /** When it happened; ISO 8601, UTC. */
   at: string;
 } & (BatchRowEvent | BatchSummary);
 
-/** What happens to a row of a batch, or stops its starts. */
+/** An event about a row, or the error that stopped the starts. */
 export type BatchRowEvent = {
-  /** The name of the row: its `id`, else one made of the request. Absent in `error`. */
+  /** The name of the row: its `id`, else one derived from the request. Absent in `error`. */
   row?: string | undefined;
   /** The position of the row, from 1. Absent in `error`. */
   line?: number | undefined;
@@ -48,7 +48,7 @@ export type BatchRowEvent = {
       balanceFell?: number | undefined;
     }
   | {
-      /** The service reports another status than before. */
+      /** The service reports a new status. */
       event: "state";
       /** The id of the generation. */
       id: string;
@@ -60,9 +60,9 @@ export type BatchRowEvent = {
       event: "progress";
       /** The id of the generation. */
       id: string;
-      /** The bytes so far. */
+      /** The received bytes. */
       received: number;
-      /** All bytes, if the video's address states them. */
+      /** The total bytes, if the server states them. */
       total: number | null;
     }
   | {
@@ -85,13 +85,13 @@ export type BatchRowEvent = {
       status: "completed" | "failed" | "lost" | "refused" | "unsent" | "unknown" | "processing";
       /** The path of the video, if it was saved. */
       file: string | null;
-      /** The address of the video. */
+      /** The URL of the video. */
       videoUrl: string | null;
       /** What it cost in credits, if that is known. */
       credits?: number | undefined;
       /** What an engine of `vidgen serve` charged for it, in USD. */
       cost?: number | undefined;
-      /** Of a row that is done: whether it was charged, if that was stated. */
+      /** Whether a done row was charged, if that is known. */
       charged?: "yes" | "no" | undefined;
       /** Why it is not done. */
       error: BatchError | null;
@@ -104,15 +104,15 @@ export type BatchRowEvent = {
     }
 );
 
-/** How the rows of a batch stand at the end of a run. */
+/** The counts of a batch's rows at the end of a run. */
 export type BatchSummary = {
   /** The run is over. */
   event: "summary";
   /** The number of rows: the sum of `done` to `toStart`. */
   total: number;
-  /** Rows that are completed, and saved where that was asked for. */
+  /** Rows that are completed, and saved if requested. */
   done: number;
-  /** Rows that are still running, or whose video is still to be saved. */
+  /** Rows that are still running, or not saved yet. */
   running: number;
   /** Rows whose generation failed. */
   failed: number;
@@ -132,21 +132,21 @@ export type BatchSummary = {
   cost: number | null;
 };
 
-/** The names of the library for those of `--events`. */
-type NameOf<Name> = Name extends "attempt"
+/** Converts a name in `--events` to the library's name. */
+type PublicName<Name> = Name extends "attempt"
   ? "idempotencyKey"
   : Name extends `${infer First}_${infer Rest}`
-    ? `${First}${Capitalize<NameOf<Rest>>}`
+    ? `${First}${Capitalize<PublicName<Rest>>}`
     : Name;
 
-/** No signal ends a call of the library: its errors have no such codes. */
+/** The library's error codes lack those for signals. */
 type Named<Value> = Value extends object
-  ? { [Name in keyof Value as NameOf<Name>]: Named<Value[Name]> }
+  ? { [Name in keyof Value as PublicName<Name>]: Named<Value[Name]> }
   : Value extends CommandErrorCode
     ? Extract<Value, ErrorCode>
     : Value;
 
-/** The event with the names of a program's objects. */
+/** Converts an event to the library's names. */
 export function toBatchEvent(event: WireBatchEvent): BatchEvent {
   return rename(event) as Named<WireBatchEvent>;
 }
@@ -154,12 +154,12 @@ export function toBatchEvent(event: WireBatchEvent): BatchEvent {
 function rename(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   const named = Object.entries(value).map(([name, each]) => [
-    nameOf(name),
+    toPublicName(name),
     name === "hint" && typeof each === "string" ? restateHint(each) : rename(each),
   ]);
   return Object.fromEntries(named);
 }
 
-function nameOf(name: string): string {
+function toPublicName(name: string): string {
   return name === "attempt" ? "idempotencyKey" : name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 }

@@ -7,14 +7,14 @@ import type { Started, StartStatus } from "./results.ts";
 
 /** The options of `createClient`. */
 export type ClientOptions = {
-  /** The service's address: https, except on this machine. `VIDGEN_BASE_URL` by default. */
+  /** The service's URL: https, except on this machine. `VIDGEN_BASE_URL` by default. */
   baseUrl?: string | undefined;
   /** The service's API key. `VIDGEN_API_KEY` by default. */
   apiKey?: string | undefined;
   /** Called with messages for the user, such as a warning that a model name looks misspelled. */
   onNote?: ((text: string) => void) | undefined;
   /**
-   * The path of a journal, a file in which each start is recorded before it is sent; `true` is the CLI's journal. Without a journal nothing is
+   * The path of a journal, a file that records each start before it is sent; `true` is the CLI's journal. Without a journal nothing is
    * recorded, and the client does not know what other processes have started.
    */
   journal?: string | true | undefined;
@@ -25,7 +25,7 @@ export type ClientOptions = {
   fetch?: typeof globalThis.fetch | undefined;
 };
 
-/** The option of every call. */
+/** The options of every call. */
 export type CallOptions = {
   /** The call's promise rejects with an error named "AbortError" once this aborts. */
   signal?: AbortSignal | undefined;
@@ -34,19 +34,19 @@ export type CallOptions = {
 /** The options of `start`. */
 export type StartOptions = CallOptions & {
   /**
-   * A name for this start: up to 255 letters, digits and `_.:~+/=@-`. It is sent as the Idempotency-Key. With a journal, the same name always
-   * means the same start, in any process: nothing is sent again, and the call returns the earlier id.
+   * The Idempotency-Key of this start: up to 255 letters, digits and `_.:~+/=@-`. With a journal, the same key always
+   * identifies the same start, in any process: nothing is sent again, and the call returns the earlier id.
    */
   idempotencyKey?: string | undefined;
   /**
-   * What to do about an earlier start of the same request in the journal: `resume` resumes an interrupted one, `reuse` returns any that did not
-   * fail (a finished one for 24 hours), and `new` starts a new one, and dismisses those that are unfinished or may have been charged. By default
-   * `generate` resumes, and `start` starts a new one and leaves the others as they are. With an `idempotencyKey`, it has no effect.
+   * What to do about an earlier start of the same request in the journal: `resume` continues an interrupted one, `reuse` returns any that did not
+   * fail (a finished one for 24 hours), and `new` starts a new one, and dismisses unfinished ones and those that may have been charged. By default
+   * `generate` resumes, and `start` starts a new one and does not change the others. It has no effect with an `idempotencyKey`.
    */
   onExisting?: "resume" | "reuse" | "new" | undefined;
   /**
-   * The video whose last frame is the first image, in place of `images`: the path of a file, or the id of a generation, whose video is downloaded
-   * unless it is saved. Needs ffmpeg. Everything that can fail about it fails before the start.
+   * A video whose last frame becomes the first image, instead of `images`: the path of a file, or the id of a generation, whose video is downloaded
+   * unless it is saved. Needs ffmpeg. If it fails, nothing was sent.
    */
   from?: string | undefined;
 };
@@ -58,16 +58,16 @@ export type FollowOptions = CallOptions & {
   /** The time between two polls, in milliseconds, at least 1000; 5 to 10 s by default, and less at a service on this machine. */
   intervalMs?: number | undefined;
   /**
-   * Called at each poll with the service's own word for the state, and with the percent of the video that is made, if the service reports it.
+   * Called at each poll with the service's own word for the state, and with the progress in percent, if the service reports it.
    */
   onState?: ((status: string, percent?: number) => void) | undefined;
 };
 
 /** The options of `download`. */
 export type DownloadOptions = FollowOptions & {
-  /** Whether the video may replace a file that exists; no by default. */
+  /** Whether the video may replace an existing file; `false` by default. */
   overwrite?: boolean | undefined;
-  /** Called while the video arrives. Both numbers are bytes; `total` is `undefined` if the video's address does not state it. */
+  /** Called during the download. Both numbers are bytes; `total` is `undefined` if the server does not state it. */
   onProgress?: ((received: number, total: number | undefined) => void) | undefined;
 };
 
@@ -82,7 +82,7 @@ export type GenerateOptions = DownloadOptions &
 
 /** The options of `batch`. */
 export type BatchOptions = CallOptions & {
-  /** The file in which results are written, and from which a later run resumes. */
+  /** The file for the results, from which a later run resumes. */
   results: string;
   /** How many generations run at once; 4 by default. */
   jobs?: number | undefined;
@@ -90,27 +90,27 @@ export type BatchOptions = CallOptions & {
   timeoutMs?: number | undefined;
   /** The time between two polls of a generation, as in `follow`. */
   intervalMs?: number | undefined;
-  /** Whether videos may replace files that exist; no by default. */
+  /** Whether videos may replace existing files; `false` by default. */
   overwrite?: boolean | undefined;
-  /** Whether rows that failed or were refused in an earlier run are started again, which is charged. */
+  /** Whether to start failed and refused rows of earlier runs again, which is charged. */
   retryFailed?: boolean | undefined;
-  /** Whether rows that may have been charged in an earlier run are started again, which may be charged twice. */
+  /** Whether to start rows again that may have been charged in an earlier run; they may be charged twice. */
   retryUnknown?: boolean | undefined;
-  /** The most credits that may be spent, over all runs of the batch. */
+  /** The maximum number of credits that all runs of the batch may spend. */
   maxCredits?: number | undefined;
-  /** The fewest credits that are left on the account. */
+  /** The minimum number of credits to leave on the account. */
   keepCredits?: number | undefined;
-  /** The most that all runs of the batch may cost in USD, at a service that reports it. */
+  /** The maximum cost of all runs of the batch in USD, at a service that reports it. */
   maxCost?: number | undefined;
-  /** Whether nothing more is started after the first row that was refused or failed. */
+  /** Whether to stop starting rows after the first one that was refused or failed. */
   failFast?: boolean | undefined;
 };
 
 /** A row of a batch. */
 export type BatchRow = {
-  /** The caller's name for the row, by which a later run knows it; without one the request itself and how often it occurred before. */
+  /** The caller's name for the row, by which later runs recognize it; by default the request and its position among equal requests. */
   id?: string | undefined;
-  /** What its video is to show. */
+  /** The request. */
   request: GenerationRequest;
   /** Where its video is saved, as in `download`; without it the video is not downloaded. */
   output?: string | undefined;
@@ -120,17 +120,17 @@ export type BatchRow = {
 export type ListOptions = {
   /** Only the starts with this status. */
   status?: StartStatus | undefined;
-  /** How many starts are returned at most; 20 by default. */
+  /** The maximum number of starts to return; 20 by default. */
   limit?: number | undefined;
 };
 
 /** The options of `generations.resume`. */
 export type ResumeOptions = FollowOptions & {
-  /** Whether a video may replace a file that exists; no by default. */
+  /** Whether a video may replace an existing file; `false` by default. */
   overwrite?: boolean | undefined;
 };
 
-/** Each field of a type of options, which tsc asks for, with the words that it may be if it is one of some words. */
+/** All fields of an options type, each with its allowed values, or `true` for any. tsc checks that none is missing. */
 type FieldsOf<Options> = { readonly [Name in keyof Required<Options>]: true | readonly string[] };
 
 const call: FieldsOf<CallOptions> = { signal: true };
@@ -163,7 +163,7 @@ const batch: FieldsOf<BatchOptions> = {
 const createClient: FieldsOf<ClientOptions> = { baseUrl: true, apiKey: true, onNote: true, journal: true, fetch: true };
 
 /** The options of each call. */
-const known = {
+const optionsByCall = {
   createClient,
   generate,
   start,
@@ -176,12 +176,12 @@ const known = {
   "generations.resume": resume,
 };
 
-export type CallName = keyof typeof known;
+export type CallName = keyof typeof optionsByCall;
 
-/** Throws `usage` for an option that a call does not have. `name` is what the message calls it, where that is not the call's name. */
+/** Throws `usage` for an option that a call does not have. `name` is the name in the message. */
 export function checkOptions(call: CallName, given: unknown, name: string = call): void {
   if (typeof given !== "object" || given === null) throw usage(`The options of ${name} must be an object.`);
-  const fields: Readonly<Record<string, true | readonly string[]>> = known[call];
+  const fields: Readonly<Record<string, true | readonly string[]>> = optionsByCall[call];
   for (const [option, value] of Object.entries(given)) {
     const words = Object.hasOwn(fields, option) ? fields[option] : undefined;
     if (words === undefined) throw unknownOption(option, Object.keys(fields), name);

@@ -6,19 +6,19 @@ import { checkModel, type KnownModel } from "../protocol/models.ts";
 import { findDroppedImages, findFaults, toRequest } from "../protocol/request.ts";
 import { checkPrompt, type StartRequest } from "../protocol/schema.ts";
 
-/** What a video is to show (interface 4.1). */
+/** A request for a video (interface 4.1). */
 export type GenerationRequest = {
-  /** What the video is to show, in words. */
+  /** What the video should show. */
   prompt: string;
-  /** The id of the model that makes it. A model that vidgen does not know is sent as it is. */
+  /** The id of the model. A model that vidgen does not know is sent unchanged. */
   model: KnownModel | (string & {});
-  /** The width to the height, such as "16:9". */
+  /** The aspect ratio, such as "16:9". */
   aspectRatio?: string | undefined;
   /** The length in seconds. */
   duration?: number | undefined;
-  /** The size, such as "720p". */
+  /** The resolution, such as "720p". */
   resolution?: string | undefined;
-  /** A whole number: the same request with the same seed gives a similar video, where the model takes one. A service may ignore it. */
+  /** A whole number: the same request with the same seed gives a similar video, if the model supports it. A service may ignore it. */
   seed?: number | undefined;
   /** The source images: URLs, paths of PNG, JPEG or WebP files, or the bytes of such a file. */
   images?: readonly (string | URL | Uint8Array)[] | undefined;
@@ -28,10 +28,10 @@ export type GenerationRequest = {
   extra?: Readonly<Record<string, unknown>> | undefined;
 };
 
-/** The fields of the request by their names here. */
+/** The fields of the request by their names in the library. */
 const fieldsByName = new Map(textFields.map((field) => [toCamelCase(field.name), field]));
 
-/** The body that is sent, a copy: the caller may change the object while the journal is written. Throws `usage`. */
+/** Converts a request to the body that is sent. A copy, since the caller may change the object later. Throws `usage`. */
 export async function readRequest(request: GenerationRequest, onNote: (text: string) => void): Promise<StartRequest> {
   if (typeof request !== "object" || request === null)
     throw usage("The request must be an object with a prompt and a model.");
@@ -52,18 +52,18 @@ export async function readRequest(request: GenerationRequest, onNote: (text: str
   const sources = images.map((image) => (image instanceof URL ? image.href : image));
   const fields = {
     texts: { ...rest, prompt: checkPrompt(prompt), model: checkModel(model) },
-    // Only their number matters here.
+    // Only the number of images is checked here.
     images: { imageUrl: sources.map(() => "") },
     extra: copyExtra(extra),
   };
-  for (const { field, text, subject = nameOf(field), hint } of findFaults(fields, { isLocal: false }))
+  for (const { field, text, subject = publicName(field), hint } of findFaults(fields, { isLocal: false }))
     throw usage(`${subject} ${text}.`, hint);
   for (const note of findDroppedImages(fields, "images")) onNote(note);
   return toRequest({ ...fields, images: { imageUrl: await readImages(sources, { onNote }) } });
 }
 
-/** What the library calls a field of a fault. */
-function nameOf(field: string): string {
+/** The library's name for the field of a fault. */
+function publicName(field: string): string {
   return toCamelCase(field)
     .replace(/^imageUrl$/, "images")
     .replace(/^set\./, "extra.");

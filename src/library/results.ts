@@ -9,23 +9,23 @@ import type { VidgenError } from "./errors.ts";
 
 /** A generation as the service reported it. */
 export type Generation = {
-  /** Its id, which the service made. */
+  /** The id that the service assigned. */
   id: string;
-  /** "processing", "completed", "failed", or another word of the service, which means that it is still running. */
+  /** "processing", "completed", "failed", or the service's own word for a running generation. */
   status: string;
-  /** The address of its video, once it is completed. */
+  /** The URL of its video, once it is completed. */
   videoUrl: string | undefined;
-  /** The address of a picture of its video. */
+  /** The URL of a thumbnail. */
   thumbnailUrl: string | undefined;
-  /** When it was started, as the service states it. */
+  /** When it was started, as stated by the service. */
   createdAt: string | undefined;
-  /** When it was completed, as the service states it. */
+  /** When it was completed, as stated by the service. */
   completedAt: string | undefined;
   /** Why it failed. */
   error: string | undefined;
   /** What an engine of `vidgen serve` charged for it, in USD. */
   cost: number | undefined;
-  /** The service's own reply, with each field unchanged. */
+  /** The service's reply, unchanged. */
   raw: WireGeneration;
 };
 
@@ -35,9 +35,9 @@ export type Started = {
   id: string;
   /** The name of the start: the caller's, or a UUID that vidgen made. It was sent as the Idempotency-Key. */
   idempotencyKey: string;
-  /** Whether an earlier call started it; then this one sent nothing, and nothing was charged now. */
+  /** Whether an earlier call started it: then nothing was sent, and nothing was charged now. */
   resumed: boolean;
-  /** What the start cost in credits, if the service states it. */
+  /** The cost of the start in credits, if the service states it. */
   credits: number | undefined;
   /** The credits of the account after the start, if the service states them. */
   remainingCredits: number | undefined;
@@ -46,7 +46,7 @@ export type Started = {
 /** A generation whose video is ready. */
 export type Completed = Generation & {
   status: "completed";
-  /** The address of its video. */
+  /** The URL of its video. */
   videoUrl: string;
 };
 
@@ -63,9 +63,9 @@ export type Saved = {
 /** A generation whose video was saved. */
 export type Downloaded = Completed & Saved;
 
-/** What `generate` resolves with. */
+/** The result of `generate`. */
 export type Generated = Started & {
-  /** The address of the video; `undefined` if an earlier call had saved the video. */
+  /** The URL of the video; `undefined` if an earlier call saved it. */
   videoUrl: string | undefined;
   /** What an engine of `vidgen serve` charged for it, in USD. */
   cost: number | undefined;
@@ -77,31 +77,31 @@ export type Generated = Started & {
   size: number | undefined;
 };
 
-/** What became of a generation that `generations.resume` resumed. */
+/** The outcome of a generation that `generations.resume` resumed. */
 export type Resumed = {
   /** The id of the generation. */
   id: string;
   /** The name of its start. */
   idempotencyKey: string;
-  /** Where its video was saved, if its start said where. */
+  /** The path of its video, if it was started with an `output`. */
   file: string | undefined;
-  /** The address of its video. */
+  /** The URL of its video. */
   videoUrl: string | undefined;
   /** Why it failed, or could not be followed or saved. */
   error: VidgenError | undefined;
 };
 
-/** What became of a start. */
+/** The status of a start. */
 export type StartStatus =
   /** The request is being sent. */
   | "starting"
-  /** The service accepted it, and makes the video. */
+  /** The service accepted it, and it is running. */
   | "processing"
   /** The video is ready, or was delivered. */
   | "completed"
   /** The service says that it failed. */
   | "failed"
-  /** The service accepted it, and no longer knows it. */
+  /** The service accepted it, but no longer knows it. */
   | "lost"
   /** It may have been charged: there was no usable answer. */
   | "unknown"
@@ -114,7 +114,7 @@ export type StartStatus =
   /** The service refused it. */
   | "refused";
 
-/** What the journal has of a start. */
+/** A start in the journal. */
 export type StartRecord = {
   /** The name of the start: the caller's, or a UUID that vidgen made. It was sent as the Idempotency-Key. */
   idempotencyKey: string;
@@ -122,9 +122,9 @@ export type StartRecord = {
   id: string | undefined;
   /** When it was started; ISO 8601, UTC. */
   at: string;
-  /** What became of it. */
+  /** Its status. */
   status: StartStatus;
-  /** What was asked for, with the service's names, and without what may be secret. */
+  /** The request, with the service's field names, and without possible secrets. */
   request: { prompt: string; model: string; readonly [field: string]: unknown };
   /** Where its video was saved. */
   file: string | undefined;

@@ -4,56 +4,59 @@ import type { CompletedGeneration } from "../protocol/schema.ts";
 import type { DownloadOptions } from "./options.ts";
 import type { Started } from "./results.ts";
 
-/** Returns the attempt of a start, and what the program is told of it. Throws the error of a start that was not accepted. */
+/** Returns the attempt of a start, and its public form. Throws the error of a start that was not accepted. */
 export function readStarted(
-  made: StartedAttempt | NotStarted,
+  outcome: StartedAttempt | NotStarted,
   idempotencyKey: string | undefined,
 ): { attempt: Attempt; started: Started } {
-  if (made.kind === "accepted") {
-    const { id, attempt: name = "" } = made.attempt;
-    const { credits_charged: credits, remaining_credits: remainingCredits } = made.started;
+  if (outcome.kind === "accepted") {
+    const { id, attempt: name = "" } = outcome.attempt;
+    const { credits_charged: credits, remaining_credits: remainingCredits } = outcome.started;
     const started = { id, idempotencyKey: idempotencyKey ?? name, resumed: false, credits, remainingCredits };
-    return { attempt: made.attempt, started };
+    return { attempt: outcome.attempt, started };
   }
-  if (made.kind === "resumed") {
-    const { id, attempt, key = attempt, credits, remaining_credits: remainingCredits } = made.earlier;
+  if (outcome.kind === "resumed") {
+    const { id, attempt, key = attempt, credits, remaining_credits: remainingCredits } = outcome.earlier;
     const started = { id, idempotencyKey: key, resumed: true, credits, remainingCredits };
-    return { attempt: made.attempt, started };
+    return { attempt: outcome.attempt, started };
   }
-  throw made.error;
+  throw outcome.error;
 }
 
-type Listeners = Pick<DownloadOptions, "onState" | "onProgress"> & {
-  /** Takes the video before it is handed over. */
+type FinishListeners = Pick<DownloadOptions, "onState" | "onProgress"> & {
+  /** Called with the result before it is recorded as delivered. */
   take?: (finished: Finished) => Promise<void>;
 };
 
-/** Follows a generation to its end, and hands its result over. Rejects as `finish` does, and with what `take` does. */
-export async function finishFor(attempt: Attempt, { onState, onProgress, take }: Listeners): Promise<Finished> {
+/** Follows a generation until it ends, and records the result as delivered. Rejects as `finish` and `take` do. */
+export async function finishFor(attempt: Attempt, { onState, onProgress, take }: FinishListeners): Promise<Finished> {
   const finished = await finish(attempt, {
-    state: (status, percent) => tell(onState, status, percent),
-    progress: (...args) => tell(onProgress, ...args),
+    state: (status, percent) => callListener(onState, status, percent),
+    progress: (...args) => callListener(onProgress, ...args),
   });
   await take?.(finished);
   await handOver(finished);
   return finished;
 }
 
-/** A listener that throws must not stop a download that was paid for. */
-export function tell<Args extends unknown[]>(listener: ((...args: Args) => void) | undefined, ...args: Args): void {
+/** Ignores errors of a listener, which must not stop a paid download. */
+export function callListener<Args extends unknown[]>(
+  listener: ((...args: Args) => void) | undefined,
+  ...args: Args
+): void {
   try {
     listener?.(...args);
   } catch {}
 }
 
-/** The generation of a result that the service was asked for. */
+/** Narrows the type of a result that was just downloaded. */
 export function asCompleted(finished: Finished): CompletedGeneration {
   if (finished.kind === "found") throw new Error("a video that is downloaded was not saved before");
   return finished;
 }
 
-/** Where the video is saved, and where the service has it, each where that is known. */
-export function placesOf(finished: Finished): { file: string | undefined; videoUrl: string | undefined } {
+/** The file and the URL of a video, if known. */
+export function locationsOf(finished: Finished): { file: string | undefined; videoUrl: string | undefined } {
   const file = finished.kind === "url" ? undefined : finished.file;
   return { file, videoUrl: finished.kind === "found" ? undefined : finished.videoUrl };
 }

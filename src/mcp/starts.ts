@@ -74,7 +74,7 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
     const onSending = () => {
       if (cancelled.aborted) throw beforePaying(cancelledError());
     };
-    const sending = { sendSignal: ending, leave: io.leave, balance: costs.balance, onSending };
+    const sending = { sendSignal: ending, abandon: io.abandon, balance: costs.balance, onSending };
     const earlier = again ? "again" : "reuse";
     const how: PaidStartOptions = {
       earlier,

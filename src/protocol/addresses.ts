@@ -1,7 +1,7 @@
 import { BlockList, isIP } from "node:net";
 
 /**
- * Every range that is not a public address of the internet, by the kind that an error names: IANA's registries of special addresses, and the
+ * All ranges that are not public internet addresses, by the kind that an error names: IANA's registries of special addresses, and the
  * metadata addresses of clouds. IPv6 has one block of public addresses, 2000::/3; everything outside it is listed.
  */
 const metadata = "a metadata address";
@@ -34,7 +34,7 @@ const isLoopback = createMatcher(withMapped(loopback));
 const isInPrivateNetwork = createMatcher(withMapped(privateNetworks));
 const isMetadata = createMatcher(withMapped(metadataAddresses));
 
-/** The ranges, and those of IPv4 as IPv6 writes them: ::ffff:127.0.0.1 is 127.0.0.1. */
+/** The ranges, and those of IPv4-mapped IPv6 addresses: ::ffff:127.0.0.1 is 127.0.0.1. */
 function withMapped(ranges: readonly string[]): string[] {
   const ofIPv4 = ranges.filter((range) => range.includes("."));
   return [
@@ -44,8 +44,8 @@ function withMapped(ranges: readonly string[]): string[] {
 }
 
 /**
- * Whether an IP address is in a private network (RFC 1918, 100.64.0.0/10, fc00::/7) or this machine itself: nobody on the internet has it. A
- * link-local or metadata address is not private. Anything but an IP address is not private.
+ * Whether an IP address is in a private network (RFC 1918, 100.64.0.0/10, fc00::/7) or loopback. A
+ * link-local or metadata address is not private, and neither is anything but an IP address.
  */
 export function isPrivateAddress(address: string): boolean {
   const [bare = ""] = address.split("%");
@@ -53,7 +53,7 @@ export function isPrivateAddress(address: string): boolean {
 }
 
 /**
- * Returns what makes an IP address forbidden, in words such as "a private address"; `undefined` when the service may connect to it. Anything
+ * Returns why an IP address is forbidden, such as "a private address"; `undefined` if the service may connect to it. Anything
  * but an IP address is forbidden.
  */
 export function findForbiddenKind(
@@ -68,7 +68,7 @@ export function findForbiddenKind(
   return found !== metadata && isAllowed(bare) ? undefined : found;
 }
 
-/** Returns whether an address is in one of these networks, such as "10.0.0.0/8". Throws an Error that names one that is none. */
+/** Returns a function that checks whether an address is in one of these networks, such as "10.0.0.0/8". Throws an Error for an invalid one. */
 export function createNetworks(networks: readonly string[]): (address: string) => boolean {
   for (const network of networks) {
     const [, address = "", prefix] = /^([^/]+)\/(\d{1,3})$/.exec(network) ?? [];
@@ -79,7 +79,7 @@ export function createNetworks(networks: readonly string[]): (address: string) =
   return (address) => isIP(address) !== 0 && includes(address);
 }
 
-/** Each family has its own list: in a common list, ::ffff:0:0/96 would match every IPv4 address as well. */
+/** One list per family: in a common list, ::ffff:0:0/96 would match all IPv4 addresses. */
 function createMatcher(ranges: readonly string[]): (address: string) => boolean {
   const lists = { 4: new BlockList(), 6: new BlockList() };
   for (const range of ranges) {

@@ -212,7 +212,7 @@ export function findValueFault(field: Field, text: string): string | undefined {
  * Returns what is probably wrong with the values of a request body, a sentence for each. `isLocal` for the local service, which knows more fields
  * than the interface shows.
  */
-export function findDoubts(request: Readonly<Record<string, unknown>>, { isLocal = false } = {}): string[] {
+export function findWarnings(request: Readonly<Record<string, unknown>>, { isLocal = false } = {}): string[] {
   return fields.flatMap(({ name, findDoubt, isBeyondInterface }) => {
     const value = request[name];
     if (value === undefined) return [];

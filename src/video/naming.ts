@@ -4,10 +4,10 @@ import { usage } from "../errors.ts";
 import { findSimilar } from "../protocol/models.ts";
 
 /** The prompt and the model that a file is named after. */
-export type Words = { prompt?: string | undefined; model?: string | undefined };
+export type NameParts = { prompt?: string | undefined; model?: string | undefined };
 
 /** All that a file is named after. */
-export type Naming = Words & { id: string };
+export type Naming = NameParts & { id: string };
 
 /** Such as "a-red-fox-runs-wan-2.5-1b4e28ba.mp4". Nothing in it can be a path, whatever the service sends as an id. */
 export function fileName({ id, prompt, model }: Naming): string {
@@ -150,7 +150,7 @@ const maxIdLength = 64;
  * Fills in `{slug}`, `{model}` and `{date}`, a day such as "2026-01-31". Throws `usage` where the name has no room for `{id}`, which is known
  * only once the generation is paid for.
  */
-export function fillWords(outputPath: string, { prompt = "", model = "" }: Words, date: string): string {
+export function fillWords(outputPath: string, { prompt = "", model = "" }: NameParts, date: string): string {
   const filled = fillNames(outputPath, { prompt, model }, date);
   if (filled.includes("{id}") && isTooLong(filled))
     throw usage(
@@ -160,7 +160,7 @@ export function fillWords(outputPath: string, { prompt = "", model = "" }: Words
 }
 
 /** The same for a name of any length. */
-export function fillNames(outputPath: string, { prompt = "", model = "" }: Words, date: string): string {
+export function fillNames(outputPath: string, { prompt = "", model = "" }: NameParts, date: string): string {
   if (!outputPath.includes("{")) return outputPath;
   const values = new Map([["date", date]]);
   if (outputPath.includes("{slug}")) values.set("slug", safeWord(slug(prompt, 48), "video"));

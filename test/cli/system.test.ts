@@ -327,13 +327,13 @@ test.each([
   const ends = watchEnd();
   vi.spyOn(process.stderr, "write").mockReturnValue(true);
   const before = process.listeners(name);
-  const { signal, leave } = createIo();
+  const { signal, abandon } = createIo();
   const [press] = process.listeners(name).filter((listener) => !before.includes(listener));
   press?.(name);
   expect(signal.reason).toMatchObject({ code });
-  expect(leave.aborted).toBe(false);
+  expect(abandon.aborted).toBe(false);
   press?.(name);
-  expect(leave.reason).toMatchObject({ code });
+  expect(abandon.reason).toMatchObject({ code });
   expect(ends).toEqual([]);
   vi.advanceTimersByTime(3_000);
   // The exit code is for where the signal has no effect.

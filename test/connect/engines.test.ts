@@ -129,7 +129,7 @@ test("a serve with other engines is said, and nothing is started there; one with
   const generating = machine.vidgen(...fox, ...engine, "--engine-timeout", "2h");
   await polled();
   complete();
-  const stderr = expect.stringContaining("its own --engine-timeout counts");
+  const stderr = expect.stringContaining("its own --engine-timeout applies");
   expect(await generating).toMatchObject({ code: 0, stdout: "a.mp4\n", stderr });
 });
 

@@ -41,7 +41,7 @@ export async function vidgen(argv: string[], env: Env, options: RunOptions = {})
     stderr: collect((text) => (run.stderr += text)),
     signal: interrupt.signal,
     launch: async () => {},
-    leave: new AbortController().signal,
+    abandon: new AbortController().signal,
     ...options.io,
   };
   run.code = await main(argv, io);

@@ -61,7 +61,7 @@ export type Process = {
   wasKilled: boolean;
   machine: Machine;
   signal: AbortSignal;
-  leave: AbortSignal;
+  abandon: AbortSignal;
   unsettled: Set<string>;
   random: Random;
   /** Runs `effect` later, and resolves with what it returns, unless the process is dead by then. */
@@ -229,7 +229,7 @@ export function createProcess(options: ProcessOptions, schedule: Schedule): Proc
     endedAt: undefined,
     wasKilled: false,
     signal: first.signal,
-    leave: second.signal,
+    abandon: second.signal,
     unsettled: new Set(),
     random,
     machine: {

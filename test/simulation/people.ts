@@ -249,7 +249,7 @@ function worldOf({ process, journal, key, fetch, command, onPrint }: Run, into: 
     pid: process.id.pid,
     home: "/home/nobody",
     signal: process.signal,
-    leave: process.leave,
+    abandon: process.abandon,
     launch: async () => {},
     economize: () => {},
   };
@@ -412,7 +412,7 @@ async function mcp({ calls, isAtOnce, maxCredits }: Command & { type: "mcp" }, r
   const { said, process } = run;
   const onNote = (text: string) => note(said, text);
   const journal = openJournal(run.journal, { ...process.machine, signal: process.signal, onNote });
-  const io = { ...ioOf(process, run.fetch), leave: process.leave } as unknown as Io;
+  const io = { ...ioOf(process, run.fetch), abandon: process.abandon } as unknown as Io;
   const onIntent: (() => void)[] = [];
   const append: typeof journal.append = async (line) => {
     await journal.append(line);

@@ -1,5 +1,5 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import type { Batch, Plan } from "../../client/batch/batch.ts";
+import type { Batch, BatchPlan } from "../../client/batch/batch.ts";
 import { knownColumns } from "../../client/batch/rows/columns.ts";
 import { formats } from "../../client/batch/rows/file.ts";
 import type { ExpectedCost } from "../../client/generation/cost.ts";
@@ -157,7 +157,7 @@ async function prepare(file: string, given: Options, context: BatchContext): Pro
   for (const note of notes) output.note(note);
   const keyed = keyRows(rows);
   const own = shard ? keyed.filter((row) => shardOf(row, shard.of) === shard.index) : keyed;
-  const services = await openServices({ ...options, isStarting: true, isLooking: options.dryRun, output }, io);
+  const services = await openServices({ ...options, isStarting: true, isDryRun: options.dryRun, output }, io);
   defer(services.close);
   const session = await services.open().catch((error) => {
     if (!options.dryRun) throw error;
@@ -279,7 +279,7 @@ async function run(running: Running, { command, io, output }: BatchContext): Pro
     failFast,
     infoJson: writeInfoJson,
     signal: io.signal,
-    leave: io.leave,
+    abandon: io.abandon,
     onNote: output.note,
     onEvent,
   };
@@ -307,7 +307,7 @@ function pickPlanning({ overwrite, retryFailed, retryUnknown, dryRun }: Options)
 
 type Confirming = { yes: boolean | undefined; cost: ExpectedCost };
 
-async function confirm({ to_start }: Plan, { yes, cost }: Confirming, context: Context): Promise<void> {
+async function confirm({ to_start }: BatchPlan, { yes, cost }: Confirming, context: Context): Promise<void> {
   const { canAsk, askToStart } = await import("../terminal/prompts.ts");
   if (yes || to_start === 0 || !canAsk(context, context.io)) return;
   await askToStart(to_start, cost, context.io);

@@ -14,7 +14,7 @@ import {
 } from "../../connect/settings.ts";
 import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { findDoubts } from "../../protocol/fields.ts";
+import { findWarnings } from "../../protocol/fields.ts";
 import { checkModel, defaultModel } from "../../protocol/models.ts";
 import { isPlainHttp, withScheme } from "../../protocol/url.ts";
 import { withDetails } from "../command.ts";
@@ -95,7 +95,7 @@ async function set(name: SettingName, typed: string, { io, output }: Context): P
   const path = await saveSetting(name, value, io);
   await output.result("", { ok: true, setting: name, value });
   output.note(`Saved ${name} = ${value} in ${path}.`);
-  for (const doubt of name === "model" ? findDoubts({ model: value }) : []) output.note(doubt);
+  for (const doubt of name === "model" ? findWarnings({ model: value }) : []) output.note(doubt);
   noteVariable(name, { io, output });
 }
 

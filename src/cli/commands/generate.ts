@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { Command, CommandUnknownOpts } from "@commander-js/extra-typings";
 import { findBalance } from "../../client/generation/service.ts";
 import type { Earlier, StartedEntry } from "../../client/ledger/policy.ts";
-import { makeFolder } from "../../client/save/files.ts";
+import { createFolder } from "../../client/save/files.ts";
 import { checkEngineTimeout, withEngine, withEngineFlag } from "../../connect/engines.ts";
 import { localBaseUrl } from "../../connect/local.ts";
 import { findJournal } from "../../connect/services.ts";
@@ -205,13 +205,13 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   defer(services.close);
   const session = await services.open(parent?.base_url);
   // A folder that is named by a slash at its end may be missing.
-  if (count > 1 && place !== undefined && /[/\\]$/.test(place)) await makeFolder(place, place, io.disk);
-  const kept = [...localImages(input.images), ...(options.from !== undefined ? [options.from] : [])];
-  const saving = { outputPath, overwrite, kept, infoJson: options.writeInfoJson };
+  if (count > 1 && place !== undefined && /[/\\]$/.test(place)) await createFolder(place, place, io.disk);
+  const protectedPaths = [...localImages(input.images), ...(options.from !== undefined ? [options.from] : [])];
+  const saving = { outputPath, overwrite, protectedPaths, infoJson: options.writeInfoJson };
   const balance = session.isLocal ? undefined : () => findBalance(session.service);
-  const { signal, leave } = io;
+  const { signal, abandon } = io;
   const named = { parent: parent?.id, from: frame?.id, typed: line.hash };
-  const sending = { earlier, ...named, noWait: !options.wait, balance, signal, leave };
+  const sending = { earlier, ...named, noWait: !options.wait, balance, signal, abandon };
   const maxCredits =
     options.maxCredits === undefined ? undefined : readNumber(options.maxCredits, "--max-credits", { least: 1 });
   return { session, requests, how: { ...saving, ...times, ...sending }, maxCredits, isConfirmed };

@@ -1,4 +1,4 @@
-import type { Plan } from "../../client/batch/batch.ts";
+import type { BatchPlan } from "../../client/batch/batch.ts";
 import { countsOf } from "../../client/batch/planned.ts";
 import { createCounts } from "../../client/generation/counts.ts";
 import type { BatchCounts, GenerationEvent } from "../../client/generation/events.ts";
@@ -9,7 +9,7 @@ import type { Output } from "./output.ts";
 
 /** Shows how far a batch is: at a terminal one line that is redrawn, elsewhere a line for each row that ends. */
 export function createBatchProgress(
-  plan: Plan,
+  plan: BatchPlan,
   { output, hasCredits }: { output: Output; hasCredits: boolean },
   io: Pick<Io, "now">,
 ) {

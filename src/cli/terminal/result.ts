@@ -6,7 +6,7 @@ import type { Finished } from "../../client/generation/attempt.ts";
 import type { StartedEntry } from "../../client/ledger/policy.ts";
 import { formatBytes } from "../../client/request/bytes.ts";
 import { isFolder } from "../../client/save/output-path.ts";
-import { formatPrice, formatTime } from "../../connect/format.ts";
+import { formatCost, formatTime } from "../../connect/format.ts";
 import type { Session } from "../../connect/session.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
@@ -88,7 +88,7 @@ export async function printResult(result: Result, options: PrintOptions, io: Io)
   const { outputPath, open, extra, output } = options;
   if (outputPath === "-" && file !== undefined) return streamTo(file, io);
   await output.result(file ?? videoUrl, { ...extra, ...document }, hrefOf(result, io));
-  const price = formatPrice({ credits: options.credits, cost: result.cost });
+  const price = formatCost({ credits: options.credits, cost: result.cost });
   if (file !== undefined) output.note(await describeSaved(file, result, { ...options, price }, io));
   else if (price !== undefined) output.note(`Completed ${price}.`);
   if (file === undefined && options.saveCommand !== undefined && io.stdout.isTTY)

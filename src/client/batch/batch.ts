@@ -1,14 +1,14 @@
 import { basename, dirname, relative, resolve } from "node:path";
 import { asVidgenError, beforePaying, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, Machine } from "../../io.ts";
-import { findDoubts } from "../../protocol/fields.ts";
+import { findWarnings } from "../../protocol/fields.ts";
 import { createEventFilter, type GenerationEvent } from "../generation/events.ts";
 import { type Service, withJournal } from "../generation/service.ts";
 import { addInfo, recordSaved } from "../generation/status.ts";
 import { redactValue } from "../http/redaction.ts";
 import { hasContent } from "../ledger/content.ts";
 import { type AttemptLines, type Entry, type FilmLine, foldEntry, type RunLine } from "../ledger/history.ts";
-import { isOtherMaking } from "../ledger/policy.ts";
+import { differsInPreview } from "../ledger/policy.ts";
 import { scanAttempts } from "../ledger/search.ts";
 import { folderOf } from "../save/output-path.ts";
 import { checkOutputs } from "./collisions.ts";
@@ -36,7 +36,7 @@ export type OpenBatchOptions = PlanOptions & {
 };
 
 /** What a batch will do, before anything is sent. */
-export type Plan = {
+export type BatchPlan = {
   rows: number;
   done: number;
   running: number;
@@ -47,35 +47,35 @@ export type Plan = {
   unknown: number;
   /** Rows that were charged, and whose generations the service no longer knows. */
   lost: number;
-  /** Rows that are not started, as they begin from one that has no video and is left alone. */
+  /** Rows that are not started: the row that they begin from has no video, and is not started again. */
   blocked: number;
   to_start: number;
-  /** `credits` is what the starts will cost where that is known of each, else null; `credits_each` where they all cost the same. */
+  /** `credits` is the expected cost of all starts, or null unless every price is known; `credits_each` is set where all prices are equal. */
   models: { model: string; to_start: number; credits_each: number | null; credits: number | null }[];
   credits: number | null;
   remaining_credits: number | null;
-  /** The lines of rows that wait for each other, in the order in which they are started: from one to start or one that runs to the end of its chain. */
+  /** Chains of rows that wait for each other, as line numbers in the order of their starts; the first row is new or running. */
   chains: number[][];
 };
 
 export type Batch = {
-  plan: Plan;
+  plan: BatchPlan;
   /** The rows with their states. */
   rows: PlannedRow[];
   costs: Costs;
-  /** The keys of rows that began with the frame of another video than the one that they would begin with now. */
+  /** The keys of rows whose first frame is from an older video than the one that `from` names now. */
   oldFrames: ReadonlySet<string>;
   /**
-   * Starts what is to be started, and collects what runs. Rejects, before anything is sent, with `usage` for a bad option, and with `output`
+   * Starts the new rows, and saves the videos of all that run. Rejects, before anything is sent, with `usage` for a bad option, and with `output`
    * when the results file cannot be written.
    */
   run(options: RunOptions & Omit<WorkOptions, "overwrite">): Promise<RunEnd>;
-  /** What was recorded of the film at a path, unless it was changed since or this batch has not made it. */
+  /** The record of the film at a path; `undefined` if this batch did not make that file, or it has changed since. */
   findFilm(path: string): Promise<FilmLine | undefined>;
-  /** Writes down that a film of the videos is about to get its name. Throws `output`. */
+  /** Records a film just before it is renamed to its final path. Throws `output`. */
   recordFilm(film: Omit<FilmLine, "kind">): Promise<void>;
-  /** Refuses a path that is a file which vidgen, or this batch, needs, as `Kept` says. */
-  checkKept: Service["checkKept"];
+  /** Throws for a path that vidgen or this batch must not overwrite: see `ProtectedCheck`. */
+  checkKept: Service["checkProtected"];
   /** Ends the lease of the results file. */
   close(): Promise<void>;
 };
@@ -86,8 +86,8 @@ type BatchDependencies = {
 };
 
 /**
- * Plans a batch, and holds its results file until `close`. Throws `usage` for rows that contradict an earlier run, or whose output exists,
- * for a results file that is something else or has a line that cannot be read, and while another process runs rows of it; `output` when it
+ * Plans a batch, and holds the lease of its results file until `close`. Throws `usage` for rows that contradict an earlier run, or whose output exists,
+ * for a file that is not a results file or has an unreadable line, and while another process runs the same rows; `output` when it
  * cannot be read or written.
  */
 export async function openBatch(
@@ -97,8 +97,8 @@ export async function openBatch(
 ): Promise<Batch> {
   const { service, io } = known;
   const path = await findResults(options.results, io.disk);
-  const holding = { io, onNote: options.onNote };
-  const lease = options.isDryRun ? undefined : await holdResults(path, holding);
+  const leaseOptions = { io, onNote: options.onNote };
+  const lease = options.isDryRun ? undefined : await holdResults(path, leaseOptions);
   try {
     const named = rows.map((row) => redactRow(row, service.redact));
     const own = await readResults(path, io.disk);
@@ -112,61 +112,61 @@ export async function openBatch(
     const others = rowsFile ? await findOtherResults(path, rowsFile, entries, io.disk) : new Set<string>();
     const names = new Set([path, ...own.names]);
     const elsewhere = [...names, ...others].filter((name) => name !== path);
-    if (lease) await checkAlone(elsewhere, options.source.shard, holding);
+    if (lease) await checkAlone(elsewhere, options.source.shard, leaseOptions);
     const lines = await findAttempts(own, { rows: named, names, others, journaled }, options, known);
     const attempts = lines.map(foldEntry);
     const ledger = createLedger(attempts, lease && results, io);
-    const kept = [
+    const protectedPaths = [
       path,
       lockOf(path),
       ...(rowsFile ? [rowsFile.identity.path] : []),
       ...rows.flatMap(({ files = [] }) => files),
     ];
-    const writing = withJournal(service, ledger.beside, { kept, recall: ledger.recall });
+    const journaling = withJournal(service, ledger.mirror, { protectedPaths, recall: ledger.recall });
     const open = attempts.filter(({ status }) => status !== "dismissed");
-    checkMaking(open, path, service);
-    const faults = createFaults(nameOf(options.source));
+    checkPreviews(open, path, service);
+    const faults = createFaults(rowsName(options.source));
     const unchecked = await planRows(named, open, { ...options, faults }, io.disk);
-    const planned = await checkOutputs(unchecked, { ...options, faults }, { service: writing, io });
+    const planned = await checkOutputs(unchecked, { ...options, faults }, { service: journaling, io });
     const unwritten = findUnwritten(lines, own.attempts, new Set(named.map(({ key }) => key)));
     if (lease) await createFolders(planned, io.disk);
     noteOrphans(planned, open, options.onNote);
     const oldFrames = findOldFrames(planned, attempts);
     noteOldFrames(oldFrames, options.onNote);
     noteOtherAccounts(planned, service.account, options.onNote);
-    noteDoubts(planned, options.onNote, service);
+    noteWarnings(planned, options.onNote, service);
     const costs = createCosts(attempts, entries, { account: service.account, now: io.date() });
     return {
       plan: sumUp(planned, costs),
       rows: planned,
       costs,
-      checkKept: writing.checkKept,
+      checkKept: journaling.checkProtected,
       oldFrames: new Set(oldFrames.map(({ key }) => key)),
-      async run(how) {
-        if (!(how.jobs >= 1)) throw usage("jobs must be at least 1.");
+      async run(runOptions) {
+        if (!(runOptions.jobs >= 1)) throw usage("jobs must be at least 1.");
         for (const line of unwritten)
           await results.append(line).catch((error) => {
             throw beforePaying(error);
           });
         for (const { state } of planned)
           if (state.kind === "done" && state.isFound && state.file !== undefined)
-            await recordSaved(writing, state.id, state.file);
+            await recordSaved(journaling, state.id, state.file);
         const isNews = createEventFilter(io.now);
         let listenerError: VidgenError | undefined;
         const onEvent = (event: GenerationEvent) => {
           try {
-            if (isNews(event)) how.onEvent(event);
+            if (isNews(event)) runOptions.onEvent(event);
           } catch (cause) {
-            // What was paid for is saved all the same.
+            // The batch continues: its videos are paid for.
             listenerError ??= new VidgenError("bug", `A listener of the batch threw an error: ${cause}`, { cause });
           }
         };
-        const signal = lease ? AbortSignal.any([how.signal, lease.lost]) : how.signal;
+        const signal = lease ? AbortSignal.any([runOptions.signal, lease.lost]) : runOptions.signal;
         const confirm = async () => lease?.confirm();
         const label = { name: labelOf(source, service.redact), size: options.source.total };
         const work = createWork(
-          { service: writing, costs, ledger, results: path, rowsFile, label, confirm },
-          { ...how, signal, overwrite: options.overwrite, onEvent },
+          { service: journaling, costs, ledger, results: path, rowsFile, label, confirm },
+          { ...runOptions, signal, overwrite: options.overwrite, onEvent },
         );
         const toStart = planned.filter(({ state }) => state.kind === "new");
         const running = planned.flatMap((row) =>
@@ -180,13 +180,17 @@ export async function openBatch(
             return isSource ? [[key, { id: state.id, file: state.file as string }]] : [];
           }),
         );
-        const end = await runRows({ running, toStart, sources }, { ...how, signal }, { work, costs, io, faultOf });
-        // Last, since nobody waits for them: what is new is started first, and what runs is saved.
-        const failures = how.infoJson ? await addInfos(planned, writing, signal) : [];
+        const end = await runRows(
+          { running, toStart, sources },
+          { ...runOptions, signal },
+          { work, costs, io, faultOf },
+        );
+        // Written last: starting rows and saving videos is more urgent.
+        const failures = runOptions.infoJson ? await addInfos(planned, journaling, signal) : [];
         return { ...end, failures: [...failures, ...end.failures] };
       },
       async findFilm(path) {
-        // A process may have been killed before the last one that it recorded got its name.
+        // A process may have been killed after it recorded a film, and before it renamed the file.
         for (const film of own.films.toReversed())
           if (resolve(path) === film.file && (await hasContent(path, film, io.disk))) return film;
         return undefined;
@@ -200,26 +204,26 @@ export async function openBatch(
   }
 }
 
-/** What a message calls the rows. */
-function nameOf({ file }: Pick<RunLine, "file">): string {
+/** The name of the rows in messages. */
+function rowsName({ file }: Pick<RunLine, "file">): string {
   if (file === "") return "The batch";
   return file === "-" ? "stdin" : file;
 }
 
-/** The attempts that the journal has of this service, newest first. */
+/** The attempts at this service in the journal, newest first. */
 async function readJournaled({ name, journal }: Service): Promise<AttemptLines[]> {
   const attempts: AttemptLines[] = [];
   for await (const part of scanAttempts(journal)) attempts.push(...part.filter(([intent]) => intent.base_url === name));
   return attempts;
 }
 
-type Sourced = Pick<OpenBatchOptions["source"], "file" | "total" | "shard"> & {
+type RunSource = Pick<OpenBatchOptions["source"], "file" | "total" | "shard"> & {
   rows: readonly KeyedRow[];
   rowsFile: RowsFile | undefined;
   service: string;
 };
 
-function describeSource(path: string, { rows, rowsFile, file, total, shard, service }: Sourced): RunLine {
+function describeSource(path: string, { rows, rowsFile, file, total, shard, service }: RunSource): RunLine {
   return {
     kind: "batch",
     file: rowsFile === undefined ? file : relative(dirname(path), rowsFile.identity.path),
@@ -233,16 +237,16 @@ function describeSource(path: string, { rows, rowsFile, file, total, shard, serv
   };
 }
 
-/** The longest name of a batch that a service takes. */
+/** The maximum length of a batch's name at a service. */
 const labelCharacters = 200;
 
-/** How the service shows the batch: the name of its rows file, or of its results file where it has none. */
+/** The name of the batch at the service: that of its rows file, else of its results file. */
 function labelOf({ file, results }: RunLine, redact: Service["redact"]): string {
   const name = redact(basename(file === "" || file === "-" ? results : file));
   return [...name.replace(/[\p{Cc}\p{Surrogate}]/gu, " ")].slice(0, labelCharacters).join("").trim() || "batch";
 }
 
-type Written = {
+type AttemptSources = {
   rows: readonly KeyedRow[];
   /** Every path of this batch's results file. */
   names: ReadonlySet<string>;
@@ -252,10 +256,10 @@ type Written = {
   journaled: readonly AttemptLines[];
 };
 
-/** All attempts of this results file, and those of the rows that other results files and the journal have. */
+/** The attempts at these rows: from this results file, other results files, and the journal. */
 async function findAttempts(
   own: Results,
-  written: Written,
+  written: AttemptSources,
   { onNote }: OpenBatchOptions,
   { service, io }: BatchDependencies,
 ): Promise<AttemptLines[]> {
@@ -276,14 +280,14 @@ async function findAttempts(
   return mergeAttempts([...found, ...journaled.filter(isOurs).reverse()]);
 }
 
-/** The row as the results file and the journal know it: without a key in it. */
+/** The row as it is written to the results file and the journal: without API keys. */
 function redactRow(row: KeyedRow, redact: Service["redact"]): KeyedRow {
   const { key, source, record, from } = row;
   const hash = hashRow(redactValue(record, redact), from !== undefined);
   return { ...row, key: redact(key), source: source && redact(source), hash };
 }
 
-/** Throws `usage` for the results of another service, such as the local one: its videos are not this one's, and it does not know their ids. */
+/** Throws `usage` for the results of another service: this one does not know its ids. */
 function checkService(source: RunLine | undefined, path: string, baseUrl: string): void {
   if (source === undefined || source.service === baseUrl) return;
   throw usage(
@@ -292,10 +296,10 @@ function checkService(source: RunLine | undefined, path: string, baseUrl: string
   );
 }
 
-/** Throws `usage` where rows have previews and would get real videos now, or the other way round. */
-function checkMaking(attempts: readonly Entry[], path: string, { isPreview }: Pick<Service, "isPreview">): void {
+/** Throws `usage` where earlier rows are previews and new ones would be real videos, or the other way round. */
+function checkPreviews(attempts: readonly Entry[], path: string, { isPreview }: Pick<Service, "isPreview">): void {
   const other = attempts.find(
-    ({ request, is_preview, id }) => id !== undefined && isOtherMaking(is_preview, isPreview(request.model)),
+    ({ request, is_preview, id }) => id !== undefined && differsInPreview(is_preview, isPreview(request.model)),
   );
   if (!other) return;
   const [has, asked] = other.is_preview ? ["previews", "real videos"] : ["real videos", "previews"];
@@ -305,10 +309,10 @@ function checkMaking(attempts: readonly Entry[], path: string, { isPreview }: Pi
   );
 }
 
-/** How many info files are written side by side. */
+/** How many info files are written concurrently. */
 const maxInfos = 4;
 
-/** Writes the info files that videos of earlier runs lack. A service that does not answer for one of them is asked for no other. */
+/** Writes the missing info files of earlier videos. Stops asking the service after the first request without an answer. */
 async function addInfos(
   rows: readonly PlannedRow[],
   service: Service,
@@ -316,14 +320,14 @@ async function addInfos(
 ): Promise<RunEnd["failures"]> {
   const failures: RunEnd["failures"] = [];
   const left = rows.values();
-  let asks = true;
+  let isAnswering = true;
   const add = async () => {
     for (const row of left) {
       const { state } = row;
       if (state.kind !== "done" || state.file === undefined || signal.aborted) continue;
       try {
-        const answers = await addInfo(service, state.id, state.file, { signal, asks });
-        asks &&= answers;
+        const answers = await addInfo(service, state.id, state.file, { signal, asks: isAnswering });
+        isAnswering &&= answers;
       } catch (error) {
         failures.push({ row, ended: { status: "completed", error: asVidgenError(error) } });
       }
@@ -333,7 +337,7 @@ async function addInfos(
   return failures;
 }
 
-/** Tells of generations that were paid for, are not saved, and belong to no row any more: the user has changed or removed it. */
+/** Notes paid generations that are not saved and whose row was changed or removed. */
 function noteOrphans(rows: PlannedRow[], attempts: readonly Entry[], onNote: OpenBatchOptions["onNote"]): void {
   const keys = new Set(rows.map(({ key }) => key));
   const orphans = attempts.filter((each) => !keys.has(each.row ?? "") && kindOfRow(each) === "running");
@@ -345,7 +349,7 @@ function noteOrphans(rows: PlannedRow[], attempts: readonly Entry[], onNote: Ope
   );
 }
 
-/** The rows that began with the frame of another video than the one that they would begin with now. */
+/** The rows whose first frame is from an older video than the one that `from` names now. */
 function findOldFrames(rows: readonly PlannedRow[], attempts: readonly Entry[]): PlannedRow[] {
   if (rows.every(({ source }) => source === undefined)) return [];
   const froms = new Map(attempts.map(({ id, from }) => [id, from]));
@@ -356,7 +360,7 @@ function findOldFrames(rows: readonly PlannedRow[], attempts: readonly Entry[]):
   });
 }
 
-/** They are not made anew: that would be paid for. */
+/** They are not started again, since that would be charged. */
 function noteOldFrames(rows: readonly PlannedRow[], onNote: OpenBatchOptions["onNote"]): void {
   const lines = rows.map(({ line }) => line);
   if (lines.length === 0) return;
@@ -373,7 +377,7 @@ function idOf(state: PlannedRow["state"]): string | undefined {
   return state.kind === "done" ? state.id : undefined;
 }
 
-/** Tells of running rows that the service may not find with this key: a 404 changes nothing about them. */
+/** Notes running rows of another key: the service answers 404 for them, which does not mean that they are lost. */
 function noteOtherAccounts(rows: PlannedRow[], account: string, onNote: OpenBatchOptions["onNote"]): void {
   const isOther = (own: string | undefined) => own !== undefined && own !== account;
   const found = rows.flatMap(({ state }) =>
@@ -387,25 +391,25 @@ function noteOtherAccounts(rows: PlannedRow[], account: string, onNote: OpenBatc
   );
 }
 
-/** Tells what is probably wrong in the rows that are to be started, once for all rows with the same. */
-function noteDoubts(
+/** Notes what is probably wrong in the new rows; the same warning once for all of them. */
+function noteWarnings(
   rows: readonly PlannedRow[],
   onNote: OpenBatchOptions["onNote"],
   { isLocal }: Pick<Service, "isLocal">,
 ): void {
   const lines = new Map<string, number[]>();
   for (const { state, record, line } of rows) {
-    for (const doubt of state.kind === "new" ? findDoubts(record, { isLocal }) : []) {
-      const known = lines.get(doubt);
+    for (const warning of state.kind === "new" ? findWarnings(record, { isLocal }) : []) {
+      const known = lines.get(warning);
       if (known) known.push(line);
-      else lines.set(doubt, [line]);
+      else lines.set(warning, [line]);
     }
   }
-  for (const [doubt, [first, ...others]] of lines)
-    onNote(`Line ${first}${others.length > 0 ? ` and ${others.length} more` : ""}: ${doubt}`);
+  for (const [warning, [first, ...others]] of lines)
+    onNote(`Line ${first}${others.length > 0 ? ` and ${others.length} more` : ""}: ${warning}`);
 }
 
-/** Creates the folders that videos go to, before anything is paid; those with names in braces are created with their first file. */
+/** Creates the output folders before anything is paid for. Folders with names in braces are created with their first file. */
 async function createFolders(rows: readonly PlannedRow[], disk: Disk): Promise<void> {
   const folders = new Set(rows.flatMap(({ outputPath }) => (outputPath === undefined ? [] : folderOf(outputPath))));
   for (const folder of folders) {
@@ -416,10 +420,10 @@ async function createFolders(rows: readonly PlannedRow[], disk: Disk): Promise<v
   }
 }
 
-function sumUp(rows: PlannedRow[], costs: Costs): Plan {
+function sumUp(rows: PlannedRow[], costs: Costs): BatchPlan {
   const count = (kind: PlannedRow["state"]["kind"]) => rows.filter(({ state }) => state.kind === kind).length;
   const starts = new Map<string, number>();
-  /** The prices of the rows of each model that are known. */
+  /** The known prices of the rows of each model. */
   const known = new Map<string, number[]>();
   for (const { state, record } of rows) {
     if (state.kind !== "new") continue;
@@ -461,7 +465,7 @@ function findChains(rows: readonly PlannedRow[]): number[][] {
   const ends = toStart.filter(({ key, source }) => byKey.has(source ?? "") && !sources.has(key));
   return ends.map((end) => {
     const lines: number[] = [];
-    // A row that runs waits for no other.
+    // A running row does not wait for another row.
     for (
       let at: PlannedRow | undefined = end;
       at;

@@ -1,4 +1,4 @@
-/** What one side pushes, and the other takes in the same order, when it is ready for it. */
+/** An unbounded queue: one side pushes items, the other iterates over them. */
 export type Channel<Item> = AsyncIterable<Item> & { push(item: Item): void; end(): void };
 
 export function createChannel<Item>(): Channel<Item> {

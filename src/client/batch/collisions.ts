@@ -12,7 +12,7 @@ import type { Faults } from "./rows/faults.ts";
 
 type CheckDependencies = { service: Service; io: Pick<Io, "date" | "disk"> };
 
-/** Throws `usage` for rows whose video is to be saved and whose output exists, unless it is that video. */
+/** Throws `usage` for rows whose output file exists, unless it is the row's own video. */
 export async function checkOutputs(
   rows: PlannedRow[],
   { overwrite, faults }: { overwrite?: boolean | undefined; faults: Faults },
@@ -45,7 +45,7 @@ export async function checkOutputs(
   return checked;
 }
 
-/** Where the video of a row is saved; `undefined` when only its generation tells, or when no such file exists. */
+/** The existing file at a row's output path; `undefined` if there is none, or if its name depends on the id. */
 async function findOutput(
   outputPath: string,
   { record, state }: PlannedRow,
@@ -61,10 +61,10 @@ async function findOutput(
   return !(await isListed(filled)) || (await isFolder(filled, disk)) ? undefined : filled;
 }
 
-/** Tells whether a file may exist. Each folder is read once: a batch may have 100,000 rows, and looking at each file takes 20 s. */
+/** Returns whether a file may exist. Each folder is read once: 100,000 separate checks take 20 s. */
 function createListing(disk: Disk): (file: string) => Promise<boolean> {
   const folders = new Map<string, Promise<Set<string> | undefined>>();
-  // On some systems letter case and the form of accents make no difference.
+  // Some file systems ignore letter case and Unicode normalization.
   const plain = (name: string) => name.normalize("NFC").toLowerCase();
   return async (file) => {
     const folder = dirname(resolve(file));

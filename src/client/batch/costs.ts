@@ -5,53 +5,53 @@ import { type Entry, isPaidBy } from "../ledger/history.ts";
 import { isComparable, kindOfRequest, readBalance, readPrices } from "../ledger/price.ts";
 
 export type Budget = {
-  /** The most credits that may be spent, over all runs of a batch. */
+  /** The maximum number of credits that all runs of a batch may spend. */
   maxCredits?: number | undefined;
-  /** The fewest that are left on the account. */
+  /** The minimum number of credits to leave on the account. */
   keepCredits?: number | undefined;
-  /** The most that all runs of a batch may cost in USD. */
+  /** The maximum cost of all runs of a batch in USD. */
   maxCost?: number | undefined;
 };
 
 /** What is known of a kind of request (see `price.ts`), and of its starts in a batch. */
-type Kind = {
-  /** In credits, as the service has stated it last. */
+type KindCosts = {
+  /** In credits: the newest price that the service stated. */
   price?: number;
-  /** The largest fall of the balance at such a start: the next one is expected to cost no more. */
-  maxFall?: number;
-  /** Where no other is known: the smallest fall since an earlier run, for others have probably spent too. */
-  minFallBetweenRuns?: number;
-  /** The starts of which the service has not stated what they cost. */
+  /** The largest drop of the balance at such a start, which is the expected maximum cost of the next one. */
+  maxDrop?: number;
+  /** The smallest drop since an earlier run; used only if no other price is known, since other users may have spent too. */
+  minDropBetweenRuns?: number;
+  /** How many starts have no stated cost. */
   unstated: number;
-  /** By how much the balance fell at these, in sum, and how many had no fall. */
-  fell: number;
-  unseen: number;
-  /** Whether nobody knows what one of them has cost: no balance was told, or it did not fall. */
-  isOpen: boolean;
-  /** The highest price in USD, which is stated at the end. */
+  /** Of these: the sum of the balance drops, and how many starts had no drop. */
+  dropped: number;
+  withoutDrop: number;
+  /** Whether the cost of a start is unknown: its reply had no balance, or the balance did not drop. */
+  isCostUnknown: boolean;
+  /** The highest price in USD, which is stated when a generation ends. */
   maxUsd?: number;
-  /** How many have not ended, as far as is known. */
+  /** How many are still running. */
   running: number;
 };
 
-/** What the service tells of a cost. Where it states none, the balance may have fallen since the start before: others may have spent too, or bought. */
-type Told = Pick<Entry, "credits" | "balance_fell" | "remaining_credits">;
+/** What a reply says about the cost. Without a stated cost there is only the drop of the balance, which other users change too. */
+type StatedCost = Pick<Entry, "credits" | "balance_fell" | "remaining_credits">;
 
 export type Costs = ReturnType<typeof createCosts>;
 
 /**
- * What the generations of a batch cost, over all its runs: in credits as the service states it at a start, in USD as it states it at the end.
- * Where it never states credits, each fall of the balance from one start's reply to the next counts as spent. Begins with what earlier runs have
- * cost, the oldest first, and with the journal's entries of the service, newest first. The balance of another account tells nothing.
+ * The costs of all runs of a batch: credits are stated when a generation starts, USD when it ends.
+ * If the service never states credits, each drop of the balance between two replies counts as spent. `earlier` has the entries of earlier runs,
+ * oldest first; `entries` has the journal's entries of the service, newest first. Balances of other accounts are ignored.
  */
 export function createCosts(
   earlier: readonly Entry[],
   entries: readonly Entry[],
   { account, now }: { account: string; now: Date },
 ) {
-  const kinds = new Map<string, Kind>();
-  const kindNamed = (name: string): Kind => {
-    const kind = kinds.get(name) ?? { unstated: 0, fell: 0, unseen: 0, isOpen: false, running: 0 };
+  const kinds = new Map<string, KindCosts>();
+  const kindNamed = (name: string): KindCosts => {
+    const kind = kinds.get(name) ?? { unstated: 0, dropped: 0, withoutDrop: 0, isCostUnknown: false, running: 0 };
     kinds.set(name, kind);
     return kind;
   };
@@ -60,11 +60,14 @@ export function createCosts(
   let [stated, charged, accepted] = [0, 0, 0];
   /** `undefined` once a completed generation had no stated price. */
   let usd: number | undefined = 0;
-  /** What was left after the start before of the batch that told. */
+  /** The last balance that a reply stated. */
   let previous: number | undefined;
 
-  /** Counts a start that was charged, or may have been. */
-  function charge(request: StartRequest, { credits, balance_fell: fall, remaining_credits: told }: Told): Kind {
+  /** Counts a start that was, or may have been, charged. */
+  function charge(
+    request: StartRequest,
+    { credits, balance_fell: fall, remaining_credits: told }: StatedCost,
+  ): KindCosts {
     const kind = kindOf(request);
     const since = previous === undefined || told === undefined ? 0 : previous - told;
     previous = told ?? previous;
@@ -77,16 +80,16 @@ export function createCosts(
     }
     kind.unstated++;
     if (fall !== undefined && fall > 0) {
-      kind.fell += fall;
-      kind.maxFall = Math.max(kind.maxFall ?? 0, fall);
+      kind.dropped += fall;
+      kind.maxDrop = Math.max(kind.maxDrop ?? 0, fall);
       return kind;
     }
-    kind.unseen++;
-    if (fall === undefined && since > 0) kind.minFallBetweenRuns = Math.min(kind.minFallBetweenRuns ?? since, since);
+    kind.withoutDrop++;
+    if (fall === undefined && since > 0) kind.minDropBetweenRuns = Math.min(kind.minDropBetweenRuns ?? since, since);
     return kind;
   }
 
-  /** Counts the end of a generation, with what it cost in USD where that is known. */
+  /** Counts an ended generation, with its cost in USD if that is known. */
   function end(request: StartRequest, cost: number | undefined) {
     const kind = kindOf(request);
     kind.running--;
@@ -95,7 +98,7 @@ export function createCosts(
     usd = usd === undefined ? undefined : usd + cost;
   }
 
-  /** Takes a completed generation. */
+  /** Counts a completed generation. */
   function completed(request: StartRequest, cost: number | undefined) {
     end(request, cost);
     if (cost === undefined) usd = undefined;
@@ -106,91 +109,92 @@ export function createCosts(
     const { request, state, id, credits, balance_fell = 1 } = entry;
     const kind = charge(request, isPaidBy(account, entry) ? entry : { ...entry, remaining_credits: undefined });
     if (id !== undefined) accepted++;
-    if (credits === undefined && balance_fell <= 0) kind.isOpen = true;
+    if (credits === undefined && balance_fell <= 0) kind.isCostUnknown = true;
     if (state === "ready" || state === "delivered") completed(request, costOf(entry));
     if (state === "failed") end(request, entry.cost);
   }
-  // A later run counts such a start as the largest fall of its kind.
-  for (const kind of kinds.values()) kind.isOpen &&= boundOf(kind) === undefined;
+  // A later run counts a start of unknown cost as the largest drop of its kind.
+  for (const kind of kinds.values()) kind.isCostUnknown &&= boundOf(kind) === undefined;
   const [balance] = [readBalance(entries, account), readBalance(paid.toReversed(), account)]
     .filter((each) => each !== undefined)
     .sort((one, other) => other.at.localeCompare(one.at));
-  /** What is left on the account, as far as the service has told; and what the balance after the next start can be compared with. */
+  /** The last known balance, and the balance that the next start's reply can be compared with. */
   let left = balance?.credits;
   let before = balance && isComparable(balance, now) ? left : undefined;
-  /** The kinds of the starts that may have been charged since then. */
+  /** The kinds of the starts since then that may have been charged. */
   let since = paid
     .filter(({ at, remaining_credits }) => remaining_credits === undefined && at >= (balance?.at ?? ""))
     .map(({ request }) => kindOf(request));
 
   return {
-    /** Takes an accepted start. */
+    /** Counts an accepted start. */
     started(request: StartRequest, told: Omit<AcceptedStart, "generation">): void {
       const { credits_charged: credits, balance_fell, remaining_credits } = told;
       const kind = charge(request, { credits, balance_fell, remaining_credits });
       accepted++;
-      if (credits === undefined && (remaining_credits === undefined || (balance_fell ?? 1) <= 0)) kind.isOpen = true;
+      if (credits === undefined && (remaining_credits === undefined || (balance_fell ?? 1) <= 0))
+        kind.isCostUnknown = true;
       if (remaining_credits === undefined) return void since.push(kind);
       left = before = remaining_credits;
       since = [];
     },
-    /** Takes a start that may have been charged. */
+    /** Counts a start that may have been charged. */
     unknown(request: StartRequest): void {
       since.push(charge(request, {}));
     },
     completed,
-    /** Takes a generation that failed; it has cost none where the service states no cost, and tells no price. */
+    /** Counts a failed generation. Without a stated cost it cost nothing, and it does not change the price. */
     failed: end,
-    /** What the account had after the start before, where that can be compared with what it has after the next one: for `send`. */
+    /** The balance before the next start, if it can be compared with the balance after it: for `send`. */
     balance: () => before,
-    /** The most that the batch can have spent over all of its runs, in credits. */
+    /** The maximum that all runs of the batch may have spent, in credits. */
     spent: () => [...kinds.values()].reduce((sum, kind) => sum + spentOn(kind), stated),
-    /** Whether that is what it has spent. */
+    /** Whether `spent` is exact. */
     isExact: () => [...kinds.values()].every(({ unstated }) => unstated === 0),
-    /** What the service has stated that a request of this kind costs, in credits. */
+    /** The stated price of this kind of request, in credits. */
     price: (request: StartRequest) => kindOf(request).price,
-    /** The price, else the largest fall of the balance at such a start: the most that the next one is expected to cost, in credits. */
+    /** The expected maximum cost of the next start in credits: the stated price, else the largest drop of the balance. */
     bound: (request: StartRequest) => boundOf(kindOf(request)),
-    /** Whether starts were accepted, and none of them had its cost stated in credits: then waiting for a price is of no use. */
-    isSilent: () => accepted > 0 && [...kinds.values()].every(({ price }) => price === undefined),
-    /** The credits that were left after the last start that told, less what may have been charged since. */
+    /** Whether starts were accepted and none had a stated cost: then waiting for a price is useless. */
+    statesNoCredits: () => accepted > 0 && [...kinds.values()].every(({ price }) => price === undefined),
+    /** The last known balance, less what may have been charged since. */
     remaining: () => left && since.reduce((sum, kind) => sum - (boundOf(kind) ?? 0), left),
-    /** Whether a start has cost nobody knows how much. Then no budget can be kept; a reserve cannot without a balance either. */
-    isOpen({ keepCredits }: Budget): boolean {
+    /** Whether the cost of a start is unknown, so that no budget can be kept. `keepCredits` also needs a balance. */
+    isCostUnknown({ keepCredits }: Budget): boolean {
       const unpriced = [...kinds.values()].filter(({ price }) => price === undefined);
-      if (unpriced.some(({ isOpen }) => isOpen)) return true;
+      if (unpriced.some(({ isCostUnknown: isOpen }) => isOpen)) return true;
       if (left !== undefined || charged === 0) return false;
       return keepCredits !== undefined || unpriced.some(({ unstated }) => unstated > 0);
     },
-    /** The most that the batch can have cost in USD over all its runs, with what runs; `undefined` once that cannot be told. */
+    /** The maximum cost of all runs in USD, including running generations; `undefined` once a cost is unknown. */
     usd: () =>
       usd === undefined
         ? undefined
         : [...kinds.values()].reduce((sum, { running, maxUsd = 0 }) => sum + running * maxUsd, usd),
-    /** The highest price of such a request in USD that the batch has seen. */
+    /** The highest known price of such a request in USD. */
     priceUsd: (request: StartRequest) => kindOf(request).maxUsd,
   };
 }
 
-/** What the starts of a kind have cost of which nothing was stated: the price that was stated of others, else the falls of the balance. */
-function spentOn(kind: Kind): number {
-  const { price, unstated, fell, unseen } = kind;
+/** The cost of the starts without a stated cost: by the price that other starts stated, else by the drops of the balance. */
+function spentOn(kind: KindCosts): number {
+  const { price, unstated, dropped: fell, withoutDrop: unseen } = kind;
   return price === undefined ? fell + unseen * (boundOf(kind) ?? 0) : unstated * price;
 }
 
-/** The most that a start of a kind is expected to cost. */
-function boundOf({ price, maxFall, minFallBetweenRuns }: Kind): number | undefined {
+/** The expected maximum cost of a start. */
+function boundOf({ price, maxDrop: maxFall, minDropBetweenRuns: minFallBetweenRuns }: KindCosts): number | undefined {
   return price ?? maxFall ?? minFallBetweenRuns;
 }
 
-/** What a completed generation has cost in USD: a preview nothing. */
+/** The cost of a completed generation in USD. A preview is free. */
 export function costOf({ cost, is_preview }: Entry): number | undefined {
   return cost ?? (is_preview === true ? 0 : undefined);
 }
 
 /**
- * Whether a row has to wait until nothing else runs: what it costs, or what one that runs costs, is not known, and no budget could be kept
- * beside it. Where the service never states credits, there is nothing to wait for.
+ * Whether a row must wait until nothing else runs: its price, or that of a running row, is unknown, so that a budget could be exceeded.
+ * If the service never states credits, there is nothing to wait for.
  */
 export function mustRunAlone(
   request: StartRequest,
@@ -199,12 +203,12 @@ export function mustRunAlone(
   costs: Costs,
 ): boolean {
   const requests = [request, ...running];
-  const needsCredits = (maxCredits !== undefined || keepCredits !== undefined) && !costs.isSilent();
+  const needsCredits = (maxCredits !== undefined || keepCredits !== undefined) && !costs.statesNoCredits();
   if (needsCredits && requests.some((each) => costs.price(each) === undefined)) return true;
   return maxCost !== undefined && requests.some((each) => costs.priceUsd(each) === undefined);
 }
 
-/** The error that a start would go beyond the budget; a request of a new kind is started to see what it costs. */
+/** The error if a start would exceed the budget. A request without a known price is started to learn it. */
 export function checkBudget(request: StartRequest, budget: Budget, costs: Costs): VidgenError | undefined {
   const { maxCredits, keepCredits, maxCost } = budget;
   const overrun = maxCost === undefined ? undefined : checkCost(request, maxCost, costs);
@@ -220,7 +224,7 @@ export function checkBudget(request: StartRequest, budget: Budget, costs: Costs)
       `${upTo}${spent} of at most ${maxCredits} credits are spent${cost}: nothing more is started.`,
     );
   }
-  if (costs.isOpen(budget))
+  if (costs.isCostUnknown(budget))
     return new VidgenError(
       "credits",
       "The service did not state what a start cost, and its balance is missing or did not fall. The budget cannot be kept: nothing more is started.",

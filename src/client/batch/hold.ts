@@ -5,7 +5,7 @@ import { areDisjoint } from "./rows-file.ts";
 
 type HoldOptions = { io: LeaseIo; onNote(text: string): void };
 
-/** Holds a results file. Throws `usage` when another process does, and `output` when that cannot be written down. */
+/** Acquires the lease of a results file. Throws `usage` while another process holds it, and `output` when it cannot be written. */
 export async function holdResults(path: string, { io, onNote }: HoldOptions): Promise<Lease> {
   const acquired = await acquireLease(lockOf(path), io, { onNote }).catch((cause) => {
     throw resultsError(path, cause);
@@ -25,8 +25,8 @@ export async function holdResults(path: string, { io, onNote }: HoldOptions): Pr
 }
 
 /**
- * Throws `usage` while a process runs that has rows of this run too, under another results file. Each run writes down its part of the rows
- * before it looks for others, so that of two at the same time at least one sees the other.
+ * Throws `usage` while another process runs the same rows with another results file. Each run records its rows
+ * before it looks for other runs, so that of two concurrent runs at least one sees the other.
  */
 export async function checkAlone(paths: Iterable<string>, shard: string | null, how: HoldOptions): Promise<void> {
   for (const path of paths) {
@@ -36,7 +36,7 @@ export async function checkAlone(paths: Iterable<string>, shard: string | null, 
     if (holder === undefined) continue;
     const { source } = await readResults(path, how.io.disk);
     if (source && areDisjoint(source.shard, shard)) continue;
-    // This waits until it is sure, and finds a lease that is stale.
+    // Acquiring the lease also recognizes a stale one.
     const lease = await holdResults(path, how);
     await lease.release();
   }

@@ -7,13 +7,13 @@ import { countsOf } from "./planned.ts";
 import type { RunOptions } from "./run.ts";
 import type { WorkOptions } from "./work.ts";
 
-/** What happens in a batch; the summary comes last, after the error that stopped the starts if one did. */
+/** The events of a batch. The last one is the summary; before it comes the error that stopped the starts, if any. */
 export type WireBatchEvent = { at: string } & (GenerationEvent | ({ event: "summary" } & BatchCounts));
 
 type IterateOptions = RunOptions & Omit<WorkOptions, "overwrite" | "onEvent">;
 
 /**
- * Runs a batch and yields what happens. When the caller stops iterating, nothing more is started; a start that is out still gets its id.
+ * Runs a batch and yields its events. When the caller stops iterating, no more rows are started, but a sent request still gets its id.
  */
 export async function* iterateBatch(
   batch: Batch,

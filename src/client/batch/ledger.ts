@@ -11,21 +11,21 @@ import {
 import type { Journal } from "../ledger/journal.ts";
 import type { ResultsFile } from "./results.ts";
 
-/** The lines of each attempt from several files, each line once. The oldest come first, of the lines and of the attempts. */
+/** Merges the attempts of several files, each line once; attempts and lines are sorted from oldest to newest. */
 export function mergeAttempts(files: readonly AttemptLines[]): AttemptLines[] {
   const merged = new Map<string, AttemptLines>();
   for (const lines of files) {
     const [intent, ...later] = lines;
     const [first, ...known] = merged.get(intent.attempt) ?? lines;
-    const names = new Set(known.map(nameOf));
-    const others = later.filter((line) => !names.has(nameOf(line)));
+    const names = new Set(known.map(lineKey));
+    const others = later.filter((line) => !names.has(lineKey(line)));
     merged.set(intent.attempt, [first, ...(others.length === 0 ? known : [...known, ...others].sort(byTime))]);
   }
   return [...merged.values()].sort(([one], [other]) => byTime(one, other));
 }
 
-/** The same for the copies of a line in two files, and for no other line about the attempt. */
-function nameOf({ kind, at }: DatedLine): string {
+/** Identifies a line among those of its attempt: copies in two files have the same key. */
+function lineKey({ kind, at }: DatedLine): string {
   return `${kind} ${at}`;
 }
 
@@ -33,34 +33,34 @@ function byTime(one: DatedLine, other: DatedLine): number {
   return one.at.localeCompare(other.at);
 }
 
-/** The lines about these rows that a results file has not: another file has them, or a process was killed between the two. */
+/** The lines about these rows that are missing in the results file: they are in another file, or a process was killed before it wrote them. */
 export function findUnwritten(
   attempts: readonly AttemptLines[],
   own: readonly AttemptLines[],
   rows: ReadonlySet<string>,
 ): DatedLine[] {
-  const written = new Map(own.map((lines) => [lines[0].attempt, new Set(lines.map(nameOf))]));
+  const written = new Map(own.map((lines) => [lines[0].attempt, new Set(lines.map(lineKey))]));
   return attempts.flatMap((lines) => {
     const [{ attempt, row = "" }] = lines;
-    // Partial files are of use on this machine alone.
-    const missing = lines.filter((line) => line.kind !== "part" && !written.get(attempt)?.has(nameOf(line)));
+    // Partial files exist on this machine only.
+    const missing = lines.filter((line) => line.kind !== "part" && !written.get(attempt)?.has(lineKey(line)));
     return rows.has(row) ? missing.map((line) => ({ ...line, attempt })) : [];
   });
 }
 
-/** What is known of the attempts of a batch, while it runs. */
+/** The attempts of a running batch. */
 export type Ledger = {
-  /** A journal for the batch's client: each line about an attempt goes to the results file too. */
-  beside(journal: Journal): Journal;
-  /** What is known of a generation of the batch. */
+  /** Returns a journal that also writes each line about an attempt to the results file. */
+  mirror(journal: Journal): Journal;
+  /** The entry of a generation of the batch. */
   recall(id: string): Entry | undefined;
-  /** An attempt of the batch, as its lines until now tell of it, and why some of them are not in the results file, if so. */
+  /** An attempt's entry, and the error if some of its lines could not be written to the results file. */
   find(attempt: string): { entry: Entry | undefined; failure: VidgenError | undefined };
-  /** Nothing more happens to the attempt in this run: a long batch keeps no memory of it. */
+  /** Frees the memory of an attempt that has ended. */
   forget(attempt: string): void;
 };
 
-/** Without a results file it only reads. */
+/** Without a results file the ledger is read-only. */
 export function createLedger(
   entries: readonly Entry[],
   results: Pick<ResultsFile, "append" | "withdraw"> | undefined,
@@ -68,7 +68,7 @@ export function createLedger(
 ): Ledger {
   const byName = new Map(entries.map((entry) => [entry.attempt, entry]));
   const byId = new Map(entries.flatMap((entry) => (entry.id === undefined ? [] : [[entry.id, entry]])));
-  /** Another machine may have started them: then this one's journal does not know whose their ids are. */
+  /** The journal may not know these attempts: another machine may have started them. */
   const earlier = new Set(byName.keys());
   const failures = new Map<string, VidgenError>();
 
@@ -86,29 +86,29 @@ export function createLedger(
     return entry;
   }
 
-  /** What has happened is in the journal; what is to be sent is not sent. */
-  function leaveOut(line: JournalLine, { attempt }: Entry, error: VidgenError) {
+  /** Remembers that the results file could not be written. An intent is not sent then; other events are at least in the journal. */
+  function recordFailure(line: JournalLine, { attempt }: Entry, error: VidgenError) {
     failures.set(attempt, error);
     if (line.kind === "intent") throw error;
   }
 
   return {
-    beside: (journal) => ({
+    mirror: (journal) => ({
       ...journal,
       async append(line) {
-        // By its attempt, each line tells of a row, even where one before it could not be written.
+        // With its attempt, a line can be assigned to a row even if an earlier line is missing.
         const known = find(line);
         const dated = { at: io.date().toISOString(), ...line, ...(known && { attempt: known.attempt }) };
         const failure = await journal.append(dated).then(() => undefined, asVidgenError);
-        // Without it nothing is sent, and it is not in the results file alone.
+        // Without the intent in the journal nothing is sent, so it must not be in the results file either.
         if (failure && line.kind === "intent") throw failure;
         const entry = take(dated);
-        if (entry) await results?.append(dated).catch((error) => leaveOut(line, entry, asVidgenError(error)));
+        if (entry) await results?.append(dated).catch((error) => recordFailure(line, entry, asVidgenError(error)));
         if (failure) throw failure;
       },
       async withdraw(line) {
         const dated = { at: io.date().toISOString(), ...line };
-        // Without an entry its intent is not in the results file.
+        // Without an entry, the results file has no intent of it.
         const entry = take(dated);
         const written = await Promise.allSettled([journal.withdraw(dated), entry && results?.withdraw(dated)]);
         for (const each of written) if (each.status === "rejected") throw each.reason;

@@ -8,17 +8,17 @@ import { hashRow, type KeyedRow } from "./row.ts";
 import type { Faults } from "./rows/faults.ts";
 import { findDeciding, groupByRow, kindOfRow, leftAlone } from "./status.ts";
 
-/** What is to be done about a row. */
+/** What a run does with a row. */
 export type RowState =
-  /** `isFound` where its video was found at its place, and nothing that is written down says so. */
+  /** `isFound` if the video is in its file although neither the journal nor the results file says so. */
   | { kind: "done"; id: string; file: string | undefined; isFound?: boolean }
-  /** Started and not done: it is followed, and its video saved. */
+  /** Started and not done: it is polled, and its video saved. */
   | { kind: "running"; attempt: StartedEntry }
-  /** To be started; `dismissed` are the attempts that may have been charged and are passed over. */
+  /** Will be started; `dismissed` are the attempts that may have been charged and are ignored from now on. */
   | { kind: "new"; dismissed: Entry[] }
-  /** May have been charged, was charged and is lost, or was refused or failed: left alone. */
+  /** May have been charged, was charged and is lost, or was refused or failed: not started again. */
   | { kind: "unknown" | "lost" | "failed"; attempt: Entry }
-  /** To be started, but the row that it begins from, or one before that, is left alone. */
+  /** Not started, because a row that it depends on is not started again. */
   | { kind: "blocked"; by: KeyedRow };
 
 export type PlannedRow = KeyedRow & { state: RowState };
@@ -26,8 +26,8 @@ export type PlannedRow = KeyedRow & { state: RowState };
 export type PlanOptions = { retryFailed?: boolean | undefined; retryUnknown?: boolean | undefined };
 
 /**
- * Decides what is to be done about each row, by its attempts. Throws `usage` with all faults: such as a row that asks for something else than
- * an earlier one of the same id.
+ * Decides about each row by its attempts. Throws `usage` with all faults, such as a row whose request differs from
+ * that of an earlier row with the same id.
  */
 export async function planRows(
   rows: readonly KeyedRow[],
@@ -43,7 +43,7 @@ export async function planRows(
     if (other !== undefined) faults.add(`the id "${shorten(row.key)}" is also the id of line ${other}`, row);
     lines.set(row.key, row.line);
     const known = byRow.get(row.key) ?? [];
-    const state = await stateOf(row, known, options, disk);
+    const state = await decideState(row, known, options, disk);
     const earlier = findDeciding(known);
     if (earlier && !isSame(row, earlier) && state.kind !== "new") faults.add(changedFault(row, earlier), row);
     planned.push({ ...row, state });
@@ -57,11 +57,11 @@ export async function planRows(
   return planned;
 }
 
-/** Rows that cannot be started, since there will be no frame to begin with. */
+/** Blocks the rows whose first frame will be missing. */
 function blockRows(rows: readonly PlannedRow[], byKey: ReadonlyMap<string, PlannedRow>): void {
   const isChecked = new Set<PlannedRow>();
   for (const row of rows) {
-    // From the row backwards, until one that is known: a film may be one chain of thousands of rows.
+    // Iterative, because a film may be one chain of thousands of rows.
     const chain: PlannedRow[] = [];
     for (let at: PlannedRow | undefined = row; at && !isChecked.has(at); at = byKey.get(at.source ?? "")) {
       chain.push(at);
@@ -76,7 +76,7 @@ function blockRows(rows: readonly PlannedRow[], byKey: ReadonlyMap<string, Plann
   }
 }
 
-async function stateOf(row: KeyedRow, known: Entry[], options: PlanOptions, disk: Disk): Promise<RowState> {
+async function decideState(row: KeyedRow, known: Entry[], options: PlanOptions, disk: Disk): Promise<RowState> {
   const attempt = findDeciding(known);
   if (attempt === undefined) return { kind: "new", dismissed: [] };
   const kind = kindOfRow(attempt);
@@ -84,7 +84,7 @@ async function stateOf(row: KeyedRow, known: Entry[], options: PlanOptions, disk
   if (kind === "failed") {
     return isSame(row, attempt) && !options.retryFailed ? { kind, attempt } : { kind: "new", dismissed: [] };
   }
-  // A line that names no generation to follow was changed by hand.
+  // A running attempt without an id: somebody edited the line.
   if (kind === "unknown" || kind === "lost" || !isStarted(attempt)) {
     if (!options.retryUnknown) return { kind: kind === "lost" ? kind : "unknown", attempt };
     return { kind: "new", dismissed: known.filter(({ state }) => stopsOthers(state)) };
@@ -98,7 +98,7 @@ function isSame({ hash }: KeyedRow, { request, from }: Entry): boolean {
   return hashRow(request, from !== undefined) === hash;
 }
 
-/** Whether the video of an attempt is where it was saved; where it is to be saved nowhere, whether its address was told. */
+/** Whether an attempt's file still has its video, or, if no file is wanted, its URL was returned. */
 async function isDone({ outputPath }: KeyedRow, { state, place, file, content }: Entry, disk: Disk): Promise<boolean> {
   if (outputPath === undefined) return state === "delivered" || (state === "ready" && place !== undefined);
   return file !== undefined && content !== undefined && hasContent(file, content, disk);

@@ -1,8 +1,8 @@
 import type { BatchCounts } from "../generation/events.ts";
-import type { Plan } from "./batch.ts";
+import type { BatchPlan } from "./batch.ts";
 
-/** How the rows of a batch stand before the run. */
-export function countsOf({ rows: total, to_start, refused, failed, blocked, ...plan }: Plan): BatchCounts {
+/** The counts of a batch's rows before the run. */
+export function countsOf({ rows: total, to_start, refused, failed, blocked, ...plan }: BatchPlan): BatchCounts {
   const { done, running, unknown, lost, remaining_credits } = plan;
   const ended = { done, failed: failed - refused, refused, unsent: 0, unknown, lost };
   return { total, ...ended, running, to_start: to_start + blocked, remaining_credits, cost: null };

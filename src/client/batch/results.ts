@@ -17,17 +17,17 @@ import { blankAttempt, type WithdrawnLine } from "../ledger/journal.ts";
 import { appendLine, openLines, readLines } from "../ledger/lines.ts";
 import { kindOf } from "../save/files.ts";
 
-/** What a results file says. It is a journal: it has the same lines, each run of the batch begins with one of its own, and paths are relative to it. */
+/** The content of a results file. It has the same lines as a journal, a line at the start of each run, and relative paths. */
 export type Results = {
   /** Of the last run. */
   source: RunLine | undefined;
-  /** Every path by which a run has known the file: it may have been renamed, or be a hard link. */
+  /** Every path of the file in earlier runs: it may have been renamed, or be a hard link. */
   names: ReadonlySet<string>;
   /** The oldest first. */
   attempts: AttemptLines[];
-  /** The films that were joined of its videos, the oldest first. */
+  /** The films that were joined from its videos, oldest first. */
   films: FilmLine[];
-  /** Which lines are about attempts whose row is not in the file: somebody has removed the line with it. */
+  /** Lines about attempts whose intent is missing: somebody removed that line. */
   orphans: { path: string; number: number; attempt: string }[];
 };
 
@@ -37,18 +37,18 @@ export type ResultsFile = {
   append(line: DatedLine): Promise<void>;
   /** As that of a journal. Throws `output`. */
   withdraw(line: WithdrawnLine & DatedLine): Promise<void>;
-  /** Writes down that a run begins. Throws `output`. */
+  /** Records the start of a run. Throws `output`. */
   begin(): Promise<void>;
 };
 
-/** The lease of the process that runs the batch. */
+/** The path of the lease of a results file. */
 export function lockOf(path: string): string {
   return `${path}.lock`;
 }
 
 /**
- * The real path of a results file, under which it is held and the journal names it, whatever links lead to it. Throws `usage` for a folder,
- * a pipe or a device: to read one may wait for ever.
+ * The real path of a results file, which names its lease and its attempts in the journal. Throws `usage` for a folder,
+ * a pipe or a device, since reading those may never end.
  */
 export async function findResults(results: string, disk: Disk): Promise<string> {
   const path = await findRealPath(results, disk);
@@ -61,14 +61,14 @@ export async function findResults(results: string, disk: Disk): Promise<string> 
 
 type ResultsIo = Pick<Io, "date" | "disk"> & Pick<Service, "redact">;
 
-/** `redact` keeps the key out of the lines: a path, or the service's own words in an error, may hold it. */
+/** `redact` removes API keys, which a path or the service's error text may contain. */
 export function openResults(path: string, source: RunLine, io: ResultsIo): ResultsFile {
   let isTorn = false;
   const beginning = () => ({ at: io.date().toISOString(), ...source });
-  const hidden = (line: DatedLine) => redactValue(line, io.redact);
+  const redacted = (line: DatedLine) => redactValue(line, io.redact);
   const write = async (line: DatedLine, first?: DatedLine) => {
     try {
-      await appendLine(path, hidden(line), io.disk, first && hidden(first));
+      await appendLine(path, redacted(line), io.disk, first && redacted(first));
       isTorn = false;
     } catch (cause) {
       isTorn = true;
@@ -77,10 +77,10 @@ export function openResults(path: string, source: RunLine, io: ResultsIo): Resul
   };
   const begin = () => write(beginning());
   const append = async (line: DatedLine) => {
-    // On a full disk half of the last line may be written: readers accept that where a run begins, and nowhere else.
+    // A full disk may leave half a line. Readers accept a torn line only before the start of a run.
     if (isTorn) await begin();
-    // Somebody may have deleted the file meanwhile.
-    await write(withoutPlace(line, path), beginning());
+    // If somebody deleted the file meanwhile, it starts with the run's line again.
+    await write(withoutLocalPaths(line, path), beginning());
   };
   return {
     path,
@@ -95,8 +95,8 @@ export function openResults(path: string, source: RunLine, io: ResultsIo): Resul
   };
 }
 
-/** A line without what holds on this machine alone: the file may be moved, together with the videos. */
-function withoutPlace(line: DatedLine, path: string): DatedLine {
+/** A line without absolute paths: the file may be moved together with the videos. */
+function withoutLocalPaths(line: DatedLine, path: string): DatedLine {
   if (line.kind === "intent")
     return { ...line, path: undefined, part: undefined, batch: undefined, rows_file: undefined };
   return hasFile(line) ? { ...line, file: relative(dirname(path), resolve(line.file)) } : line;
@@ -106,7 +106,7 @@ function hasFile(line: DatedLine): line is DatedLine & { kind: "delivered" | "fi
   return line.kind === "film" || (line.kind === "delivered" && line.file !== undefined);
 }
 
-/** The error for a file or folder that another start depends on: a row that it tells of could be paid for twice. */
+/** The error for a file or folder that cannot be read although its rows could be paid for twice without it. */
 export function readError(path: string, cause: unknown): VidgenError {
   return new VidgenError("output", `Cannot read ${path}: ${systemReason(cause)}.`, { cause });
 }
@@ -117,8 +117,8 @@ export function resultsError(path: string, cause: unknown): VidgenError {
 }
 
 /**
- * Reads a results file; one that does not exist is empty. Throws `usage` for a line that cannot be read, since a row that it tells of could
- * be paid for twice. Only the last line of a run may be torn, by a crash.
+ * Reads a results file; a missing file is empty. Throws `usage` for an unreadable line, without which a row could
+ * be paid for twice. Only the last line of a run may be torn by a crash.
  */
 export async function readResults(path: string, disk: Disk, { mustExist = false } = {}): Promise<Results> {
   const lines: DatedLine[] = [];
@@ -164,11 +164,11 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
     await file?.close();
   }
   const attempts = groupLines(lines.reverse()).reverse();
-  const known = new Set(attempts.map(nameOf));
+  const known = new Set(attempts.map(attemptName));
   return { source, names, attempts, films, orphans: charged.filter(({ attempt }) => !known.has(attempt)) };
 }
 
-/** Here each line has it, as in no other journal: those about an id too. */
+/** In a results file, unlike in the journal, lines about an id have the attempt too. */
 function attemptOf(line: DatedLine): string | undefined {
   return "attempt" in line ? line.attempt : undefined;
 }
@@ -177,16 +177,16 @@ function mayBeCharged({ kind }: DatedLine): boolean {
   return kind !== "intent" && kind !== "unsent" && kind !== "dismissed";
 }
 
-/** Throws `usage` for a line about an attempt whose row neither these files nor the journal tell. */
+/** Throws `usage` for a line about an attempt whose row is in none of these files, nor in the journal. */
 export function checkOrphans(files: readonly Results[], journaled: readonly AttemptLines[]): void {
   const orphans = files.flatMap((file) => file.orphans);
   if (orphans.length === 0) return;
-  const known = new Set([...files.flatMap((file) => file.attempts), ...journaled].map(nameOf));
+  const known = new Set([...files.flatMap((file) => file.attempts), ...journaled].map(attemptName));
   const orphan = orphans.find(({ attempt }) => !known.has(attempt));
   if (orphan) throw unreadableError(orphan.path, orphan.number);
 }
 
-function nameOf([{ attempt }]: AttemptLines): string {
+function attemptName([{ attempt }]: AttemptLines): string {
   return attempt;
 }
 
@@ -199,7 +199,7 @@ function unreadableError(path: string, number: number): VidgenError {
 
 const headBytes = 65_536;
 
-/** The rows file that a results file is about, by its first run; `undefined` for a file that is no results file, or cannot be read. */
+/** The rows file of a results file's first run; `undefined` if the file cannot be read or is not a results file. */
 export async function readRowsFile(path: string, disk: Disk): Promise<FileIdentity | undefined> {
   let file: DiskFile | undefined;
   try {
@@ -221,10 +221,10 @@ export async function readRowsFile(path: string, disk: Disk): Promise<FileIdenti
 /** How each line begins. */
 const lineStart = '{"at":';
 
-/** Whether a crash may have left this of one line. A power failure may leave zeros, too. */
+/** Whether this may be a line that a crash cut off. A power failure may leave zeros, too. */
 function isTorn(text: string): boolean {
   if (parseJson(text.replace(/^\ufeff/, "")) !== undefined) return false;
   const begin = text.replace(/^\ufeff/, "").replace(/[\0\r]+$/, "");
-  // In the text of a field each quote has a backslash before it, so that a second beginning is that of another line.
+  // Quotes inside a field are escaped, so a second `{"at":` is the start of another line.
   return lineStart.startsWith(begin) || begin.lastIndexOf(lineStart) === 0;
 }

@@ -1,34 +1,34 @@
 import { createHash } from "node:crypto";
 import type { StartRequest } from "../../protocol/schema.ts";
 
-/** One generation that a batch is to make, checked and ready to be started. */
+/** A checked row of a batch, ready to be started. */
 export type Row = {
-  /** The user's own name for it. */
+  /** The id in the rows file. */
   id?: string | undefined;
-  /** Its line in the file, from 1; for rows that `--each` has made of one line, the same. */
+  /** Its line in the file, from 1. All rows that `--each` makes from a line have the same number. */
   line: number;
   /** The request as the journal keeps it: see `recordOf`. */
   record: StartRequest;
-  /** The index of the row with whose last frame it begins: `record` has no image then. */
+  /** The index of the row whose last frame it starts with: then `record` has no image. */
   from?: number | undefined;
-  /** The request itself, which may hold the bytes of an image: read when it is sent, not before. `frame` is the path of that frame. */
+  /** Loads the request, with the bytes of its images, right before it is sent. `frame` is the path of the first frame. */
   load(frame?: string): Promise<StartRequest>;
-  /** Where the video is saved, with the words of the row filled in; `undefined` when it is not saved. */
+  /** The output path, with the row's values filled in; `undefined` when the video is not saved. */
   outputPath: string | undefined;
-  /** The images on this machine's disk that it is made of. */
+  /** The local images that the request contains. */
   files?: readonly string[];
 };
 
-/** A row with the name under which the results file and the journal know it. */
+/** A row with its name in the results file and the journal. */
 export type KeyedRow = Row & {
   key: string;
-  /** Tells whether a row of the same key asks for something else. */
+  /** Differs if a row with the same key has another request. */
   hash: string;
-  /** The key of the row with whose last frame it begins. */
+  /** The key of the row whose last frame it starts with. */
   source?: string | undefined;
 };
 
-/** Names the rows: by their `id`, else by the request and how many equal requests without one come before. */
+/** Names each row by its `id`, else by its request and a counter for equal requests. */
 export function keyRows(rows: readonly Row[]): KeyedRow[] {
   const counts = new Map<string, number>();
   const keyed = rows.map((row): KeyedRow => {
@@ -43,8 +43,8 @@ export function keyRows(rows: readonly Row[]): KeyedRow[] {
 }
 
 /**
- * The hash of the request of a row. One that begins with a frame is the same with any frame: else each row after one that is made anew, or is
- * added, would be paid for again.
+ * The hash of a row's request. The first frame taken from another row does not count: otherwise every row after a changed or
+ * added row would be paid for again.
  */
 export function hashRow(record: StartRequest, hasFrame: boolean): string {
   return hashRequest(hasFrame ? { ...record, imageUrl: "the last frame of a row" } : record);
@@ -59,7 +59,7 @@ function hashRequest(record: StartRequest): string {
   return createHash("sha256").update(JSON.stringify(record, sorted)).digest("hex").slice(0, 16);
 }
 
-/** Which of `count` shards a row belongs to, from 1: by its key alone, so that machines that know nothing of each other agree. */
+/** Which of `count` shards a row belongs to, from 1. Depends on the key alone, so that all machines agree. */
 export function shardOf({ key }: KeyedRow, count: number): number {
   return (createHash("sha256").update(key).digest().readUInt32BE() % count) + 1;
 }

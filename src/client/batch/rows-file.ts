@@ -5,14 +5,14 @@ import type { Entry } from "../ledger/history.ts";
 import { type FileIdentity, findRealPath, identify, isSameFile } from "../ledger/identity.ts";
 import { readError, readRowsFile } from "./results.ts";
 
-/** The file that a batch has its rows from. */
+/** The file with the rows of a batch. */
 export type RowsFile = {
   identity: FileIdentity;
-  /** Its name before its links are followed, as an absolute path. */
+  /** The absolute path as typed, before its last link is followed. */
   typed: string;
 };
 
-/** `undefined` for rows of stdin ("-"), for those of a program (""), and for a file that is gone. Throws `output` when it cannot be read. */
+/** `undefined` for stdin ("-"), for the library (""), and for a missing file. Throws `output` when it cannot be read. */
 export async function findRowsFile(file: string, disk: Disk): Promise<RowsFile | undefined> {
   if (file === "" || file === "-") return undefined;
   const typed = join(await findRealPath(dirname(resolve(file)), disk), basename(file));
@@ -20,7 +20,7 @@ export async function findRowsFile(file: string, disk: Disk): Promise<RowsFile |
   return identity && { identity, typed };
 }
 
-/** What a failure to read a file or a folder stands for: `missing` where there is none. Throws `output` for any other. */
+/** Returns an error handler that returns `missing` for a missing file or folder, and throws `output` for any other error. */
 function unlessMissing<Missing>(path: string, missing: Missing): (error: unknown) => Missing {
   return (error) => {
     if (["ENOENT", "ENOTDIR"].includes(systemCode(error) ?? "")) return missing;
@@ -29,8 +29,8 @@ function unlessMissing<Missing>(path: string, missing: Missing): (error: unknown
 }
 
 /**
- * The results files of a rows file, by their real paths: see `findOtherResults`; those that are gone are left out. Any other path, such as
- * that of a results file itself, is returned as it is.
+ * The real paths of the existing results files of a rows file: see `findOtherResults`. Any other path, such as
+ * that of a results file itself, is returned unchanged.
  */
 export async function findResultsOf(path: string, entries: readonly Entry[], disk: Disk): Promise<string[]> {
   const rowsFile = await findRowsFile(path, disk);
@@ -41,12 +41,12 @@ export async function findResultsOf(path: string, entries: readonly Entry[], dis
 }
 
 /**
- * The other results files of a rows file, by their real paths. These are
- * - those that lie beside it and are named after it, as without `--results`;
- * - any other `.jsonl` file beside it, or beside this results file, whose first run was about it, whatever its name was then;
- * - those that the journal has attempts of its rows for, also where they are gone.
+ * The real paths of the other results files of a rows file:
+ * - files in its folder with the default name, as without `--results`;
+ * - any other `.jsonl` file in its folder, or in that of this results file, whose first run used it, also under an earlier name;
+ * - files that the journal names for attempts at its rows, also if they are gone.
  *
- * Throws `output` for a folder that cannot be read: rows that its files tell of could be paid for twice.
+ * Throws `output` for a folder that cannot be read: rows in its files could be paid for twice.
  */
 export async function findOtherResults(
   path: string,

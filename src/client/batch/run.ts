@@ -3,7 +3,7 @@ import type { RetryIo } from "../http/retry.ts";
 import { type Budget, type Costs, checkBudget, mustRunAlone } from "./costs.ts";
 import type { PlannedRow } from "./plan.ts";
 import { createSlots } from "./slots.ts";
-import type { Collected, createWork, Ended, Running, Source } from "./work.ts";
+import type { CollectedRow, createWork, RowEnd, RunningRow, Source } from "./work.ts";
 
 export type RunOptions = Budget & {
   /** How many generations may run at once. */
@@ -14,13 +14,13 @@ export type RunOptions = Budget & {
   onNote(text: string): void;
 };
 
-/** What a run leaves behind. */
+/** The result of a run. */
 export type RunEnd = {
-  /** Why not all rows were started, if so. */
+  /** Why not all rows were started, if that is the case. */
   stopped: VidgenError | undefined;
-  /** The rows that are not done, each with how it ended; not those that were not started as the row that they begin from is among them. */
-  failures: { row: PlannedRow; ended: Ended }[];
-  /** How many rows were not started, and will not be as long as the row that they depend on is left alone. */
+  /** The rows that are not done, except those that were not started because a row that they depend on failed. */
+  failures: { row: PlannedRow; ended: RowEnd }[];
+  /** How many rows cannot be started until the row that they depend on is started again. */
   blocked: number;
 };
 
@@ -28,30 +28,30 @@ type RunDependencies = {
   work: ReturnType<typeof createWork>;
   costs: Costs;
   io: RetryIo;
-  /** The error of a listener, after which nothing more is started. */
+  /** The error of a listener; after it nothing more is started. */
   faultOf(): VidgenError | undefined;
 };
 
-/** After so many in a row, something is wrong that concerns all rows. */
-const maxInRow = 3;
-/** The longest Retry-After that is waited for: a daily quota is not. */
+/** After this many consecutive failures of one kind, the problem is probably not in the rows. */
+const maxConsecutive = 3;
+/** The longest Retry-After to wait for; a daily quota is longer. */
 const maxRetryAfterMs = 3600_000;
-/** How long a service may accept nothing. */
+/** How long a service may refuse all starts. */
 const refusedLimitMs = 15 * 60_000;
 
 /**
- * Starts rows one after the other, and collects those that run side by side. So one outcome at most can be unknown at a time, and the
- * balance after each start tells what it cost.
+ * Starts rows one after the other, and follows the running ones concurrently. So at most one outcome can be unknown at a time, and the
+ * balance after each start shows its cost.
  */
 export async function runRows(
-  { running, toStart, sources }: { running: Running[]; toStart: PlannedRow[]; sources: Map<string, Source> },
+  { running, toStart, sources }: { running: RunningRow[]; toStart: PlannedRow[]; sources: Map<string, Source> },
   options: RunOptions,
   { work, costs, io, faultOf }: RunDependencies,
 ): Promise<RunEnd> {
   const { jobs, signal } = options;
   const slots = createSlots(jobs, io);
   const waiting = [...running].reverse();
-  /** The rows that can be started, and by its key those that wait for a row. */
+  /** The rows that can be started, and those that wait for another row, by the key of that row. */
   const rows: PlannedRow[] = [];
   const dependents = new Map<string, PlannedRow[]>();
   for (const row of [...toStart].reverse()) {
@@ -61,22 +61,22 @@ export async function runRows(
   }
   const failures: RunEnd["failures"] = [];
   let blockedRows = 0;
-  const inRow = { unknown: 0, unsent: 0, unclear: 0, notSubmitted: 0 };
+  const consecutive = { unknown: 0, unsent: 0, unclear: 0, notSubmitted: 0 };
   let stopped: VidgenError | undefined;
   const inFlight = new Set<PlannedRow>();
   let wake = () => {};
   const stop = (error: VidgenError) => {
     stopped ??= error;
   };
-  const note = (row: PlannedRow, ended: Ended) => {
+  const note = (row: PlannedRow, ended: RowEnd) => {
     const { error, status } = ended;
     if (status === "completed" && error === undefined) return;
     failures.push({ row, ended });
     if (error?.code === "auth" || (error?.code === "credits" && ["refused", "failed"].includes(status))) stop(error);
     if (options.failFast && error && ["refused", "failed"].includes(status)) stop(error);
   };
-  /** A row has ended: those that wait for it can be started, or never are. */
-  const release = ({ key, line }: PlannedRow, { status, source, isLeftAlone }: Collected) => {
+  /** After a row has ended: makes the rows that wait for it ready, or blocks them. */
+  const release = ({ key, line }: PlannedRow, { status, source, isLeftAlone }: CollectedRow) => {
     const next = dependents.get(key) ?? [];
     if (source) {
       sources.set(key, source);
@@ -91,15 +91,16 @@ export async function runRows(
       }
     }
   };
-  const collect = (running: Running) => {
+  const collect = (running: RunningRow) => {
     inFlight.add(running.row);
     const finish = async () => {
       const ended = await work.collect(running);
       note(running.row, ended);
       const { status, error } = ended;
-      if (status === "completed") Object.assign(inRow, { unclear: 0, notSubmitted: 0 });
-      if (status === "unknown" && ++inRow.unclear === maxInRow && error) stop(error);
-      if (status === "failed" && error?.code === "network" && ++inRow.notSubmitted === maxInRow) stop(error);
+      if (status === "completed") Object.assign(consecutive, { unclear: 0, notSubmitted: 0 });
+      if (status === "unknown" && ++consecutive.unclear === maxConsecutive && error) stop(error);
+      if (status === "failed" && error?.code === "network" && ++consecutive.notSubmitted === maxConsecutive)
+        stop(error);
       release(running.row, ended);
       inFlight.delete(running.row);
       slots.ended();
@@ -125,14 +126,15 @@ export async function runRows(
       return;
     }
     const { kind } = sent;
-    inRow.unknown = kind === "ended" && sent.status === "unknown" ? inRow.unknown + 1 : 0;
-    inRow.unsent = kind === "ended" && sent.status === "unsent" ? inRow.unsent + 1 : 0;
+    consecutive.unknown = kind === "ended" && sent.status === "unknown" ? consecutive.unknown + 1 : 0;
+    consecutive.unsent = kind === "ended" && sent.status === "unsent" ? consecutive.unsent + 1 : 0;
     if (kind === "running") {
       slots.accepted(inFlight.size);
       return collect(sent.running);
     }
     note(row, sent);
-    if (sent.error && (inRow.unknown === maxInRow || inRow.unsent === maxInRow)) stop(sent.error);
+    if (sent.error && (consecutive.unknown === maxConsecutive || consecutive.unsent === maxConsecutive))
+      stop(sent.error);
     release(row, sent);
   };
   const onAbort = () => {
@@ -164,7 +166,7 @@ export async function runRows(
   signal.removeEventListener("abort", onAbort);
   return { stopped: stopped ?? faultOf(), failures, blocked: blockedRows };
 
-  /** Resolves when a generation has ended, at a signal, or when another may start. */
+  /** Resolves when a generation has ended, on abort, or after `waitMs`. */
   async function pause(waitMs: number | undefined) {
     const over = new AbortController();
     const woken = new Promise<void>((resolve) => {

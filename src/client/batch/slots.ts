@@ -1,34 +1,34 @@
 import type { Io } from "../../io.ts";
 import { backoffMs } from "../http/retry.ts";
 
-/** How many generations of a batch may run at once, as far as the service accepts them. */
+/** Adapts how many generations of a batch run at once to what the service accepts. */
 export type Slots = {
-  /** How long to wait until another may start, in milliseconds; `undefined` until one of those in flight has ended. */
+  /** How long to wait before the next start, in milliseconds; `undefined` until a running generation has ended. */
   waitMs(inFlight: number): number | undefined;
-  /** The service has taken one, beside `inFlight` others. */
+  /** The service accepted a start while `inFlight` others ran. */
   accepted(inFlight: number): void;
-  /** The service has said "not now" (429) to a start while `inFlight` others ran; `afterMs` is its Retry-After. */
+  /** The service answered 429 to a start while `inFlight` others ran; `afterMs` is its Retry-After. */
   refused(inFlight: number, afterMs: number | undefined): void;
-  /** One of those in flight has ended. */
+  /** A running generation has ended. */
   ended(): void;
-  /** For how long, in milliseconds, the service has accepted nothing although nothing of the batch has ended meanwhile. */
+  /** For how long, in milliseconds, all starts were refused while no generation of the batch ended. */
   refusedForMs(): number;
 };
 
-/** How long after a start one more than the service has taken is tried: twice as long as was too early, since starts in a minute may be limited. */
+/** The gap after a start before one more than the accepted number is tried; doubled after a refusal, in case of a rate limit. */
 const minGapMs = 5_000;
 const maxGapMs = 60_000;
-/** How long after it was refused. */
+/** The gap after a refusal. */
 const minTrialMs = 15_000;
 const maxTrialMs = 10 * 60_000;
 
 /**
- * "Not now" halves the number in flight; each one that ends makes it grow by one, up to the number that the service has taken. Beyond that
- * one more is tried now and then, and the less often the more often it was refused: each refused start is a request too much.
+ * A 429 halves the number in flight; each ended generation raises it by one, up to the number that the service accepted before. Beyond that
+ * one more is tried from time to time, with longer gaps after each refusal.
  */
 export function createSlots(jobs: number, io: Pick<Io, "now" | "random">): Slots {
   let limit = jobs;
-  let taken = jobs;
+  let acceptedLimit = jobs;
   let trialMs = minTrialMs;
   let gapMs = minGapMs;
   let startedAt = Number.NEGATIVE_INFINITY;
@@ -38,22 +38,22 @@ export function createSlots(jobs: number, io: Pick<Io, "now" | "random">): Slots
   let notBefore = Number.NEGATIVE_INFINITY;
   return {
     waitMs(inFlight) {
-      if (inFlight >= limit || inFlight > taken) return undefined;
-      const at = inFlight === taken ? Math.max(notBefore, trialAt, startedAt + gapMs) : notBefore;
+      if (inFlight >= limit || inFlight > acceptedLimit) return undefined;
+      const at = inFlight === acceptedLimit ? Math.max(notBefore, trialAt, startedAt + gapMs) : notBefore;
       return Math.max(0, at - io.now());
     },
     accepted(inFlight) {
       refusals = 0;
       refusedSince = undefined;
       startedAt = io.now();
-      if (inFlight < taken) return;
-      taken = inFlight + 1;
-      // Not all the way back: one of those in flight may have ended without this process knowing it yet.
+      if (inFlight < acceptedLimit) return;
+      acceptedLimit = inFlight + 1;
+      // Halved, not reset: a running generation may already have ended without this process knowing it.
       trialMs = Math.max(minTrialMs, trialMs / 2);
     },
     refused(inFlight, afterMs = 0) {
       refusedSince ??= io.now();
-      taken = Math.max(1, inFlight);
+      acceptedLimit = Math.max(1, inFlight);
       gapMs = Math.min(maxGapMs, Math.max(minGapMs, 2 * (io.now() - startedAt)));
       limit = Math.max(1, Math.floor(inFlight / 2));
       trialAt = io.now() + trialMs;

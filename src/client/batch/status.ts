@@ -6,7 +6,7 @@ import { type Entry, foldEntry, type RunLine } from "../ledger/history.ts";
 import { mergeAttempts } from "./ledger.ts";
 import { checkOrphans, findResults, lockOf, type Results, readResults } from "./results.ts";
 
-/** How many rows are where. */
+/** The number of rows in each state. */
 export type RowCounts = {
   done: number;
   running: number;
@@ -18,19 +18,19 @@ export type RowCounts = {
   missing: number;
 };
 
-/** What results files say together. */
+/** The combined status of several results files. */
 export type BatchStatus = RowCounts & {
-  /** As far as the files say how many there are. */
+  /** The number of rows, as stated in the files. */
   rows: number;
-  /** The rows that are not done, each at the attempt that tells how it stands. */
+  /** The rows that are not done, each with its deciding attempt. */
   open: OpenRow[];
-  /** `null` where there are none, and for files of different numbers of shards: then the rows tell what is missing. */
+  /** `null` without shards, and for files with different numbers of shards. */
   shards: { of: number; missing: number[]; double: number[] } | null;
   /** Rows that were paid for more than once. */
   double_rows: string[];
 };
 
-/** A row by the attempt that tells how it stands, in the words of `--json`. */
+/** A row's deciding attempt, with the field names of `--json`. */
 export type OpenRow = {
   row: string;
   line: number;
@@ -45,7 +45,7 @@ export type OpenRow = {
   cost: number | null;
 };
 
-/** Reads what the runs of a batch, or of its shards, have written down. Throws `usage` and `output` as `readResults` does. */
+/** Reads the results files of a batch, or of its shards. Throws `usage` and `output` as `readResults` does. */
 export async function readStatus(paths: readonly string[], io: HolderIo): Promise<BatchStatus> {
   const read: Results[] = [];
   const live = new Set<string>();
@@ -59,7 +59,7 @@ export async function readStatus(paths: readonly string[], io: HolderIo): Promis
   const sources = read.flatMap(({ source }) => source ?? []);
   const entries = mergeAttempts(read.flatMap(({ attempts }) => attempts)).map(foldEntry);
   for (const entry of entries) {
-    // While the batch runs, a start that is out is on its way.
+    // While the batch runs, a sent request will still get its reply.
     if (entry.state === "sending" && live.has(entry.attempt)) entry.state = "running";
   }
   const counts: RowCounts = { done: 0, running: 0, failed: 0, unknown: 0, lost: 0, missing: 0 };
@@ -91,19 +91,19 @@ export function groupByRow(attempts: readonly Entry[]): Map<string, Entry[]> {
 }
 
 /**
- * The attempt that tells how a row stands: one that was paid for, else one that may have been or is lost, else the last. Not the last in any
- * case: the clocks of two machines, or one that is set back, may put a refused attempt after one that was paid for.
+ * The attempt that decides a row's state: one that was paid for, else one that may have been paid for or is lost, else the last. Not simply
+ * the last: with wrong clocks, a refused attempt may come after one that was paid for.
  */
 export function findDeciding(attempts: readonly Entry[]): Entry | undefined {
   return attempts.findLast(isPaid) ?? attempts.findLast(({ state }) => stopsOthers(state)) ?? attempts.at(-1);
 }
 
-/** Whether an attempt has a generation whose video is there, or is to come. */
+/** Whether an attempt has a video, or will get one. */
 function isPaid(attempt: Entry): boolean {
   return ["done", "running"].includes(kindOfRow(attempt));
 }
 
-/** How a row stands by the state of its deciding attempt. */
+/** The state of a row by that of its deciding attempt. */
 const kinds: Readonly<Record<State, keyof RowCounts>> = {
   sending: "unknown",
   unsent: "missing",
@@ -116,15 +116,15 @@ const kinds: Readonly<Record<State, keyof RowCounts>> = {
   lost: "lost",
 };
 
-/** The same, but one that was not charged, for a reason that is not the row's own, is missing: the next run starts it. */
+/** The state of a row. An attempt that was not charged for a general reason, such as a wrong key, counts as missing: the next run starts it. */
 export function kindOfRow({ state, id, code, removed }: Entry): keyof RowCounts {
   if (removed && kinds[state] === "running") return "lost";
-  // Refused with an id it may have been charged all the same. A failure has a code where nothing was charged.
+  // A refusal with an id may have been charged. A failure has a code only if nothing was charged.
   const isFree = state === "refused" ? id === undefined && isGeneral(code) : state === "failed" && code !== undefined;
   return isFree ? "missing" : kinds[state];
 }
 
-/** Rows that stand like this are left alone, unless the command line says otherwise. */
+/** Rows in these states are not started again without --retry-failed or --retry-unknown. */
 export const leftAlone: ReadonlySet<string> = new Set<keyof RowCounts>(["unknown", "lost", "failed"]);
 
 function describeRow(entry: Entry): OpenRow {

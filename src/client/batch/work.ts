@@ -24,35 +24,35 @@ import type { RowsFile } from "./rows-file.ts";
 import { kindOfRow, leftAlone } from "./status.ts";
 
 export type WorkOptions = FinishOptions & {
-  leave: AbortSignal;
-  /** Keeps the last frame of a saved video; for rows that begin with one. */
+  abandon: AbortSignal;
+  /** Takes and keeps the last frame of a saved video, for rows that start with it. */
   keepFrame?: ((video: string, signal: AbortSignal) => Promise<KeptFrame>) | undefined;
   onNote(text: string): void;
   onEvent(event: GenerationEvent): void;
 };
 
-/** How a row has ended for this run; `isLeftAlone` where the same command would not start it again. */
-export type Ended = { status: EndStatus; error?: VidgenError | undefined; isLeftAlone?: boolean };
+/** How a row ended in this run; `isLeftAlone` if the same command would not start it again. */
+export type RowEnd = { status: EndStatus; error?: VidgenError | undefined; isLeftAlone?: boolean };
 
-/** The saved video of a row from which others begin. */
+/** The saved video of a row that other rows start from. */
 export type Source = { id: string; file: string };
 
 /** `attempt` is absent where the row could not be started. */
-type RowEnd = Ended & { attempt?: string; file?: string | null; video_url?: string | null };
+type RowEndDetails = RowEnd & { attempt?: string; file?: string | null; video_url?: string | null };
 
-/** How a row that was followed has ended; `source` where its video is saved. */
-export type Collected = Ended & { source?: Source | undefined };
+/** How a followed row ended; `source` is set if its video is saved. */
+export type CollectedRow = RowEnd & { source?: Source | undefined };
 
-/** A row whose generation has an id; `started` is the one that this run has started. */
-export type Running = { row: PlannedRow; id: string; attempt: string; started?: Attempt };
+/** A row whose generation has an id; `started` is set if this run started it. */
+export type RunningRow = { row: PlannedRow; id: string; attempt: string; started?: Attempt };
 
-export type Sent =
-  | { kind: "running"; running: Running }
+export type RowStart =
+  | { kind: "running"; running: RunningRow }
   | { kind: "not now"; afterMs: number | undefined }
-  | ({ kind: "ended" } & Ended);
+  | ({ kind: "ended" } & RowEnd);
 
 type WorkDependencies = {
-  /** With the journal that the ledger has made of its own. */
+  /** Writes to the ledger's journal. */
   service: Service;
   costs: Costs;
   ledger: Ledger;
@@ -64,45 +64,48 @@ type WorkDependencies = {
   confirm(): Promise<void>;
 };
 
-/** What a batch does with one row. The client writes each step into the journal and the results file, before the next one depends on it. */
+/** Starts and follows single rows. Each step is written to the journal and the results file before the next step depends on it. */
 export function createWork(
   { service, costs, ledger, results, rowsFile, label, confirm }: WorkDependencies,
   options: WorkOptions,
 ) {
-  const { signal, leave, onEvent } = options;
+  const { signal, abandon, onEvent } = options;
 
-  function tellEnd(row: PlannedRow, { attempt = "", status, file = null, video_url = null, ...ended }: RowEnd): Ended {
+  function reportEnd(
+    row: PlannedRow,
+    { attempt = "", status, file = null, video_url = null, ...ended }: RowEndDetails,
+  ): RowEnd {
     const { entry, failure } = ledger.find(attempt);
     const { id = null, credits, cost } = entry ?? {};
-    // What the results file could not take is reported, with the id: the journal has it. A Ctrl-C says nothing of that.
+    // A failed write to the results file is reported, even after Ctrl-C: only the journal has the id then.
     const error = ended.error?.code === "interrupted" ? (failure ?? ended.error) : (ended.error ?? failure);
     const charged = entry && status === "completed" && !error ? chargedOf(entry, service) : undefined;
-    const told = { credits, cost, charged, error: error ? errorFieldsOf(error) : null };
-    onEvent({ event: "ended", ...nameOf(row), id, status, file, video_url, ...told });
+    const details = { credits, cost, charged, error: error ? errorFieldsOf(error) : null };
+    onEvent({ event: "ended", ...rowFields(row), id, status, file, video_url, ...details });
     ledger.forget(attempt);
     return { status, error, isLeftAlone: entry !== undefined && leftAlone.has(kindOfRow(entry)) };
   }
 
-  /** Tells how a generation that could not be collected has ended, as far as the journal knows. */
-  function notCollected(row: PlannedRow, attempt: string, error: VidgenError): Collected {
+  /** Reports the end of a row whose video could not be saved, with the status that the journal knows. */
+  function reportUncollected(row: PlannedRow, attempt: string, error: VidgenError): CollectedRow {
     const { entry } = ledger.find(attempt);
-    const status = signal.aborted || !entry ? "processing" : endOf(entry.state);
+    const status = signal.aborted || !entry ? "processing" : endStatusOf(entry.state);
     if (status === "failed") costs.failed(row.record, entry?.cost);
-    return tellEnd(row, { attempt, status, error });
+    return reportEnd(row, { attempt, status, error });
   }
 
-  function collected(row: PlannedRow, attempt: string, finished: Finished): Collected {
+  function reportCollected(row: PlannedRow, attempt: string, finished: Finished): CollectedRow {
     const { id } = finished.of;
     const file = finished.kind === "url" ? null : finished.file;
     const video_url = finished.kind === "found" ? null : finished.videoUrl;
     const { entry } = ledger.find(attempt);
-    if (file !== null) onEvent({ event: "saved", ...nameOf(row), id, file });
+    if (file !== null) onEvent({ event: "saved", ...rowFields(row), id, file });
     costs.completed(row.record, entry && costOf(entry));
     const source = file === null ? undefined : { id, file };
-    return { ...tellEnd(row, { attempt, status: "completed", file, video_url }), source };
+    return { ...reportEnd(row, { attempt, status: "completed", file, video_url }), source };
   }
 
-  /** The frame that a row begins with. It is kept before the intent: the next process has the same one, and sends the same request. */
+  /** The first frame of a row. It is kept before the intent is written, so that a later process sends the same request. */
   async function keepFrame({ line }: PlannedRow, { file }: Source): Promise<string> {
     if (!options.keepFrame) throw new Error("rows with a source need keepFrame");
     const { path, isNearlyOneColor } = await options.keepFrame(file, signal);
@@ -114,8 +117,8 @@ export function createWork(
   }
 
   return {
-    /** Starts a row, which may begin from another one. Rejects when the results file belongs to another process: then nothing was sent. */
-    async start(row: PlannedRow, source: Source | undefined): Promise<Sent> {
+    /** Starts a row. Rejects when another process has taken over the results file: then nothing was sent. */
+    async start(row: PlannedRow, source: Source | undefined): Promise<RowStart> {
       const { key, line, state, record, outputPath } = row;
       const dismissed = state.kind === "new" ? state.dismissed : [];
       const batch = { path: results, row: key, line, rowsFile: rowsFile?.identity, dismissed };
@@ -128,7 +131,14 @@ export function createWork(
           throw error;
         });
       };
-      const sending = { leave, label, balance: costs.balance, retriesNotNow: false, tellsDoubts: false, onSending };
+      const sending = {
+        abandon,
+        label,
+        balance: costs.balance,
+        retriesNotNow: false,
+        warnsAboutRequest: false,
+        onSending,
+      };
       const begin = async () => {
         const request = await row.load(source && (await keepFrame(row, source)));
         const hasFrame = source !== undefined;
@@ -139,43 +149,43 @@ export function createWork(
       const begun = await begin().catch(asVidgenError);
       if (takenOver) throw takenOver.error;
       if (begun instanceof VidgenError)
-        return { kind: "ended", ...tellEnd(row, { attempt, status: "unsent", error: begun }) };
+        return { kind: "ended", ...reportEnd(row, { attempt, status: "unsent", error: begun }) };
       if (begun.kind === "accepted") {
         const { started } = begun;
         const { id } = begun.attempt;
         const { remaining_credits, credits_charged: credits, balance_fell } = started;
         costs.started(record, started);
-        const told = { remaining_credits, credits, balance_fell };
-        onEvent({ event: "started", ...nameOf(row), id, attempt, model: record.model, resumed: false, ...told });
+        const details = { remaining_credits, credits, balance_fell };
+        onEvent({ event: "started", ...rowFields(row), id, attempt, model: record.model, resumed: false, ...details });
         return { kind: "running", running: { row, id, attempt, started: begun.attempt } };
       }
       const { kind: status, error } = begun;
       if (status === "unknown" || error.id !== undefined) costs.unknown(record);
       const notNow = "notNow" in begun ? begun.notNow : undefined;
       if (status === "refused" && notNow && !signal.aborted) return { kind: "not now", afterMs: notNow.waitMs };
-      return { kind: "ended", ...tellEnd(row, { attempt, status, error }) };
+      return { kind: "ended", ...reportEnd(row, { attempt, status, error }) };
     },
-    /** Tells that a row is not started, as the one that it begins from has no video. */
-    block: (row: PlannedRow, { line, status }: { line: number; status: EndStatus }): Ended =>
-      tellEnd(row, {
+    /** Reports a row that is not started, because the row that it starts from has no video. */
+    block: (row: PlannedRow, { line, status }: { line: number; status: EndStatus }): RowEnd =>
+      reportEnd(row, {
         status: "unsent",
         error: new VidgenError("pending", `Not started: it begins from line ${line}, which ${describeEnd(status)}.`),
       }),
-    /** Follows a row's generation to its end, and saves its video. Never rejects. */
-    async collect({ row, id, attempt, started }: Running): Promise<Collected> {
+    /** Follows a row's generation until it ends, and saves its video. Never rejects. */
+    async collect({ row, id, attempt, started }: RunningRow): Promise<CollectedRow> {
       const { record, outputPath } = row;
-      if (!started) onEvent({ event: "started", ...nameOf(row), id, attempt, model: record.model, resumed: true });
+      if (!started) onEvent({ event: "started", ...rowFields(row), id, attempt, model: record.model, resumed: true });
       const { prompt, model } = record;
       const follow = async () => {
         const open =
           started ?? (await openAttempt(service, id, { ...options, outputPath, attempt, words: { prompt, model } }));
         try {
           const finished = await finish(open, {
-            state: (status) => onEvent({ event: "state", ...nameOf(row), id, status }),
+            state: (status) => onEvent({ event: "state", ...rowFields(row), id, status }),
             progress: (received, total) =>
-              onEvent({ event: "progress", ...nameOf(row), id, received, total: total ?? null }),
+              onEvent({ event: "progress", ...rowFields(row), id, received, total: total ?? null }),
           });
-          // The results file has its address, and tells the caller.
+          // The results file has the URL now.
           await handOver(finished);
           return finished;
         } finally {
@@ -183,13 +193,15 @@ export function createWork(
         }
       };
       const finished = await follow().catch(asVidgenError);
-      return finished instanceof VidgenError ? notCollected(row, attempt, finished) : collected(row, attempt, finished);
+      return finished instanceof VidgenError
+        ? reportUncollected(row, attempt, finished)
+        : reportCollected(row, attempt, finished);
     },
   };
 }
 
-/** How far a generation is that could not be collected. */
-function endOf(state: State): EndStatus {
+/** The status of a generation whose video could not be saved. */
+function endStatusOf(state: State): EndStatus {
   const status = statusOf(state);
   return status === "starting" || status === "dismissed" || status === "deleted" ? "processing" : status;
 }
@@ -201,6 +213,6 @@ function describeEnd(status: EndStatus): string {
   return status === "unsent" ? "was not started" : `${status === "failed" ? "" : "was "}${status}`;
 }
 
-function nameOf({ key, line }: PlannedRow) {
+function rowFields({ key, line }: PlannedRow) {
   return { row: key, line };
 }

@@ -3,28 +3,28 @@ import { isRecord, parseJson } from "../../protocol/json.ts";
 import { type Ffmpeg, inputArgs, lastLine, type RunIo, runProgram } from "./ffmpeg.ts";
 import { endsEarly, notWholeError } from "./whole.ts";
 
-/** What ffprobe tells of a video. */
+/** What ffprobe reports about a video. */
 export type ClipFacts = {
   file: string;
-  /** The index of the stream of its picture. */
+  /** The index of the video stream. */
   picture: number;
-  /** The index of the stream of its sound. */
+  /** The index of the audio stream. */
   sound: number | undefined;
-  /** How long its sound is, in seconds, where the file tells. */
+  /** The length of its sound in seconds, if the file states it. */
   soundSeconds: number | undefined;
-  /** What has to be the same in all clips for their pictures to be copied into one file. */
+  /** Equal in all clips whose pictures can be copied into one file. */
   kind: string;
-  /** Whether its picture can be copied together with others of the same kind. */
+  /** Whether its picture can be copied together with clips of the same kind. */
   isCopyable: boolean;
   frames: number;
-  /** How long its picture is shown. */
+  /** The length of its picture. */
   seconds: number;
-  /** How long its first and its last frame are shown, in seconds. */
+  /** The durations of its first and last frame, in seconds. */
   firstSeconds: number;
   lastSeconds: number;
-  /** When the picture begins, in seconds after the beginning of the file. */
+  /** The start of the picture, in seconds from the start of the file. */
   startSeconds: number;
-  /** As it is shown: upright, with square pixels. */
+  /** The displayed size: upright, with square pixels. */
   width: number;
   height: number;
   /** Frames per second, as ffmpeg takes it: "24" or "24000/1001". */
@@ -34,14 +34,14 @@ export type ClipFacts = {
 type ProbeOptions = { ffmpeg: Ffmpeg; signal: AbortSignal };
 type ProbeIo = RunIo;
 
-/** Reads what a video is, and each of its frames' times. Throws `usage` for what is no video, `output`, or the signal's reason. */
+/** Reads the streams of a video and the times of its frames. Throws `usage` if it is not a video, `output`, or the signal's reason. */
 export async function readClip(file: string, options: ProbeOptions, io: ProbeIo): Promise<ClipFacts> {
   const [known, listed] = await Promise.all([
     probe(file, ["-show_streams", "-show_format", "-show_data_hash", "CRC32"], options, io),
     probe(file, ["-select_streams", "V:0", "-show_entries", "packet=pts,duration,flags"], options, io),
   ]);
   const streams = listOf(known.streams);
-  // A picture of a cover is a stream of video too.
+  // A cover picture is a video stream too.
   const isPicture = (stream: Fields) => stream.codec_type === "video" && !isAttached(stream);
   const picture = streams.find(isPicture);
   const frames = readFrames(listOf(listed.packets), picture);
@@ -55,7 +55,7 @@ export async function readClip(file: string, options: ProbeOptions, io: ProbeIo)
     picture: Number(picture.index),
     sound: sound && Number(sound.index),
     soundSeconds: sound && numberOf(sound.duration),
-    kind: JSON.stringify([...agreeing.map((name) => picture[name]), rotation]),
+    kind: JSON.stringify([...sameFields.map((name) => picture[name]), rotation]),
     // ffmpeg's list of files loses a rotation.
     isCopyable:
       String(format.format_name).startsWith("mov,") &&
@@ -74,10 +74,10 @@ export async function readClip(file: string, options: ProbeOptions, io: ProbeIo)
   };
 }
 
-/** What an .mp4 can hold, and what is not unusual in one. */
+/** The common codecs that an .mp4 can contain. */
 const copiedCodecs = ["h264", "hevc", "av1", "vp9", "mpeg4"];
 
-const agreeing = [
+const sameFields = [
   ...["index", "codec_name", "profile", "level", "width", "height", "pix_fmt", "sample_aspect_ratio", "time_base"],
   ...["r_frame_rate", "field_order", "color_range", "color_space", "color_transfer", "color_primaries"],
   "extradata_hash",
@@ -96,17 +96,17 @@ async function probe(file: string, args: string[], { ffmpeg, signal }: ProbeOpti
 
 type Frames = { count: number; seconds: number; firstSeconds: number; lastSeconds: number; hasDiscarded: boolean };
 
-/** Of the packets of a picture: each has one frame. `undefined` without any. */
+/** Sums up the packets of a picture; each is one frame. `undefined` without packets. */
 function readFrames(packets: Fields[], picture: Fields | undefined): Frames | undefined {
   const tick = ratio(picture?.time_base);
   const shown = packets.filter(({ flags }) => !String(flags).includes("D"));
-  // In the order of decoding, which is not that of the times.
+  // Sorted, since packets are in decoding order.
   const times = shown.map(({ pts }) => Number(pts)).sort((a, b) => a - b);
   const [first, last] = [times[0], times.at(-1)];
   if (tick === undefined || first === undefined || last === undefined || times.some(Number.isNaN)) return undefined;
   const duration = shown.find(({ pts }) => Number(pts) === last)?.duration;
-  const usual = 1 / (ratio(picture?.avg_frame_rate) ?? 25) / tick;
-  const end = last + (numberOf(duration) ?? usual);
+  const defaultDuration = 1 / (ratio(picture?.avg_frame_rate) ?? 25) / tick;
+  const end = last + (numberOf(duration) ?? defaultDuration);
   return {
     count: times.length,
     seconds: (end - first) * tick,
@@ -116,7 +116,7 @@ function readFrames(packets: Fields[], picture: Fields | undefined): Frames | un
   };
 }
 
-/** Where the rate varies, one that has room for each frame, if that is not more than anybody shows. */
+/** A variable rate is replaced by one that keeps all frames, up to this maximum. */
 const maxRate = 60;
 
 function rateOf({ r_frame_rate: rate }: Fields, { count, seconds }: Frames): string {
@@ -130,7 +130,7 @@ function shownSize({ width, height, sample_aspect_ratio: sar }: Fields, rotation
   return rotation % 180 === 0 ? square : { width: square.height, height: square.width };
 }
 
-/** In degrees; earlier versions of ffprobe have it among the tags as well. */
+/** In degrees; earlier versions of ffprobe report it in the tags. */
 function rotationOf({ side_data_list: list, tags }: Fields): number {
   const found = listOf(list).find(({ rotation }) => rotation !== undefined)?.rotation;
   return numberOf(found ?? (isRecord(tags) ? tags.rotate : undefined)) ?? 0;

@@ -4,17 +4,17 @@ import type { Io, RunOptions, RunResult } from "../../io.ts";
 import { plain, shorten } from "../../protocol/text.ts";
 import { kindOf } from "../save/files.ts";
 
-/** The two programs, as they are run. */
+/** The commands of the two programs. */
 export type Ffmpeg = {
   ffmpeg: string;
   ffprobe: string;
   /** Such as "5.1.9-0+deb12u1". */
   version: string;
-  /** Whether it encodes H.264: without libx264 only clips that all agree can be joined. */
+  /** Whether it encodes H.264: without libx264 only clips of the same kind can be joined. */
   hasX264: boolean;
 };
 
-/** What it takes to run them. */
+/** The I/O to run them. */
 export type RunIo = Pick<Io, "env" | "run" | "limit"> & { disk: Pick<Io["disk"], "stat"> };
 
 export type FfmpegIo = RunIo & { disk: Pick<Io["disk"], "stat" | "lstat"> };
@@ -22,17 +22,17 @@ export type FfmpegIo = RunIo & { disk: Pick<Io["disk"], "stat" | "lstat"> };
 /** How to install it. */
 export const ffmpegInstallHint = "apt install ffmpeg, brew install ffmpeg, winget install ffmpeg";
 
-/** Looks for ffmpeg and ffprobe: by FFMPEG_PATH, which names the program or its folder, else on the PATH. Rejects only when aborted. */
+/** Finds ffmpeg and ffprobe by FFMPEG_PATH, which names the program or its folder, else on the PATH. Rejects only when aborted. */
 export async function findFfmpeg(
   io: FfmpegIo,
   signal: AbortSignal,
 ): Promise<{ kind: "found"; ffmpeg: Ffmpeg } | { kind: "missing"; reason: string }> {
   const ffmpeg = await findProgram(io);
-  // Without a folder, the system looks on the PATH.
+  // A name without a folder is looked up on the PATH.
   const name = basename(ffmpeg).replace(/ffmpeg/i, "ffprobe");
   const beside = dirname(ffmpeg) === "." ? name : join(dirname(ffmpeg), name);
   try {
-    // Its banner on stderr has the version.
+    // The version is in the banner on stderr.
     const { code, stdout, stderr } = await runWatched(ffmpeg, ["-encoders"], { signal }, io);
     const version = /^ffmpeg version (\S+)/m.exec(stderr)?.[1];
     if (code !== 0 || version === undefined) return { kind: "missing", reason: `${ffmpeg} is not a usable ffmpeg` };
@@ -66,8 +66,8 @@ async function runs(program: string, io: FfmpegIo, signal: AbortSignal): Promise
 }
 
 /**
- * As `findFfmpeg`, for a command that cannot work without it; to be called before anything is sent. `feature` is what needs it, such as
- * "--from"; `encodes` when that may have to encode. Throws `usage`, which says that nothing was sent.
+ * As `findFfmpeg`, for a command that needs it; must be called before anything is sent. `feature` is what needs it, such as
+ * "--from"; `encodes` is set if it may encode. Throws `usage`, which says that nothing was sent.
  */
 export async function requireFfmpeg(
   { feature, encodes }: { feature: string; encodes: boolean },
@@ -93,14 +93,14 @@ const nothingSent = "Nothing was sent, nothing was charged.";
 const formats = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm";
 
 /**
- * The arguments for a file as an input. Its name is never taken for an option, a URL or a pattern. A video is from a service that may be
- * hostile: the whitelists keep a playlist that is named .mp4 from being read as one, which could name other files and addresses.
+ * The arguments for an input file. Its name is never parsed as an option, a URL or a pattern. A video may come from a hostile
+ * service: the whitelists keep ffmpeg from reading a playlist named .mp4, which could refer to other files and URLs.
  */
 export function inputArgs(file: string): string[] {
   return ["-protocol_whitelist", "file", "-format_whitelist", formats, "-i", `file:${file}`];
 }
 
-/** The arguments for a list of files, on stdin, that are read as one input. */
+/** The arguments for a list of files on stdin that is read as one input. */
 export const listArgs = [
   ...["-f", "concat", "-safe", "0"],
   ...["-protocol_whitelist", "file,pipe", "-format_whitelist", `concat,${formats}`, "-i", "pipe:0"],
@@ -114,7 +114,7 @@ type ProgramOptions = Omit<RunOptions, "env" | "onStderr"> & {
 };
 
 /**
- * Runs ffmpeg or ffprobe. Rejects with `output` when it cannot be started, or makes no progress for a minute and is ended, or with the signal's
+ * Runs ffmpeg or ffprobe. Rejects with `output` if it cannot be started, or is ended after a minute without progress, or with the signal's
  * reason.
  */
 export async function runProgram(
@@ -132,9 +132,9 @@ export async function runProgram(
   }
 }
 
-/** A minute without progress is more than a slow disk and the largest picture need. */
+/** Longer than a slow disk and the largest picture need between two signs of progress. */
 const stalledMs = 60_000;
-const lookMs = 15_000;
+const checkEveryMs = 15_000;
 
 async function runWatched(
   program: string,
@@ -146,19 +146,19 @@ async function runWatched(
   const progress = createProgressReader();
   const result = { stdout: "", stderr: "" };
   let messages = 0;
-  const look = async () => `${progress.seen()} ${messages} ${await versionOf(output, io)}`;
+  const snapshot = async () => `${progress.seen()} ${messages} ${await stampOf(output, io)}`;
   const watch = async () => {
-    let last = await look();
+    let last = await snapshot();
     for (let quietMs = 0; quietMs < stalledMs; ) {
-      await passed(lookMs, over.signal, io);
+      await waitMs(checkEveryMs, over.signal, io);
       if (over.signal.aborted) return;
-      const now = await look();
-      quietMs = now === last ? quietMs + lookMs : 0;
+      const now = await snapshot();
+      quietMs = now === last ? quietMs + checkEveryMs : 0;
       last = now;
     }
     const line = lastLine({ code: 1, ...result }, "it wrote nothing");
     const seconds = stalledMs / 1000;
-    stalled.abort(new VidgenError("output", `${program} made no progress for ${seconds} s, and was ended: ${line}.`));
+    stalled.abort(new VidgenError("output", `${program} made no progress for ${seconds} s and was ended: ${line}.`));
   };
   void watch();
   try {
@@ -184,8 +184,8 @@ async function runWatched(
 
 const maxStderr = 65_536;
 
-/** Resolves after this time, or when `over` aborts. */
-function passed(ms: number, over: AbortSignal, { limit }: Pick<Io, "limit">): Promise<void> {
+/** Resolves after this time, or when `over` aborts. Never rejects. */
+function waitMs(ms: number, over: AbortSignal, { limit }: Pick<Io, "limit">): Promise<void> {
   const { signal, clear } = limit(ms, over, new Error("it has passed"));
   return new Promise<void>((resolve) => {
     if (signal.aborted) return resolve();
@@ -193,14 +193,14 @@ function passed(ms: number, over: AbortSignal, { limit }: Pick<Io, "limit">): Pr
   }).finally(clear);
 }
 
-/** Changes while a file is written, also where that makes it no longer, as when its index is moved to the front. */
-async function versionOf(path: string | undefined, { disk }: RunIo): Promise<string> {
+/** Size and modification time of a file: they change while it is written, even if it does not grow. */
+async function stampOf(path: string | undefined, { disk }: RunIo): Promise<string> {
   if (path === undefined) return "";
   const { size, mtimeMs } = await disk.stat(path).catch(() => ({ size: 0, mtimeMs: 0 }));
   return `${size} ${mtimeMs}`;
 }
 
-/** Reads how far a program is. One that hangs may repeat the lines of `-progress`, in which only the rates change. */
+/** Reads the progress of a program. If it hangs, it may repeat the lines of `-progress` with other rates, so those do not count. */
 function createProgressReader() {
   const values = new Map<string, string>();
   let [rest, others] = ["", 0];
@@ -218,13 +218,13 @@ function createProgressReader() {
   };
 }
 
-/** ffmpeg needs no keys, also none in URLs, and would write a report into the current folder for FFREPORT. */
+/** Removes keys and URLs from the environment, and FFREPORT, for which ffmpeg would write a file into the current folder. */
 function programEnv(env: Io["env"]): Io["env"] {
   const isKept = (name: string) => !/^(FFREPORT$|VIDGEN_)|KEY|TOKEN|SECRET|PASSWORD|_URL$|_PROXY$/i.test(name);
   return Object.fromEntries(Object.entries(env).filter(([name]) => isKept(name)));
 }
 
-/** The last line that a program wrote about its failure. */
+/** The last line of a program's error output. */
 export function lastLine(
   { code, stderr }: RunResult,
   byDefault = code === null ? "it was killed" : `exit code ${code}`,

@@ -10,102 +10,105 @@ import { checkFree, existsError, isExistsError, outputError, renameNew } from ".
 import { leaseOfPart, partOf } from "../save/output-path.ts";
 import { type ClipFacts, readClip } from "./clip.ts";
 import { commonArgs, type Ffmpeg, lastLine, runProgram } from "./ffmpeg.ts";
-import { type Plan, planCopy, planEncoding } from "./plan.ts";
+import { type FilmPlan, planCopy, planEncoding } from "./plan.ts";
 import { checkWhole } from "./whole.ts";
 
 export type FilmClip = {
   file: string;
-  /** Whether it begins with the frame that the clip before ends with. */
+  /** Whether its first frame is the last frame of the previous clip. */
   isContinued?: boolean | undefined;
 };
 
 export type Film = {
   path: string;
-  /** Whether the pictures were copied: then nothing was lost. */
+  /** Whether the pictures were copied without loss. */
   copied: boolean;
   frames: number;
   seconds: number;
-  /** The positions, from 0, of the continued clips whose first frame was left out: it is shown once only. Always none in a copied film. */
+  /** The positions, from 0, of the continued clips whose duplicate first frame was left out. Empty for a copied film. */
   dropped: number[];
-  /** It was there, joined from the same clips. */
+  /** Whether it already existed, joined from the same clips. */
   isUpToDate: boolean;
 };
 
 export type JoinOptions = {
   ffmpeg: Ffmpeg;
   signal: AbortSignal;
-  /** In percent, growing. */
+  /** Called with the progress in percent, which never decreases. */
   onProgress?: ((percent: number) => void) | undefined;
-  /** Called when the film is whole, before it gets its name. */
+  /** Called when the film is complete, before it gets its name. */
   onWhole?: ((film: Omit<FilmLine, "kind">) => Promise<void>) | undefined;
 } & Replacing;
 
-/** Which file a film may replace: any one, or an earlier film that is unchanged. */
+/** Which file a film may replace: any file, or an unchanged earlier film. */
 export type Replacing = { overwrite?: boolean | undefined; earlier?: FilmLine | undefined };
 
 type JoinIo = LeaseIo & Pick<Io, "env" | "run" | "limit">;
 
-/** All clips are open at the same time, and the command line describes each. */
+/** Limited because all clips are open at the same time, and the command line lists them. */
 export const maxFilmClips = 200;
 
 /**
- * Joins clips, in this order, into one .mp4. Their pictures are copied if all agree, else encoded at the size of the largest and the highest rate; the
- * sound is always made anew. The film gets its name when it is whole: an existing file stays unless it may be replaced. Throws `usage` for clips
- * that cannot be joined, `output`, or the signal's reason; then it leaves no file. An `earlier` film of the same clips stays as it is, without `overwrite`.
+ * Joins clips, in this order, into one .mp4. Their pictures are copied if all are of the same kind, else encoded at the largest size and the highest rate; the
+ * sound is always encoded again. The film gets its name when it is complete: an existing file stays unless it may be replaced. Throws `usage` for clips
+ * that cannot be joined, `output`, or the signal's reason; then it leaves no file. Without `overwrite`, an `earlier` film of the same clips stays unchanged.
  */
 export async function joinClips(
   clips: readonly FilmClip[],
-  target: string,
+  outputPath: string,
   options: JoinOptions,
   io: JoinIo,
 ): Promise<Film> {
   const { overwrite, earlier, signal } = options;
   if (clips.length === 0) throw usage("There are no clips to join.");
   if (clips.length > maxFilmClips) throw usage(`${clips.length} clips are more than the ${maxFilmClips} of a film.`);
-  // Also by another path, such as one through a linked folder.
-  const there = await identify(target, io.disk).catch(() => undefined);
+  // Compared by identity: the path may go through a linked folder.
+  const existing = await identify(outputPath, io.disk).catch(() => undefined);
   for (const { file } of clips) {
     await checkWhole(file, io.disk);
-    if (isSameFile(await identify(file, io.disk), there))
-      throw usage(`${target} is one of the clips: choose another name for the film.`);
+    if (isSameFile(await identify(file, io.disk), existing))
+      throw usage(`${outputPath} is one of the clips: choose another name for the film.`);
   }
-  await checkFilmTarget(target, options, io.disk);
-  const part = partOf({ folder: dirname(target), file: target }, "film");
+  await checkFilmPath(outputPath, options, io.disk);
+  const part = partOf({ folder: dirname(outputPath), file: outputPath }, "film");
   const acquired = await acquireLease(leaseOfPart(part), io, { signal }).catch((error) => {
-    throw signal.aborted ? signal.reason : outputError(error, target);
+    throw signal.aborted ? signal.reason : outputError(error, outputPath);
   });
   if (acquired.kind === "held")
-    throw new VidgenError("output", `Process ${acquired.holder.pid} is writing ${target}: wait until it has ended.`);
+    throw new VidgenError(
+      "output",
+      `Process ${acquired.holder.pid} is writing ${outputPath}: wait until it has ended.`,
+    );
   const { lease } = acquired;
   try {
     const running = { ...options, signal: AbortSignal.any([signal, lease.lost]) };
     const hash = await hashClips(clips, running.signal, io.disk);
-    if (!overwrite && earlier?.clips === hash && (await hasContent(target, earlier, io.disk))) {
+    if (!overwrite && earlier?.clips === hash && (await hasContent(outputPath, earlier, io.disk))) {
       const { copied, frames, seconds } = earlier;
-      return { path: target, copied, frames, seconds, dropped: [], isUpToDate: true };
+      return { path: outputPath, copied, frames, seconds, dropped: [], isUpToDate: true };
     }
     options.onProgress?.(0);
     const film = await writeFilm(clips, part, running, io);
     const content = await syncFilm(part, running.signal, io.disk);
     await lease.confirm();
     const { copied, frames, seconds } = film;
-    await options.onWhole?.({ file: target, clips: hash, copied, frames, seconds, ...content });
-    await checkFilmTarget(target, options, io.disk);
-    const isReplacing = await mayReplace(target, options, io.disk);
-    await (isReplacing ? io.disk.rename(part, target) : renameNew(part, target, io.disk));
+    await options.onWhole?.({ file: outputPath, clips: hash, copied, frames, seconds, ...content });
+    await checkFilmPath(outputPath, options, io.disk);
+    const isReplacing = await mayReplace(outputPath, options, io.disk);
+    await (isReplacing ? io.disk.rename(part, outputPath) : renameNew(part, outputPath, io.disk));
     options.onProgress?.(100);
-    return { path: target, ...film, isUpToDate: false };
+    return { path: outputPath, ...film, isUpToDate: false };
   } catch (error) {
     if (signal.aborted) throw signal.reason;
-    throw isExistsError(error) ? filmExistsError(target) : outputError(error, target);
+    throw isExistsError(error) ? filmExistsError(outputPath) : outputError(error, outputPath);
   } finally {
-    // A part of an earlier process that was killed has the same name.
+    // Also removes the partial file of a killed process, which has the same name.
     await io.disk.rm(part, { force: true }).catch(() => {});
     await lease.release();
   }
 }
 
-/** Identifies what a film is joined from: the contents of the clips, their order, and which ones are continued. */
+/** The hash of the clips' contents, their order, and which ones are continued. */
 async function hashClips(clips: readonly FilmClip[], signal: AbortSignal, disk: Disk): Promise<string> {
   const hash = createHash("sha256");
   for (const { file, isContinued = false } of clips) {
@@ -118,28 +121,28 @@ async function hashClips(clips: readonly FilmClip[], signal: AbortSignal, disk: 
   return hash.digest("hex");
 }
 
-/** Throws `output` for a file that exists and may not be replaced, or that cannot be written. */
-export async function checkFilmTarget(target: string, replacing: Replacing, disk: Disk): Promise<void> {
-  await checkFilmFree(target, replacing, disk);
-  await disk.access(dirname(target), disk.constants.W_OK).catch((error) => {
-    throw outputError(error, target);
+/** Throws `output` if the file exists and may not be replaced, or cannot be written. */
+export async function checkFilmPath(outputPath: string, replacing: Replacing, disk: Disk): Promise<void> {
+  await checkFilmFree(outputPath, replacing, disk);
+  await disk.access(dirname(outputPath), disk.constants.W_OK).catch((error) => {
+    throw outputError(error, outputPath);
   });
 }
 
-/** The first half of `checkFilmTarget`, where the folder of the film may not exist yet. */
-export async function checkFilmFree(target: string, replacing: Replacing, disk: Disk): Promise<void> {
-  await checkFree(target, await mayReplace(target, replacing, disk), disk).catch((error) => {
-    throw isExistsError(error) ? filmExistsError(target) : outputError(error, target);
+/** The first half of `checkFilmPath`, which does not need the folder to exist. */
+export async function checkFilmFree(outputPath: string, replacing: Replacing, disk: Disk): Promise<void> {
+  await checkFree(outputPath, await mayReplace(outputPath, replacing, disk), disk).catch((error) => {
+    throw isExistsError(error) ? filmExistsError(outputPath) : outputError(error, outputPath);
   });
 }
 
-async function mayReplace(target: string, { overwrite = false, earlier }: Replacing, disk: Disk): Promise<boolean> {
-  return overwrite || (earlier !== undefined && hasContent(target, earlier, disk));
+async function mayReplace(outputPath: string, { overwrite = false, earlier }: Replacing, disk: Disk): Promise<boolean> {
+  return overwrite || (earlier !== undefined && hasContent(outputPath, earlier, disk));
 }
 
-function filmExistsError(target: string): VidgenError {
-  const { code, cause } = existsError(target);
-  const message = `${target} already exists, and is not the film that this batch joined there, or was changed since.`;
+function filmExistsError(outputPath: string): VidgenError {
+  const { code, cause } = existsError(outputPath);
+  const message = `${outputPath} already exists, and is not the film that this batch joined there, or was changed since.`;
   return new VidgenError(code, message, { hint: "Add --overwrite to replace it, or choose another name.", cause });
 }
 
@@ -153,9 +156,14 @@ async function syncFilm(path: string, signal: AbortSignal, disk: Disk): Promise<
   }
 }
 
-type Written = Omit<Film, "path" | "isUpToDate">;
+type WrittenFilm = Omit<Film, "path" | "isUpToDate">;
 
-async function writeFilm(clips: readonly FilmClip[], part: string, options: JoinOptions, io: JoinIo): Promise<Written> {
+async function writeFilm(
+  clips: readonly FilmClip[],
+  part: string,
+  options: JoinOptions,
+  io: JoinIo,
+): Promise<WrittenFilm> {
   const facts: ClipFacts[] = [];
   for (const { file } of clips) facts.push(await readClip(file, options, io));
   const plan =
@@ -181,7 +189,7 @@ async function writeFilm(clips: readonly FilmClip[], part: string, options: Join
   return { copied, frames, seconds, dropped };
 }
 
-/** Takes the lines that `-progress` writes, for a film of so many seconds. */
+/** Returns a function that takes the output of `-progress` for a film of this length. */
 function createProgress(seconds: number, onProgress: JoinOptions["onProgress"]): (text: string) => void {
   let rest = "";
   let last = 0;
@@ -190,7 +198,7 @@ function createProgress(seconds: number, onProgress: JoinOptions["onProgress"]):
     rest = lines.pop() ?? "";
     for (const line of lines) {
       const us = Number(/^out_time_us=(\d+)/.exec(line)?.[1]);
-      // The rest is the check and the rename.
+      // 100 is reported after the check and the rename.
       const percent = Math.min(99, Math.floor(us / seconds / 10_000));
       if (!(percent > last)) continue;
       last = percent;
@@ -199,14 +207,14 @@ function createProgress(seconds: number, onProgress: JoinOptions["onProgress"]):
   };
 }
 
-/** ffmpeg exits with 0 also where a part of the film is missing. Throws `output` unless it is whole. */
-async function checkFilm(part: string, plan: Plan, options: JoinOptions, io: JoinIo): Promise<void> {
+/** Throws `output` unless the film is complete: ffmpeg exits with 0 even if a part is missing. */
+async function checkFilm(part: string, plan: FilmPlan, options: JoinOptions, io: JoinIo): Promise<void> {
   const { frames, seconds, soundSeconds } = await readClip(part, options, io).catch((error) => {
     if (options.signal.aborted) throw options.signal.reason;
     throw notWhole("it cannot be read", error);
   });
   if (frames !== plan.frames) throw notWhole(`it has ${frames} frames instead of ${plan.frames}`);
-  // Two frames of the picture or of the sound (AAC, 1,024 samples), whichever take longer.
+  // The duration of two video or audio frames (AAC, 1,024 samples), whichever is longer.
   const tolerance = Math.max(2 / plan.rate, 2_048 / 48_000);
   const isNear = (length: number) => Math.abs(length - plan.seconds) <= tolerance;
   if (!isNear(seconds)) throw notWhole(`it is ${seconds.toFixed(2)} s long instead of ${plan.seconds.toFixed(2)} s`);

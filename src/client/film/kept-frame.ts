@@ -6,19 +6,19 @@ import { outputError } from "../save/files.ts";
 import type { Ffmpeg } from "./ffmpeg.ts";
 import { lastFrame } from "./last-frame.ts";
 
-/** The last frame of a video, kept for the same command line later. */
+/** The last frame of a video, kept so that the same command sends the same image later. */
 export type KeptFrame = {
   /** A PNG. */
   path: string;
-  /** Whether nearly all of it has one colour, as the end of a fade; also `false` where it was kept before, and not looked at again. */
+  /** Whether it has nearly one color, as at the end of a fade; `false` without a check if it was kept before. */
   isNearlyOneColor: boolean;
 };
 
 type KeepOptions = { ffmpeg: Ffmpeg; signal: AbortSignal };
 
 /**
- * The last frame of a video. It is taken once and kept in the folder, by the hashes of both: another ffmpeg may take it with other bytes, and the
- * same line would then send another request, which is paid for. Throws as `lastFrame` does.
+ * The last frame of a video. It is taken once and kept in the folder, named by the hashes of both: another version of ffmpeg may produce other bytes, and the
+ * same command would then send another request, which is charged. Throws as `lastFrame` does.
  */
 export async function keepLastFrame(
   video: string,
@@ -27,28 +27,29 @@ export async function keepLastFrame(
   io: Pick<Io, "env" | "run" | "limit" | "disk" | "uuid" | "date">,
 ): Promise<KeptFrame> {
   const { disk } = io;
-  const hash = await hashOf(video, disk, options.signal);
+  const hash = await hashPath(video, disk, options.signal);
   try {
     await disk.mkdir(folder, { recursive: true, mode: 0o700 });
     for (const name of (await disk.readdir(folder)).sort()) {
       const path = join(folder, name);
       if (name.endsWith(".bmp")) await removeLeftover(path, io);
       if (!name.startsWith(`${hash}-`) || !name.endsWith(".png")) continue;
-      // A file that is not whole, or was changed, is not sent.
-      if (name === nameOf(hash, await hashOf(path, disk, options.signal))) return { path, isNearlyOneColor: false };
+      // An incomplete or changed file is not used.
+      if (name === frameName(hash, await hashPath(path, disk, options.signal)))
+        return { path, isNearlyOneColor: false };
     }
   } catch (error) {
     throw outputError(error, folder);
   }
   const { path: taken, sha256, isNearlyOneColor } = await lastFrame(video, folder, options, io);
-  const path = join(folder, nameOf(hash, sha256));
+  const path = join(folder, frameName(hash, sha256));
   await disk.rename(taken, path).catch((error) => {
     throw outputError(error, path);
   });
   return { path, isNearlyOneColor };
 }
 
-/** To take a frame lasts seconds: a file of an hour ago was left by a process that was killed. */
+/** Taking a frame lasts seconds, so an hour-old file was left by a killed process. */
 const leftoverMs = 3_600_000;
 
 async function removeLeftover(path: string, { disk, date }: Pick<Io, "disk" | "date">): Promise<void> {
@@ -56,11 +57,11 @@ async function removeLeftover(path: string, { disk, date }: Pick<Io, "disk" | "d
   if (date().getTime() - mtimeMs > leftoverMs) await disk.rm(path, { force: true }).catch(() => {});
 }
 
-function nameOf(video: string, frame: string): string {
+function frameName(video: string, frame: string): string {
   return `${video}-${frame}.png`;
 }
 
-async function hashOf(path: string, disk: Disk, signal: AbortSignal): Promise<string> {
+async function hashPath(path: string, disk: Disk, signal: AbortSignal): Promise<string> {
   const file = await disk.open(path, "r").catch((error) => {
     throw usage(`Cannot read ${path}: ${systemReason(error, { ENOENT: "there is no such file" })}.`);
   });

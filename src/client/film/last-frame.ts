@@ -13,50 +13,50 @@ export type LastFrame = {
   sha256: string;
   width: number;
   height: number;
-  /** Whether nearly all of it has one colour, as the end of a fade: the caller should warn before the next clip is paid for. */
+  /** Whether it has nearly one color, as at the end of a fade: the caller should warn before the next clip is paid for. */
   isNearlyOneColor: boolean;
 };
 
 type FrameOptions = { ffmpeg: Ffmpeg; signal: AbortSignal };
 type FrameIo = Pick<Io, "env" | "run" | "limit" | "disk" | "uuid">;
 
-/** In pixels, of the longer side: as a data: URL, a PNG of noise in 4K is larger than services take. */
+/** The maximum length of the longer side in pixels: a noisy 4K PNG as a data: URL is too large for services. */
 const maxSide = 1_920;
 
 /**
- * Any time base and frame rate pass through, as each frame gets the next number as its time. Without the flags, each colour is darker by up to
+ * Works with any time base and frame rate, since each frame gets the next number as its time. Without the flags, each color is darker by up to
  * 5 of 255, which adds up from shot to shot.
  */
 const filter =
   "settb=1/25,setpts=N,scale='trunc(iw*sar/2)*2':'trunc(ih/2)*2':out_range=pc:flags=bicubic+accurate_rnd+full_chroma_int,setsar=1,format=bgr24";
 
 /**
- * The frames from the last second are enough for ordinary clips, and none at all where the sound is longer than the picture, an edit list ends
- * early, or a frame lasts longer: then all frames are read. ffmpeg exits with 0 in both cases.
+ * For ordinary clips it is enough to read the last second. It has no frames if the sound is longer than the picture, an edit list ends
+ * early, or a frame lasts longer: then the whole clip is read. ffmpeg exits with 0 in both cases.
  */
 const seeks = [["-sseof", "-1"], []];
 
 /**
- * Writes the last frame of a video as a PNG to a new file in a folder, which must exist. Throws `usage` for what is not a whole video, `output`
- * when ffmpeg fails, or the signal's reason; then it leaves no file.
+ * Writes the last frame of a video as a PNG to a new file in an existing folder. Throws `usage` for an incomplete video, `output`
+ * if ffmpeg fails, or the signal's reason; then it leaves no file.
  */
 export async function lastFrame(file: string, folder: string, options: FrameOptions, io: FrameIo): Promise<LastFrame> {
   const { disk } = io;
   await checkWhole(file, disk);
   const name = io.uuid();
-  // A BMP first, as each frame is written over the one before: a PNG of each would take ten times as long.
+  // First a BMP that each frame overwrites: encoding each frame as a PNG would take ten times as long.
   const bitmap = join(folder, `.${name}.bmp`);
   const path = join(folder, `${name}.png`);
   try {
     await writeBitmap(file, bitmap, options, io);
     const isNearlyOneColor = await withFile(bitmap, disk, isOneColor);
     const result = await convert(bitmap, path, options, io);
-    const bytes = await withFile(path, disk, readAll).catch((error) => {
+    const bytes = await withFile(path, disk, readWhole).catch((error) => {
       throw result.code === 0 ? error : frameError(file, lastLine(result));
     });
     if (result.code !== 0 || bytes.length < 24) throw frameError(file, lastLine(result));
     const header = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    // PNG, section 11.2.2: both stand at the beginning of the first chunk.
+    // PNG, section 11.2.2: both are at the start of the first chunk.
     const [width, height] = [header.getUint32(16), header.getUint32(20)];
     return { path, sha256: createHash("sha256").update(bytes).digest("hex"), width, height, isNearlyOneColor };
   } catch (error) {
@@ -88,7 +88,7 @@ async function writeBitmap(file: string, bitmap: string, { ffmpeg, signal }: Fra
 
 function convert(bitmap: string, path: string, { ffmpeg, signal }: FrameOptions, io: FrameIo) {
   const scale = `scale='min(iw,${maxSide})':'min(ih,${maxSide})':force_original_aspect_ratio=decrease,format=rgb24`;
-  // By its own demuxer: image2 would take a percent sign in the name of the folder for a pattern.
+  // Not with image2, which would treat a percent sign in the folder's name as a pattern.
   const input = ["-protocol_whitelist", "file", "-f", "bmp_pipe", "-i", `file:${bitmap}`];
   const output = ["-frames:v", "1", "-c:v", "png", "-f", "image2", "-update", "1", `file:${path}`];
   return runProgram(ffmpeg.ffmpeg, [...commonArgs, ...input, "-vf", scale, ...output], { signal }, io);
@@ -99,24 +99,24 @@ async function withFile<Result>(path: string, disk: Disk, work: (file: DiskFile)
   return work(file).finally(() => file.close());
 }
 
-async function readAll(file: DiskFile): Promise<Uint8Array> {
+async function readWhole(file: DiskFile): Promise<Uint8Array> {
   const { size } = await file.stat();
   const { bytesRead, buffer } = await file.read(new Uint8Array(size), 0, size, 0);
   return buffer.subarray(0, bytesRead);
 }
 
-/** The rows and columns that are compared at most. */
+/** The maximum number of rows and columns to compare. */
 const maxSamples = 128;
-/** How far a channel of a pixel may be from the mean, out of 255: noise and dithering in a fade. */
+/** The tolerance of each channel, out of 255, for noise and dithering in a fade. */
 const tolerance = 12;
-/** The share of pixels that have to be near the mean. */
+/** The minimum share of pixels near the mean. */
 const minShare = 0.98;
 
-/** Whether nearly all pixels of a BMP with 24 bits a pixel have one colour. */
+/** Whether nearly all pixels of a BMP with 24 bits per pixel have one color. */
 async function isOneColor(file: DiskFile): Promise<boolean> {
   const header = new DataView((await file.read(new Uint8Array(54), 0, 54, 0)).buffer.buffer);
   const [start, width] = [header.getUint32(10, true), header.getInt32(18, true)];
-  // A negative height stands for rows from the top downwards.
+  // A negative height means that the rows go from top to bottom.
   const height = Math.abs(header.getInt32(22, true));
   // Each row begins at a multiple of four bytes.
   const row = new Uint8Array(Math.ceil((3 * width) / 4) * 4);

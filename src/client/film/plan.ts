@@ -2,8 +2,8 @@ import { resolve } from "node:path";
 import { type ClipFacts, ratio } from "./clip.ts";
 import { inputArgs, listArgs } from "./ffmpeg.ts";
 
-/** How ffmpeg is to make a film, and what the film has to be then. */
-export type Plan = {
+/** The arguments of ffmpeg for a film, and the expected properties of the film. */
+export type FilmPlan = {
   copied: boolean;
   frames: number;
   seconds: number;
@@ -17,10 +17,10 @@ export type Plan = {
   stdin?: string;
 };
 
-/** `undefined` where the pictures cannot be copied: ffmpeg would exit with 0, and write a broken film. */
-export function planCopy(clips: readonly ClipFacts[]): Plan | undefined {
+/** `undefined` if the pictures cannot be copied: ffmpeg would exit with 0 and write a broken film. */
+export function planCopy(clips: readonly ClipFacts[]): FilmPlan | undefined {
   const [first] = clips;
-  // A list of files has one on each line.
+  // The list of files has one name per line.
   const isSame = (clip: ClipFacts) => clip.isCopyable && clip.kind === first?.kind && !/[\r\n]/.test(clip.file);
   if (!first || !clips.every(isSame)) return undefined;
   const isList = clips.length > 1;
@@ -36,19 +36,19 @@ export function planCopy(clips: readonly ClipFacts[]): Plan | undefined {
     hasSound: sound !== undefined,
     rate: ratio(first.rate) ?? 1,
     args: [
-      // All times are right as they are; ffmpeg would move the picture by the padding of a sound that is not used.
+      // The times are correct; otherwise ffmpeg would shift the picture by the padding of unused sound.
       "-copyts",
       ...(isList ? listArgs : []),
       ...clips.flatMap(({ file }) => inputArgs(file)),
       ...(sound ? ["-filter_complex", sound.filters.join(";")] : []),
       ...["-map", `0:${first.picture}`, "-c:v", "copy", ...(sound?.output ?? [])],
     ],
-    ...(isList && { stdin: listOf(clips) }),
+    ...(isList && { stdin: concatList(clips) }),
   };
 }
 
-/** For ffmpeg's concat demuxer. Its durations keep a sound that is longer than its picture from moving the next clip. */
-function listOf(clips: readonly ClipFacts[]): string {
+/** The list for ffmpeg's concat demuxer. The durations keep a sound that is longer than its picture from delaying the next clip. */
+function concatList(clips: readonly ClipFacts[]): string {
   const entries = clips.map(({ file, seconds }) => {
     const name = `file:${resolve(file)}`.replaceAll("'", "'\\''");
     return `file '${name}'\nduration ${seconds.toFixed(6)}\n`;
@@ -56,8 +56,8 @@ function listOf(clips: readonly ClipFacts[]): string {
   return `ffconcat version 1.0\n${entries.join("")}`;
 }
 
-/** All pictures get the size of the largest, with bars where their ratio differs, and the highest rate. */
-export function planEncoding(clips: readonly { clip: ClipFacts; isContinued: boolean }[]): Plan {
+/** Scales all pictures to the largest size, with bars if the aspect ratio differs, and to the highest rate. */
+export function planEncoding(clips: readonly { clip: ClipFacts; isContinued: boolean }[]): FilmPlan {
   const largest = clips.map(({ clip }) => clip).reduce((a, b) => (b.width * b.height > a.width * a.height ? b : a));
   const rates = clips.map(({ clip }) => clip.rate);
   const rate = rates.reduce((a, b) => ((ratio(b) ?? 0) > (ratio(a) ?? 0) ? b : a));
@@ -71,7 +71,7 @@ export function planEncoding(clips: readonly { clip: ClipFacts; isContinued: boo
   const scale = scaleTo(evenly(largest.width), evenly(largest.height));
   const pictures = shots.map(({ clip, isDropped, frames }, i) => {
     const start = isDropped ? "trim=start_frame=1,setpts=PTS-STARTPTS," : "";
-    // The filter `fps` ends where the last frame begins if the rate varies, and rounds elsewhere. What else is missing is found by the check.
+    // With a variable rate, the filter `fps` drops the duration of the last frame, so the last frame is repeated.
     const last = Math.ceil(clip.lastSeconds * perSecond) + 1;
     const exact = `tpad=stop=${last}:stop_mode=clone,trim=end_frame=${frames}`;
     return `[${i}:${clip.picture}]setpts=PTS-STARTPTS,${start}fps=${rate},${scale},${exact}[v${i}]`;
@@ -94,7 +94,7 @@ export function planEncoding(clips: readonly { clip: ClipFacts; isContinued: boo
   };
 }
 
-/** As yuv420p needs it. */
+/** yuv420p needs even sides. */
 function evenly(side: number): number {
   return Math.max(2, 2 * Math.round(side / 2));
 }
@@ -105,12 +105,12 @@ function scaleTo(width: number, height: number): string {
   return `${square},scale=${width}:${height}:${fit},pad=${width}:${height}:-1:-1,setsar=1,format=yuv420p`;
 }
 
-/** A part of a clip's sound, both in seconds: from where, and how long its picture is. */
-type Sounding = { clip: ClipFacts; from: number; seconds: number };
+/** A part of a clip's sound: its start and the length of the picture, in seconds. */
+type SoundPart = { clip: ClipFacts; from: number; seconds: number };
 
-/** The sound of each clip, cut or filled up to its picture: copied, it would drift by each clip's padding. `undefined` if all are silent. */
+/** The sound of each clip, cut or padded to the length of its picture; copied sound would drift by each clip's padding. `undefined` if all are silent. */
 function planSound(
-  shots: readonly Sounding[],
+  shots: readonly SoundPart[],
   firstInput: number,
 ): { filters: string[]; output: string[] } | undefined {
   if (shots.every(({ clip }) => clip.sound === undefined)) return undefined;
@@ -127,7 +127,7 @@ function planSound(
   };
 }
 
-/** ffmpeg's concat filter wants two inputs or more. */
+/** ffmpeg's concat filter needs at least two inputs. */
 function concat(label: "v" | "a", count: number, kind: string): string[] {
   const inputs = Array.from({ length: count }, (_, i) => `[${label}${i}]`);
   return count === 1 ? [] : [`${inputs.join("")}concat=n=${count}:${kind}[${label}]`];

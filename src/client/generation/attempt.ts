@@ -5,7 +5,7 @@ import { nextState } from "../ledger/attempt.ts";
 import type { Content } from "../ledger/content.ts";
 import { type Entry, isOpen, isPaidBy, type JournalLine } from "../ledger/history.ts";
 import { chargedOf, creditsOf } from "../ledger/price.ts";
-import { claimPlace, clear, releaseOf, type WaitOptions } from "../save/claim.ts";
+import { claimOutput, clear, releaseOf, type WaitOptions } from "../save/claim.ts";
 import { writeInfo } from "../save/info.ts";
 import { save } from "../save/save.ts";
 import type { ClaimOptions, Target } from "../save/target.ts";
@@ -20,18 +20,18 @@ export type FinishOptions = WaitOptions & {
   infoJson?: boolean | undefined;
 };
 
-/** What a front end holds of a generation from its id to its end. Whoever gets one closes it. */
+/** A generation that has an id and is followed until it ends. The caller must `close` it. */
 export type Attempt = {
   service: Service;
   id: string;
   /** Its name in the journal and when it was started (ISO 8601, UTC); `undefined` where that is not known here. */
   attempt: string | undefined;
   at: string | undefined;
-  /** `-o` for the command that resumes this one: the place that was claimed, with its number for `{n}`. */
+  /** The value of -o for the command that resumes this one: with the claimed number in place of `{n}`. */
   outputPath: string | undefined;
-  /** Where its video is saved already. */
+  /** The file, if its video is already saved. */
   file: string | undefined;
-  /** The place that was claimed for its video; without one the address is the result. */
+  /** The claimed file for its video; without one the result is the URL. */
   target: Target | undefined;
   options: FinishOptions;
   release(): Promise<void>;
@@ -39,11 +39,11 @@ export type Attempt = {
 
 /** What happens to a generation until it has ended. */
 export type Listeners = {
-  /** At each poll until it is completed: the service's own word for its state; where it tells them, the percent that is made, and the node that runs. */
+  /** Called at each poll until it is completed, with the service's own word for its state, and, if stated, the progress in percent and the running node. */
   state?: ((status: string, percent?: number, node?: string) => void) | undefined;
-  /** The service could not be reached three times in a row, or more, for this reason. */
-  trouble?: ((reason: string) => void) | undefined;
-  /** The bytes of its video so far; `total` is `undefined` where the media address does not say. */
+  /** Called with the reason when the service could not be reached at least three times in a row. */
+  outage?: ((reason: string) => void) | undefined;
+  /** The downloaded bytes of its video; `total` is `undefined` if the server does not state it. */
   progress?: ((received: number, total: number | undefined) => void) | undefined;
 };
 
@@ -51,7 +51,7 @@ export type Listeners = {
 export type Finished = { of: Attempt } & (
   | ({ kind: "url" } & CompletedGeneration)
   | ({ kind: "saved"; file: string; content: Content } & CompletedGeneration)
-  /** Its video was saved there before: the service was not asked. */
+  /** Its video was already saved: no request was sent. */
   | { kind: "found"; file: string }
 );
 
@@ -63,40 +63,40 @@ export function createAttempt(service: Service, known: Pick<Attempt, "id" | "opt
 
 export type OpenAttemptOptions = FinishOptions &
   Pick<ClaimOptions, "attempt" | "words" | "first"> & {
-    /** Where its video is saved; without it the address is the result. */
+    /** Where its video is saved; without it the result is the URL. */
     outputPath?: string | undefined;
   };
 
 /**
- * Takes a generation that exists: claims the place for its video, or finds it there. Waits for a process that has the place. Throws `output`,
- * `pending` when the other process still has it, or the signal's reason.
+ * Opens an existing generation: claims the file for its video, or finds the video there. Waits while another process uses the file. Throws `output`,
+ * `pending` when the other process still uses it, or the signal's reason.
  */
 export async function openAttempt(service: Service, id: string, options: OpenAttemptOptions): Promise<Attempt> {
   const { outputPath, attempt } = options;
   if (outputPath === undefined) return createAttempt(service, { id, attempt, options });
-  // A video that was paid for can be claimed even where the journal cannot be read or written.
+  // `findEntry` never fails: a paid video can be saved even if the journal cannot be read.
   const entry = await findEntry(service, id);
-  const claimed = await claimPlace(outputPath, { ...options, id, entry }, service, service.io).catch((error) => {
+  const claimed = await claimOutput(outputPath, { ...options, id, entry }, service, service.io).catch((error) => {
     throw asVidgenError(error).with({ id });
   });
   const { target, file } = claimed;
   return createAttempt(service, { id, attempt, target, file, outputPath: target?.outputPath ?? outputPath, options });
 }
 
-/** For this long after a generation has completed its video may be downloaded, however little of the time to wait is left. */
+/** The minimum time for the download after a generation has completed, even if less of the timeout is left. */
 const downloadMs = 5 * 60_000;
 
 /**
- * Follows a generation until it has ended, and saves its video where a place was claimed. Throws as `follow` does, and `output`; the attempt stays
- * open then. A listener that throws stops nothing: its error is thrown once the video is saved.
+ * Follows a generation until it has ended, and saves its video if a file was claimed. Throws as `follow` does, and `output`; the attempt stays
+ * open then. The error of a listener is thrown after the video is saved.
  */
 export async function finish(attempt: Attempt, listeners: Listeners = {}): Promise<Finished> {
   const { id, file, target } = attempt;
   if (file !== undefined) return { of: attempt, kind: "found", file };
-  const { tell, check } = guard();
+  const { notify: tell, check } = guard();
   const guarded: Listeners = {
     state: (...args) => tell(listeners.state, ...args),
-    trouble: (...args) => tell(listeners.trouble, ...args),
+    outage: (...args) => tell(listeners.outage, ...args),
     progress: (...args) => tell(listeners.progress, ...args),
   };
   try {
@@ -110,11 +110,11 @@ export async function finish(attempt: Attempt, listeners: Listeners = {}): Promi
   }
 }
 
-/** Calls listeners, and keeps the first error that one of them throws. */
+/** Calls listeners, and keeps the first error. */
 function guard() {
   let fault: { error: unknown } | undefined;
   return {
-    tell<Args extends unknown[]>(listener: ((...args: Args) => void) | undefined, ...args: Args): void {
+    notify<Args extends unknown[]>(listener: ((...args: Args) => void) | undefined, ...args: Args): void {
       try {
         listener?.(...args);
       } catch (error) {
@@ -147,8 +147,8 @@ async function followAndRecord(
   const onFailed = (generation: WireGeneration) => {
     failed = generation;
   };
-  const onTrouble = (reason: string) => listeners.trouble?.(reason);
-  const watching = { isNew, isKnown, signal, onState, onTrouble, onFailed, onNote: note };
+  const onOutage = (reason: string) => listeners.outage?.(reason);
+  const watching = { isNew, isKnown, signal, onState, onOutage, onFailed, onNote: note };
   const completed = await follow(api, id, { ...times, ...watching }, io)
     .catch(async (thrown) => {
       const error = explainKey(service, asVidgenError(thrown));
@@ -156,7 +156,7 @@ async function followAndRecord(
       if (error.ended && entry) await clear(entry, service);
       throw await explainNotFound(service, explainUnclear(error, entry), id, entry);
     })
-    // From here on the journal has it.
+    // The journal knows it now.
     .finally(() => unfollowed.delete(id));
   listeners.state?.("completed");
   const cost = readCost(completed.generation);
@@ -165,7 +165,7 @@ async function followAndRecord(
   return completed;
 }
 
-/** Killed before the file has its name: the next process goes on with the partial file. After that, and before "delivered": it finds the file. */
+/** If killed before the file has its name, the next process resumes the partial file; if killed after that, it finds the file. */
 async function followAndSave(attempt: Attempt, target: Target, listeners: Listeners) {
   const { service, id, options } = attempt;
   const { api, note, io } = service;
@@ -174,27 +174,27 @@ async function followAndSave(attempt: Attempt, target: Target, listeners: Listen
   const signal = AbortSignal.any([options.signal, target.lost]);
   const entry = await findEntry(service, id);
   const completed = await followAndRecord(attempt, signal, listeners);
-  const freshUrl = async (signal: AbortSignal) =>
+  const renewUrl = async (signal: AbortSignal) =>
     (await follow(api, id, { ...times, isNew: false, isKnown: true, signal, onNote: note }, io)).videoUrl;
   const onWhole = (content: Content) => record(service, { kind: "downloaded", id, ...content });
   const timeoutMs = Math.max(times.timeoutMs - (io.now() - begin), downloadMs);
   const onProgress = (received: number, total: number | undefined) => listeners.progress?.(received, total);
-  const saving = { target, entry, timeoutMs, signal, onWhole, freshUrl, onProgress, onNote: note };
+  const saving = { target, entry, timeoutMs, signal, onWhole, renewUrl, onProgress, onNote: note };
   const { file, content } = await save(completed, saving, io);
   const saved = { ...completed, file, content };
   if (target.outputPath === "-") return saved;
   await record(service, { kind: "delivered", id, file: resolve(file), ...content });
   if (entry) await clear(entry, service);
   if (options.infoJson) {
-    const known = { id, ...(await infoOf(service, id, entry)), generation: completed.generation };
+    const known = { id, ...(await findInfo(service, id, entry)), generation: completed.generation };
     await writeInfo(file, known, { overwrite: options.overwrite, redact: service.redact }, io);
   }
   return saved;
 }
 
 /**
- * Writes down that the result was handed over: the address was printed or returned, or the video streamed. What is saved to a file was handed over
- * when the file got its name. Until then the same command resumes the generation. Never rejects.
+ * Records that the result was delivered: the URL was printed or returned, or the video streamed. A saved file was delivered
+ * when it got its name. Until then the same command resumes the generation. Never rejects.
  */
 export async function handOver(finished: Finished): Promise<void> {
   const { service, id, outputPath } = finished.of;
@@ -202,38 +202,38 @@ export async function handOver(finished: Finished): Promise<void> {
   if (finished.kind === "saved" && outputPath === "-") await record(service, { kind: "delivered", id, file: "-" });
 }
 
-/** Writes down that the caller, who does not wait, has the id: from here on the same command starts a new generation. Never rejects. */
+/** Records that a caller who does not wait has the id: from now on the same command starts a new generation. Never rejects. */
 export async function handOverId({ service, attempt }: Attempt): Promise<void> {
   if (attempt !== undefined) await record(service, { kind: "told", attempt });
 }
 
-/** Releases the place and the lease. What has not ended stays open, and is resumed later. Does nothing the second time. */
+/** Releases the file and the lease. A generation that has not ended is resumed later. Does nothing the second time. */
 export async function close(attempt: Attempt): Promise<void> {
   await attempt.release();
 }
 
-/** Writes down that the address of a generation was handed over, where it was started without an output path. Never rejects. */
+/** Records that the URL of a generation was delivered, if it was started without an output path. Never rejects. */
 export async function recordDelivered(service: Service, id: string): Promise<void> {
   const entry = await findEntry(service, id);
-  // A file alone delivers what was started with an output path; of what cannot be read nobody knows that.
+  // With an output path only a file counts as delivered. Without an entry it is unknown whether there was one.
   if (entry === undefined || entry.place !== undefined || entry.state === "delivered") return;
   await record(service, { kind: "delivered", id });
   await clear(entry, service);
 }
 
-/** Writes down that a generation runs which was not known, or had been lost. Never rejects. */
+/** Records that an unknown or lost generation is running. Never rejects. */
 export async function recordFound(service: Service, id: string, entry: Entry | undefined): Promise<void> {
   if (entry !== undefined && nextState(entry.state, "found") !== entry.state)
     await record(service, { kind: "found", id });
 }
 
-/** What the journal tells of a generation for its info file; where it cannot, what was known before. */
-export async function infoOf(service: Service, id: string, before?: Entry) {
+/** The journal's data for the info file of a generation; if it cannot be read, `before`. */
+export async function findInfo(service: Service, id: string, before?: Entry) {
   const entry = (await findEntry(service, id)) ?? before;
   return { entry, credits: entry && creditsOf(entry, service) };
 }
 
-/** A 404 means something for what this key has started alone: it is lost then, and stays so until it is found or started again. */
+/** A 404 counts only for generations that this key started: such a generation is lost until it is found again. */
 export async function explainNotFound(
   service: Service,
   error: VidgenError,
@@ -260,19 +260,19 @@ export async function explainNotFound(
   return new VidgenError("not_found", message, { id, httpStatus: error.httpStatus, hint });
 }
 
-/** The line about the end of a generation that has failed. */
+/** The journal line for a failed generation. */
 export function failureLine(
   id: string,
   { ended, code, message: reason }: VidgenError,
   generation: WireGeneration | undefined,
 ): JournalLine & { kind: "failed" | "unclear" } {
   if (ended === "unknown") return { kind: "unclear", id, reason };
-  // What a failed one has not cost is no price.
+  // A cost of 0 for a failed generation is not a price.
   const cost = (generation && readCost(generation)) || undefined;
   return { kind: "failed", id, reason, code: code === "failed" ? undefined : code, cost };
 }
 
-/** Adds the attempt to the error of a generation that may have been charged: by it, the user says that the matter is settled. */
+/** Adds the attempt to the error of a generation that may have been charged: the user dismisses it by that name. */
 function explainUnclear(error: VidgenError, entry: Entry | undefined): VidgenError {
   if (error.code !== "unknown" || entry === undefined) return error;
   const { attempt } = entry;

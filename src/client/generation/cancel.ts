@@ -9,28 +9,28 @@ import { cancelledReason, failedError } from "./follow.ts";
 /** A generation that was cancelled. */
 export type Cancelled = {
   generation: WireGeneration;
-  /** What came back, whenever it was cancelled; `undefined` where the service does not say. */
+  /** The returned credits, also if it was cancelled earlier; `undefined` if the service does not state them. */
   creditsReturned: number | undefined;
 };
 
 export type CancelOptions = {
   signal: AbortSignal;
-  /** Asks how the generation stands; see `readStatus`. */
-  look(): Promise<WireGeneration>;
+  /** Reads the status of the generation: see `readStatus`. */
+  poll(): Promise<WireGeneration>;
 };
 
-/** The service waits 90 s for an engine to stop. */
+/** Longer than the 90 s that the local service waits for an engine to stop. */
 const replyLimitMs = 120_000;
 
 /**
- * Asks the service to cancel a generation. Throws `rejected` when it does not: it says so, has no way to, or the generation has completed;
- * `failed` when it has failed otherwise; what `look` throws for an unknown id, a wrong key and a service that does not answer; or the
+ * Asks the service to cancel a generation. Throws `rejected` if it refuses, cannot cancel, or the generation has completed;
+ * `failed` if it failed for another reason; the error of `poll` for an unknown id, a wrong key and a service that does not answer; or the
  * signal's reason. Nothing has changed then.
  */
 export async function askToCancel(
   api: Api,
   id: string,
-  { signal, look }: CancelOptions,
+  { signal, poll: look }: CancelOptions,
   clock: RetryIo,
 ): Promise<Cancelled> {
   const send = (signal: AbortSignal) => api.cancel(id, signal);
@@ -40,11 +40,11 @@ export async function askToCancel(
   if (cancelled) return cancelled;
   const hint = `\`vidgen wait ${id}\` waits for it.`;
   if (reply?.status === 409 && errorText(reply.json) !== undefined) throw refusal(reply).with({ id, hint });
-  // Another service may answer anything here: the status alone tells an unknown id from a request that it does not have.
+  // Other services may send any reply here; the status distinguishes an unknown id from an unsupported request.
   const generation = await look();
   if (isCancelled(generation)) {
-    // Where every answer was lost, the next one still says what came back.
-    const next = kind === "trouble" ? (await ask()).reply : undefined;
+    // If the reply was lost, a second request still states the returned credits.
+    const next = kind === "no answer" ? (await ask()).reply : undefined;
     return (next && readCancelled(next, id)) ?? { generation, creditsReturned: undefined };
   }
   if (generation.status === "failed") throw failedError(id, generation);

@@ -1,51 +1,51 @@
 import { usage } from "../../errors.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
 import type { Take } from "../ledger/history.ts";
-import { recordPlace } from "../ledger/identity.ts";
+import { recordOutput } from "../ledger/identity.ts";
 import type { Lock } from "../ledger/journal.ts";
 import { type Choice, choose, chooseRun, type Earlier, type RunChoice, type Wanted } from "../ledger/policy.ts";
 import { recordedRequest, type Service } from "./service.ts";
 
-/** As much of a service as it takes to choose. */
+/** The part of a service that is needed to choose. */
 export type Chooser = Pick<Service, "name" | "journal" | "isPreview" | "redact" | "io">;
 
-/** What decides about a start, besides its request. */
+/** Options that decide about a start, besides its request. */
 export type ChooseOptions = {
-  /** What to do about earlier attempts; without it none is looked at, as for a row of a batch, whose results file has decided. */
+  /** What to do about earlier attempts; without it they are ignored, as for a row of a batch, whose results file decides. */
   earlier?: Earlier | undefined;
-  /** Where the video is to be saved, as it was typed. */
+  /** Where to save the video, as typed. */
   outputPath?: string | undefined;
   /**
-   * The Idempotency-Key: up to 255 letters, digits and `_.:~+/=@-`. With a journal it stands for one start for ever, whatever `earlier` says;
-   * without, another one each time.
+   * The Idempotency-Key: up to 255 letters, digits and `_.:~+/=@-`. With a journal it permanently identifies one start, whatever `earlier` says;
+   * without a journal, each call is a new start.
    */
   idempotencyKey?: string | undefined;
-  /** It is started for an AI agent. */
+  /** Whether an AI agent starts it. */
   mcp?: boolean | undefined;
   /** The id of the generation whose request it repeats. */
   parent?: string | undefined;
-  /** Which of several generations it is. */
+  /** Its position among several generations of one command. */
   take?: Take | undefined;
 };
 
-/** A start as it is compared with earlier ones, and written down. */
+/** A start in the form that is compared with earlier attempts, and recorded. */
 export type WantedStart = Omit<Wanted, "now" | "earlier"> & Pick<ChooseOptions, "earlier">;
 
-/** Returns what is compared of a start. Throws `usage` for an impossible key. */
+/** Prepares a start for the comparison with earlier attempts. Throws `usage` for an invalid key. */
 export async function wantedOf(chooser: Chooser, request: StartRequest, options: ChooseOptions): Promise<WantedStart> {
   const { earlier, outputPath, idempotencyKey: key, mcp, parent, take } = options;
   if (key !== undefined && !/^[\w.:~+/=@-]{1,255}$/.test(key))
     throw usage("The idempotency key must be 1 to 255 letters, digits or _.:~+/=@-.");
   const { name, isPreview, redact, io } = chooser;
-  const place = await recordPlace(outputPath, redact, io.disk);
+  const place = await recordOutput(outputPath, redact, io.disk);
   const recorded = recordedRequest(chooser, request);
   const kind = isPreview(request.model);
   return { service: name, request: recorded, ...place, earlier, key, mcp, isPreview: kind, parent, take };
 }
 
 /**
- * What a start does about earlier attempts now. A start asks under the journal's lock; without the lock, which is how a dry run asks, nothing is
- * written. Throws `usage` for another request under a known key.
+ * Decides what a start does about earlier attempts. A start calls this under the journal's lock. A dry run calls it without the lock: then nothing is
+ * written. Throws `usage` if the key was used for another request.
  */
 export async function chooseStart(chooser: Chooser, wanted: WantedStart, lock?: Lock): Promise<Choice> {
   const { earlier } = wanted;
@@ -53,7 +53,7 @@ export async function chooseStart(chooser: Chooser, wanted: WantedStart, lock?: 
   return choose({ ...wanted, earlier, now: chooser.io.date() }, chooser.journal, lock);
 }
 
-/** The run that a command line for several generations continues. `requests` has at least one. */
+/** The run that a command for several generations continues. `requests` must not be empty. */
 export async function chooseTakes(
   chooser: Chooser,
   requests: readonly StartRequest[],
@@ -64,8 +64,8 @@ export async function chooseTakes(
   return chooseRun({ ...wanted, earlier: options.earlier, requests: records, now: chooser.io.date() }, chooser.journal);
 }
 
-/** What starts of these requests, which one line asks for, would do now. Changes nothing. */
-export async function lookAtStarts(
+/** What the starts of one command would do now. Changes nothing. */
+export async function planStarts(
   chooser: Chooser,
   requests: readonly StartRequest[],
   options: ChooseOptions & { earlier: Earlier },

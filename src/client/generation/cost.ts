@@ -3,12 +3,12 @@ import type { Entry } from "../ledger/history.ts";
 import { type Charge, chargedOf, kindOfRequest, readPrices } from "../ledger/price.ts";
 import { findEntry, listRecent, type Service } from "./service.ts";
 
-/** What starts are expected to cost in all. "unknown" where nobody has stated a price for each of them. */
+/** The expected total cost of starts; "unknown" unless a price is known for each of them. */
 export type ExpectedCost = { kind: "free" } | { kind: "unknown" } | { kind: "credits" | "usd"; amount: number };
 
 /**
- * What requests are expected to cost in all, by the word of the local service for its previews, else by what such requests have cost before,
- * as far as this machine knows. Sends nothing, and never rejects.
+ * The expected total cost of requests: free if the local service says so for its previews, else by the prices of earlier requests
+ * in the journal. Sends nothing, and never rejects.
  */
 export async function expectCost(service: Service, requests: readonly StartRequest[]): Promise<ExpectedCost> {
   if (requests.every(({ model }) => service.isFree(model))) return { kind: "free" };
@@ -18,7 +18,7 @@ export async function expectCost(service: Service, requests: readonly StartReque
     countsCredits(service, request.model) ? prices.get(kindOfRequest(request))?.credits : undefined,
   );
   if (credits !== undefined) return { kind: "credits", amount: credits };
-  const bills = readBills(entries, service);
+  const bills = readUsdPrices(entries, service);
   const usd = sumOf(requests, (request) => bills.get(kindOfRequest(request)));
   return usd === undefined ? { kind: "unknown" } : { kind: "usd", amount: usd };
 }
@@ -31,8 +31,8 @@ function sumOf(
   return prices.reduce((sum, each) => (sum === undefined || each === undefined ? undefined : sum + each), 0);
 }
 
-/** What the newest video of each kind has cost in US dollars, made by the same engine. */
-function readBills(entries: readonly Entry[], { engine = [] }: Pick<Service, "engine">): Map<string, number> {
+/** The newest cost in US dollars of each kind of request, with the same engine. */
+function readUsdPrices(entries: readonly Entry[], { engine = [] }: Pick<Service, "engine">): Map<string, number> {
   const bills = new Map<string, number>();
   for (const { request, cost, engine: maker = [] } of entries) {
     const kind = kindOfRequest(request);
@@ -41,12 +41,12 @@ function readBills(entries: readonly Entry[], { engine = [] }: Pick<Service, "en
   return bills;
 }
 
-/** Whether the credits of a start are what it costs: at the local service those of a preview alone, where that is not free. */
+/** Whether a start costs credits. At the local service only previews do, unless they are free. */
 export function countsCredits({ isLocal, isFree, isPreview }: Service, model: string): boolean {
   return !isLocal || (isPreview(model) === true && !isFree(model));
 }
 
-/** Whether a generation was charged, as far as the journal knows; `cost` is what the service states in US dollars now. Never rejects. */
+/** Whether a generation was charged, by the journal; `cost` is the cost in US dollars that the service states now. Never rejects. */
 export async function findCharged(service: Service, id: string, cost?: number): Promise<{ charged?: Charge }> {
   const entry = await findEntry(service, id);
   const charged = chargedOf({ ...entry, cost: cost ?? entry?.cost }, service);

@@ -14,15 +14,15 @@ type Signalled = { signal: AbortSignal };
 /** A generation that may be deleted. */
 export type Deletable = {
   id: string;
-  /** What the journal knows of it. */
+  /** Its entry in the journal. */
   entry: Entry | undefined;
   /** Whether the service still has it. */
   isThere: boolean;
 };
 
 /**
- * Asks the service whether a generation may be deleted. Throws `usage` for one that still runs (to delete it would cancel it), that may have been
- * charged and is not dismissed, or whose video a live process is saving; and what `readStatus` throws. Deletes nothing.
+ * Checks whether a generation may be deleted. Throws `usage` if it is running (deleting it would cancel it), may have been
+ * charged and is not dismissed, or a live process is saving its video; and the errors of `readStatus`. Deletes nothing.
  */
 export async function findDeletable(service: Service, id: string, { signal }: Signalled): Promise<Deletable> {
   const before = await findEntry(service, id);
@@ -46,8 +46,8 @@ export async function findDeletable(service: Service, id: string, { signal }: Si
 }
 
 /**
- * Deletes the video of a generation at its service, and writes that down. Throws `rejected` where the service cannot delete videos, `usage` for a
- * process that has begun to save it meanwhile, `network` where no answer came, or the signal's reason.
+ * Deletes the video of a generation at its service, and records that. Throws `rejected` if the service cannot delete videos, `usage` if another
+ * process has started to save it meanwhile, `network` without an answer, or the signal's reason.
  */
 export async function deleteGeneration(
   service: Service,
@@ -66,7 +66,7 @@ export async function deleteGeneration(
   service.unfollowed.delete(id);
 }
 
-/** Safe to repeat, since the generation has ended: a video that is gone counts as deleted. */
+/** Safe to repeat, since the generation has ended. A missing video counts as deleted. */
 async function askToDelete(service: Service, id: string, { signal }: Signalled): Promise<void> {
   const { api, io } = service;
   const { kind, reply } = await askPatiently((signal) => api.remove(id, signal), { baseUrl: api.baseUrl, signal }, io);
@@ -80,7 +80,7 @@ async function askToDelete(service: Service, id: string, { signal }: Signalled):
     },
   );
   if (isGone) return;
-  if (kind === "trouble") {
+  if (kind === "no answer") {
     const message = `${id} was not deleted: the service did not answer the request.`;
     throw new VidgenError("network", message, { id, hint: doctorHint });
   }
@@ -97,6 +97,6 @@ async function isInUse(entry: Entry, { journal, targets }: Service): Promise<boo
 }
 
 function inUseError(id: string): VidgenError {
-  const hint = "Run the same line again when it has ended.";
+  const hint = "Run the same command again when it has ended.";
   return usage(`Another process is saving the video of ${id}. Nothing was deleted.`, hint);
 }

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { type CommandErrorCode, exits } from "../../errors.ts";
 import { statuses } from "../ledger/attempt.ts";
 
-// The shape of each event, once: `events.ts` has the types, and `help --json` the JSON Schema. Only the latter loads this file.
+// The schema of the events. `events.ts` infers its types; only `help --json` loads this file, for the JSON Schema.
 
 const text = z.string();
 const textOrNull = text.nullable();
@@ -19,13 +19,13 @@ export const errorFields = z.object({
   http_status: z.number().int().nullable(),
 });
 
-/** How a generation, or a row of a batch, has ended for this run; `processing` when it still runs, `lost` when the service does not know it. */
+/** How a generation or a row ended in this run: `processing` if it still runs, `lost` if the service no longer knows it. */
 export const endStatus = z.enum(statuses).exclude(["starting", "dismissed", "deleted"]);
 
-/** What it cost, where that is known: in credits, and in USD where the service has told it. */
+/** The cost, if known: in credits, and in USD if the service states it. */
 export const price = { credits: number.optional(), cost: number.optional() };
 
-/** Of a row that is done: whether it was charged, where that was stated. */
+/** Whether a done row was charged, if that is known. */
 const charged = z.enum(["yes", "no"]).optional();
 
 export const end = { id: textOrNull, status: endStatus, file: textOrNull, video_url: textOrNull, ...price, charged };
@@ -33,9 +33,9 @@ export const end = { id: textOrNull, status: endStatus, file: textOrNull, video_
 /** Set for the rows of a batch. */
 const ofRow = { row: text.optional(), line: whole.optional() };
 
-/** What happens to generations, as `--events` and the library's `batch` tell it. */
+/** The events of generations in `--events` and the library's `batch`. */
 export const generationEvent = z.union([
-  /** The service has accepted it, or an earlier run has started it (`resumed`). */
+  /** The service accepted it, or an earlier run started it (`resumed`). */
   z.object({
     event: z.literal("started"),
     id: text,
@@ -43,15 +43,15 @@ export const generationEvent = z.union([
     attempt: text.optional(),
     model: text.optional(),
     remaining_credits: number.optional(),
-    /** What it cost, where that is known. */
+    /** The cost, if known. */
     credits: number.optional(),
-    /** Where it is not known: by how much less is left than before. Others may have spent too, or bought. */
+    /** Otherwise: by how much the balance fell. Other users may have changed it too. */
     balance_fell: number.optional(),
     ...ofRow,
   }),
-  /** The service reports another status than before, in its own word. */
+  /** The service reports a new status, in its own words. */
   z.object({ event: z.literal("state"), id: text, status: text, ...ofRow }),
-  /** The bytes of the video so far; at most one a second for each generation. */
+  /** The downloaded bytes of the video; at most one event per second for each generation. */
   z.object({
     event: z.literal("progress"),
     id: text,
@@ -61,25 +61,25 @@ export const generationEvent = z.union([
   }),
   z.object({ event: z.literal("saved"), id: text, file: text, ...ofRow }),
   z.object({ event: z.literal("ended"), ...end, error: errorFields.nullable(), ...ofRow }),
-  /** Something that ended the command, or a part of it, early. */
+  /** An error that ended the command, or a part of it, early. */
   z.object({ event: z.literal("error"), error: errorFields, ...ofRow }),
 ]);
 
-/** How the film of `batch --join` was made; with `up_to_date` it was there already, joined from the same videos. */
+/** The film of `batch --join`; `up_to_date` if it already existed, joined from the same videos. */
 export const film = { file: text, copied: z.boolean(), frames: whole, seconds: number, up_to_date: z.boolean() };
 
-/** What happens to the film of a batch, as `--events` tells it. */
+/** The events of a batch's film in `--events`. */
 export const filmEvent = z.union([
   z.object({ event: z.literal("joining"), file: text, percent: whole }),
   z.object({ event: z.literal("joined"), ...film }),
 ]);
 
-/** How many generations, or rows of a batch, ended how; the sum of the others, and of `to_start`, is `total`. */
+/** The number of generations, or rows of a batch, in each state; together with `to_start` they add up to `total`. */
 export const eventCounts = z.object({
   total: whole,
-  /** Completed, and saved where that was asked for. */
+  /** Completed, and saved if requested. */
   done: whole,
-  /** Still running, or its video is still to be saved. */
+  /** Still running, or not saved yet. */
   running: whole,
   failed: whole,
   refused: whole,
@@ -95,7 +95,7 @@ export const batchCounts = z.object({
   /** Not started in this run, or not yet. */
   to_start: whole,
   remaining_credits: number.nullable(),
-  /** What this run's videos cost in USD; null where the service tells none. */
+  /** The cost of this run's videos in USD; null if the service states none. */
   cost: number.nullable(),
 });
 

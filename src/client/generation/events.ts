@@ -10,7 +10,7 @@ export type EventCounts = z.infer<typeof schema.eventCounts>;
 export type BatchCounts = z.infer<typeof schema.batchCounts>;
 export type SummaryEvent = z.infer<typeof schema.summaryEvent>;
 
-/** How far a generation is that could not be collected; `status` is what the service said last. */
+/** The status of a generation whose video could not be saved; `status` is the service's last one. */
 export function endStatusOf(error: VidgenError, status: string | undefined): EndStatus {
   if (error.code === "not_found") return "lost";
   return error.ended ?? (status === "completed" ? "completed" : "processing");
@@ -19,17 +19,17 @@ export function endStatusOf(error: VidgenError, status: string | undefined): End
 const progressMs = 1_000;
 
 /**
- * Tells of each event whether it is news: a state only when it differs from the last one of that generation, progress once a second for
- * each generation and when the video is complete, every other event always. `now` is a monotonic clock in milliseconds.
+ * Returns a function that says whether an event should be reported: a state if it differs from the generation's last one, progress once a second for
+ * each generation and when the video is complete, all other events always. `now` is a monotonic clock in milliseconds.
  */
 export function createEventFilter(now: () => number): (event: GenerationEvent) => boolean {
-  const told = new Map<string, { status?: string; progressAt?: number; received?: number }>();
+  const reported = new Map<string, { status?: string; progressAt?: number; received?: number }>();
   return (event) => {
-    // A batch has more generations than memory should be kept for.
-    if (event.event === "ended" && event.id !== null) told.delete(event.id);
+    // Frees memory: a batch may have many generations.
+    if (event.event === "ended" && event.id !== null) reported.delete(event.id);
     if (event.event !== "state" && event.event !== "progress") return true;
-    const last = told.get(event.id) ?? {};
-    told.set(event.id, last);
+    const last = reported.get(event.id) ?? {};
+    reported.set(event.id, last);
     if (event.event === "state") {
       if (event.status === last.status) return false;
       last.status = event.status;
@@ -43,12 +43,12 @@ export function createEventFilter(now: () => number): (event: GenerationEvent) =
   };
 }
 
-/** The fields of an error as a program gets them. */
+/** The fields of an error in JSON. */
 export function errorFieldsOf({ code, message, hint, id, httpStatus }: VidgenError): ErrorFields {
   return { code, message, hint: hint ?? null, id: id ?? null, http_status: httpStatus ?? null };
 }
 
-/** Whether a start was refused for a reason that is not the row's own, such as the key or the credits: the next run tries again. */
+/** Whether a start was refused for a reason that does not concern its request, such as the key or the credits: the next run tries again. */
 export function isGeneral(code: CommandErrorCode | undefined): boolean {
   return code !== undefined && code !== "rejected";
 }

@@ -16,31 +16,31 @@ import { freeRetryMs, type RetryIo } from "../http/retry.ts";
 import { type PollResult, poll } from "./poll.ts";
 
 export type PollOptions = {
-  /** How long to wait for it to end, in milliseconds. */
+  /** How long to wait for the end, in milliseconds. */
   timeoutMs: number;
-  /** How long to wait before the next poll, by the time since the first one; in milliseconds. */
+  /** Returns how long to wait before the next poll, by the time since the first one; both in milliseconds. */
   intervalMs(elapsedMs: number): number;
-  /** Set for a generation that was just started: the first poll waits, and the service was reached a moment ago. */
+  /** Set for a generation that was just started: the first poll is delayed, and the service was reached a moment ago. */
   isNew: boolean;
   /** Set for a generation that was started here: the service may answer 404 for a while. */
   isKnown: boolean;
   signal: AbortSignal;
   /**
-   * Called at each poll that sees the generation running, with the service's own word for its state and the percent that is made, if told: of the
-   * video, or of what a node of the engine makes.
+   * Called at each poll of a running generation, with the service's own word for its state and, if stated, the progress in percent: of the
+   * video, or of the engine's current node.
    */
   onState?(status: string, percent?: number, node?: string): void;
-  /** Called with the reason each time that the service could not be reached, from the third in a row on. */
-  onTrouble?(reason: string): void;
-  /** Called when the generation has failed, before that is thrown. */
+  /** Called with the reason at each failed poll from the third consecutive one on. */
+  onOutage?(reason: string): void;
+  /** Called when the generation has failed, before the error is thrown. */
   onFailed?(generation: WireGeneration): void;
   /** Called with news for the user, such as a state that the interface does not have. */
   onNote(text: string): void;
 };
 
-/** For this long a 404 for a known id, or `completed` without a video, counts as a delay inside the service. */
+/** How long a 404 for a known id, or `completed` without a video, counts as a delay inside the service. */
 const toleranceMs = 60_000;
-/** Other refusals, and other words for an end, are believed when they come this often in a row; refusals this far apart at most. */
+/** How many consecutive times another refusal, or another word for an end, must come to count; and the maximum interval between refusals. */
 const maxRefusals = 3;
 const refusedIntervalMs = 5_000;
 
@@ -49,17 +49,17 @@ export function remotePace(elapsedMs: number): number {
   return Math.max(5_000, 9_500 - elapsedMs * 0.075);
 }
 
-/** The local service renders in seconds, and a poll costs it nothing. */
+/** For the local service, which renders previews in seconds. */
 export function localPace(elapsedMs: number): number {
   return Math.min(1_000, 100 + elapsedMs / 10);
 }
 
-const usualTimeoutMs = 15 * 60_000;
+const defaultTimeoutMs = 15 * 60_000;
 
 type Times = { timeoutMs?: number | undefined; intervalMs?: number | undefined };
 
-/** Checks the times that a caller gives, in milliseconds, and fills in the usual ones of a service. Throws `usage`. */
-export function readTimes({ timeoutMs = usualTimeoutMs, intervalMs }: Times, baseUrl: string) {
+/** Checks the caller's times, in milliseconds, and fills in the defaults for the service. Throws `usage`. */
+export function readTimes({ timeoutMs = defaultTimeoutMs, intervalMs }: Times, baseUrl: string) {
   if (!(timeoutMs > 0)) throw usage("timeoutMs must be a number above 0.");
   if (intervalMs !== undefined && !(intervalMs >= 1000)) throw usage("intervalMs must be at least 1000.");
   const pace = isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
@@ -78,48 +78,48 @@ export async function follow(api: Api, id: string, options: PollOptions, clock: 
     new VidgenError("pending", `Timed out after ${formatLimit(options.timeoutMs)}; ${how}.`, { id });
   const timeout = over("still generating");
   const limit = clock.limit(options.timeoutMs, options.signal, timeout);
-  const judge = createJudge(id, options, clock);
+  const pollState = createPollState(id, options, clock);
   try {
     if (options.isNew) await clock.sleep(options.intervalMs(0), limit.signal);
     for (;;) {
       const askedAt = clock.now();
       const result = await poll(api, id, clock, limit.signal);
-      const completed = judge.completed(result, askedAt);
+      const completed = pollState.completed(result, askedAt);
       if (completed) return completed;
-      await clock.sleep(judge.waitMs(result, options.intervalMs(askedAt - start)), limit.signal);
+      await clock.sleep(pollState.waitMs(result, options.intervalMs(askedAt - start)), limit.signal);
     }
   } catch (error) {
-    throw error === timeout ? judge.timeoutError(over) : error;
+    throw error === timeout ? pollState.timeoutError(over) : error;
   } finally {
     limit.clear();
   }
 }
 
-/** Such as "15m", as `--timeout` takes it. */
+/** Such as "15m", in the format of `--timeout`. */
 function formatLimit(ms: number): string {
   return ms % 60_000 === 0 ? `${ms / 60_000}m` : `${ms / 1000}s`;
 }
 
-/** Interprets each poll, with what the polls before it have shown. */
-function createJudge(id: string, options: PollOptions, clock: RetryIo) {
+/** Interprets each poll in the light of the earlier ones. */
+function createPollState(id: string, options: PollOptions, clock: RetryIo) {
   const statuses = new Set<string>(states);
   let failures = 0;
-  let trouble = "no response";
-  /** Whether the service answered about the account's money instead of about the generation, which may be running. */
+  let lastFailure = "no response";
+  /** Whether the service complained about missing credits: then the generation may still be running. */
   let isShortOfCredits = false;
-  const wasReached = () => options.isNew || isSeen || refusals > 0 || isShortOfCredits;
-  let isSeen = false;
+  const wasReached = () => options.isNew || wasSeen || refusals > 0 || isShortOfCredits;
+  let wasSeen = false;
   let refusals = 0;
   let missingSince: number | undefined;
   let completedSince: number | undefined;
   let notSubmitted: string | undefined;
-  let said = "";
+  let lastReport = "";
   let repeats = 0;
-  /** Reads another service's word for the end as the interface's, once it was said three times in a row: success only with an address. */
+  /** Translates another service's word for the end after three consecutive polls; a success only with a video URL. */
   const interpret = (generation: WireGeneration): WireGeneration => {
     const now = `${generation.status} ${generation.video_url ?? ""}`;
-    repeats = now === said ? repeats + 1 : 1;
-    said = now;
+    repeats = now === lastReport ? repeats + 1 : 1;
+    lastReport = now;
     const meaning = meaningOf(generation);
     if (meaning === undefined || repeats < maxRefusals) return generation;
     if (meaning === "completed" && readVideoUrl(generation) === undefined) return generation;
@@ -132,42 +132,42 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
   };
   const isBelieved = ({ code }: VidgenError, forMs: number) => {
     if (code === "not_found" && options.isKnown) return forMs >= toleranceMs;
-    return refusals >= (code === "not_found" || isSeen ? maxRefusals : 1);
+    return refusals >= (code === "not_found" || wasSeen ? maxRefusals : 1);
   };
   let otherState: string | undefined;
   const stillGenerating = () => {
-    if (failures > 0) return `still generating, and the last poll failed: ${trouble}`;
+    if (failures > 0) return `still generating, and the last poll failed: ${lastFailure}`;
     return otherState === undefined
       ? "still generating"
       : `still generating; the service's last state was ${otherState}`;
   };
   const unreachedError = () =>
-    new VidgenError("network", `No usable response from the service: ${trouble}.`, { id, hint: doctorHint });
+    new VidgenError("network", `No usable response from the service: ${lastFailure}.`, { id, hint: doctorHint });
   return {
-    /** The error for the end of the time to wait: `pending` only for a generation that may be running as far as the service has said. */
+    /** The error at the timeout: `pending` only if the service has answered, so that the generation may be running. */
     timeoutError(over: (how: string) => VidgenError): VidgenError {
       if (completedSince !== undefined) return missingVideoUrlError(id);
       return wasReached() ? over(notSubmitted ?? stillGenerating()) : unreachedError();
     },
-    /** `askedAt` is when the request was sent: the pause of a process that was suspended before it read the reply is not the service's. */
+    /** `askedAt` is when the request was sent: a suspension of this process before it read the reply does not count as time. */
     completed(result: PollResult, askedAt: number): CompletedGeneration | undefined {
-      failures = result.kind === "trouble" ? failures + 1 : 0;
-      if (result.kind === "trouble") {
-        trouble = result.reason;
+      failures = result.kind === "no answer" ? failures + 1 : 0;
+      if (result.kind === "no answer") {
+        lastFailure = result.reason;
         isShortOfCredits ||= result.reply !== undefined && lacksCredits(result.reply);
-        // A service that was reached a moment ago may be about to come back; a proxy that refuses locks who asks again.
+        // A service that was reached before may come back. A proxy that refuses may lock the account after retries.
         if (result.isFinal && (!wasReached() || isProxyRefusal(systemCode(result.cause)))) throw unreachedError();
-        if (failures >= 3) options.onTrouble?.(trouble);
+        if (failures >= 3) options.onOutage?.(lastFailure);
         return undefined;
       }
       if (result.kind === "refused") {
         refusals++;
-        // Another refusal, such as that of the key, tells nothing about the generation.
+        // Other refusals, such as a rejected key, say nothing about the generation.
         missingSince = result.error.code === "not_found" ? (missingSince ?? clock.now()) : undefined;
         if (isBelieved(result.error, askedAt - (missingSince ?? askedAt))) throw result.error;
         return undefined;
       }
-      isSeen = true;
+      wasSeen = true;
       refusals = 0;
       missingSince = undefined;
       const generation = interpret(result.generation);
@@ -194,22 +194,22 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
       return undefined;
     },
     waitMs(result: PollResult, intervalMs: number): number {
-      if (result.kind === "trouble") return freeRetryMs(failures, clock.random(), result.retryAfterMs);
+      if (result.kind === "no answer") return freeRetryMs(failures, clock.random(), result.retryAfterMs);
       if (result.kind === "refused") return Math.min(intervalMs, refusedIntervalMs);
       if (completedSince === undefined) return intervalMs;
-      // Polls once more when the tolerance is over, however long the interval.
+      // Polls at the end of the tolerance even if the interval is longer.
       return Math.min(intervalMs, Math.max(0, completedSince + toleranceMs - clock.now()));
     },
   };
 }
 
-/** Says of a generation that `vidgen serve` has submitted to no engine yet why that is so; `undefined` for every other one. */
+/** Why `vidgen serve` has not submitted a generation to an engine yet; `undefined` for all others. */
 export function readNotSubmitted({ status, not_submitted }: WireGeneration): string | undefined {
   const reason = status === "processing" ? errorText(not_submitted) : undefined;
   return reason && `not submitted yet: ${reason.replace(/\.$/, "")}; nothing was charged so far`;
 }
 
-/** A field that the interface does not have, and that `vidgen serve` adds for real models. */
+/** The progress that `vidgen serve` adds for real models; it is not part of the interface. */
 function readPercent({ progress }: WireGeneration): number | undefined {
   return typeof progress === "number" && progress >= 0 && progress <= 100 ? Math.floor(progress) : undefined;
 }
@@ -222,32 +222,36 @@ function missingVideoUrlError(id: string): VidgenError {
   });
 }
 
-/** The `error` of a generation that was cancelled at a service that can. */
+/** The `error` of a cancelled generation. */
 export const cancelledReason = "cancelled";
 
 /**
- * Returns the error of a generation that has failed: `failed`; where `vidgen serve` says so, `credits` when its engine's provider wants those,
- * `unknown` when its request to an engine may have been charged, and nobody can say, and `network` or `auth` when no engine took it.
+ * Returns the error for a failed generation: `failed`; or by the error code of `vidgen serve`: `credits` if the engine's provider needs credits,
+ * `unknown` if the request to an engine may have been charged, and `network` or `auth` if no engine accepted it.
  */
 export function failedError(id: string, generation: WireGeneration): VidgenError {
-  const { error_code, hint: told } = generation;
+  const { error_code, hint: statedHint } = generation;
   const reason = failureReason(generation) ?? "the service gave no reason";
   const failure = Object.hasOwn(failures, String(error_code)) ? failures[error_code as FailureCode] : undefined;
   if (failure) {
     const { code, message, hint } = failure;
     const ended = code === "unknown" ? code : "failed";
-    return new VidgenError(code, message(reason.replace(/\.$/, "")), { id, ended, hint: errorText(told) ?? hint });
+    return new VidgenError(code, message(reason.replace(/\.$/, "")), {
+      id,
+      ended,
+      hint: errorText(statedHint) ?? hint,
+    });
   }
-  const usual = "Try another prompt or model; each attempt is charged.";
-  const hint = reason === cancelledReason ? undefined : (errorText(told) ?? usual);
+  const defaultHint = "Try another prompt or model; each attempt is charged.";
+  const hint = reason === cancelledReason ? undefined : (errorText(statedHint) ?? defaultHint);
   return new VidgenError("failed", `The generation failed: ${reason}`, { id, ended: "failed", hint });
 }
 
-type Failure = { code: VidgenError["code"]; message(reason: string): string; hint?: string };
+type FailureKind = { code: VidgenError["code"]; message(reason: string): string; hint?: string };
 
 const notCharged = (reason: string) => `The generation failed: ${reason}. Nothing was charged.`;
 
-const failures: Readonly<Record<FailureCode, Failure>> = {
+const failures: Readonly<Record<FailureCode, FailureKind>> = {
   credits: { code: "credits", message: (reason) => `The generation failed: ${reason}` },
   unclear: {
     code: "unknown",
@@ -271,7 +275,7 @@ const failures: Readonly<Record<FailureCode, Failure>> = {
   },
 };
 
-/** The http(s) address of the video, its odd characters encoded; `undefined` when there is none that can be fetched. */
+/** The http(s) URL of the video, with special characters encoded; `undefined` if there is no usable one. */
 export function readVideoUrl(generation: WireGeneration): string | undefined {
   const url = generation.video_url;
   if (typeof url !== "string" || !URL.canParse(url)) return undefined;

@@ -4,32 +4,32 @@ import { lacksCredits } from "../../protocol/credits.ts";
 import { isRecord } from "../../protocol/json.ts";
 import { errorText, normalizeGeneration, readGeneration, saysNo, type WireGeneration } from "../../protocol/schema.ts";
 import type { Api } from "../http/api.ts";
-import { askAgain, askOnce, type Trouble, troubleOf } from "../http/ask.ts";
+import { askAgain, askOnce, type NoAnswer, noAnswerOf } from "../http/ask.ts";
 import { errorCode, isByGateway, type Reply, refusal } from "../http/reply.ts";
 import type { RetryIo } from "../http/retry.ts";
 
-/** What one poll shows; `refused` is an answer that says no. */
+/** The result of one poll; `refused` is an error that the service answered. */
 export type PollResult =
   | { kind: "generation"; generation: WireGeneration }
   | { kind: "refused"; error: VidgenError }
-  | Trouble;
+  | NoAnswer;
 
-/** A poll that takes longer counts as trouble. */
+/** A longer poll counts as unanswered. */
 const pollLimitMs = 30_000;
 
 /** Asks for a generation's status once (interface 4.2). Throws the signal's reason when that aborts. */
 export async function poll(api: Api, id: string, clock: Clock, signal: AbortSignal): Promise<PollResult> {
   const { baseUrl } = api;
   const send = (signal: AbortSignal) => api.status(id, signal);
-  const asked = await askOnce(send, { baseUrl, signal, limitMs: pollLimitMs }, clock);
-  if (asked.kind === "reply") return readPoll(asked.reply, { id, baseUrl }, clock);
-  if (asked.cause instanceof VidgenError) throw asked.cause;
-  return asked;
+  const answer = await askOnce(send, { baseUrl, signal, limitMs: pollLimitMs }, clock);
+  if (answer.kind === "reply") return readPoll(answer.reply, { id, baseUrl }, clock);
+  if (answer.cause instanceof VidgenError) throw answer.cause;
+  return answer;
 }
 
 /**
- * Polls until there is an answer, for 30 s at most, and returns the generation. Throws `not_found`, `auth`, `credits` or `rejected` when the
- * answer says no, `network` when none came, or the signal's reason. `onNote` is called before each retry.
+ * Polls for up to 30 s until there is an answer, and returns the generation. Throws `not_found`, `auth`, `credits` or `rejected` if the
+ * answer is an error, `network` without an answer, or the signal's reason. `onNote` is called before each retry.
  */
 export async function pollUntilAnswered(
   api: Api,
@@ -56,13 +56,13 @@ function readPoll(reply: Reply, { id, baseUrl }: { id: string; baseUrl: string }
       error: new VidgenError("not_found", message, { id, httpStatus: 404, headers: reply.headers }),
     };
   }
-  // A 404 that is not the service's own JSON is that of a gateway, as during a deploy: it says nothing about the generation.
-  if (status === 404 || isByGateway(reply)) return troubleOf(reply, clock);
+  // A 404 without JSON comes from a gateway, as during a deployment: it says nothing about the generation.
+  if (status === 404 || isByGateway(reply)) return noAnswerOf(reply, clock);
   const generation = status < 300 && reply.cut === undefined ? readGeneration(reply.json, id) : undefined;
   if (generation) return { kind: "generation", generation: normalizeGeneration(generation, baseUrl) };
   const saysWhy = saysNo(reply.json) && errorText(reply.json) !== undefined;
-  // A poll is free, and what is paid for is made whatever the account has left: an answer about money is that of an outage.
-  if ((status >= 300 || saysWhy) && lacksCredits(reply)) return troubleOf(reply, clock);
+  // A poll is free, and a paid generation continues without credits: an answer about credits counts as an outage.
+  if ((status >= 300 || saysWhy) && lacksCredits(reply)) return noAnswerOf(reply, clock);
   if (status >= 300 || saysWhy) return { kind: "refused", error: refusal(reply).with({ id }) };
-  return { kind: "trouble", reason: `an unusable response (HTTP ${status})`, reply };
+  return { kind: "no answer", reason: `an unusable response (HTTP ${status})`, reply };
 }

@@ -1,7 +1,7 @@
 import { asVidgenError, doctorHint, systemCode, VidgenError } from "../../errors.ts";
 import { RequestError } from "../../io.ts";
 import { lacksCredits } from "../../protocol/credits.ts";
-import { findDoubts } from "../../protocol/fields.ts";
+import { findWarnings } from "../../protocol/fields.ts";
 import { type AcceptedStart, errorText, failureReason, type StartRequest } from "../../protocol/schema.ts";
 import { isNotNow, isRefusal, isTransient, retryAfterMs } from "../../protocol/status.ts";
 import type { Label } from "../http/api.ts";
@@ -14,7 +14,7 @@ import { failedError } from "./follow.ts";
 import { poll } from "./poll.ts";
 import { entriesOf, explainKey, record, recordedRequest, remember, type Service } from "./service.ts";
 
-/** An attempt that is written down, and whose request may go out. */
+/** An attempt that is recorded, and whose request may be sent. */
 export type Intent = {
   /** Its name in the journal and in errors. */
   attempt: string;
@@ -22,53 +22,53 @@ export type Intent = {
   key: string;
   /** When it was started; ISO 8601, UTC. */
   at: string;
-  /** Whether the key is the caller's: then it stands for one start for ever. */
-  isNamed: boolean;
+  /** Whether the caller set the key: then it permanently identifies one start. */
+  hasCallerKey: boolean;
   /**
-   * Set where its key was sent before, and may have been charged: when that was first; ISO 8601, UTC. The key is sent again only as long as the
-   * service says that it keeps it.
+   * When its key was first sent, if that request may have been charged; ISO 8601, UTC. The key is sent again only as long as the
+   * service says that it remembers it.
    */
   firstSentAt?: string | undefined;
-  /** Rejects where another process has taken the attempt, or may have, or where it was dismissed: then nothing may be sent. */
+  /** Rejects if another process has, or may have, taken over the attempt, or if it was dismissed: then nothing may be sent. */
   confirm(): Promise<void>;
-  /** Throws where this process has stood still since `confirm`, so that another one may have taken the attempt. Does not look. */
+  /** Throws if this process was suspended since `confirm`, so that another one may have taken over. Checks the clock only. */
   assertFresh(): void;
 };
 
 export type SendOptions = {
-  /** Aborts at the first Ctrl-C; a request that was sent gets 10 s more, so that its id is not lost. */
+  /** Aborts at the first Ctrl-C; a sent request gets 10 s more, so that its id is not lost. */
   signal: AbortSignal;
   /** Aborts at the second Ctrl-C, which ends those 10 s. */
-  leave?: AbortSignal | undefined;
-  /** Whether "not now" answers are retried; without, such an answer ends the start as refused. */
+  abandon?: AbortSignal | undefined;
+  /** Whether "not now" answers (429) are retried; otherwise such an answer ends the start as refused. */
   retriesNotNow?: boolean | undefined;
-  /** What the account had before, where that is known: by how much it fell is written down where the service states no cost. */
+  /** The balance before the start, if known: its drop is recorded if the service states no cost. */
   balance?: number | undefined;
-  /** What it belongs to, for a service that shows that. */
+  /** The batch that it belongs to, for a service that shows it. */
   label?: Label | undefined;
-  /** Whether a note says what is probably wrong in the request; a batch says it in its plan. */
-  tellsDoubts?: boolean | undefined;
+  /** Whether to note what is probably wrong in the request; a batch notes it in its plan. */
+  warnsAboutRequest?: boolean | undefined;
 };
 
-type Accepted = { kind: "accepted"; started: AcceptedStart };
+type AcceptedOutcome = { kind: "accepted"; started: AcceptedStart };
 type Final = { kind: "refused" | "unknown"; error: VidgenError };
-/** `notNow` has what Retry-After asks for, where the last answer was "not now" and is not retried. */
+/** `notNow` has the wait of Retry-After if the last answer was "not now" and is not retried. */
 type Refused = { kind: "refused"; error: VidgenError; notNow?: { waitMs: number | undefined } };
 
-/** How a start ended, in the journal's words. */
-export type SendOutcome = Accepted | Refused | { kind: "unknown" | "unsent"; error: VidgenError };
+/** How a start ended, with the journal's kinds. */
+export type SendOutcome = AcceptedOutcome | Refused | { kind: "unknown" | "unsent"; error: VidgenError };
 
 /** The outcomes that may be retried. */
 type Unsent = { kind: "unsent"; reason: string; isFinal: boolean };
 type NotNow = { kind: "not now"; reason: string; httpStatus: number; waitMs: number | undefined };
 
-/** Another process has taken the attempt, or may have: nothing more is sent. */
+/** Another process has, or may have, taken over the attempt: nothing more is sent. */
 type Stopped = { kind: "stopped"; error: VidgenError };
 
-/** What came of one request. */
-type PostOutcome = Accepted | Final | Unsent | NotNow | Stopped;
+/** The outcome of one request. */
+type PostOutcome = AcceptedOutcome | Final | Unsent | NotNow | Stopped;
 
-/** How long making the connection may take, then the upload without progress, and then the service with its answer. */
+/** The time limit of each step: the connection, the upload without progress, and the service's answer. */
 const stepLimitMs = 120_000;
 /** How long unsent requests and "not now" answers are retried. */
 const unsentLimitMs = 60_000;
@@ -78,21 +78,21 @@ const minWaitMs = 500;
 /** How long a sent request may still take after the first Ctrl-C. */
 const interruptLimitMs = 10_000;
 
-/** How often a start without a usable response is sent again with its key: more often with a caller's key, and the same command may go on with it. */
+/** How often a start without a usable response is sent again with its key. */
 const maxResends = 1;
 const maxNamedResends = 4;
-/** How long the service is asked whether it keeps the key, while it does not answer: behind a proxy it may be restarting. */
+/** How long to ask an unresponsive service whether it remembers the key: it may be restarting behind a proxy. */
 const resendLimitMs = 10_000;
-/** How long its answer counts: this process may stand still before it sends. */
+/** How long its answer is valid: this process may be suspended before it sends. */
 const answerMs = 60_000;
-const lookMs = 10_000;
+const questionLimitMs = 10_000;
 
 export const resendNote =
   "The request got no usable response. The service recognizes its key, so it is sent again: it cannot be charged twice.";
 
 /**
- * Sends the request that costs money (interface 4.1), whose intent is written down. It is sent once: again only when no byte of it was written,
- * when the service said "not now" (429, 421, 425), or when it says that it keeps the key of the request. Never rejects: the outcome is written down before
+ * Sends the request that costs money (interface 4.1), whose intent is recorded. It is sent again only if no byte of it was written,
+ * if the service answered "not now" (429, 421, 425), or if it says that it remembers the request's key. Never rejects: the outcome is recorded before
  * it is returned. Its error is `network` (nothing was sent), `unknown` (it may have been charged), or the code of the service's refusal.
  */
 export async function sendPaid(
@@ -101,11 +101,11 @@ export async function sendPaid(
   intent: Intent,
   options: SendOptions,
 ): Promise<SendOutcome> {
-  if (options.tellsDoubts !== false) tellDoubts(service, request);
+  if (options.warnsAboutRequest !== false) noteWarnings(service, request);
   let outcome = await sendAndRecord(service, request, intent, options);
-  const most = intent.isNamed ? maxNamedResends : maxResends;
+  const maxSends = intent.hasCallerKey ? maxNamedResends : maxResends;
   const { firstSentAt = intent.at } = intent;
-  for (let failures = 0; outcome.kind === "unknown" && failures < most; failures++) {
+  for (let failures = 0; outcome.kind === "unknown" && failures < maxSends; failures++) {
     if (!(await untilKeyIsKept(service, firstSentAt, { ...options, failures }))) break;
     service.note(resendNote);
     outcome = await sendAndRecord(service, request, { ...intent, firstSentAt }, options);
@@ -113,7 +113,7 @@ export async function sendPaid(
   return outcome;
 }
 
-/** Asks the service whether it keeps the key of a request that it did not answer, until it answers that. */
+/** Asks the service, until it answers, whether it remembers the key of an unanswered request. */
 async function untilKeyIsKept(
   service: Service,
   firstSentAt: string,
@@ -131,26 +131,26 @@ async function untilKeyIsKept(
   }
 }
 
-function tellDoubts({ isLocal, warned, note }: Service, request: StartRequest): void {
-  for (const doubt of findDoubts(request, { isLocal })) {
-    if (!warned.has(doubt)) note(`${doubt} Sent as typed.`);
-    remember(warned, doubt, true);
+function noteWarnings({ isLocal, warned, note }: Service, request: StartRequest): void {
+  for (const warning of findWarnings(request, { isLocal })) {
+    if (!warned.has(warning)) note(`${warning} Sent as typed.`);
+    remember(warned, warning, true);
   }
 }
 
-/** A key counts as known for so much less than the service says: their clocks may differ, and the request takes time. */
+/** The safety margin of the stated key lifetime: clocks may differ, and the request takes time. */
 const keyMarginSeconds = 3_600;
 
 /**
- * Whether the service says that a start with the key of one that was first sent at this time (ISO 8601) is the same start: it is asked now, for
- * nothing, since another service may have been at this address.
+ * Whether the service still recognizes a key that was first sent at this time (ISO 8601). The question is free, and asked each time,
+ * since another service may be at this address now.
  */
 export async function askForKey(
   { api, io }: Service,
   firstSentAt: string,
   signal: AbortSignal,
 ): Promise<"kept" | "not kept" | "no answer"> {
-  const limit = io.limit(lookMs, signal, new Error("no answer"));
+  const limit = io.limit(questionLimitMs, signal, new Error("no answer"));
   const reply = await api.probe(limit.signal).then(
     (answered) => answered,
     () => undefined,
@@ -159,11 +159,11 @@ export async function askForKey(
   const seconds = reply?.headers?.["idempotency-key-lifetime"];
   if (seconds === undefined) return reply === undefined || isTransient(reply.status) ? "no answer" : "not kept";
   const age = (io.date().getTime() - Date.parse(firstSentAt)) / 1_000;
-  // By a clock that is behind that of the attempt nobody can tell its age.
+  // If the clock is behind the attempt's time, its age is unknown.
   return age > -keyMarginSeconds && age < Number(seconds) - keyMarginSeconds ? "kept" : "not kept";
 }
 
-/** Sends the request until its outcome is known, and writes that down. */
+/** Sends the request until its outcome is known, and records that. */
 async function sendAndRecord(
   service: Service,
   request: StartRequest,
@@ -172,10 +172,10 @@ async function sendAndRecord(
 ): Promise<SendOutcome> {
   const { attempt, at } = intent;
   const posted = await postUntilAnswered(service, request, intent, options);
-  const own = await unlessForeign(service, posted, intent);
-  const outcome = withFall(unlessCharged(own, intent), options);
+  const own = await rejectForeignId(service, posted, intent);
+  const outcome = withBalanceDrop(unlessCharged(own, intent), options);
   const recorded = await recordOutcome(service, outcome, attempt);
-  // A process that ends after an unknown outcome, however it ends, ends with exit 6.
+  // With an unknown outcome the process always exits with 6.
   if (outcome.kind !== "unknown") service.io.unsettled.delete(attempt);
   const settled =
     recorded.kind === "refused" ? await settleRefused(service, recorded, { attempt, ...options }) : recorded;
@@ -196,8 +196,8 @@ async function sendAndRecord(
   return settled;
 }
 
-/** The id of another request is not taken for this one's: a gateway may replay a reply, and its video would be saved under the wrong name. */
-async function unlessForeign(service: Service, outcome: SendOutcome, { attempt, key }: Intent): Promise<SendOutcome> {
+/** Rejects an id that belongs to another request: a gateway may replay a reply, and the wrong video would be saved. */
+async function rejectForeignId(service: Service, outcome: SendOutcome, { attempt, key }: Intent): Promise<SendOutcome> {
   const id = outcome.kind === "accepted" ? outcome.started.generation.id : outcome.error.id;
   if (id === undefined || outcome.kind === "unknown") return outcome;
   const known = await entriesOf(service, id).catch(() => []);
@@ -205,7 +205,7 @@ async function unlessForeign(service: Service, outcome: SendOutcome, { attempt, 
   return unknownOutcome(`its reply named generation ${id}, which another request started`, attempt);
 }
 
-/** What the second request says tells of the first one only when it gives its id. */
+/** After a resend, only an accepted reply settles what happened to the first request. */
 function unlessCharged(outcome: SendOutcome, { attempt, firstSentAt }: Intent): SendOutcome {
   if (firstSentAt === undefined || outcome.kind === "accepted" || outcome.kind === "unknown") return outcome;
   const { kind, error } = outcome;
@@ -213,16 +213,16 @@ function unlessCharged(outcome: SendOutcome, { attempt, firstSentAt }: Intent): 
   return unknownOutcome(reason, attempt);
 }
 
-function withFall(outcome: SendOutcome, { balance }: SendOptions): SendOutcome {
+function withBalanceDrop(outcome: SendOutcome, { balance }: SendOptions): SendOutcome {
   if (outcome.kind !== "accepted" || balance === undefined) return outcome;
   const { credits_charged, remaining_credits: left } = outcome.started;
   if (credits_charged !== undefined || left === undefined) return outcome;
   return { ...outcome, started: { ...outcome.started, balance_fell: balance - left } };
 }
 
-/** Writes down the outcome, and returns it. It is reported even where the journal can no longer be written. */
+/** Records the outcome, and returns it. It is reported even if the journal cannot be written. */
 async function recordOutcome(service: Service, outcome: SendOutcome, attempt: string): Promise<SendOutcome> {
-  // A generation that a refusal names may exist: its id is never overwritten.
+  // A refusal with an id is recorded, not withdrawn: the generation may exist.
   if (outcome.kind === "unsent" || (outcome.kind === "refused" && outcome.error.id === undefined)) {
     const { kind, error } = outcome;
     return { ...outcome, error: await withdraw(attempt, { kind, error }, service.journal) };
@@ -245,16 +245,16 @@ function outcomeLine(outcome: SendOutcome, attempt: string): JournalLine {
   return { kind: "accepted", attempt, id: generation.id, credits, balance_fell, remaining_credits };
 }
 
-/** A refusal that named a generation is final only where the service does not know that, or says for certain that it failed: it is asked once. */
+/** A refusal that names a generation is final only if the service does not know it, or says that it failed. Polls once. */
 async function settleRefused(
   service: Service,
   refused: SendOutcome & { kind: "refused" },
-  { attempt, leave }: Pick<Intent, "attempt"> & Pick<SendOptions, "leave">,
+  { attempt, abandon }: Pick<Intent, "attempt"> & Pick<SendOptions, "abandon">,
 ): Promise<SendOutcome> {
   const { api, io } = service;
   const { id } = refused.error;
   if (id === undefined) return refused;
-  const limit = io.limit(lookMs, leave ?? new AbortController().signal, new Error("no answer"));
+  const limit = io.limit(questionLimitMs, abandon ?? new AbortController().signal, new Error("no answer"));
   const answer = await poll(api, id, io, limit.signal).catch(asVidgenError).finally(limit.clear);
   let reason = `it was refused, and the service did not say whether generation ${id} exists`;
   if ("generation" in answer && answer.generation.status === "failed") {
@@ -271,7 +271,7 @@ async function settleRefused(
   return unknownOutcome(reason, attempt, { id });
 }
 
-/** Sends the request until there is an answer that decides. */
+/** Sends the request until there is a final answer. */
 async function postUntilAnswered(
   service: Service,
   request: StartRequest,
@@ -280,7 +280,7 @@ async function postUntilAnswered(
 ): Promise<SendOutcome> {
   const { io } = service;
   const begin = io.now();
-  /** Set once a request was answered with "not now": then no message may say that nothing was sent. */
+  /** Set after a "not now" answer: from then on no message may say that nothing was sent. */
   let notNow: NotNow | undefined;
   for (let failures = 0; ; failures++) {
     if (options.signal.aborted) return stoppedBetweenRequests(asVidgenError(options.signal.reason), notNow);
@@ -301,7 +301,7 @@ async function postUntilAnswered(
   }
 }
 
-/** Sends the request once, unless another process may have taken the attempt. */
+/** Sends the request once, unless another process may have taken over the attempt. */
 async function postOnce(
   service: Service,
   request: StartRequest,
@@ -317,7 +317,7 @@ async function postOnce(
   }
   unsettled.add(intent.attempt);
   const { firstSentAt } = intent;
-  // Asked right before a key is sent again: since the last answer, this process may have stood still.
+  // Asked right before a key is sent again: this process may have been suspended since the last answer.
   const askedAt = io.date().getTime();
   if (firstSentAt !== undefined && (await askForKey(service, firstSentAt, options.signal)) !== "kept")
     return unknownOutcome(
@@ -353,8 +353,14 @@ async function post(
   const onUpload = (bytesLeft: number) =>
     limit.restart(bytesLeft > 0 ? "the upload made no progress for 120 s" : "no response within 120 s");
   try {
-    const how = { signal: limit.signal, unsentSignal: options.signal, beforeSend, onUpload, label: options.label };
-    const reply = await api.start(request, key, how);
+    const startOptions = {
+      signal: limit.signal,
+      unsentSignal: options.signal,
+      beforeSend,
+      onUpload,
+      label: options.label,
+    };
+    const reply = await api.start(request, key, startOptions);
     return classify({ ...reply, prompt: request.prompt }, attempt, io.date());
   } catch (error) {
     if (isStale) return stopped(error instanceof RequestError ? error.cause : error);
@@ -371,17 +377,17 @@ async function post(
 }
 
 /**
- * A signal that aborts two minutes after the last step, at the second Ctrl-C, or ten seconds after the first. `restart` begins a step, and says
- * what has happened when its time is over.
+ * A signal that aborts two minutes after the last step began, at the second Ctrl-C, or ten seconds after the first. `restart` begins a step;
+ * its argument is the error at its time limit.
  */
 function createStepLimit({ io, note }: Service, options: SendOptions) {
   const tooLong = new Error("no response within 120 s");
-  const limit = io.limit(stepLimitMs, options.leave ?? new AbortController().signal, tooLong);
+  const limit = io.limit(stepLimitMs, options.abandon ?? new AbortController().signal, tooLong);
   const controller = new AbortController();
   const cleared = new AbortController();
   const onLimit = () => controller.abort(limit.signal.reason);
   const wait = async () => {
-    // An unsent request is aborted at once, which clears this limit: then there is no note.
+    // An unsent request is aborted at once, which clears this limit before the note.
     await io.sleep(50, cleared.signal);
     note("Request sent; waiting up to 10 s for its id. Press Ctrl-C again to quit now (you may be charged).");
     await io.sleep(interruptLimitMs, cleared.signal);
@@ -403,8 +409,8 @@ function createStepLimit({ io, note }: Service, options: SendOptions) {
 }
 
 /**
- * What an answer to the start request means. Only `unknown` may have been charged; only "not now" is sent again. An id is never thrown away:
- * whatever the status, the outcome has it.
+ * Classifies the reply to a start request. Only `unknown` may have been charged; only "not now" is sent again. An id is never dropped:
+ * it is in the outcome whatever the status.
  */
 export function classify(reply: Reply, attempt: string, now: Date): PostOutcome {
   const { status, headers } = reply;
@@ -441,14 +447,14 @@ function refusedOutcome(reply: Reply, id?: string): Final {
   return { kind: "refused", error: named.with({ hint: `\`vidgen status ${id}\` shows whether there is one.` }) };
 }
 
-/** Whether a byte of the request was written; yes where `fetch` does not say, since a retry could charge twice. */
+/** Whether a byte of the request was written; true if `fetch` does not say, since a retry could charge twice. */
 function wasSent(error: unknown): boolean {
   return !(error instanceof RequestError) || error.sent;
 }
 
 type UnknownDetails = { httpStatus?: number; headers?: Reply["headers"]; id?: string };
 
-/** The outcome of a start that may have been charged. `id` is that of a generation which the answer named without accepting the start. */
+/** The outcome of a start that may have been charged. `id` is set if the reply named a generation without accepting the start. */
 export function unknownOutcome(reason: string, attempt: string, details: UnknownDetails = {}): Final {
   const { httpStatus, headers, id } = details;
   const named = id === undefined ? "" : ` The reply named generation ${id}.`;
@@ -463,7 +469,7 @@ function stopped(error: unknown): Stopped {
   return { kind: "stopped", error: asVidgenError(error).with({ hint }) };
 }
 
-/** The end of a start that stops between two requests. A request that was sent before was answered with "not now". */
+/** The outcome of a start that stops between two requests. An earlier request was answered with "not now", if any was sent. */
 function stoppedBetweenRequests({ code, message, hint }: VidgenError, notNow: NotNow | undefined): SendOutcome {
   if (notNow) {
     const { httpStatus } = notNow;

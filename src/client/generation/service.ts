@@ -7,62 +7,62 @@ import { accountOf, type Entry, type JournalLine, recordOf } from "../ledger/his
 import { type Journal, noJournal, withoutSecrets } from "../ledger/journal.ts";
 import { isComparable, readBalance } from "../ledger/price.ts";
 import { findById, findByKey, readEntries, readRecent } from "../ledger/search.ts";
-import { createKept, type Kept } from "../save/kept.ts";
+import { createProtectedCheck, type ProtectedCheck } from "../save/protected.ts";
 import { createTargets, type Targets } from "../save/target.ts";
 
-/** What a service may use of the outside world. */
+/** The I/O of a service. */
 export type ServiceIo = Machine & Pick<Io, "fetch" | "unsettled">;
 
 export type ServiceOptions = {
-  /** The service's address, as `checkBaseUrl` returns it. */
+  /** The base URL as returned by `checkBaseUrl`. */
   baseUrl: string;
   apiKey: string;
-  /** Where the key came from and how to replace it, for the error when the service rejects it. */
+  /** The source of the key and how to replace it, for the error when the service rejects it. */
   keyHint?: string | undefined;
-  /** Where each start is written down before it is sent; without one nothing is written down. */
+  /** Records each start before it is sent; without a journal nothing is recorded. */
   journal?: Journal | undefined;
-  /** Returns what is known of a generation without a look into the journal, as in a batch. */
+  /** Returns the entry of a generation without reading the journal, as in a batch. */
   recall?: ((id: string) => Entry | undefined) | undefined;
-  /** Files and folders that no video replaces. */
-  kept?: readonly string[] | undefined;
-  /** Returns whether a model's videos are previews; `undefined` where that is not known. */
+  /** Files and folders that no video may replace. */
+  protectedPaths?: readonly string[] | undefined;
+  /** Returns whether a model's videos are previews; `undefined` if that is unknown. */
   isPreview?: ((model: string) => boolean | undefined) | undefined;
-  /** What makes the videos of a local service, as `--engine` has it. */
+  /** The engines of a local service, as in `--engine`. */
   engine?: readonly string[] | undefined;
-  /** Whether it is the local service, whose credits cost nothing. */
+  /** Whether it is the local service, whose credits are free. */
   isLocal?: boolean | undefined;
-  /** Returns whether the local service says that a model's videos are previews that cost nothing. */
+  /** Returns whether the local service says that a model's videos are free previews. */
   isFree?: ((model: string) => boolean) | undefined;
-  /** Returns whether the local service runs inside this process, and so makes nothing between two commands. */
+  /** Returns whether the local service runs inside this process, and so works only while a command runs. */
   isInProcess?: (() => boolean) | undefined;
-  /** Hides the keys of other services, which may stand in a prompt too. */
+  /** Hides the keys of other services, which a prompt may contain. */
   redact?: ((text: string) => string) | undefined;
-  /** Called with news for the user, such as a model that looks like a slip. */
+  /** Called with notes for the user, such as about a misspelled model. */
   onNote?: ((text: string) => void) | undefined;
 };
 
-/** A service, an account at it, and what this machine knows of both: what every function about a generation begins with. */
+/** A service, an account at it, and this machine's journal of both: the first argument of every function about a generation. */
 export type Service = {
   baseUrl: string;
-  /** The base URL without a key that stands in it: the service's name in the journal. */
+  /** The base URL without any key in it: the service's name in the journal. */
   name: string;
-  /** The account that the key stands for, as `accountOf` gives it. */
+  /** The account of the key: see `accountOf`. */
   account: string;
   api: Api;
   /** Writes no key. */
   journal: Journal;
-  /** What is known of a generation without a look into the journal, as in a batch. */
+  /** The entry of a generation without reading the journal, as in a batch. */
   recall(id: string): Entry | undefined;
   targets: Targets;
-  /** Refuses a path that is a file which vidgen needs. */
-  checkKept: Kept;
-  /** Whether it is the local service, whose credits cost nothing. */
+  /** Throws for a path that vidgen must not overwrite. */
+  checkProtected: ProtectedCheck;
+  /** Whether it is the local service, whose credits are free. */
   isLocal: boolean;
-  /** Whether the local service says that a model's videos are previews that cost nothing. */
+  /** Whether the local service says that a model's videos are free previews. */
   isFree(model: string): boolean;
-  /** Whether the local service runs inside this process, and so makes nothing between two commands. */
+  /** Whether the local service runs inside this process, and so works only while a command runs. */
   isInProcess(): boolean;
-  /** Whether a model's videos are previews, where that is known: they are not the same as real ones. */
+  /** Whether a model's videos are previews; `undefined` if that is unknown. */
   isPreview(model: string): boolean | undefined;
   engine: readonly string[] | undefined;
   keyHint: string | undefined;
@@ -70,9 +70,9 @@ export type Service = {
   redact(text: string): string;
   note(text: string): void;
   io: ServiceIo;
-  /** What was started here and not followed to an end yet: a part of the service may not know it, and without a journal nothing else does. */
+  /** Generations that were started here and have not been followed to their end. A part of the service may not know them yet. */
   unfollowed: Map<string, Entry>;
-  /** The doubts that were reported, each once: the same request may be started a thousand times. */
+  /** The warnings that were shown: each is shown once. */
   warned: Map<string, true>;
   /** What it was opened with. */
   options: ServiceOptions;
@@ -94,8 +94,8 @@ export function openService(options: ServiceOptions, io: ServiceIo): Service {
     api: createApi({ baseUrl, apiKey, fetch: io.fetch }),
     journal,
     recall: options.recall ?? (() => undefined),
-    targets: createTargets(options.journal && journal, io, options.kept),
-    checkKept: createKept(options.kept ?? [], io.disk),
+    targets: createTargets(options.journal && journal, io, options.protectedPaths),
+    checkProtected: createProtectedCheck(options.protectedPaths ?? [], io.disk),
     isLocal: options.isLocal ?? false,
     isFree: options.isFree ?? (() => false),
     isInProcess: options.isInProcess ?? (() => false),
@@ -111,22 +111,25 @@ export function openService(options: ServiceOptions, io: ServiceIo): Service {
   };
 }
 
-/** The same service with another journal, made of its own; `kept` adds to the files that no video replaces. */
+/** The same service with a changed journal and more protected paths. */
 export function withJournal(
   { options, io }: Service,
   change: (journal: Journal) => Journal,
-  { kept = [], recall }: Pick<ServiceOptions, "kept" | "recall"> = {},
+  { protectedPaths = [], recall }: Pick<ServiceOptions, "protectedPaths" | "recall"> = {},
 ): Service {
   const journal = change(options.journal ?? noJournal);
-  return openService({ ...options, journal, recall, kept: [...(options.kept ?? []), ...kept] }, io);
+  return openService(
+    { ...options, journal, recall, protectedPaths: [...(options.protectedPaths ?? []), ...protectedPaths] },
+    io,
+  );
 }
 
-/** What the journal knows of this service, newest first. */
+/** The journal's entries of this service, newest first. */
 export async function listEntries({ name, journal }: Service): Promise<Entry[]> {
   return (await readEntries(journal)).filter(({ base_url }) => base_url === name);
 }
 
-/** The newest part of that, which tells enough of prices, balances and times. Never rejects. */
+/** The newest part of the entries, which is enough for prices, balances and times. Never rejects. */
 export async function listRecent({ name, journal }: Service): Promise<Entry[]> {
   return (await readRecent(journal)).filter(({ base_url }) => base_url === name);
 }
@@ -142,37 +145,37 @@ export async function entriesOfKey({ name, journal }: Service, key: string): Pro
   return (await findByKey(journal, key)).filter(({ base_url }) => base_url === name);
 }
 
-/** What is known of a generation; `undefined` also where the journal cannot be read, since what is paid for is followed all the same. */
+/** The entry of a generation; `undefined` also if the journal cannot be read, since a paid generation is followed anyway. */
 export async function findEntry(service: Service, id: string): Promise<Entry | undefined> {
   return service.unfollowed.get(id) ?? (await entriesOf(service, id).catch(() => []))[0];
 }
 
-/** Writes down what has happened already, so a failure to write is only a note. Never rejects. */
+/** Records something that has already happened, so a failed write is only noted. Never rejects. */
 export async function record({ journal, note }: Service, line: JournalLine): Promise<void> {
   await journal.append(line).catch((error) => note(asVidgenError(error).message));
 }
 
-/** A request as the journal keeps it. */
+/** A request in the form that the journal keeps. */
 export function recordedRequest({ redact }: Pick<Service, "redact">, request: StartRequest): StartRequest {
   return redactValue(recordOf(request), redact);
 }
 
-/** The credits that the account has now, where the journal knows them well enough to compare them with those after a start. Never rejects. */
+/** The account's balance, if the journal has one that can be compared with the balance after a start. Never rejects. */
 export async function findBalance(service: Service): Promise<number | undefined> {
   const balance = readBalance(await listRecent(service), service.account);
   return balance && isComparable(balance, service.io.date()) ? balance.credits : undefined;
 }
 
-/** Adds to the error of a key that was refused where the key came from. */
+/** Adds the source of the key to the error for a rejected key. */
 export function explainKey({ keyHint }: Service, error: VidgenError): VidgenError {
   if (error.code !== "auth" || error.ended !== undefined || keyHint === undefined) return error;
   return new VidgenError(error.code, error.message, { ...error, hint: keyHint, cause: error.cause });
 }
 
-/** How many generations that nobody follows, and how many doubts, a service remembers. */
+/** How many unfollowed generations, and how many warnings, a service remembers. */
 const maxRemembered = 1_000;
 
-/** Adds to a map, which keeps the newest thousand. */
+/** Adds to a map that keeps the newest thousand entries. */
 export function remember<Value>(map: Map<string, Value>, key: string, value: Value): void {
   map.set(key, value);
   const [oldest] = map.keys();

@@ -7,7 +7,7 @@ import type { Hold, Journal, Lock } from "../ledger/journal.ts";
 import { type Choice, type Earlier, type KeptKey, refusalError, type StartedEntry } from "../ledger/policy.ts";
 import { findByPrompt, findLine } from "../ledger/search.ts";
 import { withdraw } from "../ledger/withdraw.ts";
-import { claimPlace, dismiss, releaseOf, untilFree, type WaitOptions } from "../save/claim.ts";
+import { claimOutput, dismiss, releaseOf, untilFree, type WaitOptions } from "../save/claim.ts";
 import type { ClaimOptions, Target } from "../save/target.ts";
 import { type Attempt, createAttempt, type FinishOptions } from "./attempt.ts";
 import { type ChooseOptions, chooseStart, chooseTakes, type WantedStart, wantedOf } from "./choose.ts";
@@ -16,23 +16,23 @@ import { entriesOfKey, type Service } from "./service.ts";
 
 export type PaidStartOptions = ChooseOptions &
   FinishOptions &
-  Pick<ClaimOptions, "kept" | "first"> &
+  Pick<ClaimOptions, "protectedPaths" | "first"> &
   Omit<SendOptions, "balance"> & {
     /** The caller does not wait for the generation, so a later run does not resume it. */
     noWait?: boolean | undefined;
-    /** The row of a batch that it is started for. */
+    /** The row of a batch that it belongs to. */
     batch?: StartedRow | undefined;
-    /** The id of the generation whose last frame it begins with. */
+    /** The id of the generation whose last frame it starts with. */
     from?: string | undefined;
-    /** The hash of the command line that was typed. */
+    /** The hash of the typed command line. */
     typed?: string | undefined;
-    /** Throws where a new generation would go beyond a budget, before anything is written down or dismissed. */
+    /** Throws if a new generation would exceed a budget, before anything is recorded or dismissed. */
     check?: (() => void) | undefined;
-    /** Called when the intent is written, and the request goes out next: where it rejects, nothing is sent. */
+    /** Called after the intent is written and before the request is sent; if it rejects, nothing is sent. */
     onSending?: ((attempt: string) => void | Promise<void>) | undefined;
-    /** Returns the credits that the account has, right before the request: with them a start tells by how much they have fallen. */
+    /** Returns the balance right before the request, so that its drop can be recorded. */
     balance?: (() => number | undefined | Promise<number | undefined>) | undefined;
-    /** Aborts the request that is out; by default `signal` does. A call of an agent that is cancelled must not lose the id. */
+    /** Aborts the sent request; by default `signal` does. A cancelled call of an agent must not lose the id. */
     sendSignal?: AbortSignal | undefined;
   };
 
@@ -41,35 +41,35 @@ export type StartedRow = {
   path: string;
   row: string;
   line: number;
-  /** The file that has the row on that line, where there is one. */
+  /** The rows file, if there is one. */
   rowsFile?: FileIdentity | undefined;
-  /** Earlier attempts at the row that may have been charged: they are passed over. */
+  /** Earlier attempts at the row that may have been charged and are dismissed. */
   dismissed: Entry[];
 };
 
-/** A generation that the service has accepted now. */
-type Accepted = { kind: "accepted"; attempt: Attempt; started: AcceptedStart };
+/** A generation that the service accepted now. */
+type AcceptedAttempt = { kind: "accepted"; attempt: Attempt; started: AcceptedStart };
 
 /** A generation that was started, now or earlier. The caller closes its `attempt`. */
 export type StartedAttempt =
-  | Accepted
+  | AcceptedAttempt
   /** An earlier attempt is resumed: nothing was sent. */
   | { kind: "resumed"; attempt: Attempt; earlier: StartedEntry };
 
-/** A start that has no generation, with its place released. */
+/** A start without a generation; its file is released. */
 export type NotStarted = Exclude<SendOutcome, { kind: "accepted" }>;
 
 /**
- * Starts a generation, which costs money, or resumes an earlier one. What comes of the request is returned. What is thrown was thrown before the
- * request: nothing was sent. Throws `unknown` where an earlier attempt may have been charged, `not_found` where the service has lost
- * the generation of one, `pending` where another process is still starting the same or saving to the same file, `output` where the place or the
+ * Starts a generation, which costs money, or resumes an earlier one. The outcome of the request is returned. An error is thrown only before the
+ * request: then nothing was sent. Throws `unknown` if an earlier attempt may have been charged, `not_found` if the service has lost
+ * its generation, `pending` while another process is starting the same request or saving to the same file, `output` if the file or the
  * journal cannot be written, `usage`, the error of `check` or `onSending`, or the signal's reason.
  */
 export async function start(
   service: Service,
   request: StartRequest,
   options: PaidStartOptions & { earlier?: undefined },
-): Promise<Accepted | NotStarted>;
+): Promise<AcceptedAttempt | NotStarted>;
 export async function start(
   service: Service,
   request: StartRequest,
@@ -80,16 +80,16 @@ export async function start(
   request: StartRequest,
   options: PaidStartOptions,
 ): Promise<StartedAttempt | NotStarted> {
-  // Killed before the intent is written: nothing has happened. Killed after it: the same command refuses, since the request may have been sent.
+  // If killed before the intent is written, nothing has happened. If killed after that, the same command refuses: the request may have been sent.
   const prepared = await prepare(service, request, options).catch((error) => {
     throw beforePaying(error);
   });
   if (prepared.kind === "resumed") return prepared;
   const { intent, target, release } = prepared;
   try {
-    // Stopped before this: it is written down as not sent.
-    const balance = await lastStep(service, intent, options);
-    // Killed during this: nobody knows whether it was charged, and the same command refuses. The first Ctrl-C waits 10 s for the id.
+    // If stopped before this, the attempt is recorded as not sent.
+    const balance = await beforeRequest(service, intent, options);
+    // If killed during this, it may have been charged, and the same command refuses. The first Ctrl-C waits 10 s for the id.
     const signal = options.sendSignal ?? options.signal;
     const outcome = await sendPaid(service, request, intent, { ...options, signal, balance });
     if (outcome.kind !== "accepted") {
@@ -97,7 +97,7 @@ export async function start(
       return outcome;
     }
     if (intent.firstSentAt !== undefined) await dismissEarlier(service, intent);
-    // From here on the same command resumes it, until it is handed over.
+    // From now on the same command resumes it until it is delivered.
     const { id } = outcome.started.generation;
     const { attempt, at } = intent;
     const place = { target, outputPath: target?.outputPath ?? options.outputPath };
@@ -108,7 +108,7 @@ export async function start(
   }
 }
 
-/** The earlier attempts with its key are the same generation: they stop no later start. Those of live processes are left to them. Never rejects. */
+/** Dismisses earlier attempts with the same key, which are the same generation, unless a live process has them. Never rejects. */
 async function dismissEarlier(service: Service, { attempt, key }: Intent): Promise<void> {
   try {
     for (const entry of await entriesOfKey(service, key)) {
@@ -120,22 +120,22 @@ async function dismissEarlier(service: Service, { attempt, key }: Intent): Promi
   }
 }
 
-/** What comes between the intent and the request. Where it fails, the attempt is written down as not sent. */
-async function lastStep(service: Service, { attempt }: Intent, { onSending, balance }: PaidStartOptions) {
+/** Runs the callbacks between the intent and the request. If one fails, the attempt is recorded as not sent. */
+async function beforeRequest(service: Service, { attempt }: Intent, { onSending, balance }: PaidStartOptions) {
   try {
     await onSending?.(attempt);
     return await balance?.();
   } catch (thrown) {
     const error = asVidgenError(thrown);
-    const told = await withdraw(attempt, { kind: "unsent", error }, service.journal);
-    if (told !== error) service.note(`${told.message} ${told.hint}`);
+    const reported = await withdraw(attempt, { kind: "unsent", error }, service.journal);
+    if (reported !== error) service.note(`${reported.message} ${reported.hint}`);
     throw thrown;
   }
 }
 
 type Prepared = { kind: "new"; intent: Intent; target: Target | undefined; release(): Promise<void> };
 
-/** Chooses, claims the place, and writes the intent of a new attempt, or takes over an earlier one. */
+/** Starts a new attempt by claiming its file and writing its intent, or takes over an earlier one. */
 async function prepare(
   service: Service,
   request: StartRequest,
@@ -143,19 +143,19 @@ async function prepare(
 ): Promise<Prepared | (StartedAttempt & { kind: "resumed" })> {
   const wanted = await wantedOf(service, request, options);
   let chosen = await chooseAndWrite(service, wanted, options);
-  // Asked without the journal's lock: an answer may take seconds. Then it is chosen again.
-  const kept = chosen.kind === "refuse" ? await findKeptKey(service, chosen, options) : undefined;
-  if (kept) {
+  // Asked without the journal's lock, since an answer may take seconds; after it the choice is made again.
+  const keptKey = chosen.kind === "refuse" ? await findKeptKey(service, chosen, options) : undefined;
+  if (keptKey) {
     service.note(resendNote);
-    chosen = await chooseAndWrite(service, { ...wanted, kept }, options);
+    chosen = await chooseAndWrite(service, { ...wanted, keptKey }, options);
   }
   if (chosen.kind === "refuse") throw refusalError(chosen);
   return chosen.kind === "new" ? chosen : resume(service, wanted, chosen, options);
 }
 
 /**
- * The key of an unclear start, where the service says that it keeps it: then it is safe to send again, with the API key that the oldest attempt was
- * sent with. To another account the same key may be a new one.
+ * The key of an unclear start, if the service says that it remembers it: then it is safe to send again with the API key of the oldest attempt.
+ * For another account the same key may be new.
  */
 async function findKeptKey(
   service: Service,
@@ -166,7 +166,7 @@ async function findKeptKey(
   try {
     check?.();
   } catch {
-    // Beyond the budget, the earlier start stays unclear.
+    // Not sent again if that would exceed the budget.
     return undefined;
   }
   const attempts = await entriesOfKey(service, key);
@@ -178,46 +178,46 @@ async function findKeptKey(
   return isKept ? { key, firstSentAt: oldest.at } : undefined;
 }
 
-type Taken = { kind: "resume"; entry: StartedEntry; hold: Hold | undefined };
+type TakenOver = { kind: "resume"; entry: StartedEntry; hold: Hold | undefined };
 type Refusal = Choice & { kind: "refuse" };
 
-/** Under the journal's lock, so that two processes never choose the same. Looks again while another process starts the same, or has the place. */
+/** Runs under the journal's lock, so that two processes never choose the same. Retries while another process starts the same or uses the file. */
 function chooseAndWrite(
   service: Service,
   wanted: WantedStart,
   options: PaidStartOptions,
-): Promise<Prepared | Taken | Refusal> {
+): Promise<Prepared | TakenOver | Refusal> {
   return underLock(service, wanted, options, async (lock) => {
     const choice = await chooseStart(service, wanted, lock);
     if (choice.kind === "wait") return undefined;
     if (choice.kind === "refuse") return choice;
     if (choice.kind === "new") return writeIntent(service, wanted, choice, { ...options, lock });
     const { entry, isJoined } = choice;
-    // Where a live process has its lease, this one follows the generation beside that.
+    // If a live process has its lease, both follow the generation.
     return { kind: "resume" as const, entry, hold: isJoined ? undefined : await service.journal.hold(entry.attempt) };
   });
 }
 
-/** Runs `work` under the journal's lock, again and again while it returns `undefined`: then it waits for another process. */
+/** Runs `work` under the journal's lock, and repeats it while it returns `undefined`, which means that another process must finish first. */
 function underLock<Result>(
   { journal, targets, note, io }: Service,
   { request }: Pick<WantedStart, "request">,
   { outputPath, timeoutMs, signal }: Pick<PaidStartOptions, "outputPath"> & WaitOptions,
   work: (lock: Lock) => Promise<Result | undefined>,
 ): Promise<Result> {
-  const look = async (looks: number) => {
-    // Once it waits, it leaves the lock to others until the file may be free.
-    if (looks > 1 && outputPath !== undefined && (await targets.isHeld(outputPath, request))) return undefined;
+  const tryOnce = async (attempts: number) => {
+    // From the second try on, it takes the lock only when the file may be free.
+    if (attempts > 1 && outputPath !== undefined && (await targets.isHeld(outputPath, request))) return undefined;
     return journal.lock(work, signal);
   };
   const message = "Another process is still starting the same request. Nothing was sent.";
-  return untilFree(look, { timeoutMs, signal, note, message }, io);
+  return untilFree(tryOnce, { timeoutMs, signal, note, message }, io);
 }
 
 /**
- * Claims the place and writes the intent of a new attempt, if the budget allows one. The lock is confirmed after that: a process that was suspended
- * meanwhile, so that another one has the lock, ends here, and whoever has the lock sees the intent in the journal. Then the partial file is made: each
- * one belongs to an attempt that the journal knows. `undefined` while another process has the place.
+ * Claims the file and writes the intent of a new attempt, if the budget allows it. Then it confirms the lock: a process that was suspended
+ * and lost the lock stops here, and the new holder sees the intent in the journal. The partial file is created last, so that each
+ * partial file belongs to an attempt in the journal. Returns `undefined` while another process uses the file.
  */
 async function writeIntent(
   service: Service,
@@ -226,12 +226,12 @@ async function writeIntent(
   options: PaidStartOptions & { lock: Lock },
 ): Promise<Prepared | undefined> {
   const { journal, targets, io } = service;
-  const { outputPath, idempotencyKey, overwrite, kept, infoJson, first, batch } = options;
+  const { outputPath, idempotencyKey, overwrite, protectedPaths, infoJson, first, batch } = options;
   options.check?.();
   const [attempt, at] = [io.uuid(), io.date().toISOString()];
-  const taken = await findTaken(service, wanted, outputPath);
-  // Everybody sees the name of a file: no key that stands in the prompt may get into it.
-  const claiming = { overwrite, attempt, words: wanted.request, kept, infoJson, first, taken };
+  const takenParts = await findTakenParts(service, wanted, outputPath);
+  // `wanted.request` is redacted: a key in the prompt must not get into the file name.
+  const claiming = { overwrite, attempt, words: wanted.request, protectedPaths, infoJson, first, takenParts };
   const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claiming);
   if (outputPath !== undefined && !target) return undefined;
   let hold: Hold | undefined;
@@ -251,7 +251,7 @@ async function writeIntent(
     throw error;
   }
   const key = idempotencyKey ?? resends?.key ?? attempt;
-  const sent = { isNamed: idempotencyKey !== undefined, firstSentAt: resends?.firstSentAt };
+  const sent = { hasCallerKey: idempotencyKey !== undefined, firstSentAt: resends?.firstSentAt };
   const intent = { attempt, key, at, ...sent, ...ownershipOf(attempt, hold, journal) };
   return { kind: "new", intent, target, release: releaseOf(target, hold) };
 }
@@ -296,14 +296,18 @@ function intentLine(
   };
 }
 
-/** The partial files of the other positions of a run: it gives no name with `{n}` twice, whatever has become of the file. */
-async function findTaken({ journal }: Service, { take, request }: WantedStart, outputPath = ""): Promise<string[]> {
+/** The partial files of the run's other positions, so that a number for `{n}` is never used twice. */
+async function findTakenParts(
+  { journal }: Service,
+  { take, request }: WantedStart,
+  outputPath = "",
+): Promise<string[]> {
   if (take === undefined || !outputPath.includes("{n}")) return [];
   const entries = await findByPrompt(journal, request.prompt, ({ run }) => run === take.run);
   return entries.flatMap(({ position, parts = [] }) => (position === take.position ? [] : parts));
 }
 
-/** Whether a process may still send its attempt: it may have been suspended for so long that another one has taken its place. */
+/** The checks that a process still owns its attempt: another one may have taken over during a long suspension. */
 function ownershipOf(
   attempt: string,
   hold: Hold | undefined,
@@ -314,7 +318,7 @@ function ownershipOf(
   return {
     async confirm() {
       await hold?.confirm();
-      // Whoever dismisses an attempt also takes its lease, but that may have failed.
+      // A process that dismisses an attempt also takes its lease, but that may have failed.
       if ((await findLine(journal, isAboutIt))?.kind !== "dismissed") return;
       throw new VidgenError("output", `Attempt ${attempt} was dismissed by another process meanwhile.`);
     },
@@ -322,19 +326,19 @@ function ownershipOf(
   };
 }
 
-/** Takes over an earlier attempt: claims the place for its video, or finds it there. */
+/** Takes over an earlier attempt: claims the file for its video, or finds the video there. */
 async function resume(
   service: Service,
   wanted: WantedStart,
-  { entry, hold }: Taken,
+  { entry, hold }: TakenOver,
   options: PaidStartOptions,
 ): Promise<StartedAttempt & { kind: "resumed" }> {
-  const { outputPath, overwrite, kept, infoJson, first, timeoutMs, signal } = options;
+  const { outputPath, overwrite, protectedPaths, infoJson, first, timeoutMs, signal } = options;
   const { attempt, at, id } = entry;
   try {
-    const taken = await findTaken(service, wanted, outputPath);
-    const claiming = { overwrite, id, entry, kept, infoJson, first, taken, timeoutMs, signal };
-    const claimed = outputPath === undefined ? undefined : await claimPlace(outputPath, claiming, service, service.io);
+    const takenParts = await findTakenParts(service, wanted, outputPath);
+    const claiming = { overwrite, id, entry, protectedPaths, infoJson, first, takenParts, timeoutMs, signal };
+    const claimed = outputPath === undefined ? undefined : await claimOutput(outputPath, claiming, service, service.io);
     const { target, file } = claimed ?? {};
     const place = { target, file, outputPath: target?.outputPath ?? outputPath };
     const held = { id, attempt, at, ...place, options, release: releaseOf(target, hold) };
@@ -346,31 +350,31 @@ async function resume(
   }
 }
 
-/** Several generations that one command line asks for. */
-export type Takes = {
+/** The generations of one command, such as `-n 3`. */
+export type TakesRun = {
   /** The name of their run. */
   name: string;
-  /** The attempt of each position that an earlier process has made, or that runs. */
-  made: readonly (Entry | undefined)[];
+  /** The completed or running attempt of each position. */
+  attempts: readonly (Entry | undefined)[];
   release(): Promise<void>;
 };
 
 /**
- * Begins a run of several generations, or takes over the one that the same command has left; until it is released, others see that a live process
- * works on it. Its generations are started one by one, each as a take of it. `requests` has at least one. Throws as `start` does.
+ * Begins a run of several generations, or takes over an interrupted one of the same command. Until it is released, other processes see that a live
+ * process has it. Its generations are started one by one, each as a take of the run. `requests` must not be empty. Throws as `start` does.
  */
 export async function openTakes(
   service: Service,
   requests: readonly StartRequest[],
   options: ChooseOptions & { earlier: Earlier } & WaitOptions,
-): Promise<Takes> {
+): Promise<TakesRun> {
   const wanted = await wantedOf(service, requests[0] as StartRequest, options);
-  // The places of its generations are claimed with each of them.
+  // Each generation claims its own file later.
   return underLock(service, wanted, { ...options, outputPath: undefined }, async () => {
     const choice = await chooseTakes(service, requests, options);
     if (choice.kind === "wait") return undefined;
-    const { name = service.io.uuid(), made } = choice;
+    const { name = service.io.uuid(), attempts } = choice;
     const hold = await service.journal.hold(name);
-    return hold && { name, made, release: hold.release };
+    return hold && { name, attempts, release: hold.release };
   });
 }

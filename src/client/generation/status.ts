@@ -4,7 +4,7 @@ import { type Event, nextState } from "../ledger/attempt.ts";
 import { isPaidBy, type JournalLine } from "../ledger/history.ts";
 import { clear } from "../save/claim.ts";
 import { hasInfo, writeInfo } from "../save/info.ts";
-import { explainNotFound, failureLine, infoOf, recordFound } from "./attempt.ts";
+import { explainNotFound, failureLine, findInfo, recordFound } from "./attempt.ts";
 import { askToCancel, type Cancelled } from "./cancel.ts";
 import { cancelledReason, failedError } from "./follow.ts";
 import { pollUntilAnswered } from "./poll.ts";
@@ -13,7 +13,7 @@ import { entriesOf, explainKey, findEntry, record, type Service } from "./servic
 type Signalled = { signal: AbortSignal };
 
 /**
- * Polls a generation once (interface 4.2), retries for 30 s until there is an answer, and writes down an end that the journal does not have. Rejects
+ * Polls a generation (interface 4.2), retries for up to 30 s without an answer, and records an end that the journal does not have. Rejects
  * as `pollUntilAnswered` does.
  */
 export async function readStatus(service: Service, id: string, { signal }: Signalled): Promise<WireGeneration> {
@@ -22,7 +22,7 @@ export async function readStatus(service: Service, id: string, { signal }: Signa
   const generation = await pollUntilAnswered(api, id, io, signal, note).catch(async (thrown) => {
     const error = explainKey(service, asVidgenError(thrown));
     const isOther = entry !== undefined && !isPaidBy(account, entry);
-    // One look tells too little to call it lost.
+    // A single 404 is not enough to record it as lost.
     throw isOther || entry?.removed ? await explainNotFound(service, error, id, entry) : error;
   });
   const { status } = generation;
@@ -35,7 +35,7 @@ export async function readStatus(service: Service, id: string, { signal }: Signa
     status === "completed"
       ? { kind: status, id, cost: readCost(generation) }
       : failureLine(id, failedError(id, generation), generation);
-  // The journal may have its end from an earlier look.
+  // The journal may already have its end.
   if (nextState(entry.state, line.kind) === entry.state) return generation;
   await journal.append(line).catch(() => {});
   if (line.kind === "failed") await clear(entry, service);
@@ -44,7 +44,7 @@ export async function readStatus(service: Service, id: string, { signal }: Signa
 }
 
 /**
- * Cancels a generation, where its service can, and writes it down as failed. `wasOver` is set where the journal has its end already. Rejects as
+ * Cancels a generation, if its service can, and records it as failed. `wasOver` is set if the journal already has its end. Rejects as
  * `askToCancel` does.
  */
 export async function cancelGeneration(
@@ -54,29 +54,29 @@ export async function cancelGeneration(
 ): Promise<Cancelled & { wasOver: boolean }> {
   const entry = await findEntry(service, id);
   const wasOver = entry?.status === "failed";
-  const look = () => readStatus(service, id, { signal });
-  const cancelled = await askToCancel(service.api, id, { signal, look }, service.io);
+  const pollStatus = () => readStatus(service, id, { signal });
+  const cancelled = await askToCancel(service.api, id, { signal, poll: pollStatus }, service.io);
   if (!wasOver) await record(service, { kind: "failed", id, reason: cancelledReason });
   if (entry) await clear(entry, service);
   service.unfollowed.delete(id);
   return { ...cancelled, wasOver };
 }
 
-/** Where the video of a generation is saved already, if `outputPath` would save it there. Changes nothing. Throws `output` for a journal that cannot be read. */
+/** The file, if the video of a generation is already saved where `outputPath` would save it. Changes nothing. Throws `output` if the journal cannot be read. */
 export async function findSaved(service: Service, id: string, outputPath: string): Promise<string | undefined> {
   const entry = service.unfollowed.get(id) ?? (await entriesOf(service, id))[0];
   return entry && service.targets.findSaved({ ...entry, id }, outputPath);
 }
 
-/** Writes down where a video was found, unless the journal knows of a place. Never rejects. */
+/** Records where a video was found, unless the journal has a file of it. Never rejects. */
 export async function recordSaved(service: Service, id: string, file: string): Promise<void> {
   const entry = await findEntry(service, id);
   if (entry) await service.targets.recordSaved({ ...entry, id }, file);
 }
 
 /**
- * Writes the info file beside a video that is saved already, unless it is there; without `asks` of what the journal knows alone. Returns whether the
- * service answered, if it was asked. Rejects with `output` or the signal's reason.
+ * Writes the missing info file of a saved video; without `asks` only from the journal. Returns whether the
+ * service answered, if a request was sent. Rejects with `output` or the signal's reason.
  */
 export async function addInfo(
   service: Service,
@@ -87,13 +87,13 @@ export async function addInfo(
   const { api, redact, note, io } = service;
   if (await hasInfo(file, id, io.disk)) return true;
   let answers = true;
-  // The journal knows enough when the service cannot be asked.
-  const asked = asks ? pollUntilAnswered(api, id, io, signal, note) : Promise.resolve(undefined);
-  const generation = await asked.catch((error) => {
+  // Without an answer the journal's data is enough.
+  const answer = asks ? pollUntilAnswered(api, id, io, signal, note) : Promise.resolve(undefined);
+  const generation = await answer.catch((error) => {
     answers = asVidgenError(error).code !== "network";
     return undefined;
   });
   signal.throwIfAborted();
-  await writeInfo(file, { id, ...(await infoOf(service, id)), generation }, { redact }, io);
+  await writeInfo(file, { id, ...(await findInfo(service, id)), generation }, { redact }, io);
   return answers;
 }

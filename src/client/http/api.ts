@@ -4,24 +4,24 @@ import { isPlainHttp } from "../../protocol/url.ts";
 import { type Reply, readReply } from "./reply.ts";
 
 export type Api = {
-  /** The service's base URL, without a slash at its end. */
+  /** The service's base URL, without a trailing slash. */
   baseUrl: string;
   /**
-   * POST /api/generate (interface 4.1): the one request that costs money. Never repeats it; rejects as `fetch` does. `attempt` is its
-   * Idempotency-Key; `label` is what it belongs to, which `vidgen serve` shows.
+   * POST /api/generate (interface 4.1): the only request that costs money. Sent once; rejects as `fetch` does. `attempt` is its
+   * Idempotency-Key; `label` is its batch, which `vidgen serve` shows.
    */
   start(request: StartRequest, attempt: string, options: SendStartOptions): Promise<Reply>;
   /** GET /api/generation-status (interface 4.2): free, and safe to repeat. Rejects as `fetch` does. */
   status(id: string, signal: AbortSignal): Promise<Reply>;
-  /** Asks for an id that no generation has: "not found" shows that the service works and has accepted the key. */
+  /** Polls an id that does not exist: "not found" shows that the service works and accepts the key. */
   probe(signal: AbortSignal): Promise<Reply>;
   /** POST /api/cancel, which only `vidgen serve` has: safe to repeat. Rejects as `fetch` does. */
   cancel(id: string, signal: AbortSignal): Promise<Reply>;
-  /** DELETE /v1/videos/{id}, which only `vidgen serve` has: deletes what has ended, and cancels what runs. Rejects as `fetch` does. */
+  /** DELETE /v1/videos/{id}, which only `vidgen serve` has: deletes an ended generation, cancels a running one. Rejects as `fetch` does. */
   remove(id: string, signal: AbortSignal): Promise<Reply>;
   /** GET /v1/models, with prices, which only `vidgen serve` has. Rejects as `fetch` does. */
   models(signal: AbortSignal): Promise<Reply>;
-  /** /accounts, which `vidgen serve` has for its owner: reads without a body. Rejects as `fetch` does. */
+  /** /accounts, which `vidgen serve` has for its owner: GET without a body, POST with one. Rejects as `fetch` does. */
   accounts(path: string, request: AccountsRequest): Promise<Reply>;
 };
 
@@ -29,14 +29,14 @@ export type SendStartOptions = Pick<FetchInit, "signal" | "unsentSignal" | "befo
   label?: Label | undefined;
 };
 
-/** A batch that a start belongs to, and how many rows that has in all. */
+/** The batch of a start, and its number of rows. */
 export type Label = { name: string; size: number };
 
 export type AccountsRequest = { body?: object | undefined; key?: string | undefined; signal: AbortSignal };
 
 const noGeneration = "00000000-0000-4000-8000-000000000000";
 
-/** The service's endpoints over `fetch`; without a key, requests have none. The key goes to `baseUrl` and nowhere else: redirects are not followed. */
+/** The service's endpoints over `fetch`; the key is optional. It is sent to `baseUrl` only: redirects are not followed. */
 export function createApi(options: { baseUrl: string; apiKey?: string | undefined; fetch: Io["fetch"] }): Api {
   const { baseUrl, apiKey, fetch } = options;
   const headers = {
@@ -69,7 +69,7 @@ export function startInit(request: StartRequest, attempt: string) {
   return postInit(request, attempt);
 }
 
-/** Header values are ASCII, and file names are not. */
+/** Encoded, since header values must be ASCII. */
 function labelHeaders(label: Label | undefined): Record<string, string> {
   if (label === undefined) return {};
   return { "Vidgen-Label": encodeURIComponent(label.name), "Vidgen-Label-Size": String(label.size) };

@@ -8,22 +8,22 @@ import type { Io } from "../../io.ts";
 import { isPrivateAddress } from "../../protocol/addresses.ts";
 import { findProxy, type HttpProxy, plainHttpError, tunnelError } from "./proxy.ts";
 
-/** How long the other side may say nothing, at each step of making a connection. */
+/** How long each step of connecting may take without a response. */
 const silenceLimitMs = 10_000;
-/** The system asks several name servers, one after the other, and waits for the IPv6 address too: 15 s where none comes. */
+/** The system asks several name servers in turn, also for an IPv6 address, which may take 15 s. */
 const lookupLimitMs = 20_000;
-/** TCP keep-alive: a reply may take minutes, and a router in between forgets a connection that is silent. */
+/** The interval of TCP keep-alive: a reply may take minutes, and routers drop idle connections. */
 const keepAliveMs = 60_000;
 
-/** A server or a proxy: `host` is a name or an IP address, without brackets. */
+/** A server or a proxy; `host` is a name or an IP address without brackets. */
 type Peer = { isSecure: boolean; host: string; port: number };
 
-/** With `isPrivateOnly` it connects to an address in a private network or of this machine alone, and through no proxy. */
+/** With `isPrivateOnly` it connects only to private addresses and this machine, without a proxy. */
 type ConnectOptions = { signal?: AbortSignal | undefined; isPrivateOnly?: boolean | undefined };
 
 /**
- * Connects to the host of a URL, through the proxy that `env` names for it, and resolves once a request can be written: no byte of one has
- * been. Rejects with the signal's reason as soon as it aborts.
+ * Connects to the host of a URL, through the proxy from `env` if there is one, and resolves when a request can be written; nothing was
+ * written yet. Rejects with the signal's reason as soon as it aborts.
  */
 export async function connect(
   url: URL,
@@ -45,7 +45,7 @@ function peerOf({ protocol, hostname, port }: URL): Peer {
   return { isSecure, host: hostname.replace(/^\[(.*)\]$/, "$1"), port: Number(port) || (isSecure ? 443 : 80) };
 }
 
-/** Opens a connection whose other end has a private address: the name alone does not prove that, and may have another address each time. */
+/** Opens a connection and checks that the other end has a private address, since a name may resolve to another address each time. */
 async function openPrivate(peer: Peer, signal: AbortSignal | undefined): Promise<Socket> {
   const { host } = peer;
   if (isIP(host) !== 0 && !isPrivateAddress(host)) throw notPrivateError(host, host);
@@ -58,7 +58,7 @@ async function openPrivate(peer: Peer, signal: AbortSignal | undefined): Promise
   throw notPrivateError(host, remoteAddress);
 }
 
-/** Looks a name up as `net.connect` does by itself, but finds its private addresses alone. */
+/** Looks up a name as `net.connect` does, but returns only private addresses. */
 const lookUpPrivate: LookupFunction = (name, { all, ...options }, done) => {
   dns.lookup(name, { ...options, all: true }, (error, found) => {
     if (error) return done(error, "", 0);
@@ -71,7 +71,7 @@ const lookUpPrivate: LookupFunction = (name, { all, ...options }, done) => {
 
 type OpenOptions = {
   signal: AbortSignal | undefined;
-  /** TLS begins inside it. */
+  /** TLS runs inside it. */
   tunnel?: Socket;
   lookup?: LookupFunction;
 };
@@ -80,13 +80,13 @@ async function open({ isSecure, host, port }: Peer, { signal, tunnel, lookup }: 
   const to = { host, port, ...(lookup && { lookup }) };
   const tls = { ...(tunnel && { socket: tunnel }), ALPNProtocols: ["http/1.1"], servername: isIP(host) ? "" : host };
   const socket = isSecure ? connectTls({ ...to, ...tls }) : connectTcp(to);
-  // Whoever uses the connection learns of its end anyway.
+  // Ignored: the user of the connection sees its end anyway.
   socket.on("error", () => {});
-  await nextEvent(socket, isSecure ? "secureConnect" : "connect", { socket, host, signal });
+  await waitForEvent(socket, isSecure ? "secureConnect" : "connect", { socket, host, signal });
   return socket.setNoDelay(true).setKeepAlive(true, keepAliveMs);
 }
 
-/** Has a proxy connect to `target`, by CONNECT (RFC 9110, section 9.3.6). */
+/** Makes a proxy connect to `target` with CONNECT (RFC 9110, section 9.3.6). */
 async function openTunnel(proxy: HttpProxy, target: string, signal?: AbortSignal): Promise<Socket> {
   const { url, authorization } = proxy;
   const headers = { Host: target, ...(authorization !== undefined && { "Proxy-Authorization": authorization }) };
@@ -94,16 +94,16 @@ async function openTunnel(proxy: HttpProxy, target: string, signal?: AbortSignal
   const socket = await open(peer, { signal });
   const asking = request({ method: "CONNECT", path: target, headers, createConnection: () => socket });
   asking.on("error", () => {});
-  const [{ statusCode }] = await nextEvent(asking.end(), "connect", { socket, host: peer.host, signal });
+  const [{ statusCode }] = await waitForEvent(asking.end(), "connect", { socket, host: peer.host, signal });
   if (statusCode === 200) return socket;
   socket.destroy();
   throw tunnelError(proxy, target, statusCode);
 }
 
-type Step = { socket: Socket; host: string; signal?: AbortSignal | undefined };
+type WaitOptions = { socket: Socket; host: string; signal?: AbortSignal | undefined };
 
-/** Waits for an event. If an error, the signal or a long silence comes first, the connection that is being made ends. */
-async function nextEvent(emitter: EventEmitter, event: string, { socket, host, signal }: Step) {
+/** Waits for an event. On an error, abort or timeout the connection is closed. */
+async function waitForEvent(emitter: EventEmitter, event: string, { socket, host, signal }: WaitOptions) {
   let isLookup = socket.connecting && isIP(host) === 0;
   const onLookup = () => {
     isLookup = false;
@@ -140,7 +140,7 @@ function notPrivateError(host: string, address: string): Error {
   );
 }
 
-/** By its code `retry.ts` and `vidgen doctor` judge a failure. */
+/** `retry.ts` and `vidgen doctor` read the code of a failure. */
 function failure(message: string, code: string): Error {
   return Object.assign(new Error(message), { code });
 }

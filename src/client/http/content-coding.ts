@@ -18,19 +18,19 @@ const br = {
   finishFlush: constants.BROTLI_OPERATION_FLUSH,
 };
 const codings = { gzip, "x-gzip": gzip, deflate, br };
-/** Each decoder takes memory, and a header has room for thousands. */
+/** Limited, since each decoder takes memory and a header could list thousands. */
 const maxCodings = 3;
 
 type Coding = (typeof codings)[keyof typeof codings];
 
 /**
- * Decodes a body with a Content-Encoding, which some servers send although it was not requested; an unknown coding is left alone. Where the
- * body is cut off or invalid, whatever can be decoded of its first MiB comes before the error.
+ * Decodes a body with a Content-Encoding, which some servers send although it was not requested; a body with an unknown coding stays unchanged. If the
+ * body is cut off or invalid, the decodable part of its first MiB comes before the error.
  */
 export function decodeBody(body: AsyncIterable<Uint8Array>, header: string): AsyncIterable<Uint8Array> {
   const listed = header.toLowerCase().split(",");
   const names = listed.map((name) => name.trim()).filter((name) => name !== "" && name !== "identity");
-  if (names.length === 0 || names.length > maxCodings || !names.every(isKnown)) return body;
+  if (names.length === 0 || names.length > maxCodings || !names.every(isKnownCoding)) return body;
   const used = names.reverse().map((name) => codings[name]);
   const kept: Uint8Array[] = [];
   let length = 0;
@@ -46,11 +46,11 @@ export function decodeBody(body: AsyncIterable<Uint8Array>, header: string): Asy
   return passOn(decoded, () => used.reduce(decodeBeginning, Buffer.concat(kept)));
 }
 
-function isKnown(name: string): name is keyof typeof codings {
+function isKnownCoding(name: string): name is keyof typeof codings {
   return Object.hasOwn(codings, name);
 }
 
-/** Passes on what is decoded. An error throws away what zlib has decoded of the same chunk: `decodeAgain` returns it. */
+/** Passes on the decoded chunks. On an error zlib drops what it decoded of the last chunk: `decodeAgain` returns it. */
 async function* passOn(decoded: Readable, decodeAgain: () => Uint8Array): AsyncGenerator<Uint8Array> {
   let length = 0;
   try {
@@ -65,7 +65,7 @@ async function* passOn(decoded: Readable, decodeAgain: () => Uint8Array): AsyncG
   }
 }
 
-/** The longest beginning that can be decoded, found by bisection; at most 1 MiB when decoded. */
+/** Decodes as much of the beginning as possible, found by bisection; at most 1 MiB. */
 function decodeBeginning(bytes: Uint8Array, { decode, finishFlush }: Coding): Uint8Array {
   let decoded = new Uint8Array();
   for (let [low, high] = [0, bytes.byteLength]; low < high; ) {

@@ -2,22 +2,22 @@ import { setFlagsFromString } from "node:v8";
 import type { Agent, Dispatcher } from "undici";
 import { unlessAborted } from "../../abort.ts";
 import { type FetchInit, type HttpResponse, type Io, RequestError } from "../../io.ts";
-import type { Reply } from "./paid.ts";
+import type { RawReply } from "./paid.ts";
 
-/** Open connections for status requests at one time: a thousand with TLS would take 100 MB. */
+/** The maximum number of connections for status requests: a thousand with TLS would take 100 MB. */
 const maxStatusConnections = 64;
 
 /**
- * undici 7 throws where nobody can catch it when a server closes the connection while undici's parser is paused (nodejs/undici#5360; 8 has
- * the fix, but needs Node 22). undici pauses the parser when this many bytes wait to be read, so with this limit it never does. In return
- * a reader must not wait between two chunks, or they pile up in memory: `download.ts` writes each chunk synchronously.
+ * undici 7 throws an uncatchable error if a server closes the connection while undici's parser is paused (nodejs/undici#5360; 8 has
+ * the fix, but needs Node 22). undici pauses the parser when this many bytes are unread, so with this limit it never does. In return
+ * a reader must not wait between chunks, or they fill the memory: `download.ts` writes each chunk synchronously.
  */
 const unlimitedBytes = Number.MAX_SAFE_INTEGER;
 
 /**
- * Creates `Io["fetch"]`. A POST goes over a connection of its own (`paid.ts`); everything else is free, may be sent twice, and goes over
- * undici. Both are loaded with their first request, and connect as `connection.ts` does, through the proxies that `env` names. Only the CLI
- * passes `nodeVersion`, which allows to set a V8 flag: a library must not change its process.
+ * Creates `Io["fetch"]`. A POST uses a connection of its own (`paid.ts`); everything else is free, may be sent twice, and uses
+ * undici. Both are loaded with their first request, and connect as `connection.ts` does, through the proxies of `env`. Only the CLI
+ * passes `nodeVersion`, which permits setting a V8 flag: a library must not change its process.
  */
 export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetch"] {
   let loading: ReturnType<typeof loadFree> | undefined;
@@ -41,18 +41,18 @@ export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetc
   };
 }
 
-function createResponse({ statusCode, headers, body }: Reply): HttpResponse {
+function createResponse({ statusCode, headers, body }: RawReply): HttpResponse {
   const get = (name: string) => [headers[name.toLowerCase()] ?? []].flat().join(", ") || null;
   const text = async () => (await import("node:stream/consumers")).text(body);
   return { status: statusCode, headers: { get }, body, text };
 }
 
-/** Returns what sends a free request. */
+/** Loads undici, and returns a function that sends a free request. */
 async function loadFree(env: Io["env"], nodeVersion: string) {
   if (nodeVersion.startsWith("20.")) keepParserUnoptimized();
-  // By its file: Bun has a module of its own under the name "undici", without what is needed here.
+  // Imported by its file: Bun replaces the module "undici" with an incomplete one.
   const { Agent } = await import("undici/index.js");
-  // Loaded before the request: the part of a body that arrives while this loads would be lost if the connection then broke.
+  // Loaded before the request, so that no part of a body is lost if the connection breaks while this loads.
   const { decodeBody } = await import("./content-coding.ts");
   const { connect } = await import("./connection.ts");
   const createConnector = (isPrivateOnly: boolean): NonNullable<Agent.Options["connect"]> => {
@@ -64,15 +64,15 @@ async function loadFree(env: Io["env"], nodeVersion: string) {
     };
   };
   const forStatus = new Agent({ connect: createConnector(false), connections: maxStatusConnections });
-  // Each of its connections was checked, and no other one is reused.
+  // A separate agent, so that only checked connections are reused.
   const forPrivate = new Agent({ connect: createConnector(true), connections: maxStatusConnections });
-  // Videos have connections of their own: a long download must not keep a status request waiting.
+  // Videos use other connections, so that a long download does not delay status requests.
   const forVideos = new Agent({ connect: createConnector(false) });
-  return async (url: string, init: FetchInit): Promise<Reply> => {
+  return async (url: string, init: FetchInit): Promise<RawReply> => {
     const keyed = init.isPrivateOnly ? forPrivate : forStatus;
     const agent = init.headers?.Authorization === undefined ? forVideos : keyed;
     const { statusCode, headers, body } = await unlessAborted(agent.request(optionsOf(url, init)), init.signal);
-    // A reader of the body gets its error; without a reader or this listener the error would end the process.
+    // Without a reader, an error of the body would end the process.
     body.on("error", () => {});
     return { statusCode, headers, body: decodeBody(body, [headers["content-encoding"] ?? []].flat().join(",")) };
   };

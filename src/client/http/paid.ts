@@ -6,20 +6,20 @@ import { connect } from "./connection.ts";
 import { decodeBody } from "./content-coding.ts";
 import { breakOff, fallbackToRaw, keepReply, type ReadRaw } from "./raw-reply.ts";
 
-/** The maximum number of chunks of a body that wait for their reader. */
+/** The maximum number of unread chunks of a body. */
 const maxWaitingChunks = 16;
 
-/** The size of the parts in which a body is written: an upload makes progress when a part is accepted. */
+/** A body is written in parts of this size: each accepted part counts as progress. */
 const partBytes = 16_384;
 
-/** The body comes without its Content-Encoding. */
-export type Reply = { statusCode: number; headers: IncomingHttpHeaders; body: AsyncIterable<Uint8Array> };
+/** A reply with a decoded body. */
+export type RawReply = { statusCode: number; headers: IncomingHttpHeaders; body: AsyncIterable<Uint8Array> };
 
 /**
- * Sends a POST, which may cost money, over a connection of its own. Until that connection is made, no byte of the request was written. From
- * then on the request counts as sent, and what comes over the connection is kept, whether or not Node can read it as a reply.
+ * Sends a POST, which may cost money, over a connection of its own. Until it is connected, no byte of the request is written. From
+ * then on the request counts as sent, and everything received is kept, even if Node cannot parse it as a reply.
  */
-export async function postPaid(address: string, init: FetchInit, env: Io["env"]): Promise<Reply> {
+export async function postPaid(address: string, init: FetchInit, env: Io["env"]): Promise<RawReply> {
   const { unsentSignal, beforeSend, isPrivateOnly } = init;
   const signal = init.signal ?? new AbortController().signal;
   const connecting = unsentSignal ? AbortSignal.any([signal, unsentSignal]) : signal;
@@ -47,7 +47,7 @@ export async function postPaid(address: string, init: FetchInit, env: Io["env"])
   }
 }
 
-/** A request that writes nothing before its body. Throws for a header that cannot be sent. */
+/** Creates the request. Nothing is written before the body. Throws for an invalid header. */
 function createPost(
   url: URL,
   { headers: given }: FetchInit,
@@ -58,7 +58,7 @@ function createPost(
   return request({ method: "POST", path, headers, signal, createConnection: () => socket });
 }
 
-/** Writes a body part by part, each after the system has accepted the one before it. An error is emitted by the request itself. */
+/** Writes a body part by part, each after the system has accepted the previous one. Errors are emitted by the request. */
 function writeBody(post: ClientRequest, body: Uint8Array, onUpload: (bytesLeft: number) => void = () => {}): void {
   const part = body.subarray(0, partBytes);
   const rest = body.subarray(partBytes);
@@ -72,7 +72,7 @@ function writeBody(post: ClientRequest, body: Uint8Array, onUpload: (bytesLeft: 
 }
 
 /** Resolves with a reply once its head has arrived. */
-function replyTo(sent: ClientRequest, signal: AbortSignal): Promise<Reply> {
+function replyTo(sent: ClientRequest, signal: AbortSignal): Promise<RawReply> {
   return new Promise((resolve, reject) => {
     sent.once("response", (reply) => {
       const { statusCode = 0, headers } = reply;
@@ -84,11 +84,11 @@ function replyTo(sent: ClientRequest, signal: AbortSignal): Promise<Reply> {
 }
 
 /**
- * The chunks of a body. If it is cut off, this rejects after all chunks that arrived: with the signal's reason if that has aborted. Leaving the
+ * The chunks of a body. If it is cut off, this rejects after the chunks that arrived, with the signal's reason after an abort. Leaving the
  * loop early closes the connection.
  */
 function readBody(reply: IncomingMessage, signal: AbortSignal): AsyncIterable<Uint8Array> {
-  // From now on: nothing is lost when the connection breaks, and it ends with the reply though nobody may read that.
+  // Starts now, so that no chunk is lost if the connection breaks before the body is read.
   const chunks = on(reply, "data", { close: ["end"], highWaterMark: maxWaitingChunks });
   const read = async function* () {
     try {

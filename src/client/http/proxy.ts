@@ -11,7 +11,7 @@ export type HttpProxy = {
 };
 
 /**
- * The proxy for requests to a URL, as the environment names it; `undefined` for none. Throws where the setting is malformed, or names another
+ * The proxy for a URL from the environment variables; `undefined` for none. Throws if the variable is malformed, or names another
  * kind of proxy.
  */
 export function findProxy(url: URL, env: Io["env"]): HttpProxy | undefined {
@@ -19,7 +19,7 @@ export function findProxy(url: URL, env: Io["env"]): HttpProxy | undefined {
   return setting === undefined || isUnused(setting) ? undefined : readProxy(setting);
 }
 
-/** The note and hint for the user where ALL_PROXY would apply to a URL, but is not used; else `undefined`. */
+/** The note and hint if ALL_PROXY applies to a URL but cannot be used; else `undefined`. */
 export function unusedProxy(url: URL, env: Io["env"]): { says: string; fix: string } | undefined {
   const setting = findSetting(url, env);
   if (setting === undefined || !isUnused(setting)) return undefined;
@@ -29,9 +29,9 @@ export function unusedProxy(url: URL, env: Io["env"]): { says: string; fix: stri
   };
 }
 
-type Setting = { variable: string; value: string };
+type ProxySetting = { variable: string; value: string };
 
-function findSetting(url: URL, env: Io["env"]): Setting | undefined {
+function findSetting(url: URL, env: Io["env"]): ProxySetting | undefined {
   const ofHttps = url.protocol === "https:" ? ["https_proxy", "HTTPS_PROXY"] : [];
   const variables = [...ofHttps, "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
   const variable = variables.find((name) => env[name]?.trim());
@@ -40,14 +40,14 @@ function findSetting(url: URL, env: Io["env"]): Setting | undefined {
   return { variable, value: env[variable]?.trim() ?? "" };
 }
 
-/** Desktops set ALL_PROXY to a SOCKS proxy for programs that support it; the other two variables are for http proxies alone. */
-function isUnused({ variable, value }: Setting): boolean {
+/** Desktops set ALL_PROXY to a SOCKS proxy for programs that support it; the other variables are for http proxies only. */
+function isUnused({ variable, value }: ProxySetting): boolean {
   return variable.toLowerCase() === "all_proxy" && /^socks\w*:\/\//i.test(value);
 }
 
-function readProxy({ variable, value }: Setting): HttpProxy {
+function readProxy({ variable, value }: ProxySetting): HttpProxy {
   const form = `${variable}=http://user:password@host:port`;
-  // curl too takes an address without a scheme.
+  // As in curl, the scheme is optional.
   const address = value.includes("://") ? value : `http://${value}`;
   if (!URL.canParse(address))
     throw proxyError(
@@ -67,12 +67,12 @@ function readProxy({ variable, value }: Setting): HttpProxy {
   }
 }
 
-/** The error for a proxy that did not connect to `target`. A retry cannot change a refusal, and may lock the user's account at the proxy. */
+/** The error for a proxy that did not connect to `target`. A refusal is final: retries may lock the user's account at the proxy. */
 export function tunnelError({ variable, authorization }: HttpProxy, target: string, status: number | undefined): Error {
   const said = `(HTTP ${status})`;
   if (status === 407 && authorization === undefined) {
     const form = `${variable}=http://user:password@host:port`;
-    return proxyError(`the proxy wants a user name and password: ${form} ${said}`, "ERR_PROXY_REFUSED");
+    return proxyError(`the proxy requires a user name and password: ${form} ${said}`, "ERR_PROXY_REFUSED");
   }
   if (status === 407)
     return proxyError(`the proxy refused the user name and password in ${variable} ${said}`, "ERR_PROXY_REFUSED");
@@ -82,7 +82,7 @@ export function tunnelError({ variable, authorization }: HttpProxy, target: stri
     : proxyError(`the proxy in ${variable} could not connect to ${target} ${said}`, "ERR_PROXY_TUNNEL");
 }
 
-/** The error for a plain http request with a key that this proxy would read. */
+/** The error for a plain http request whose key this proxy could read. */
 export function plainHttpError({ variable }: HttpProxy, { host, hostname }: URL): Error {
   return proxyError(
     `plain http to ${host} does not go through the proxy in ${variable}, which would see the key: add ${hostname} to NO_PROXY to connect directly`,
@@ -90,7 +90,7 @@ export function plainHttpError({ variable }: HttpProxy, { host, hostname }: URL)
   );
 }
 
-/** Whether no request gets through before the user has changed the proxy's settings. */
+/** Whether all requests fail until the user changes the proxy settings. */
 export function isProxyRefusal(code: string | undefined): boolean {
   return code === "ERR_INVALID_PROXY" || code === "ERR_PROXY_REFUSED";
 }
@@ -105,12 +105,12 @@ function isException({ hostname, port, protocol }: URL, noProxy: string): boolea
   return noProxy
     .toLowerCase()
     .split(/[\s,]+/)
-    .some((entry) => isNamed(host, actualPort, entry));
+    .some((entry) => isNamedBy(host, actualPort, entry));
 }
 
-/** Whether an entry of NO_PROXY names a host: by its name, a domain above it, its address, its network, or "*"; each may have a port. */
-function isNamed(host: string, port: string, entry: string): boolean {
-  // An IPv6 address has a port only after brackets.
+/** Whether an entry of NO_PROXY matches a host: by its name, a parent domain, its address, its network, or "*"; each may have a port. */
+function isNamedBy(host: string, port: string, entry: string): boolean {
+  // An IPv6 address can have a port only after brackets.
   const [, written = "", only = port] = isIP(entry) === 6 ? ["", entry] : (/^(.*?)(?::(\d+))?$/.exec(entry) ?? []);
   const name = written.replace(/\.$/, "");
   if (only !== port) return false;
@@ -120,7 +120,7 @@ function isNamed(host: string, port: string, entry: string): boolean {
   return domain !== "" && (host === domain || host.endsWith(`.${domain}`));
 }
 
-/** Whether an IP address is `network`, which is an address or such as 10.2.0.0/16. */
+/** Whether an IP address is in a network such as 10.2.0.0/16, or equal to an address. */
 function isInNetwork(address: string, network: string): boolean {
   const [, base = "", prefix] = /^([^/]*)(?:\/(\d{1,3}))?$/.exec(network) ?? [];
   const version = isIP(base);

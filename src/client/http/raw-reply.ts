@@ -3,16 +3,16 @@ import type { Readable } from "node:stream";
 /** Far more than any reply of the interface. */
 export const maxReplyBytes = 1024 * 1024;
 
-/** Returns the first MiB of a reply as its bytes came; `undefined` before a byte of its body has come. */
+/** Returns the raw bytes of a reply, up to 1 MiB; `undefined` before the first byte of its body. */
 export type ReadRaw = () => { status: number; body: Uint8Array } | undefined;
 
-/** What may come before the reply (RFC 9110, section 15.2). 101 is no such reply: another protocol would follow it. */
+/** Interim replies (RFC 9110, section 15.2), except 101, which switches to another protocol. */
 const interimReplies = /^(?:HTTP\/1\.[01] 1(?!01)\d\d.*?\r?\n\r?\n)+/s;
 
-/** The size of a first chunk is no part of the body. */
+/** The final reply. The size of a first chunk is not part of the body. */
 const finalReply = /^HTTP\/[\d.]+ (\d{3})\b.*?\r?\n\r?\n(?:[\da-f]+[ \t]*\r?\n)?(.+)/is;
 
-/** Keeps what comes over a connection: when the head or the first chunk of a reply breaks the rules of HTTP, Node passes on none of its body. */
+/** Keeps the bytes received on a connection, because Node drops the body of a reply whose head or first chunk is malformed. */
 export function keepReply(socket: Readable): ReadRaw {
   // As latin1, one character is one byte.
   let received = "";
@@ -20,7 +20,7 @@ export function keepReply(socket: Readable): ReadRaw {
     received += chunk.toString("latin1");
     if (received.length > maxReplyBytes) socket.off("data", keep);
   };
-  // Before Node's own listener, which reports an error. Unlike `on`, this does not start the reading.
+  // Runs before Node's own listener, which may throw. Unlike `on`, this does not start reading.
   socket.prependListener("data", keep);
   return () => {
     const [, status, body] = finalReply.exec(received.replace(interimReplies, "")) ?? [];
@@ -28,7 +28,7 @@ export function keepReply(socket: Readable): ReadRaw {
   };
 }
 
-/** A body. When it fails before any of it could be read, it is passed on as its bytes came. */
+/** Passes on a body. If it fails before the first chunk, its raw bytes come before the error. */
 export async function* fallbackToRaw(body: AsyncIterable<Uint8Array>, readRaw: ReadRaw): AsyncGenerator<Uint8Array> {
   let isEmpty = true;
   try {
@@ -43,7 +43,7 @@ export async function* fallbackToRaw(body: AsyncIterable<Uint8Array>, readRaw: R
   }
 }
 
-/** A body that breaks off with `error` after these bytes. */
+/** A body that fails with `error` after these bytes. */
 export async function* breakOff(bytes: Uint8Array, error: unknown): AsyncGenerator<Uint8Array> {
   yield bytes;
   throw error;

@@ -1,18 +1,18 @@
 import { usage } from "../../errors.ts";
 
-/** The key without the white space around it. Throws `usage` for one with characters that a header cannot hold. */
+/** The trimmed key. Throws `usage` for characters that a header cannot contain. */
 export function checkApiKey(text: string, name = "The API key"): string {
   const key = text.trim();
   if (/^[\x21-\x7e]+$/.test(key)) return key;
   throw usage(key === "" ? `${name} is empty.` : `${name} contains a space or another invalid character.`);
 }
 
-/** A shorter text is no real key, and may be part of many words. */
+/** Shorter texts are not hidden: they are not real keys, and may be part of ordinary words. */
 const minSecret = 8;
 
 /**
- * Keeps secrets out of what is shown or written down: `redact` removes each secret that was passed to `hide` and not to `reveal`, also in its
- * encoded forms, in any letter case, and where `shorten` has cut it.
+ * Keeps secrets out of output and files: `redact` removes each secret that was passed to `hide` and not to `reveal`, also in its
+ * encoded forms, in any letter case, and if `shorten` has cut it.
  */
 export function createRedaction() {
   const hidden = new Map<string, Form[]>();
@@ -27,7 +27,7 @@ export function createRedaction() {
   };
 }
 
-/** A form of a secret, and the same in lower case: host names are lower-cased, whatever was typed. */
+/** A form of a secret, and the same in lower case, since URLs lower-case host names. */
 type Form = { pattern: RegExp; lower: string };
 
 function hideForm(text: string, { pattern, lower }: Form): string {
@@ -35,7 +35,7 @@ function hideForm(text: string, { pattern, lower }: Form): string {
   return parts.map((part, i) => (i < parts.length - 1 ? hideBeginning(part, lower) : part)).join("…");
 }
 
-/** The text without the beginning of a secret at its end. */
+/** Hides the beginning of a secret at the end of a text. */
 function hideBeginning(text: string, lower: string): string {
   const end = text.slice(1 - lower.length).toLowerCase();
   for (let length = lower.length - 1; length >= minSecret; length--)
@@ -43,7 +43,7 @@ function hideBeginning(text: string, lower: string): string {
   return text;
 }
 
-/** A copy of a value of JSON with every text in it redacted. */
+/** A copy of a JSON value with all texts redacted. */
 export function redactValue<Value>(value: Value, redact: (text: string) => string): Value {
   const redacted = (_: string, inner: unknown): unknown => {
     if (typeof inner === "string") return redact(inner);
@@ -53,7 +53,7 @@ export function redactValue<Value>(value: Value, redact: (text: string) => strin
   return JSON.parse(JSON.stringify(value, redacted));
 }
 
-/** A secret unencoded, percent-encoded, in base64, and in JSON. */
+/** A secret as it is, percent-encoded, in base64, and in JSON. */
 function formsOf(secret: string): Form[] {
   const bytes = Buffer.from(secret);
   const encoded = [encodeURIComponent(secret), bytes.toString("base64"), bytes.toString("base64url")];

@@ -5,7 +5,7 @@ import { isRecord, parseJson } from "../../protocol/json.ts";
 import { errorText } from "../../protocol/schema.ts";
 import { maxReplyBytes } from "./raw-reply.ts";
 
-/** A reply of the service, with as much of its body as arrived. */
+/** A reply of the service, with the received part of its body. */
 export type Reply = {
   status: number;
   retryAfter: string | null;
@@ -14,14 +14,14 @@ export type Reply = {
   text: string;
   /** The body as JSON; `undefined` when it is not JSON. */
   json: unknown;
-  /** The error, when the body was cut off or too long. */
+  /** The error if the body was cut off or too long. */
   cut?: unknown;
-  /** The prompt of a start, which its refusal may repeat. */
+  /** The prompt of a start, which the refusal may repeat. */
   prompt?: string;
 };
 
-/** What a report to the service's operator needs; never a cookie. */
-const toldHeaders = [
+/** Headers that help the service's operator; never a cookie. */
+const reportedHeaders = [
   "x-request-id",
   "idempotency-key-lifetime",
   "remaining-credits",
@@ -36,14 +36,14 @@ const toldHeaders = [
 
 export async function readReply(response: HttpResponse): Promise<Reply> {
   const { status, headers } = response;
-  const { text, cut } = await readText(response);
-  const told = toldHeaders.map((name) => [name, headers.get(name)]).filter(([, value]) => value !== null);
+  const { text, cut } = await readBodyText(response);
+  const reported = reportedHeaders.map((name) => [name, headers.get(name)]).filter(([, value]) => value !== null);
   const retryAfter = headers.get("Retry-After");
-  return { status, retryAfter, headers: Object.fromEntries(told), text, json: parseJson(text), cut };
+  return { status, retryAfter, headers: Object.fromEntries(reported), text, json: parseJson(text), cut };
 }
 
-/** Reads a body of at most 1 MiB. When it breaks off or is longer, `cut` is the error, and the text so far is kept. */
-async function readText(response: HttpResponse): Promise<{ text: string; cut?: unknown }> {
+/** Reads up to 1 MiB of a body. If it is cut off or longer, `cut` is the error, and `text` has the received part. */
+async function readBodyText(response: HttpResponse): Promise<{ text: string; cut?: unknown }> {
   const decoder = new TextDecoder();
   let text = "";
   let length = 0;
@@ -59,7 +59,7 @@ async function readText(response: HttpResponse): Promise<{ text: string; cut?: u
   return { text: text + decoder.decode() };
 }
 
-/** The error for a reply that refuses the request, by its HTTP status and its text. */
+/** The error for a refused request, by the status and text of the reply. */
 export function refusal(reply: Reply): VidgenError {
   const said = describeReply(reply);
   const { status: httpStatus, headers } = reply;
@@ -73,8 +73,8 @@ export function refusal(reply: Reply): VidgenError {
     return new VidgenError("rejected", message, { httpStatus, headers, hint });
   }
   if (httpStatus === 413) {
-    const hint = "Use a smaller image, or an address of one that is on the web.";
-    const message = `The image is larger than the service or its proxy takes: ${said}`;
+    const hint = "Use a smaller image, or the URL of one on the web.";
+    const message = `The image is too large for the service or its proxy: ${said}`;
     return new VidgenError("rejected", message, { httpStatus, headers, hint });
   }
   if (httpStatus === 401 || httpStatus === 403) {
@@ -89,8 +89,8 @@ export function refusal(reply: Reply): VidgenError {
 }
 
 /**
- * Whether a 400, 401 or 403 comes from a proxy or gateway in front of a service, and so says nothing about the key or the generation: a page, or
- * the error of a server that does not serve the request's host or origin.
+ * Whether a 400, 401 or 403 comes from a proxy or gateway, and so says nothing about the key or the generation: a page, or
+ * the error of a server that does not accept the request's host or origin.
  */
 export function isByGateway(reply: Pick<Reply, "status" | "json" | "text">): boolean {
   if (![400, 401, 403].includes(reply.status)) return false;
@@ -103,23 +103,23 @@ export function errorCode(json: unknown): string | undefined {
   return typeof json.code === "string" ? json.code : errorCode(json.error);
 }
 
-/** A reply in a few words: its message, if it has a readable one, and its HTTP status. */
+/** A short description of a reply: its message, if it has a readable one, and its HTTP status. */
 export function describeReply(reply: Reply): string {
   const said = errorText(reply.json) ?? (looksReadable(reply.text) ? errorText(reply.text) : pageTitle(reply.text));
-  return said === undefined ? `HTTP ${reply.status}` : `${shorten(said)} (HTTP ${reply.status})`;
+  return said === undefined ? `HTTP ${reply.status}` : `${shortenReply(said)} (HTTP ${reply.status})`;
 }
 
 function pageTitle(text: string): string | undefined {
   return errorText(/<title[^>]*>([^<]*)/i.exec(text)?.[1]);
 }
 
-/** As `describeReply`, but with all values of a JSON reply by their names, such as `task_id 12345, state queued`. */
+/** As `describeReply`, but with the names and values of a JSON reply, such as `task_id 12345, state queued`. */
 export function describeValues(reply: Reply): string {
   const values = listValues(reply.json).join(", ");
-  return values === "" ? describeReply(reply) : `${shorten(values)} (HTTP ${reply.status})`;
+  return values === "" ? describeReply(reply) : `${shortenReply(values)} (HTTP ${reply.status})`;
 }
 
-/** Long values and addresses are left out: they may be secret. */
+/** Leaves out long values and URLs, which may be secret. */
 function listValues(json: unknown, name = ""): string[] {
   if (typeof json === "object" && json !== null)
     return Object.entries(json).flatMap(([name, value]) => listValues(value, name));
@@ -128,8 +128,8 @@ function listValues(json: unknown, name = ""): string[] {
   return isShown ? [`${name} ${value}`.trim()] : [];
 }
 
-/** Cuts at a space: half of an echoed key would not be recognised by the redaction. */
-function shorten(text: string): string {
+/** Cuts at a space, so that the redaction recognizes an echoed key. */
+function shortenReply(text: string): string {
   return text.length <= 500 ? text : `${text.slice(0, 500).replace(/\S*$/, "")}…`;
 }
 
@@ -138,11 +138,11 @@ function looksReadable(text: string): boolean {
   return start !== "" && start.length <= 500 && !/^[<[{"]/.test(start);
 }
 
-/** A connection's failure in a few words. */
+/** A short description of a connection failure. */
 export function describeFailure(error: unknown): string {
   const message = error instanceof Error && error.message !== "" ? error.message : String(systemCode(error) ?? error);
   const code = systemCode(error);
-  // The code only repeats the message.
+  // Without the code if the message already says it.
   const isSaid = code === undefined || message.includes(code) || /PROXY|^ERR_SSL_/.test(code);
   return isSaid ? message : `${message} (${code})`;
 }

@@ -2,12 +2,12 @@ import { isUsableId } from "../../protocol/id.ts";
 import { isRecord, parseJson } from "../../protocol/json.ts";
 import { type AcceptedStart, asGeneration } from "../../protocol/schema.ts";
 
-/** What can be read of a start reply that may be cut. `saysNo` is set for `"success": false`. */
+/** The readable part of a start reply, which may be cut off. `saysNo` is set for `"success": false`. */
 export type StartReply = { started: AcceptedStart | undefined; saysNo: boolean };
 
 /**
- * Reads a start reply (interface 2.3): whole, cut anywhere, or with values that are not JSON, such as NaN. The id is taken from inside `data`
- * and nowhere else, since an echoed prompt may hold anything, and unchanged, even if it is a number. A cut id is not used.
+ * Reads a start reply (interface 2.3): complete, cut off anywhere, or with values that are not JSON, such as NaN. The id is taken only from `data`,
+ * since an echoed prompt may contain anything, and unchanged, even if it is a number. A cut id is not used.
  */
 export function readStartReply(text: string): StartReply {
   const { id, success, remaining_credits, credits_charged } = scanStartReply(text);
@@ -16,29 +16,29 @@ export function readStartReply(text: string): StartReply {
   const json = parseJson(text);
   const data = isRecord(json) && isRecord(json.data) ? json.data : {};
   const status = typeof data.status === "string" ? data.status : "processing";
-  // A generation without its other fields, where these cannot be read.
+  // If the other fields cannot be read, only the id and the status are used.
   const generation = asGeneration({ ...data, id, status }) ?? { id, status };
-  const started: AcceptedStart = { generation, remaining_credits: readNumber(remaining_credits) };
-  const charged = readNumber(credits_charged);
+  const started: AcceptedStart = { generation, remaining_credits: toNumber(remaining_credits) };
+  const charged = toNumber(credits_charged);
   if (charged !== undefined && charged >= 0) started.credits_charged = charged;
   return { started, saysNo };
 }
 
-function readNumber(word = ""): number | undefined {
+function toNumber(word = ""): number | undefined {
   return word === "" ? undefined : Number(word);
 }
 
-/** The words of the fields that are wanted, without their quotes. */
-type Scanned = { id?: string; success?: string; remaining_credits?: string; credits_charged?: string };
+/** The values of the needed fields, without quotes. */
+type ScannedReply = { id?: string; success?: string; remaining_credits?: string; credits_charged?: string };
 
-/** A string (its closing quote is missing where the text is cut), a bracket, a colon or comma, or any other word, such as a number. */
+/** A string (without its closing quote if the text is cut), a bracket, a colon, a comma, or another word such as a number. */
 const tokens = /"[^"\\]*(?:\\.[^"\\]*)*("?)|[{}[\]:,]|[^\s{}[\]:,"]+/gs;
 
-/** An open bracket; `key` is that of the member of an object which is being read, set once its colon has come. */
+/** An open bracket; `key` is the key of the current member, set after its colon. */
 type Level = { isObject: boolean; name?: string | undefined; key?: string | undefined };
 
-function scanStartReply(text: string): Scanned {
-  const found: Scanned = {};
+function scanStartReply(text: string): ScannedReply {
+  const found: ScannedReply = {};
   const levels: Level[] = [];
   for (const { 0: token, 1: quote, index } of text.matchAll(tokens)) {
     const level = levels.at(-1);
@@ -46,7 +46,7 @@ function scanStartReply(text: string): Scanned {
     else if (level === undefined) return {};
     else if (token === "}" || token === "]") {
       levels.pop();
-      // What follows the first JSON document is not part of the reply.
+      // Text after the first JSON document is not part of the reply.
       if (levels.length === 0) return found;
     } else if (token === ",") {
       level.name = level.key = undefined;
@@ -56,13 +56,13 @@ function scanStartReply(text: string): Scanned {
       const isWhole = token.startsWith('"') ? quote === '"' : index + token.length < text.length;
       if (!isWhole) return found;
       if (level.isObject && level.key === undefined) level.name = readWord(token);
-      else take(token, levels, found);
+      else recordToken(token, levels, found);
     }
   }
   return found;
 }
 
-function take(token: string, levels: readonly Level[], found: Scanned): void {
+function recordToken(token: string, levels: readonly Level[], found: ScannedReply): void {
   const [top, second, third] = levels;
   if (!top?.isObject || third !== undefined) return;
   const isId = second?.isObject && top.key === "data" && second.key === "id";
@@ -77,7 +77,7 @@ function isNumber(token: string): boolean {
   return /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(token);
 }
 
-/** The value of a JSON string; "" if it is not valid JSON. Any other word is returned unchanged. */
+/** The value of a JSON string; "" if it is not valid JSON. Other words are unchanged. */
 function readWord(token: string): string {
   return token.startsWith('"') ? String(parseJson(token) ?? "") : token;
 }

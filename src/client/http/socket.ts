@@ -4,7 +4,7 @@ import type { Io } from "../../io.ts";
 /** A longer message ends the connection. */
 const maxBytes = 16_000_000;
 
-/** Creates `Io["readSocket"]`, which connects as `connection.ts` does, through the proxies that `env` names. */
+/** Creates `Io["readSocket"]`, which connects as `connection.ts` does, through the proxies of `env`. */
 export function createSocketReader(env: Io["env"]): NonNullable<Io["readSocket"]> {
   return async (url, { headers, signal, onText }) => {
     let connection: Socket | undefined;
@@ -34,7 +34,7 @@ export function createSocketReader(env: Io["env"]): NonNullable<Io["readSocket"]
       socket.addEventListener("message", ({ data }) => void (typeof data === "string" && onText(data)));
     });
     socket.close();
-    // The other side may never answer that it closes, too.
+    // The other side may never confirm the close.
     connection?.destroy();
     await dispatcher.destroy();
   };

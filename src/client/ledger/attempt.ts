@@ -1,25 +1,25 @@
-/** What has become of an attempt: one paid start, and its generation where it has one. */
+/** The state of an attempt: one paid start, and its generation if it has one. */
 export type State =
-  /** The intent is written, and no outcome yet. */
+  /** The intent is written, without an outcome yet. */
   | "sending"
   /** No byte of the request was written. */
   | "unsent"
-  /** The service refused it, readably. */
+  /** The service refused it with a readable answer. */
   | "refused"
-  /** It may have been charged, and nobody can say. */
+  /** It may have been charged. */
   | "unknown"
   /** Accepted: it has an id. */
   | "running"
-  /** Completed, and its result is not delivered yet. */
+  /** Completed, but its result is not delivered yet. */
   | "ready"
-  /** Its result was handed over: a file has its name, or the URL was printed or returned. */
+  /** Its result was delivered: saved to a file, or its URL was printed or returned. */
   | "delivered"
   /** The service says that it failed. */
   | "failed"
-  /** The service gave it an id, and no longer knows it. */
+  /** The service gave it an id, but no longer knows it. */
   | "lost";
 
-/** What a line of the journal says about an attempt (`accepted` to `unknown`), or about its id. */
+/** An event in the journal: about an attempt (`accepted` to `unknown`), or about its id. */
 export type Event =
   | "accepted"
   | "refused"
@@ -28,13 +28,13 @@ export type Event =
   | "completed"
   | "delivered"
   | "failed"
-  /** The service itself cannot say whether it was charged. */
+  /** The service does not know whether it was charged. */
   | "unclear"
   | "lost"
   /** The service says that an unknown or lost id is running. */
   | "found";
 
-/** The state after an event; where an event is missing, the state stays. */
+/** The state after each event; missing events do not change it. */
 const changes: Record<State, { readonly [event in Event]?: State }> = {
   sending: {
     accepted: "running",
@@ -68,7 +68,7 @@ export function nextState(state: State, event: Event): State {
   return changes[state][event] ?? state;
 }
 
-/** The words for a state in `list`, in its `--status`, and in the library. */
+/** The public names of the states, in `list`, `--status`, and the library. */
 export const statuses = [
   "starting",
   "processing",
@@ -84,7 +84,7 @@ export const statuses = [
 
 export type Status = (typeof statuses)[number];
 
-const words: Record<State, Status> = {
+const statusWords: Record<State, Status> = {
   sending: "starting",
   unsent: "unsent",
   refused: "refused",
@@ -98,10 +98,10 @@ const words: Record<State, Status> = {
 
 export function statusOf(state: State, { isDismissed = false, isRemoved = false } = {}): Status {
   if (isRemoved) return "deleted";
-  return isDismissed && stopsOthers(state) ? "dismissed" : words[state];
+  return isDismissed && stopsOthers(state) ? "dismissed" : statusWords[state];
 }
 
-/** Whether the same command stops at it until it is dismissed: it may have been charged, or was and is lost. */
+/** Whether the same command refuses to start until it is dismissed: it may have been charged, or was charged and is lost. */
 export function stopsOthers(state: State): boolean {
   return state === "sending" || state === "unknown" || state === "lost";
 }

@@ -4,11 +4,11 @@ import { type Dated, datedEntries, type Entry, isOpen, isUnfinished } from "./hi
 import type { Journal } from "./journal.ts";
 import { scanEntries } from "./search.ts";
 
-/** An attempt has an outcome after this time: a request that was sent, and retried, takes up to 4 minutes. */
+/** After this time an attempt must have an outcome: a request with its retries takes up to 4 minutes. */
 const startingMs = 5 * 60_000;
 
-/** Whether an attempt is shown as one that may have been charged: its process has ended, or takes too long and may have ended. */
-async function isUnclear({ entry, ageMs }: Dated, leaseOf: Journal["leaseOf"]): Promise<boolean> {
+/** Whether an attempt is shown as unknown: its process has ended, or probably has. */
+async function mayBeCharged({ entry, ageMs }: Dated, leaseOf: Journal["leaseOf"]): Promise<boolean> {
   if (entry.state !== "sending") return entry.state === "unknown";
   const lease = await leaseOf(entry.attempt);
   return lease === "dead" || (lease === "unsure" && ageMs >= startingMs);
@@ -17,7 +17,7 @@ async function isUnclear({ entry, ageMs }: Dated, leaseOf: Journal["leaseOf"]): 
 type ListAttemptsOptions = {
   status?: Entry["status"] | undefined;
   limit: number;
-  /** Whether an attempt is wanted otherwise. */
+  /** A further condition. */
   isMeant?(entry: Entry): boolean;
 };
 
@@ -32,24 +32,26 @@ export async function listAttempts(
   const wanted: Entry[] = [];
   for await (const part of scanEntries(journal)) {
     wanted.push(...part.filter(isWanted));
-    // An attempt that is "sending" may turn out to be unknown.
+    // Attempts that are "starting" do not count: they may turn out to be unknown.
     if (wanted.filter(({ status }) => status !== "starting").length >= limit) break;
   }
-  const settled = await Promise.all(datedEntries(wanted, date()).map((dated) => settle(dated, journal.leaseOf)));
+  const settled = await Promise.all(
+    datedEntries(wanted, date()).map((dated) => withFinalState(dated, journal.leaseOf)),
+  );
   return settled.filter((entry) => status === undefined || entry.status === status).slice(0, limit);
 }
 
-async function settle(dated: Dated, leaseOf: Journal["leaseOf"]): Promise<Entry> {
+async function withFinalState(dated: Dated, leaseOf: Journal["leaseOf"]): Promise<Entry> {
   const { entry } = dated;
   if (entry.status !== "starting") return entry;
   // If the journal can be read, but its leases cannot, its entries are shown unchanged.
-  const isUnknown = await isUnclear(dated, leaseOf).catch(() => false);
+  const isUnknown = await mayBeCharged(dated, leaseOf).catch(() => false);
   return isUnknown ? { ...entry, state: "unknown", status: "unknown" } : entry;
 }
 
 /**
- * The generations that may have cost money, that no process waits for any more, and whose result was not handed over: one that an attempt is
- * resumed for by the same command, as `isUnfinished` says. Reads as far back as a start does, and writes nothing.
+ * The generations that may have cost money, whose result was not delivered, and that no process follows:
+ * the same command would resume them. Reads as far back as a start does, and writes nothing.
  */
 export async function findUnsaved(
   journal: Pick<Journal, "scan" | "append" | "leaseOf">,

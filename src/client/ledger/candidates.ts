@@ -9,12 +9,12 @@ import {
   reusableMs,
   type UnfinishedLine,
 } from "./history.ts";
-import type { Journal, Lock, Part } from "./journal.ts";
+import type { Journal, JournalPart, Lock } from "./journal.ts";
 import { findLine } from "./search.ts";
 
 /**
- * The attempts that another start may have to do something about, newest first: those of the last 24 hours, and the unfinished ones before
- * that. With the lock it copies older lines about unfinished attempts to the end, so that the next start reads no further back; without it
+ * The attempts that a start must consider, newest first: those of the last 24 hours, and older unfinished
+ * ones. With the lock it copies older lines about unfinished attempts to the end, so that the next start reads less; without it
  * nothing is written.
  */
 export async function readCandidates(
@@ -24,7 +24,7 @@ export async function readCandidates(
 ): Promise<Entry[]> {
   const copy = await findLine(journal, isCopy, ['"kind":"unfinished"']);
   const read = (copy && (await readBack(journal, now, copy))) ?? (await readBack(journal, now));
-  // Without this line the next start reads further back: no harm is done.
+  // Optional: without this line the next start only reads further back.
   if (read?.unfinished && lock) await journal.append(read.unfinished).catch(() => {});
   return read?.entries ?? [];
 }
@@ -33,21 +33,25 @@ function isCopy(line: DatedLine): line is DatedLine & UnfinishedLine {
   return line.kind === "unfinished";
 }
 
-/** The lines about unfinished attempts are copied once this many bytes were read for them. */
+/** Lines about unfinished attempts are copied when this many bytes had to be read for them. */
 const copiedBytes = 250_000;
 
-type Read = { entries: Entry[]; unfinished?: JournalLine };
+type ReadBack = { entries: Entry[]; unfinished?: JournalLine };
 
 /**
- * Reads back to where a copy of lines says, then that copy; without one to the beginning. `unfinished` is the copy for the next reader, where it
- * would save it some reading. `undefined` for a copy that does not count: somebody has edited the file since.
+ * Reads back to the end of a copy's range, then the copy; without one to the beginning. `unfinished` is the copy for the next reader, if it
+ * would save enough reading. Returns `undefined` if the copy is invalid because somebody edited the file since.
  */
-async function readBack(journal: Pick<Journal, "scan">, now: Date, copy?: UnfinishedLine): Promise<Read | undefined> {
+async function readBack(
+  journal: Pick<Journal, "scan">,
+  now: Date,
+  copy?: UnfinishedLine,
+): Promise<ReadBack | undefined> {
   const group = createGrouping();
   const entries: Entry[] = [];
-  /** Where the part begins from which on lines are of the last 24 hours, or after those; and where the last part that was read begins. */
-  let recent: Pick<Part, "start" | "head"> | undefined;
-  let oldest: Pick<Part, "start" | "head"> | undefined;
+  /** The start of the oldest part with lines of the last 24 hours, and the start of the oldest part that was read. */
+  let recent: Pick<JournalPart, "start" | "head"> | undefined;
+  let oldest: Pick<JournalPart, "start" | "head"> | undefined;
   const newer = new Set<DatedLine>();
   const kept: DatedLine[][] = [];
   const take = (lines: DatedLine[]) => {

@@ -2,7 +2,7 @@ import { createHash, type Hash } from "node:crypto";
 import type { Disk, DiskFile } from "../../io.ts";
 import { isRecord } from "../../protocol/json.ts";
 
-/** What a saved video is known by, in the journal's own field names: its hash, and what shows that a file is unchanged without reading it. */
+/** Identifies the content of a saved video, with the journal's field names: its hash, and what shows without reading that the file is unchanged. */
 export type Content = {
   /** Hexadecimal. */
   sha256: string;
@@ -15,7 +15,7 @@ export type Content = {
 
 const chunkBytes = 65_536;
 
-/** The hash of what an open file holds, to which more bytes can be added. Rejects with the system's error or the signal's reason. */
+/** The hash of an open file's content, to which more bytes can be added. Rejects with the system's error or the signal's reason. */
 export async function hashFile(file: Pick<DiskFile, "read">, signal?: AbortSignal): Promise<Hash> {
   const hash = createHash("sha256");
   const chunk = new Uint8Array(chunkBytes);
@@ -34,7 +34,7 @@ export async function readContent(file: Pick<DiskFile, "stat">, sha256: string):
   return { sha256, size, inode, mtime };
 }
 
-/** The content that a line of a journal or of a results file has; `undefined` for one without a file. */
+/** The content in a line of a journal or results file; `undefined` if it has none. */
 export function parseContent(line: unknown): Content | undefined {
   if (!isRecord(line) || typeof line.sha256 !== "string") return undefined;
   const { sha256, size, inode, mtime } = line as Content;
@@ -42,8 +42,8 @@ export function parseContent(line: unknown): Content | undefined {
 }
 
 /**
- * Whether the file at a path has this content. A file of the same inode, size and time of writing is the same one; any other, such as a
- * copied, restored or touched one, is read. False also for something that is not a file or cannot be read.
+ * Whether the file at a path has this content. A file with the same inode, size and modification time is the same; any other, such as a
+ * copied, restored or touched one, is read. Also false if it is not a file or cannot be read.
  */
 export async function hasContent(path: string, { sha256, ...known }: Content, disk: Pick<Disk, "open" | "stat">) {
   const found = await disk.stat(path).catch(() => undefined);

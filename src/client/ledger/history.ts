@@ -7,12 +7,12 @@ import { type Content, parseContent } from "./content.ts";
 import type { FileIdentity } from "./identity.ts";
 import type { Version } from "./version.ts";
 
-/** What the journal holds, and a batch's results file, one JSON object a line. It never holds an API key. `attempt` is a UUID. */
+/** A line of the journal, or of a batch's results file: a JSON object. It never contains an API key. `attempt` is a UUID. */
 export type JournalLine =
   | RunLine
   | FilmLine
   | IntentLine
-  /** `credits` is the cost that the service stated. Without it only the fall of the balance is known, which may include what others spent. */
+  /** `credits` is the stated cost. Without it only the drop of the balance is known, which may include what others spent. */
   | {
       kind: "accepted";
       attempt: string;
@@ -21,7 +21,7 @@ export type JournalLine =
       balance_fell?: number | undefined;
       remaining_credits?: number | undefined;
     }
-  /** `id` is set when the answer named a generation without accepting the start. */
+  /** `id` is set if the reply named a generation without accepting the start. */
   | {
       kind: "refused" | "unsent" | "unknown";
       attempt: string;
@@ -29,15 +29,15 @@ export type JournalLine =
       reason: string;
       code?: CommandErrorCode | undefined;
     }
-  /** A line of a newer version about an attempt, whose state is therefore unknown. Never written. */
+  /** A line that a newer version of vidgen wrote: the state of the attempt is unknown. Never written. */
   | { kind: "newer"; attempt: string; id?: string | undefined }
-  /** The user has dealt with the attempt: it no longer stops another start. */
+  /** The user dismissed the attempt: it no longer stops other starts. */
   | { kind: "dismissed"; attempt: string }
-  /** The id of an attempt that is not waited for was handed to its caller. */
+  /** The id was returned to a caller who does not wait for the generation. */
   | { kind: "told"; attempt: string }
   /**
-   * `watched` is set when an earlier poll saw it running: then `at` is about the time of its end. `paused` is set where nothing may have worked
-   * on it for a while: the local service ends with its command.
+   * `watched` is set if an earlier poll saw it running: then `at` is about the time of its end. `paused` is set if it may have been
+   * suspended: the local service ends with its command.
    */
   | {
       kind: "completed";
@@ -46,7 +46,7 @@ export type JournalLine =
       paused?: boolean | undefined;
       cost?: number | undefined;
     }
-  /** `code` is set when nothing was charged, `cost` where the service says that it was charged all the same. */
+  /** `code` is set if nothing was charged, `cost` if the service says that it was charged anyway. */
   | {
       kind: "failed";
       id: string;
@@ -54,72 +54,72 @@ export type JournalLine =
       code?: CommandErrorCode | undefined;
       cost?: number | undefined;
     }
-  /** The service itself does not know whether it is made and charged: its request to an engine got no usable response. */
+  /** The service does not know whether it was charged: its request to an engine got no usable response. */
   | { kind: "unclear"; id: string; reason: string }
-  /** The service has accepted it, and no longer knows it. */
+  /** The service accepted it, but no longer knows it. */
   | { kind: "lost"; id: string }
-  /** The service says that it is running, which was not known, or had been lost. */
+  /** An unknown or lost generation is running after all. */
   | { kind: "found"; id: string }
-  /** The service has deleted its video, as the user asked. */
+  /** The service deleted its video at the user's request. */
   | { kind: "removed"; id: string }
-  /** A partial file of its video, and the version that it holds the beginning of; the newest line about a file counts. */
+  /** A partial file of its video, and the version in it; the newest line about a file counts. */
   | PartLine
-  /** The video is whole, and its file is about to get its name. */
+  /** The video is complete, and its file is about to be renamed. */
   | ({ kind: "downloaded"; id: string } & Content)
-  /** Its result was handed over: as a file ("-" is standard output), or without one as its URL. */
+  /** Its result was delivered: as a file ("-" is standard output), or as its URL. */
   | ({ kind: "delivered"; id: string; file?: string | undefined } & Partial<Content>)
   | UnfinishedLine;
 
-/** Before the request that costs money. `place` is `-o` as it was typed, and `path` the absolute path for it. */
+/** Written before the request that costs money. `place` is -o as typed, and `path` its absolute path. */
 export type IntentLine = Partial<Take> & {
   kind: "intent";
   attempt: string;
-  /** The Idempotency-Key that the caller gave; without one it is the attempt's name. */
+  /** The caller's Idempotency-Key; without one it is the attempt's name. */
   key?: string | undefined;
   /** The attempt whose Idempotency-Key is sent again. */
   resend_of?: string | undefined;
   base_url: string;
-  /** The account that pays, as `accountOf` gives it. */
+  /** The account that pays: see `accountOf`. */
   account: string;
-  /** As `recordOf` gives it. */
+  /** See `recordOf`. */
   request: StartRequest;
   place?: string | undefined;
   path?: string | undefined;
-  /** The partial file of its video, whose place is claimed. */
+  /** The partial file of its video. */
   part?: string | undefined;
-  /** The process does not wait for the generation. */
+  /** Whether the process does not wait for the generation. */
   no_wait?: boolean | undefined;
-  /** The results file of the batch that it is started for, and its row there. */
+  /** The results file of its batch, and its row there. */
   batch?: string | undefined;
   row?: string | undefined;
-  /** Where the row was in its file. */
+  /** The line of the row in its file. */
   line?: number | undefined;
-  /** The file that has the row. */
+  /** The rows file. */
   rows_file?: FileIdentity | undefined;
-  /** An AI agent has started it, through `vidgen mcp`. */
+  /** Whether an AI agent started it, through `vidgen mcp`. */
   mcp?: boolean | undefined;
-  /** Whether its video is a preview; absent where the service does not say. */
+  /** Whether its video is a preview; absent if the service does not say. */
   is_preview?: boolean | undefined;
-  /** What makes the video: the value of `--engine`. */
+  /** The value of `--engine`. */
   engine?: readonly string[] | undefined;
-  /** The id of the generation whose request it repeats: `again`. */
+  /** The id of the generation whose request `again` repeats. */
   parent?: string | undefined;
-  /** The id of the generation whose last frame it begins with. */
+  /** The id of the generation whose last frame it starts with. */
   from?: string | undefined;
-  /** The hash of the command line that was typed. */
+  /** The hash of the typed command line. */
   typed?: string | undefined;
 };
 
-/** One of several generations that one command line starts, such as `-n 3`. */
+/** One of several generations of one command, such as `-n 3`. */
 export type Take = {
   /** The name of the run, a UUID. */
   run: string;
-  /** Which one it is, of how many: from 1 on. */
+  /** Its position, from 1, of `count`. */
   position: number;
   count: number;
 };
 
-/** A run of a batch begins: only in its results file, which says by this line which rows it is about. */
+/** The start of a batch's run, in its results file only: it says which rows the file is about. */
 export type RunLine = {
   kind: "batch";
   /** The rows file as a path relative to the results file; "" or "-" if the rows did not come from a file. */
@@ -128,42 +128,42 @@ export type RunLine = {
   total: number;
   /** Which part of the rows file, such as "2/8". */
   shard: string | null;
-  /** The base URL of the service that makes them. */
+  /** The base URL of the service. */
   service: string;
-  /** Of the rows file; see `FileIdentity`. */
+  /** The identity of the rows file: see `FileIdentity`. */
   inode?: number | undefined;
   born?: number | undefined;
-  /** The path by which the run knew the results file. */
+  /** The path of the results file in this run. */
   results: string;
 };
 
-/** The videos of a batch are joined, and the film is about to get its name: only in its results file. */
+/** The joined film of a batch is about to be renamed; in the results file only. */
 export type FilmLine = Content & {
   kind: "film";
   file: string;
-  /** The hash of what it is joined from, as `hashClips` gives it. */
+  /** The hash of its clips: see `hashClips`. */
   clips: string;
   copied: boolean;
   frames: number;
   seconds: number;
 };
 
-/** `inode` is set from the first byte on: another program may put a file of its own there. */
+/** `inode` is set once the file has content, to detect a file that another program put there. */
 export type PartLine = Version & { kind: "part"; file: string; inode?: number | undefined } & (
     | { attempt: string }
     | { id: string }
   );
 
 /**
- * A copy of all lines before a byte of the journal that are about unfinished attempts, the oldest first: a start reads no further back than
- * that byte. `next` is how the line at that byte begins: where it differs, somebody has edited the file, and the copy does not count.
+ * A copy of all lines about unfinished attempts before the byte `end` of the journal, oldest first: a start does not read further back than
+ * that byte. `next` is the beginning of the line at that byte: if it differs, somebody edited the file, and the copy is invalid.
  */
 export type UnfinishedLine = { kind: "unfinished"; end: number; next: string; lines: DatedLine[] };
 
 export type DatedLine = JournalLine & { at: string };
 
-/** The fields of each line that must be there, as text. */
-const fields: Record<JournalLine["kind"], readonly string[]> = {
+/** The text fields that each line must have. */
+const requiredFields: Record<JournalLine["kind"], readonly string[]> = {
   batch: ["file", "service", "results"],
   film: ["file", "clips", "sha256"],
   intent: ["attempt", "base_url", "account"],
@@ -187,12 +187,12 @@ const fields: Record<JournalLine["kind"], readonly string[]> = {
 };
 
 /**
- * `undefined` for a line that cannot be read, such as one that a crash has torn. A line of a newer version about an attempt is `newer`. Not
+ * Returns `undefined` for an unreadable line, such as one that a crash has torn. A line of a newer version about an attempt is `newer`. Not
  * zod: a long journal has 400,000 lines.
  */
 export function parseLine(text: string): DatedLine | undefined {
   try {
-    // Some editors put a byte order mark at the beginning of a file.
+    // Some editors add a byte order mark.
     return readLine(JSON.parse(text.startsWith("\ufeff") ? text.slice(1) : text));
   } catch {
     return undefined;
@@ -201,13 +201,13 @@ export function parseLine(text: string): DatedLine | undefined {
 
 function readLine(line: unknown): DatedLine | undefined {
   if (!isRecord(line) || typeof line.at !== "string") return undefined;
-  if (!Object.hasOwn(fields, String(line.kind))) return readNewer(line);
-  if (!fields[line.kind as JournalLine["kind"]].every((field) => typeof line[field] === "string"))
+  if (!Object.hasOwn(requiredFields, String(line.kind))) return readNewer(line);
+  if (!requiredFields[line.kind as JournalLine["kind"]].every((field) => typeof line[field] === "string"))
     return readNewer(line);
   if (line.kind === "part" && typeof (line.attempt ?? line.id) !== "string") return undefined;
   if (line.kind === "intent") {
     if (!URL.canParse(String(line.base_url))) return undefined;
-    line.request = readRequest(line.request);
+    line.request = readRecordedRequest(line.request);
   }
   if (line.kind === "batch") {
     if (![line.rows, line.total].every(Number.isSafeInteger)) return undefined;
@@ -226,8 +226,8 @@ function readNewer({ attempt, id, at }: Record<string, unknown>): DatedLine | un
   return { kind: "newer", attempt, id: typeof id === "string" ? id : undefined, at: String(at) };
 }
 
-/** A prompt or a model of the wrong type reads as text, since it is only shown. */
-function readRequest(request: unknown): StartRequest {
+/** A prompt or model of the wrong type is converted to text, since it is only shown. */
+function readRecordedRequest(request: unknown): StartRequest {
   const { prompt = "", model = "", ...rest } = isRecord(request) ? request : {};
   return { ...rest, prompt: asText(prompt), model: asText(model) };
 }
@@ -236,60 +236,60 @@ function asText(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** One attempt to start a generation, and the generation where it has one: the sum of its lines. */
+/** One attempt to start a generation, and its generation if it has one: the sum of its lines. */
 export type Entry = Omit<IntentLine, "kind" | "part"> & {
   /** When it was started; ISO 8601, UTC. */
   at: string;
-  /** What it cost in USD, where the service has stated it. */
+  /** The stated cost in USD. */
   cost?: number | undefined;
-  /** What it cost in credits, where the service has stated it. */
+  /** The stated cost in credits. */
   credits?: number | undefined;
-  /** Where the service states no cost: by how much the balance fell, if that is known. Others may have spent too. */
+  /** Without a stated cost: by how much the balance fell, if known. Others may have spent too. */
   balance_fell?: number | undefined;
-  /** `sending` while the request is out; it stays so when the process died before the outcome was written. */
+  /** `sending` until the outcome is written; it stays so if the process dies before that. */
   state: State;
-  /** The word for that. */
+  /** The public name of the state. */
   status: Status;
   id?: string;
   remaining_credits?: number | undefined;
-  /** From its start to its end, in milliseconds; set when this machine polled it until then. */
+  /** From its start to its end, in milliseconds; set if this machine polled it until then. */
   took_ms?: number;
-  /** Whether nothing may have worked on it for a part of that time. */
+  /** Whether it may have been suspended for a part of that time. */
   paused?: boolean;
   /** Why it was refused, is unknown, or failed. */
   reason?: string;
   code?: CommandErrorCode | undefined;
-  /** Another start passes it over. */
+  /** Whether other starts ignore it. */
   dismissed?: boolean;
-  /** The service has deleted its video. */
+  /** Whether the service deleted its video. */
   removed?: boolean;
-  /** Its id was handed to the caller, who does not wait for it. */
+  /** Whether its id was returned to a caller who does not wait for it. */
   told?: boolean;
-  /** The absolute paths of the partial files that its processes have claimed. */
+  /** The absolute paths of its partial files. */
   parts?: string[];
   /** Where it was saved; "-" for standard output. */
   file?: string;
-  /** What a file that holds its video is known by. */
+  /** The content of its video. */
   content?: Content | undefined;
 };
 
-/** The Idempotency-Key of an attempt: its caller's, that of the attempt that it sends again, or its own name. */
+/** The Idempotency-Key of an attempt: the caller's, that of the attempt that it resends, or its own name. */
 export function keyOf({ key, resend_of, attempt }: Pick<Entry, "key" | "resend_of" | "attempt">): string {
   return key ?? resend_of ?? attempt;
 }
 
 /**
- * Takes the lines one by one, the newest first, and returns all lines about an attempt, the oldest first, with its oldest one, the intent.
+ * Takes lines one by one, newest first. At each intent it returns all lines of that attempt, oldest first.
  */
 export function createGrouping(): (line: DatedLine) => AttemptLines | undefined {
-  // Two maps: an attempt may have the name of another attempt's generation, such as one that an early version named by a caller's key.
-  const ofAttempts = createLater();
-  const ofIds = createLater();
+  // Two maps, since the name of an attempt may equal the id of another one's generation, if an early version named it by a caller's key.
+  const ofAttempts = createPendingLines();
+  const ofIds = createPendingLines();
   return (line) => {
     if (line.kind === "unfinished" || line.kind === "batch" || line.kind === "film") return undefined;
     if (line.kind === "intent") return [line, ...ofAttempts.take(line.attempt).reverse()];
     if ("attempt" in line) {
-      // From here on, lines about this id are about this attempt.
+      // Earlier lines about this id belong to this attempt.
       if ("id" in line && line.id !== undefined)
         for (const each of ofIds.take(line.id)) ofAttempts.add(line.attempt, each);
       ofAttempts.add(line.attempt, line);
@@ -298,7 +298,7 @@ export function createGrouping(): (line: DatedLine) => AttemptLines | undefined 
   };
 }
 
-/** The attempts that all of these lines are about, the newest first, as the lines are. */
+/** Groups lines by attempt; both are sorted newest first. */
 export function groupLines(lines: Iterable<DatedLine>): AttemptLines[] {
   const group = createGrouping();
   const attempts: AttemptLines[] = [];
@@ -311,8 +311,8 @@ export function groupLines(lines: Iterable<DatedLine>): AttemptLines[] {
 
 export type AttemptLines = [intent: IntentLine & { at: string }, ...later: DatedLine[]];
 
-/** The lines about each name that come later in the journal, the newest first. */
-function createLater() {
+/** Lines that wait for their intent, by name, newest first. */
+function createPendingLines() {
   const later = new Map<string, DatedLine[]>();
   return {
     add(name: string, line: DatedLine) {
@@ -328,14 +328,14 @@ function createLater() {
   };
 }
 
-/** An attempt from its lines, the oldest first. */
+/** Builds the entry of an attempt from its lines, oldest first. */
 export function foldEntry([{ kind: _, part, ...intent }, ...lines]: AttemptLines): Entry {
   const entry: Entry = { ...intent, state: "sending", status: "starting", ...(part && { parts: [part] }) };
   for (const line of lines) addLine(entry, line);
   return entry;
 }
 
-/** Adds what a later line says. */
+/** Updates an entry with a later line. */
 export function addLine(entry: Entry, line: DatedLine): void {
   fold(entry, line);
   entry.status = statusOf(entry.state, { isDismissed: entry.dismissed, isRemoved: entry.removed });
@@ -344,7 +344,7 @@ export function addLine(entry: Entry, line: DatedLine): void {
 function fold(entry: Entry, line: DatedLine): void {
   const before = entry.state;
   const hadId = entry.id !== undefined;
-  // The first id of an attempt stays, and is kept whatever was decided about the attempt: its video may have been paid for.
+  // The first id of an attempt is always kept: its video may have been paid for.
   if ("attempt" in line && "id" in line && line.id !== undefined) entry.id ??= line.id;
   switch (line.kind) {
     case "accepted":
@@ -400,26 +400,26 @@ function fold(entry: Entry, line: DatedLine): void {
       entry.content = parseContent(line) ?? entry.content;
       break;
   }
-  // An attempt that runs, or has its video, is no longer refused, unknown or failed.
+  // The reason of an earlier refusal or failure no longer applies.
   if (entry.state !== before && (isOpen(entry) || entry.state === "delivered")) {
     delete entry.reason;
     delete entry.code;
   }
 }
 
-/** Whether it still runs, or its result was not delivered. */
+/** Whether it runs, or has a result that was not delivered. */
 export function isOpen({ state, removed = false }: Pick<Entry, "state" | "removed">): boolean {
   return !removed && (state === "running" || state === "ready");
 }
 
-/** Whether a start may have to do something about it however old it is. Rows of a batch have their results file; keys and agents search. */
+/** Whether a start must consider it at any age. Not for rows of a batch, callers' keys and agents, which are found in other ways. */
 export function isUnfinished(entry: Entry): boolean {
   if (entry.dismissed || entry.removed) return false;
   if (entry.batch !== undefined || entry.mcp || entry.key !== undefined) return false;
   return stopsOthers(entry.state) || (isOpen(entry) && !isIdHandedOver(entry));
 }
 
-/** Whether it runs for a caller who does not wait, and has its id. */
+/** Whether it is running, and its id was returned to a caller who does not wait. */
 export function isIdHandedOver({ state, no_wait = false, told = false }: Entry): boolean {
   return state === "running" && no_wait && told;
 }
@@ -427,14 +427,14 @@ export function isIdHandedOver({ state, no_wait = false, told = false }: Entry):
 /** An attempt and how long ago it was started, in milliseconds. */
 export type Dated = { entry: Entry; ageMs: number };
 
-/** The clocks of machines that share a journal may differ by as much. */
+/** How much the clocks of machines that share a journal may differ. */
 const clockErrorMs = 10 * 60_000;
 /** No attempt is older than vidgen: a machine whose clock was not set says 1970. */
 const firstTime = Date.UTC(2025, 0, 1);
 
 /**
- * The ages of entries, newest first. Where their order contradicts their times, a clock was wrong when they were written: such an attempt
- * may be of this minute, and counts as new.
+ * The ages of entries, newest first. If their order contradicts their times, a clock was wrong: such an attempt
+ * counts as new.
  */
 export function datedEntries(entries: readonly Entry[], now: Date): Dated[] {
   let latest = firstTime;
@@ -448,12 +448,12 @@ export function datedEntries(entries: readonly Entry[], now: Date): Dated[] {
   return oldestFirst.reverse();
 }
 
-/** How long `--reuse` accepts a generation that was delivered; what is unfinished has no age limit. */
+/** How long `--reuse` accepts a delivered generation; unfinished ones have no age limit. */
 export const reusableMs = 24 * 3600_000;
 
 /**
- * A request as the journal keeps it, enough to recognise it again: an address with a query or a password, or an image, may be a secret, and
- * is replaced by a hash. The prompt and the model are kept unchanged.
+ * A request in the form that the journal keeps, enough to recognize it: URLs with a query or a password, and images, may be secret, and
+ * are replaced by a hash. The prompt and the model are unchanged.
  */
 export function recordOf({ prompt, model, ...fields }: StartRequest): StartRequest {
   const text = JSON.stringify(fields, (_, value) =>
@@ -462,7 +462,7 @@ export function recordOf({ prompt, model, ...fields }: StartRequest): StartReque
   return { prompt, model, ...JSON.parse(text) };
 }
 
-/** A request without its image, to compare two that begin with the frame of a video: the image follows from the video. */
+/** A request without its image, to compare requests whose image is the frame of a video. */
 export function withoutImage({ imageUrl: _, imageUrls: __, ...request }: StartRequest): StartRequest {
   return request;
 }
@@ -478,7 +478,7 @@ function hash(value: string): string {
   return `sha256:${createHash("sha256").update(value).digest("base64url")}`;
 }
 
-/** Whether a value of a request in the journal is the hash of what was sent. */
+/** Whether a value of a recorded request is a hash. */
 export function isHash(value: unknown): boolean {
   return typeof value === "string" && /^sha256:[\w-]{43}$/.test(value);
 }
@@ -491,17 +491,17 @@ export function accountOf(baseUrl: string, apiKey: string): string {
     .slice(0, 12);
 }
 
-/** Whether an account pays for an attempt. */
+/** Whether an account pays for an attempt or an entry. */
 export function isPaidBy(account: string, each: { account?: string | undefined }): boolean {
   return each.account === account;
 }
 
-/** A median of fewer values says little. */
+/** The minimum number of values for a median. */
 const minSamples = 3;
 
 /**
- * How long a video of the same model and kind, preview or real, typically takes, in milliseconds: the median of the entries that were watched
- * from start to end, and worked on all that time; `undefined` when there are fewer than three.
+ * How long a video of the same model and kind, preview or real, typically takes, in milliseconds: the median of the entries that were polled
+ * from start to end without a pause; `undefined` if there are fewer than three.
  */
 export function typicalMs(
   entries: Entry[],

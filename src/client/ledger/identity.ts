@@ -1,12 +1,12 @@
 import { basename, dirname, join, resolve } from "node:path";
 import type { Disk } from "../../io.ts";
 
-/** A file by all that it can be known by again: links, and new names, lead to the same inode. */
+/** Identifies a file also through links and after a rename: by its path and its inode. */
 export type FileIdentity = {
   /** Absolute, without symbolic links. */
   path: string;
   inode?: number | undefined;
-  /** When the inode was made, in milliseconds: a later file may get the same number. 0 where the file system does not record it. */
+  /** When the inode was created, in milliseconds, since numbers are reused. 0 if the file system does not record it. */
   born?: number | undefined;
 };
 
@@ -31,11 +31,11 @@ export async function findRealPath(file: string, disk: Pick<Disk, "realpath">): 
   return join(await findRealPath(dirname(path), disk), basename(path));
 }
 
-/** The full path of a place, and whether its disk takes names that differ in case alone for one. */
+/** A full path, and whether its file system ignores letter case. */
 export type FullPath = { path: string; foldsCase: boolean };
 
 /**
- * The full path of an output path, by which two spellings of it are the same place: without links on the way to it. A folder keeps its slash at
+ * The full path of an output path, without links, so that two spellings can be compared. A folder keeps its slash at
  * the end. `undefined` for "-". Changes nothing.
  */
 async function findFullPath(outputPath: string | undefined, disk: Disk): Promise<FullPath | undefined> {
@@ -51,7 +51,7 @@ async function findFullPath(outputPath: string | undefined, disk: Disk): Promise
   return { path: path + (/[/\\]$/.test(outputPath) ? "/" : ""), foldsCase: await foldsCase(path, disk) };
 }
 
-/** Asks for the nearest folder that exists by its name in the other case. */
+/** Checks whether the nearest existing folder is also found by its name in the other case. */
 async function foldsCase(path: string, disk: Disk): Promise<boolean> {
   for (let folder = dirname(path); folder !== dirname(folder); folder = dirname(folder)) {
     const name = basename(folder);
@@ -66,15 +66,15 @@ async function foldsCase(path: string, disk: Disk): Promise<boolean> {
   return false;
 }
 
-/** A place as the journal keeps it. */
-export type RecordedPlace = { outputPath: string | undefined; fullPath: FullPath | undefined };
+/** An output path in the form that the journal keeps. */
+export type RecordedOutput = { outputPath: string | undefined; fullPath: FullPath | undefined };
 
-/** The journal never holds a key, not even as part of a path. */
-export async function recordPlace(
+/** Redacts the path: the journal never contains a key. */
+export async function recordOutput(
   outputPath: string | undefined,
   redact: (text: string) => string,
   disk: Disk,
-): Promise<RecordedPlace> {
+): Promise<RecordedOutput> {
   const full = await findFullPath(outputPath, disk);
   return {
     outputPath: outputPath === undefined ? undefined : redact(outputPath),

@@ -8,47 +8,47 @@ import { redactValue } from "../http/redaction.ts";
 import { type DatedLine, type Entry, type JournalLine, parseLine } from "./history.ts";
 import { appendLine, blankLines, type Range, readLinesBackwards } from "./lines.ts";
 
-/** What this machine has started, as lines of a file. Several processes may append at once: no line ever moves. `search.ts` has the questions. */
+/** The record of everything that this machine started, as lines of a file. Several processes may append at once; lines never move. `search.ts` has the queries. */
 export type Journal = {
   /** Resolves when the line is on the disk. Throws `output` when it cannot be written. */
   append(line: JournalLine): Promise<void>;
   /**
-   * Reads the file from its end, a part at a time; none where there is no file. Lines that a crash has torn are skipped. Throws `output` when it
+   * Reads the file backwards, a part at a time; a missing file has none. Lines that a crash has torn are skipped. Throws `output` if it
    * cannot be read.
    */
-  scan(range?: Range): AsyncIterable<Part>;
+  scan(range?: Range): AsyncIterable<JournalPart>;
   /**
-   * Runs `work` while no other process does: for looking and writing in one step. Those of this process take turns. Throws `output` when the
+   * Runs `work` under an exclusive lock, to read and write in one step. Calls of this process take turns. Throws `output` if the
    * lock cannot be written, or the signal's reason while it waits.
    */
   lock<Result>(work: (lock: Lock) => Promise<Result>, signal?: AbortSignal): Promise<Result>;
-  /** Whether a live process has a lease; "unsure" while that process is elsewhere: further checks decide it within a minute. Changes nothing. */
+  /** Whether a live process has a lease; "unsure" for a process on another machine until further checks decide it within a minute. Changes nothing. */
   leaseOf(name: string): Promise<LeaseState>;
-  /** Takes the lease of an attempt: until it is released, others see that a live process works on it. `undefined` while another one has it. */
+  /** Acquires the lease of an attempt: until it is released, other processes see that a live process has it. `undefined` while another process has it. */
   hold(attempt: string): Promise<Hold | undefined>;
   /**
-   * Writes down that an attempt was not sent, or was refused; where that fails, overwrites its lines with spaces. Throws `output` where neither
-   * can be written, and the journal has its intent.
+   * Records that an attempt was not sent, or was refused; if that fails, overwrites its lines with spaces. Throws `output` if neither
+   * can be written and the journal has its intent.
    */
   withdraw(line: WithdrawnLine): Promise<void>;
-  /** Overwrites the lines of an attempt with spaces. Only inside of `lock`. */
+  /** Overwrites the lines of an attempt with spaces. Only inside `lock`. */
   forget(entry: Pick<Entry, "attempt" | "id">): Promise<void>;
 };
 
-/** Some lines, the newest first. The oldest of them begins at the byte `start` of the file, with the text `head`. */
-export type Part = { lines: DatedLine[]; start: number; head: string };
+/** Some lines, newest first. The oldest one starts at the byte `start` of the file, with the text `head`. */
+export type JournalPart = { lines: DatedLine[]; start: number; head: string };
 
-/** The journal's lock, for as long as the work lasts that it was given to. `confirm` rejects when another process has taken it over. */
+/** The journal's lock, while `work` runs. `confirm` rejects if another process has taken it over. */
 export type Lock = Pick<Lease, "confirm">;
 
 export type Hold = { name: string } & Lease;
 
-/** Whether a live process has a lease, as far as this one has seen. */
+/** Whether a live process has a lease, as far as this process knows. */
 export type LeaseState = "alive" | "unsure" | "dead";
 
 export type WithdrawnLine = JournalLine & { kind: "unsent" | "refused" };
 
-/** `signal` ends the wait for the lock where a call has none of its own; `onNote` says what it waits for. */
+/** `signal` is the default signal for the wait for the lock; `onNote` is called with the reason for the wait. */
 export type JournalIo = LockIo & { signal?: AbortSignal | undefined; onNote?: ((text: string) => void) | undefined };
 
 /** The journal at a path; the first line creates the file. */
@@ -94,7 +94,7 @@ export function openJournal(path: string, io: JournalIo): Journal {
       if (acquired.kind === "held") return undefined;
       const release = async () => {
         await acquired.lease.release();
-        // Fails as long as other processes hold leases.
+        // Fails while other processes hold leases.
         await disk.rmdir(dirname(leasePath(name))).catch(() => {});
       };
       const confirm = () => acquired.lease.confirm().catch(asOutputError);
@@ -116,7 +116,7 @@ export async function blankAttempt(path: string, { attempt, id }: Pick<Entry, "a
   await blankLines(path, (text) => isGone(parseLine(text)), disk);
 }
 
-/** For a client that writes nothing down. */
+/** For a client without a journal. */
 export const noJournal: Journal = {
   append: async () => {},
   async *scan() {},
@@ -134,8 +134,8 @@ export const noJournal: Journal = {
 };
 
 /**
- * A journal into which no key is written, wherever in a line it stands: a prompt, a path or the service's own words may have it in them.
- * These words may also repeat an address or an image of the request.
+ * A journal that redacts keys in all fields: a prompt, a path or the service's error text may contain one.
+ * It also shortens URLs and images that an error text repeats.
  */
 export function withoutSecrets(journal: Journal, redact: (text: string) => string): Journal {
   const redacted = <Line extends JournalLine>(line: Line): Line => {

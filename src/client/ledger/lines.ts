@@ -3,7 +3,7 @@ import { systemCode } from "../../errors.ts";
 import type { Disk, DiskFile } from "../../io.ts";
 
 /**
- * Appends an object as a line of JSON, with one write, and `first` before it in a new file; resolves when it is on the disk. Several processes
+ * Appends an object as a line of JSON, in one write; a new file gets the line `first` before it. Resolves when it is on the disk. Several processes
  * may append at once. Rejects with the system's error.
  */
 export async function appendLine(path: string, line: object, disk: Disk, first?: object): Promise<void> {
@@ -22,7 +22,7 @@ export async function appendLine(path: string, line: object, disk: Disk, first?:
   }
 }
 
-/** Puts the name of a new file on the disk too. Some systems do not offer that for a folder. */
+/** Syncs a folder, so that the name of a new file is on the disk. Some systems do not support that. */
 export async function syncFolder(path: string, disk: Disk): Promise<void> {
   const folder = await disk.open(path, "r").catch(() => undefined);
   await folder?.sync().catch(() => {});
@@ -32,11 +32,11 @@ export async function syncFolder(path: string, disk: Disk): Promise<void> {
 type OpenOptions = { disk: Disk; mode?: number };
 
 /**
- * Opens a file of lines; `mode` is that of a new one. A pipe or a device is refused with `ESPIPE` before it is opened: opening may block forever,
- * and what is written there is lost. Rejects with the system's error.
+ * Opens a file of lines; `mode` applies to a new file. Rejects a pipe or a device with `ESPIPE` before opening it, which could block forever,
+ * and would lose the data. Rejects with the system's error.
  */
 export async function openLines(path: string, flags: string, { disk, mode }: OpenOptions): Promise<DiskFile> {
-  // What makes this fail makes `open` fail, unless the file is new.
+  // Errors are left to `open`; a new file has none.
   const found = await disk.stat(path).catch(() => undefined);
   if (found && !found.isFile() && !found.isDirectory())
     throw Object.assign(new Error(`${path} is not a regular file`), { code: "ESPIPE" });
@@ -50,7 +50,7 @@ async function endsTorn(file: DiskFile, size: number): Promise<boolean> {
   return buffer[0] !== 0x0a;
 }
 
-/** Overwrites lines with spaces: other processes may append meanwhile, so nothing may move. Rejects with the system's error. */
+/** Overwrites lines with spaces instead of removing them, since other processes may append meanwhile. Rejects with the system's error. */
 export async function blankLines(path: string, isGone: (text: string) => boolean, disk: Disk): Promise<void> {
   const gone: FoundLine[] = [];
   const read = await openLines(path, "r", { disk }).catch((error) => {
@@ -61,7 +61,7 @@ export async function blankLines(path: string, isGone: (text: string) => boolean
   } finally {
     await read?.close();
   }
-  // A file that cannot be written may have none of them.
+  // A read-only file without such lines is not an error.
   if (gone.length === 0) return;
   const file = await openLines(path, "r+", { disk });
   try {
@@ -79,7 +79,7 @@ type FoundLine = { text: string; start: number; length: number };
 
 /** The lines of a file from the first to the last, a chunk at a time. Rejects with the system's error. */
 export async function* readLines(file: DiskFile): AsyncGenerator<FoundLine> {
-  /** The beginning of a line that continues in a later chunk, and where it is in the file. */
+  /** The beginning of a line that continues in a later chunk, and its position in the file. */
   let rest = Buffer.alloc(0);
   let start = 0;
   for (let isEnd = false; !isEnd; ) {
@@ -98,13 +98,13 @@ export async function* readLines(file: DiskFile): AsyncGenerator<FoundLine> {
 }
 
 export type Range = {
-  /** Only lines that have one of these in them: a part of the file without them is not decoded. */
+  /** Only lines that contain one of these words: parts of the file without them are not decoded. */
   words?: readonly string[] | undefined;
-  /** No line that begins before this byte. */
+  /** Only lines that start at or after this byte. */
   from?: number | undefined;
 };
 
-/** Some lines, the newest first. The oldest of them begins at the byte `start` of the file, with the text `head`. */
+/** Some lines, newest first. The oldest one starts at the byte `start` of the file, with the text `head`. */
 export type TextPart = { texts: string[]; start: number; head: string };
 
 const partBytes = 1_000_000;
@@ -120,9 +120,9 @@ export async function* readLinesBackwards(
   const file = await openLines(path, "r", { disk });
   try {
     let end = (await file.stat()).size;
-    /** The end of a line that begins in an earlier part, with its newline. */
+    /** The end of a line that starts in an earlier part, with its newline. */
     let rest = Buffer.alloc(0);
-    // Made once: to make one for each part takes longer than to search it.
+    // Reused: allocating a buffer takes longer than searching it.
     let buffer = Buffer.allocUnsafe(Math.min(partBytes, Math.max(0, end - from)));
     while (end > from) {
       const start = Math.max(from, end - partBytes);

@@ -14,47 +14,47 @@ import {
   reusableMs,
   type Take,
 } from "./history.ts";
-import type { RecordedPlace } from "./identity.ts";
+import type { RecordedOutput } from "./identity.ts";
 import type { Journal, LeaseState, Lock } from "./journal.ts";
 import { findByKey, findByPrompt } from "./search.ts";
 
 /**
- * What a start does about earlier attempts at the same request: `resume` resumes an interrupted attempt; `reuse` resumes any generation of the same
- * request that did not fail; `again` starts a new generation, and dismisses the attempts that it passes.
+ * What a start does about earlier attempts at the same request: `resume` continues an interrupted attempt; `reuse` takes any generation of the same
+ * request that did not fail; `again` starts a new generation, and dismisses unfinished attempts.
  */
 export type Earlier = "resume" | "reuse" | "again";
 
-/** By which column of the table a start decides: by a caller's key, or as `Earlier` says. */
+/** The column of the table that applies to a start: `key` if the caller set one. */
 export type Mode = Earlier | "key";
 
 /** What a start does about one earlier attempt. */
 export type Action =
-  /** Start a new generation, as typed. */
+  /** Ignore it: start a new generation. */
   | "pass"
-  /** Check again later. */
+  /** Try again later. */
   | "wait"
-  /** Follow the generation, and take over the attempt. */
+  /** Take over the attempt, and follow its generation. */
   | "resume"
-  /** Follow the generation beside the process that holds the attempt's lease. */
+  /** Follow the generation while another process holds the attempt's lease. */
   | "join"
   /** The service lost what was charged: send nothing. */
   | "refuse lost"
-  /** Pass, and no later start looks at it. */
+  /** Ignore it, now and in later starts. */
   | "dismiss"
   /** Send the key: it was certainly not charged. */
   | "send"
-  /** It may have been charged: send its key again if the service says that it keeps that key; else send nothing. */
+  /** It may have been charged: send its key again if the service remembers it; else send nothing. */
   | "send again";
 
-type Row = Record<Mode, Action> & {
+type DecisionRow = Record<Mode, Action> & {
   states: readonly State[];
   leases?: readonly LeaseState[];
-  /** Only for an attempt of `--no-wait` whose id was handed over. */
+  /** Only for an attempt of `--no-wait` whose id was returned. */
   isIdHandedOver?: boolean;
 };
 
-/** The first row that fits an attempt decides. */
-const rows: readonly Row[] = [
+/** The first matching row decides. */
+const rows: readonly DecisionRow[] = [
   { states: ["sending"], leases: ["alive"], resume: "pass", reuse: "wait", again: "pass", key: "wait" },
   { states: ["sending"], leases: ["unsure"], resume: "wait", reuse: "wait", again: "pass", key: "wait" },
   {
@@ -95,49 +95,49 @@ export type Choice =
   | Stop
   | {
       kind: "new";
-      /** Passed for good. */
+      /** Attempts to dismiss. */
       dismissed: Entry[];
-      /** The key that is sent again: it may have been charged already. */
+      /** The key to send again: that request may have been charged. */
       resends?: KeptKey;
     };
 
 /** Why nothing is sent now. */
 type Stop =
-  /** A live process is starting it, or a process elsewhere may have ended: a later check decides it. */
+  /** A process is starting it, or a process on another machine may have ended: try again later. */
   | { kind: "wait"; entry: Entry }
-  /** `key` is the Idempotency-Key of an attempt that may be sent again, if the service says that it keeps the key. */
+  /** `key` is the Idempotency-Key of an attempt that may be sent again, if the service remembers it. */
   | { kind: "refuse"; entry: Entry; because: "unknown" | "lost" | "removed"; key?: string | undefined };
 
-/** An Idempotency-Key that the service has said it keeps. `firstSentAt` is when the oldest attempt with it was started; ISO 8601, UTC. */
+/** An Idempotency-Key that the service remembers. `firstSentAt` is the start of the oldest attempt with it; ISO 8601, UTC. */
 export type KeptKey = { key: string; firstSentAt: string };
 
-export type Wanted = RecordedPlace & {
+export type Wanted = RecordedOutput & {
   /** The base URL of the service. */
   service: string;
-  /** As the journal keeps it. */
+  /** In the form that the journal keeps. */
   request: StartRequest;
   earlier: Earlier;
-  /** The caller's key: then only attempts with it count, and `earlier` does not. */
+  /** The caller's key: then only attempts with this key count, and `earlier` is ignored. */
   key?: string | undefined;
-  /** Only attempts of AI agents count for one, and never for anybody else. */
+  /** Whether an AI agent starts it: agents and people do not resume each other's attempts. */
   mcp?: boolean | undefined;
   isPreview?: boolean | undefined;
-  /** The generation whose request it repeats: then only attempts that repeat the same one count. */
+  /** The generation whose request it repeats: only attempts that repeat the same one count. */
   parent?: string | undefined;
-  /** Which of several it is: then only attempts at that position count, and of its run alone unless `earlier` is `again`. */
+  /** Its position among several: only attempts at that position count, and only those of its run unless `earlier` is `again`. */
   take?: Take | undefined;
   now: Date;
-  /** The key of an unclear start, where the service has said that it keeps it. */
-  kept?: KeptKey | undefined;
+  /** The key of an unclear start that the service remembers. */
+  keptKey?: KeptKey | undefined;
 };
 
-type Ledger = Pick<Journal, "scan" | "append" | "leaseOf">;
+type PolicyJournal = Pick<Journal, "scan" | "append" | "leaseOf">;
 
 /**
- * Chooses between the earlier attempts at a service and a new one. Called under the journal's lock, or without it to preview what a start would do,
- * which writes nothing. What a process writes just before it ends must count: the journal is read again when a process has ended since it was read.
+ * Chooses between the earlier attempts at a service and a new one. Called under the journal's lock, or, for a dry run, without the lock,
+ * which writes nothing. Reads the journal again if a process ended meanwhile, since that process may have written its outcome.
  */
-export async function choose(wanted: Wanted, journal: Ledger, lock?: Lock): Promise<Choice> {
+export async function choose(wanted: Wanted, journal: PolicyJournal, lock?: Lock): Promise<Choice> {
   const ended = new Set<string>();
   const leaseOf = async (attempt: string): Promise<LeaseState> => {
     const lease = ended.has(attempt) ? "dead" : await journal.leaseOf(attempt);
@@ -154,10 +154,10 @@ export async function choose(wanted: Wanted, journal: Ledger, lock?: Lock): Prom
 }
 
 /**
- * The attempts that a start decides about, newest first. `reuse` also takes a generation that nobody waits for, however old: those of the same
- * prompt are searched for.
+ * The attempts that a start must consider, newest first. `reuse` also considers `--no-wait` generations of any age, which are searched for by
+ * their prompt.
  */
-async function findCandidates(wanted: Wanted, journal: Ledger, lock: Lock | undefined): Promise<Entry[]> {
+async function findCandidates(wanted: Wanted, journal: PolicyJournal, lock: Lock | undefined): Promise<Entry[]> {
   const { request, earlier, key, take, now } = wanted;
   if (key !== undefined) return findByKey(journal, key);
   if (take !== undefined) {
@@ -171,7 +171,7 @@ async function findCandidates(wanted: Wanted, journal: Ledger, lock: Lock | unde
   return merge(known, await findByPrompt(journal, request.prompt, isWanted));
 }
 
-/** Merges the entries of two parts of the journal in order: an entry of one part goes before the next entry that both contain. */
+/** Merges two lists of entries in the order of the journal: entries of one list go before the next entry that both contain. */
 function merge(entries: readonly Entry[], others: readonly Entry[]): Entry[] {
   const left = [...others];
   const merged = entries.flatMap((entry) => {
@@ -181,19 +181,19 @@ function merge(entries: readonly Entry[], others: readonly Entry[]): Entry[] {
   return [...merged, ...left];
 }
 
-type Choosing = Wanted & Pick<Journal, "leaseOf">;
+type ChooseContext = Wanted & Pick<Journal, "leaseOf">;
 
 /** Whether two base URLs have the same origin. */
 function isSameService(one: string, other: string): boolean {
   return new URL(one).origin === new URL(other).origin;
 }
 
-async function chooseOnce(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
+async function chooseOnce(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
   if (wanted.key !== undefined) return chooseByKey(entries, wanted);
   if (wanted.take !== undefined) return chooseTake(entries, wanted);
   const same = datedEntries(entries, wanted.now).filter(({ entry }) => isCandidate(entry, wanted));
   if (wanted.earlier === "reuse") {
-    // Only a delivered generation becomes too old.
+    // Only delivered generations can be too old.
     const recent = same.filter(({ entry, ageMs }) => ageMs < reusableMs || entry.state !== "delivered");
     return chooseFrom(
       recent.map(({ entry }) => entry),
@@ -205,11 +205,11 @@ async function chooseOnce(entries: readonly Entry[], wanted: Choosing): Promise<
 }
 
 /**
- * A position of a run is made once, however long ago: its generation is used, and a failed one is started again. That also holds with `again`,
- * which only passes over other runs: another process may have taken over this run while this process was suspended.
+ * Each position of a run is started once, at any age, unless it failed. That is also true with `again`,
+ * which only ignores other runs: another process may have taken over this run while this process was suspended.
  */
-async function chooseTake(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
-  const same = entries.filter((entry) => isCandidate(entry, wanted) && isSamePlace(entry, wanted)).toReversed();
+async function chooseTake(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
+  const same = entries.filter((entry) => isCandidate(entry, wanted) && isSameOutput(entry, wanted)).toReversed();
   const own = same.filter(({ run }) => run === wanted.take?.run);
   const choice = await chooseFrom(own, { ...wanted, earlier: "reuse" });
   if (choice.kind !== "new" || wanted.earlier !== "again") return choice;
@@ -217,33 +217,33 @@ async function chooseTake(entries: readonly Entry[], wanted: Choosing): Promise<
   return chooseFrom(others, wanted);
 }
 
-/** Whether an attempt is one at a position of a run, or of any run with as many. */
+/** Whether an attempt is at this position of the run, or of any run of the same size. */
 function isAtPosition(entry: Partial<Take>, take: Take, { isAnyRun }: { isAnyRun: boolean }): boolean {
   const isSameTake = entry.position === take.position && entry.count === take.count;
   return isSameTake && (isAnyRun || entry.run === take.run);
 }
 
 function isCandidate(entry: Entry, { request, mcp = false, isPreview, parent }: Wanted): boolean {
-  // Rows of a batch have their results file, and a caller's key is searched for by that key alone.
+  // Rows of a batch are in their results file, and attempts with a caller's key are found by that key only.
   if (entry.dismissed || entry.removed || entry.batch !== undefined || entry.key !== undefined) return false;
-  if ((entry.mcp ?? false) !== mcp || isOtherMaking(entry.is_preview, isPreview)) return false;
+  if ((entry.mcp ?? false) !== mcp || differsInPreview(entry.is_preview, isPreview)) return false;
   if (parent !== undefined && entry.parent !== parent) return false;
   return isDeepStrictEqual(entry.request, request);
 }
 
-/** A video that was paid for and is not delivered may go to any place. */
+/** A paid video that is not delivered may be saved to any output path. */
 function isSameRun(entry: Entry, wanted: Wanted): boolean {
-  return isSameRunAt(isSamePlace(entry, wanted), entry, wanted.earlier);
+  return isSameRunAt(isSameOutput(entry, wanted), entry, wanted.earlier);
 }
 
 function isSameRunAt(isHere: boolean, { state }: Entry, earlier: Earlier): boolean {
   return isHere || (state === "ready" && earlier !== "again");
 }
 
-/** Whether `-o` names the place of an attempt: as it was typed, or by another spelling of the same full path. */
-export function isSamePlace(
+/** Whether an attempt has the same output path: as typed, or as another spelling of the same full path. */
+export function isSameOutput(
   { place, path }: Pick<Entry, "place" | "path">,
-  { outputPath, fullPath }: RecordedPlace,
+  { outputPath, fullPath }: RecordedOutput,
 ): boolean {
   if (place === outputPath) return true;
   if (path === undefined || fullPath === undefined) return false;
@@ -255,10 +255,10 @@ export function isSamePlace(
 }
 
 /**
- * An attempt that can be resumed comes first, since its video was paid for; then the first that stops the start. A key is sent again only if no
+ * Prefers an attempt that can be resumed, since its video was paid for; then the first that stops the start. A key is sent again only if no
  * other attempt at the same request may have been charged: the service may have received that other attempt, and not the one with this key.
  */
-async function chooseFrom(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
+async function chooseFrom(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
   const dismissed: Entry[] = [];
   const stops: Stop[] = [];
   for (const entry of entries) {
@@ -273,19 +273,19 @@ async function chooseFrom(entries: readonly Entry[], wanted: Choosing): Promise<
   if (first.kind === "wait") return first;
   // An attempt whose id is known can be followed instead.
   const isAlone = stops.every((stop) => "key" in stop && stop.key === first.key && stop.entry.id === undefined);
-  return isAlone ? unlessKept(first, wanted) : { ...first, key: undefined };
+  return isAlone ? resendIfKept(first, wanted) : { ...first, key: undefined };
 }
 
-/** A key that the service has said it keeps is sent again. */
-function unlessKept(refusal: Stop & { kind: "refuse" }, { kept }: Wanted): Choice {
-  return kept && kept.key === refusal.key ? { kind: "new", dismissed: [], resends: kept } : refusal;
+/** Sends a key again that the service remembers; otherwise refuses. */
+function resendIfKept(refusal: Stop & { kind: "refuse" }, { keptKey }: Wanted): Choice {
+  return keptKey && keptKey.key === refusal.key ? { kind: "new", dismissed: [], resends: keptKey } : refusal;
 }
 
 /**
- * A caller's key always means the same start: the newest attempt with it that has to be considered decides. An attempt that the user has dismissed
+ * A caller's key always identifies the same start: the newest relevant attempt with it decides. A dismissed attempt
  * counts only if it has a generation. Throws `usage` for another request.
  */
-async function chooseByKey(entries: readonly Entry[], wanted: Choosing): Promise<Choice> {
+async function chooseByKey(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
   for (const entry of entries) {
     if (!isDeepStrictEqual(entry.request, wanted.request))
       throw usage(`The idempotency key ${wanted.key} was used for another request. Nothing was sent.`);
@@ -293,30 +293,30 @@ async function chooseByKey(entries: readonly Entry[], wanted: Choosing): Promise
     const isSettled = entry.dismissed && stopsOthers(entry.state);
     const action = isSettled ? "send" : await actionFor(entry, wanted);
     const choice = choiceOf(entry, action);
-    if (choice) return choice.kind === "refuse" ? unlessKept(choice, wanted) : choice;
+    if (choice) return choice.kind === "refuse" ? resendIfKept(choice, wanted) : choice;
   }
   return { kind: "new", dismissed: [] };
 }
 
-async function actionFor(entry: Entry, { key, earlier, leaseOf }: Choosing): Promise<Action> {
+async function actionFor(entry: Entry, { key, earlier, leaseOf }: ChooseContext): Promise<Action> {
   const { state, attempt } = entry;
   const lease = isWorkedOn(state) ? await leaseOf(attempt) : "dead";
   return decide({ state, lease, isIdHandedOver: isIdHandedOver(entry) }, key === undefined ? earlier : "key");
 }
 
-/** Several generations that one command line asks for: of each request one, in order. */
-export type WantedRun = Omit<Wanted, "request" | "key" | "take" | "kept"> & { requests: readonly StartRequest[] };
+/** The generations of one command: one for each request, in order. */
+export type WantedRun = Omit<Wanted, "request" | "key" | "take" | "keptKey"> & { requests: readonly StartRequest[] };
 
-/** What one command line for several generations does next. */
+/** What a command for several generations does next. */
 export type RunChoice =
-  /** A process elsewhere may have ended; `entry` is one of its attempts. */
+  /** A process on another machine may have ended; `entry` is one of its attempts. */
   | { kind: "wait"; entry: Entry }
-  /** `made` has the attempt of each position that is running or made, and else nothing. */
-  | { kind: "run"; name: string | undefined; made: readonly (Entry | undefined)[] };
+  /** `attempts` has the running or completed attempt of each position, if any. */
+  | { kind: "run"; name: string | undefined; attempts: readonly (Entry | undefined)[] };
 
 /**
- * Chooses the run that a command line for several generations continues: the newest of the same command, of no live process, that has a position
- * which is not made. Without a name it is a new one. Only inside of the journal's lock.
+ * Chooses the run that a command for several generations continues: the newest incomplete run of the same command that no live process
+ * has. Without a name it is a new one. Only under the journal's lock.
  */
 export async function chooseRun(wanted: WantedRun, journal: Pick<Journal, "scan" | "leaseOf">): Promise<RunChoice> {
   const { requests, earlier, service } = wanted;
@@ -324,7 +324,7 @@ export async function chooseRun(wanted: WantedRun, journal: Pick<Journal, "scan"
   const isSameLine = (entry: Entry) => {
     const request = requests[(entry.position ?? 0) - 1];
     if (request === undefined || entry.count !== count || !isSameService(entry.base_url, service)) return false;
-    return entry.parent === wanted.parent && isSamePlace(entry, wanted) && isCandidate(entry, { ...wanted, request });
+    return entry.parent === wanted.parent && isSameOutput(entry, wanted) && isCandidate(entry, { ...wanted, request });
   };
   const entries = await findByPrompt(journal, requests[0]?.prompt ?? "", ({ run }) => run !== undefined);
   const runs = new Map<string, Entry[]>();
@@ -340,33 +340,33 @@ export async function chooseRun(wanted: WantedRun, journal: Pick<Journal, "scan"
     const lease = await journal.leaseOf(name);
     const [entry] = takes;
     if (lease === "unsure" && entry) return { kind: "wait", entry };
-    if (lease === "dead") return { kind: "run", name, made };
+    if (lease === "dead") return { kind: "run", name, attempts: made };
   }
-  return { kind: "run", name: undefined, made: requests.map(() => undefined) };
+  return { kind: "run", name: undefined, attempts: requests.map(() => undefined) };
 }
 
 type WantedLine = Pick<Wanted, "earlier" | "now"> & {
-  /** Whether the line names the place of an attempt. */
-  isHere(entry: Entry): boolean;
+  /** Whether an attempt has the output path of the command. */
+  isOutputOf(entry: Entry): boolean;
 };
 
 /**
- * Of the attempts of one typed command, newest first, returns the one that the same command would resume, or be stopped by; `undefined` where it
- * starts a new generation. Follows the rules of a start: the oldest candidate first, and a video that is ready goes to any place.
+ * From the attempts of one typed command, newest first, returns the one that the same command would resume, or be stopped by; `undefined` if it
+ * would start a new generation. Follows the rules of a start: the oldest candidate first, and a completed video may be saved to any path.
  */
-export function findOwn(entries: readonly Entry[], { earlier, now, isHere }: WantedLine): Entry | undefined {
+export function findResumable(entries: readonly Entry[], { earlier, now, isOutputOf }: WantedLine): Entry | undefined {
   const isOwn = ({ entry, ageMs }: Dated) => {
     if (entry.dismissed || entry.removed) return false;
-    if (entry.run !== undefined) return isHere(entry) && !isRunDone(entry, entries);
+    if (entry.run !== undefined) return isOutputOf(entry) && !isRunDone(entry, entries);
     if (earlier === "reuse" && (isIdHandedOver(entry) || (entry.state === "delivered" && ageMs < reusableMs)))
       return true;
-    return isUnfinished(entry) && (earlier === "reuse" || isSameRunAt(isHere(entry), entry, earlier));
+    return isUnfinished(entry) && (earlier === "reuse" || isSameRunAt(isOutputOf(entry), entry, earlier));
   };
   const own = datedEntries(entries, now).filter(isOwn);
   return (earlier === "reuse" ? own[0] : own.at(-1))?.entry;
 }
 
-/** Whether each position of the run that an attempt belongs to is made. */
+/** Whether all positions of an attempt's run are done. */
 function isRunDone({ run, count = 0 }: Entry, entries: readonly Entry[]): boolean {
   const done = entries.filter((each) => each.run === run && !each.dismissed && !each.removed && isTakeDone(each));
   return new Set(done.map(({ position }) => position)).size >= count;
@@ -376,12 +376,12 @@ function isMade(state: State): boolean {
   return state === "ready" || state === "delivered";
 }
 
-/** Whether the same command need do nothing more about an attempt: its result, or with `--no-wait` its id, was handed over. */
+/** Whether an attempt is done for its command: its result, or with `--no-wait` its id, was returned. */
 export function isTakeDone(entry: Entry): boolean {
   return entry.state === "delivered" || isIdHandedOver(entry);
 }
 
-/** Whether a process may be working on an attempt: else nobody looks at its lease. */
+/** Whether a process may be working on an attempt; otherwise its lease does not matter. */
 function isWorkedOn(state: State): boolean {
   return state === "sending" || state === "running" || state === "ready";
 }
@@ -400,12 +400,12 @@ export function isStarted(entry: Entry): entry is StartedEntry {
   return entry.id !== undefined;
 }
 
-/** A preview is not the same as a real video; where one of them is not known they may be the same. */
-export function isOtherMaking(one: boolean | null | undefined, other: boolean | null | undefined): boolean {
+/** Whether one is a preview and the other a real video; false if either is unknown. */
+export function differsInPreview(one: boolean | null | undefined, other: boolean | null | undefined): boolean {
   return typeof one === "boolean" && typeof other === "boolean" && one !== other;
 }
 
-/** Why a start sends nothing: `unknown`, or `not_found` where the service has lost the generation or deleted its video. */
+/** The error when a start sends nothing: `unknown`, or `not_found` if the service has lost the generation or deleted its video. */
 export function refusalError({ entry, because }: Choice & { kind: "refuse" }): VidgenError {
   if (because === "removed") return removedError(entry);
   return because === "lost" ? lostError(entry) : unclearError(entry);

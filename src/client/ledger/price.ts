@@ -1,18 +1,18 @@
 import type { StartRequest } from "../../protocol/schema.ts";
 import { type Entry, isPaidBy } from "./history.ts";
 
-/** A field that decides about sound, such as `generate_audio`; each provider names it otherwise. */
+/** Matches the fields for sound, such as `generate_audio`, which have other names at each provider. */
 const soundField = /audio|sound/i;
 
 /**
- * The kind of request that a price belongs to: the model, the length, the resolution and the sound. What is left out is the service's own
- * default, and so a kind of its own.
+ * The kind of request that a price applies to: the model, the length, the resolution and the sound. An absent value means the service's
+ * default, which is a kind of its own.
  */
 export function kindOfRequest(request: StartRequest): string {
   return JSON.stringify([request.model, ...priceFieldsOf(request)]);
 }
 
-/** The fields of a request that its price depends on, besides its model. */
+/** The fields, besides the model, that the price of a request depends on. */
 export function priceFieldsOf({ duration, resolution, ...fields }: StartRequest): [name: string, value: unknown][] {
   const sound = Object.entries(fields).filter(([name]) => soundField.test(name));
   const named: [string, unknown][] = [["duration", duration], ["resolution", resolution], ...sound.sort()];
@@ -20,7 +20,7 @@ export function priceFieldsOf({ duration, resolution, ...fields }: StartRequest)
 }
 
 /**
- * The credits that a start has cost. Those of a real video at the local service cost nothing: its provider is paid in US dollars. `isLocal`
+ * The cost of a start in credits. A real video at the local service costs no credits, since its provider is paid in US dollars. `isLocal`
  * says whether it was started there.
  */
 export function creditsOf(
@@ -30,26 +30,25 @@ export function creditsOf(
   return isLocal && is_preview === false && credits !== undefined ? 0 : credits;
 }
 
-/** Whether a generation was charged. */
 export type Charge = "yes" | "no";
 
-/** Whether a generation was charged, where that was stated: in credits at its start, or in US dollars at its end. */
+/** Whether a generation was charged, if stated: in credits at its start, or in US dollars at its end. */
 export function chargedOf(
   { credits, cost, is_preview }: Pick<Entry, "credits" | "cost" | "is_preview">,
   { isLocal }: { isLocal: boolean },
 ): Charge | undefined {
-  // The local service's credits say nothing of what a provider charges.
+  // The local service's credits do not show what a provider charges.
   const stated = [isLocal && is_preview !== true ? undefined : credits, cost].filter((price) => price !== undefined);
   if (stated.length === 0) return undefined;
   return stated.some((price) => price > 0) ? "yes" : "no";
 }
 
-/** What the newest start of a kind has cost: the service itself has stated it. A fall of the balance is no price, because others spend too. */
-export type Price = { request: StartRequest; at: string; credits: number };
+/** The newest stated cost of a kind of request. A drop of the balance is not a price, because others spend too. */
+export type CreditPrice = { request: StartRequest; at: string; credits: number };
 
-/** The prices in credits by their kinds, from the journal's entries of a service, newest first. */
-export function readPrices(entries: readonly Entry[], account: string): Map<string, Price> {
-  const prices = new Map<string, Price>();
+/** The prices in credits by kind of request, from the journal's entries of a service, newest first. */
+export function readPrices(entries: readonly Entry[], account: string): Map<string, CreditPrice> {
+  const prices = new Map<string, CreditPrice>();
   for (const entry of entries) {
     const { request, at, credits } = entry;
     const kind = kindOfRequest(request);
@@ -59,10 +58,10 @@ export function readPrices(entries: readonly Entry[], account: string): Map<stri
   return prices;
 }
 
-/** What a service has stated that a kind of request costs: in credits, or in USD what its engine's provider has charged. */
+/** A service's stated price of a kind of request: in credits, or in USD as the engine's provider charged. */
 export type StatedPrice = Pick<Entry, "base_url" | "request" | "at" | "credits" | "cost">;
 
-/** What each service has stated of a model, by its kinds of requests, from the journal's entries of all of them, newest first. */
+/** The stated prices of a model, by service and kind of request, from the journal's entries of all services, newest first. */
 export function listPrices(entries: readonly Entry[], model: string): StatedPrice[] {
   const stated = new Map<string, StatedPrice>();
   for (const { base_url, request, at, credits, cost } of entries) {
@@ -74,18 +73,18 @@ export function listPrices(entries: readonly Entry[], model: string): StatedPric
   return [...stated.values()];
 }
 
-/** The credits of an account, by the newest start whose reply stated them. */
+/** The credits of an account in the newest reply that stated them. */
 export type Balance = { credits: number; at: string };
 
 export function readBalance(entries: readonly Entry[], account: string): Balance | undefined {
-  const told = entries.find((entry) => entry.remaining_credits !== undefined && isPaidBy(account, entry));
-  return told && { credits: told.remaining_credits ?? 0, at: told.at };
+  const newest = entries.find((entry) => entry.remaining_credits !== undefined && isPaidBy(account, entry));
+  return newest && { credits: newest.remaining_credits ?? 0, at: newest.at };
 }
 
-/** After this time others have probably spent, or somebody has bought, credits: then the fall of the balance says nothing. */
+/** After this time the balance has probably changed for other reasons, so that a drop is meaningless. */
 const balanceLastsMs = 3600_000;
 
-/** Whether a balance is new enough to be compared with that of the next start. */
+/** Whether a balance is new enough to be compared with the next one. */
 export function isComparable({ at }: Balance, now: Date): boolean {
   return now.getTime() - Date.parse(at) < balanceLastsMs;
 }

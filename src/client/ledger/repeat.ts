@@ -13,39 +13,39 @@ import { isSourceImage, type RequestInput } from "../../protocol/request.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
 import { isHash } from "./history.ts";
 
-/** What is typed in place of what an earlier request had. */
+/** The typed values that replace those of an earlier request. */
 export type Changes = { texts: FieldTexts; images: Images; set: readonly string[] };
 
 /** The generation whose request is repeated; `isLocal` if it was started at the local service. */
-type Parent = { id: string; request: StartRequest; isLocal: boolean };
+type RepeatedGeneration = { id: string; request: StartRequest; isLocal: boolean };
 
 /**
- * A request of the journal as it is typed again, with changes. Throws `usage` for a field of which the journal has only a hash, and which is not
+ * A recorded request in the form of command-line input, with changes. Throws `usage` for a field of which the journal has only a hash and that is not
  * among the changes.
  */
-export function repeatRequest({ id, request, isLocal }: Parent, changes: Changes): RequestInput {
+export function repeatRequest({ id, request, isLocal }: RepeatedGeneration, changes: Changes): RequestInput {
   const earlier = readRecord(request, isLocal);
-  const texts = { ...earlier.texts, ...given(changes.texts) };
+  const texts = { ...earlier.texts, ...definedOf(changes.texts) };
   const settings = changes.set.map((each) => each.split("=", 1)[0]?.trim() ?? "");
-  const typed = new Set([...settings, ...Object.keys(given(changes.images))]);
-  // Whatever the name under which each is sent, a source image that is typed replaces the earlier one.
+  const typed = new Set([...settings, ...Object.keys(definedOf(changes.images))]);
+  // A typed source image replaces the earlier one, under whatever field name each is sent.
   const hasSource = [...typed].some(isSourceImage);
-  const images = { ...earlier.images, ...(hasSource && { imageUrl: undefined }), ...given(changes.images) };
+  const images = { ...earlier.images, ...(hasSource && { imageUrl: undefined }), ...definedOf(changes.images) };
   const extra = Object.entries(earlier.extra).filter(
     ([name]) => !typed.has(name) && !(hasSource && isSourceImage(name)),
   );
   for (const field of imageFields) {
     if (!images[field.name]?.some(isHash)) continue;
     const isSource = field.name === "imageUrl";
-    const them = field.takes === "image" ? "it" : "the images";
-    const hint = `Pass ${them} again with ${flagOf(field, "long")}${isSource ? " or --from" : ""}.`;
-    throw lostError(id, isSource ? "an image" : field.name, "it was a file, or a URL with a query", hint);
+    const pronoun = field.takes === "image" ? "it" : "the images";
+    const hint = `Pass ${pronoun} again with ${flagOf(field, "long")}${isSource ? " or --from" : ""}.`;
+    throw hashOnlyError(id, isSource ? "an image" : field.name, "it was a file, or a URL with a query", hint);
   }
   for (const field of fields)
     if (isHash(texts[field.name]))
-      throw lostError(id, `the ${field.name}`, "it has a query", `Pass it again with ${flagOf(field, "long")}.`);
+      throw hashOnlyError(id, `the ${field.name}`, "it has a query", `Pass it again with ${flagOf(field, "long")}.`);
   for (const [name, value] of extra)
-    if (holdsHash(value)) throw lostError(id, name, "it may be a secret", `Pass it again with --set ${name}=...`);
+    if (holdsHash(value)) throw hashOnlyError(id, name, "it may be a secret", `Pass it again with --set ${name}=...`);
   const set = extra.map(([name, value]) => `${name}=${JSON.stringify(value)}`);
   return {
     texts: { ...texts, prompt: texts.prompt ?? "", model: texts.model ?? "" },
@@ -54,7 +54,7 @@ export function repeatRequest({ id, request, isLocal }: Parent, changes: Changes
   };
 }
 
-function lostError(id: string, what: string, why: string, hint: string) {
+function hashOnlyError(id: string, what: string, why: string, hint: string) {
   return usage(`The journal has only a hash of ${what} of ${id}: ${why}. Nothing was sent.`, hint);
 }
 
@@ -68,12 +68,12 @@ function readRecord(
   for (const [name, value] of Object.entries(record)) {
     const field = fields.find((each) => each.name === name);
     if (field !== undefined && isImageField(field)) {
-      // At another service it was given by `--set`.
+      // For other services it came from `--set`.
       if (isLocal) images[name] = readTexts([value].flat());
       else extra[name] = value;
       continue;
     }
-    // What only `--set` sends, such as a duration in words, is no value of a flag.
+    // A value that only `--set` can send, such as a duration in words, is not a value of a flag.
     const text = String(value);
     const isTyped =
       field && wireValue(field, text) === value && (isHash(value) || findValueFault(field, text) === undefined);
@@ -87,7 +87,7 @@ function readTexts(values: readonly unknown[]): string[] {
   return values.filter((value) => typeof value === "string");
 }
 
-function given<Values extends object>(values: Values): Values {
+function definedOf<Values extends object>(values: Values): Values {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Values;
 }
 

@@ -10,14 +10,14 @@ import {
 } from "./history.ts";
 import type { Journal } from "./journal.ts";
 
-// What is asked of a journal. All answers have the newest first, and reject as `Journal.scan` does.
+// Queries on a journal. All results are sorted newest first. They reject as `Journal.scan` does.
 
 type Scanned = Pick<Journal, "scan">;
 type AttemptLine = DatedLine & { attempt: string };
 
 type Intent = IntentLine & { at: string };
 
-/** The attempts as their lines, a part of the file at a time. When the caller stops, the rest is not read. */
+/** The lines of each attempt, a part of the file at a time. When the caller stops, the rest is not read. */
 export async function* scanAttempts(journal: Scanned): AsyncGenerator<AttemptLines[]> {
   const group = createGrouping();
   for await (const { lines } of journal.scan()) {
@@ -29,19 +29,19 @@ export async function* scanAttempts(journal: Scanned): AsyncGenerator<AttemptLin
   }
 }
 
-/** The same, each attempt as what its lines say. */
+/** The entries of the attempts, a part of the file at a time. */
 export async function* scanEntries(journal: Scanned): AsyncGenerator<Entry[]> {
   for await (const attempts of scanAttempts(journal)) yield attempts.map(foldEntry);
 }
 
-/** What this machine has started. */
+/** All entries. */
 export async function readEntries(journal: Scanned): Promise<Entry[]> {
   const entries: Entry[] = [];
   for await (const part of scanEntries(journal)) entries.push(...part);
   return entries;
 }
 
-/** The newest part of that, which is enough for prices, balances and times; empty where the journal cannot be read. Never rejects. */
+/** The newest part of the entries, which is enough for prices, balances and times; empty if the journal cannot be read. Never rejects. */
 export async function readRecent(journal: Scanned): Promise<Entry[]> {
   try {
     for await (const part of scanEntries(journal)) return part;
@@ -51,7 +51,7 @@ export async function readRecent(journal: Scanned): Promise<Entry[]> {
   return [];
 }
 
-/** The newest attempt that is meant. Reads no further. */
+/** The newest matching attempt. Reads no further. */
 export async function findNewest<Meant extends Entry>(
   journal: Scanned,
   isMeant: (entry: Entry) => entry is Meant,
@@ -63,7 +63,7 @@ export async function findNewest<Meant extends Entry>(
   return undefined;
 }
 
-/** The newest line that is wanted. Reads no further. With `words`, each such line has one of them in it. */
+/** The newest matching line. Reads no further. With `words`, only lines that contain one of them. */
 export async function findLine<Wanted extends DatedLine>(
   journal: Scanned,
   isWanted: (line: DatedLine) => line is Wanted,
@@ -82,17 +82,17 @@ export function findById(journal: Scanned, id: string): Promise<Entry[]> {
   return findAttempts(journal, words, (line) => "id" in line && isSameId(line.id ?? "", id));
 }
 
-/** Those of an Idempotency-Key: several may have been sent with it. */
+/** The attempts with an Idempotency-Key: a key may be sent several times. */
 export function findByKey(journal: Scanned, key: string): Promise<Entry[]> {
   return findAttempts(journal, [key], (line) => line.kind === "intent" && keyOf(line) === key);
 }
 
-/** Those of a typed line, by its hash. */
+/** The attempts of a typed command line, by its hash. */
 export function findByTypedLine(journal: Scanned, typed: string): Promise<Entry[]> {
   return findAttempts(journal, [typed], (line) => line.kind === "intent" && line.typed === typed);
 }
 
-/** Those of a prompt whose intent is wanted. */
+/** The attempts with a prompt and a matching intent. */
 export function findByPrompt(
   journal: Scanned,
   prompt: string,
@@ -106,7 +106,7 @@ export function findByPrompt(
   );
 }
 
-/** The attempts that one line is wanted of, which has one of `words` in it. Reads the whole file, but decodes only what names them. */
+/** The attempts with a matching line that contains one of `words`. Reads the whole file, but decodes only parts with these words. */
 async function findAttempts(
   journal: Scanned,
   words: readonly string[],
@@ -124,7 +124,7 @@ async function findAttempts(
   };
   await collect(words, isWanted);
   if (attempts.size === 0) return [];
-  // Other lines about these attempts may have their ids.
+  // The ids may be in other lines about these attempts.
   if (ids.size === 0) await collect([...attempts], ({ attempt }) => attempts.has(attempt));
   const group = createGrouping();
   const entries: Entry[] = [];

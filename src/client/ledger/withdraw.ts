@@ -4,8 +4,8 @@ import type { Journal } from "./journal.ts";
 type Withdrawn = { kind: "unsent" | "refused"; error: VidgenError };
 
 /**
- * Writes down that an attempt was not sent, or was refused: otherwise the same command would stop, as if the attempt may have been charged. Returns its
- * error, which says so where that could not be written down. Never rejects.
+ * Records that an attempt was not sent, or was refused: otherwise the same command would refuse, since it may have been charged. Returns its
+ * error, which mentions a failed write. Never rejects.
  */
 export async function withdraw(
   attempt: string,

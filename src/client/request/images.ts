@@ -5,22 +5,22 @@ import { systemReason, usage, VidgenError } from "../../errors.ts";
 import { type Images, imageFields } from "../../protocol/fields.ts";
 import { formatBytes } from "./bytes.ts";
 
-/** How large local images may be, all of a request together; a service that takes them in its JSON has a limit too. */
+/** The maximum total size of a request's local images; services limit the size of JSON too. */
 const maxBytes = 20_000_000;
 
-type ReadOptions = {
-  /** Called with a sentence for the user when a local file is among the images, once for each call. */
+type ReadImageOptions = {
+  /** Called once with a note for the user if there is a local file among the images. */
   onNote?: ((text: string) => void) | undefined;
 };
 
 /**
- * The images of a request as they are sent: addresses as they are, and a local file, named by a path or a `file:` URL, as a `data:` URL,
- * which is an assumption about the service; so are the bytes of one. Throws `usage` for a file that is no PNG, JPEG or WebP, or cannot be read, for a word that is
- * neither an address nor a file, and for more than 20 MB of files in all.
+ * Converts the images of a request for sending: URLs stay unchanged; a local file, named by a path or a `file:` URL, and raw bytes become a `data:` URL,
+ * which not every service accepts. Throws `usage` for a file that is not a PNG, JPEG or WebP, or cannot be read, for a text that is
+ * neither a URL nor a file, and for more than 20 MB of files in total.
  */
 export async function readImages(
   images: readonly (string | Uint8Array)[],
-  { onNote }: ReadOptions = {},
+  { onNote }: ReadImageOptions = {},
 ): Promise<string[]> {
   const files: string[] = [];
   let size = 0;
@@ -39,8 +39,8 @@ export async function readImages(
   return sent;
 }
 
-/** The images of all fields as they are sent, as `readImages` reads them. */
-export async function readAllImages(images: Images, options: ReadOptions = {}): Promise<Images> {
+/** As `readImages`, for all image fields. */
+export async function readAllImages(images: Images, options: ReadImageOptions = {}): Promise<Images> {
   const lists = imageFields.map(({ name }) => [name, images[name] ?? []] as const);
   const sent = await readImages(
     lists.flatMap(([, list]) => list),
@@ -67,8 +67,8 @@ function noteOf(files: string[], size: number): string {
   return `${files.join(", ")} ${verb} sent as ${urls} (${formatBytes(size)}); not every service accepts that.`;
 }
 
-/** Reads a local image; those before it have `before` bytes. */
-async function readLocal(image: string, before: number): Promise<{ format: Format; bytes: Buffer }> {
+/** Reads a local image; the previous ones have `before` bytes. */
+async function readLocal(image: string, before: number): Promise<{ format: ImageFormat; bytes: Buffer }> {
   const refuse = (reason: string) => usage(`Cannot read the image "${image}": ${reason}.`);
   try {
     const path = /^file:/i.test(image) ? fileURLToPath(image) : image;
@@ -93,7 +93,7 @@ async function readLocal(image: string, before: number): Promise<{ format: Forma
 
 type Refuse = (reason: string) => VidgenError;
 
-function checkBytes(image: Uint8Array, before: number): { format: Format; bytes: Buffer } {
+function checkBytes(image: Uint8Array, before: number): { format: ImageFormat; bytes: Buffer } {
   const refuse = (reason: string) => usage(`Cannot use the bytes of an image: ${reason}.`);
   checkTotal(before + image.byteLength, refuse);
   const bytes = Buffer.from(image);
@@ -105,7 +105,7 @@ function checkTotal(total: number, refuse: Refuse): void {
   throw refuse(`the images would have ${formatBytes(total)} in total; the limit is ${maxBytes / 1_000_000} MB`);
 }
 
-function checkFormat(bytes: Buffer, refuse: Refuse): Format {
+function checkFormat(bytes: Buffer, refuse: Refuse): ImageFormat {
   const format = formatOf(bytes);
   if (format === undefined) throw refuse("it is not a PNG, JPEG or WebP");
   return format;
@@ -113,11 +113,11 @@ function checkFormat(bytes: Buffer, refuse: Refuse): Format {
 
 const noFile = "it is a pipe, a socket or a device";
 
-/** As a `data:` URL names it. */
-type Format = "png" | "jpeg" | "webp";
+/** The name in a `data:` URL. */
+type ImageFormat = "png" | "jpeg" | "webp";
 
-/** The format by the first bytes: the file's name may lie. */
-function formatOf(bytes: Buffer): Format | undefined {
+/** The format by the first bytes, whatever the file's name says. */
+function formatOf(bytes: Buffer): ImageFormat | undefined {
   const start = bytes.toString("latin1", 0, 12);
   if (start.startsWith("\x89PNG\r\n\x1a\n")) return "png";
   if (start.startsWith("\xff\xd8\xff")) return "jpeg";

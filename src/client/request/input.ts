@@ -2,13 +2,13 @@ import type { Readable } from "node:stream";
 import { usage } from "../../errors.ts";
 import type { Disk, Io } from "../../io.ts";
 
-type ReadOptions = Pick<Io, "signal"> & { maxMegabytes?: number };
+type ReadStreamOptions = Pick<Io, "signal"> & { maxMegabytes?: number };
 
-/** All of a stream. Throws `usage` for more than the limit. */
+/** Reads a whole stream. Throws `usage` above the limit. */
 export async function readAll(
   input: Readable,
   name: string,
-  { signal, maxMegabytes = 1 }: ReadOptions,
+  { signal, maxMegabytes = 1 }: ReadStreamOptions,
 ): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -28,7 +28,7 @@ export async function readAll(
 
 const chunkBytes = 65_536;
 
-/** A file from its beginning, a part at a time; also a pipe, which has no places to read at. Rejects with the system's error. */
+/** Reads a file or a pipe from the beginning, a chunk at a time. Rejects with the system's error. */
 export async function* readChunks(path: string, disk: Pick<Disk, "open">): AsyncGenerator<Buffer> {
   const file = await disk.open(path, "r");
   try {

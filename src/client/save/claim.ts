@@ -7,32 +7,32 @@ import { isExistsError } from "./files.ts";
 import type { Claimed, ClaimOptions, Target, Targets } from "./target.ts";
 
 export type WaitOptions = {
-  /** How long to wait for the end, in milliseconds, 15 minutes by default; for another process at most 15 minutes. */
+  /** How long to wait, in milliseconds, 15 minutes by default; for another process never longer than 15 minutes. */
   timeoutMs?: number | undefined;
   signal: AbortSignal;
 };
 
-type Waiting = WaitOptions & {
+type UntilFreeOptions = WaitOptions & {
   note(text: string): void;
-  /** Of the error at the end of the time. */
+  /** The message of the error at the timeout. */
   message: string;
 };
 
-/** How often a start looks again at what another process does, and how long at most. */
+/** How often a start checks for the end of another process, and how long at most. */
 const pollMs = 250;
-const longestWaitMs = 15 * 60_000;
+const maxWaitMs = 15 * 60_000;
 const waitingNote =
   "Another process has started the same request or is saving to the same file. Waiting for it; nothing is sent meanwhile.";
 
-/** Looks every 250 ms until a look returns something: `looks` counts from 1. Throws `pending` at the end of the time, or the signal's reason. */
+/** Calls `tryOnce` every 250 ms until it returns a result; `attempts` counts from 1. Throws `pending` at the timeout, or the signal's reason. */
 export async function untilFree<Result>(
-  look: (looks: number) => Promise<Result | undefined>,
-  { timeoutMs = longestWaitMs, signal, note, message }: Waiting,
+  tryOnce: (attempts: number) => Promise<Result | undefined>,
+  { timeoutMs = maxWaitMs, signal, note, message }: UntilFreeOptions,
   io: Pick<Clock, "now" | "sleep">,
 ): Promise<Result> {
-  const end = io.now() + Math.min(timeoutMs, longestWaitMs);
+  const end = io.now() + Math.min(timeoutMs, maxWaitMs);
   for (let looks = 1; ; looks++) {
-    const found = await look(looks);
+    const found = await tryOnce(looks);
     if (found !== undefined) return found;
     if (io.now() >= end) throw new VidgenError("pending", message);
     if (looks === 2) note(waitingNote);
@@ -40,40 +40,40 @@ export async function untilFree<Result>(
   }
 }
 
-/** Where attempts are kept, and the videos that they are for. */
-export type Places = {
+/** Access to attempts and to the files of their videos. */
+export type ClaimDependencies = {
   journal: Pick<Journal, "append" | "scan" | "hold">;
-  /** What is known of a generation without a look into the journal. */
+  /** The entry of a generation without reading the journal. */
   recall(id: string): Entry | undefined;
   targets: Targets;
   note(text: string): void;
 };
 
 /**
- * Claims the place for the video of a generation that exists, waiting for a process that has it; or finds that video there. Throws as
- * `Targets.claim` does, `pending` when the other process still has the place, or the signal's reason.
+ * Claims the file for the video of an existing generation, waiting for a process that uses it; or finds the video there. Throws as
+ * `Targets.claim` does, `pending` if the other process still uses the file, or the signal's reason.
  */
-export async function claimPlace(
+export async function claimOutput(
   outputPath: string,
   claiming: ClaimOptions & WaitOptions & { entry: Entry | undefined },
-  places: Places,
+  dependencies: ClaimDependencies,
   io: Pick<Clock, "now" | "sleep">,
 ): Promise<Claimed> {
-  const { journal, recall, targets, note } = places;
+  const { journal, recall, targets, note } = dependencies;
   const { entry, timeoutMs, signal } = claiming;
   const find = async () => {
     if (entry?.id === undefined) return undefined;
     const { id, attempt } = entry;
-    // In the journal as it is by now: another process may save it at any time.
+    // Read from the journal each time: another process may save it at any moment.
     const known = recall(id) ?? (await findById(journal, id).catch(() => [])).find((each) => each.attempt === attempt);
     const saved = known && { ...known, id };
     const file = saved && (await targets.findSaved(saved, outputPath, claiming.first));
     if (saved === undefined || file === undefined) return undefined;
     await targets.recordSaved(saved, file);
-    await clear(saved, places);
+    await clear(saved, dependencies);
     return file;
   };
-  // Asked first: with `{n}` a claim passes over the name that the video has.
+  // Checked first: with `{n}` a claim would skip the existing file of the video.
   const saved = outputPath.includes("{n}") ? await find() : undefined;
   if (saved !== undefined) return { file: saved };
   const waiting = { timeoutMs, signal, note, message: `Another process is still saving to ${outputPath}.` };
@@ -86,19 +86,22 @@ export async function claimPlace(
   }
 }
 
-/** Writes down that no later start looks at an attempt, and removes what its process has left. */
+/** Records that later starts ignore an attempt, and removes what its process left. */
 export async function dismiss(
   entry: Pick<Entry, "attempt" | "parts">,
-  places: Pick<Places, "journal"> & Left,
+  dependencies: Pick<ClaimDependencies, "journal"> & ClearDependencies,
 ): Promise<void> {
-  await places.journal.append({ kind: "dismissed", attempt: entry.attempt });
-  await clear(entry, places);
+  await dependencies.journal.append({ kind: "dismissed", attempt: entry.attempt });
+  await clear(entry, dependencies);
 }
 
-type Left = { journal: Pick<Journal, "hold">; targets: Pick<Targets, "clear"> };
+type ClearDependencies = { journal: Pick<Journal, "hold">; targets: Pick<Targets, "clear"> };
 
-/** Removes the lease and the partial files that dead processes have left of an attempt that has ended. Never rejects. */
-export async function clear(entry: Pick<Entry, "attempt" | "parts">, { journal, targets }: Left): Promise<void> {
+/** Removes the lease and partial files that dead processes left of an ended attempt. Never rejects. */
+export async function clear(
+  entry: Pick<Entry, "attempt" | "parts">,
+  { journal, targets }: ClearDependencies,
+): Promise<void> {
   await targets.clear(entry);
   await journal.hold(entry.attempt).then(
     (held) => held?.release(),
@@ -106,7 +109,7 @@ export async function clear(entry: Pick<Entry, "attempt" | "parts">, { journal, 
   );
 }
 
-/** Returns what releases the place and then the attempt, once. */
+/** Returns a function that releases the file and then the attempt, once. */
 export function releaseOf(target: Target | undefined, hold?: Hold): () => Promise<void> {
   let released: Promise<void> | undefined;
   const release = async () => {

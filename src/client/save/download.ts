@@ -13,13 +13,13 @@ import { outputError } from "./files.ts";
 
 export type MediaOptions = {
   signal: AbortSignal;
-  /** What the file holds, left by an earlier process; with a validator the download is resumed. */
+  /** The version of the video in the file of an earlier process; with a validator the download is resumed. */
   version: Version | undefined;
-  /** Called each time a body begins, when the file is empty and before the first byte is written. */
+  /** Called before the first byte of each body, when the file is empty. */
   onVersion(version: Version): Promise<void>;
-  /** Asks the service for a new address, when the last one has expired. */
-  freshUrl(signal: AbortSignal): Promise<string>;
-  /** Both in bytes; `total` is `undefined` where the media address does not say. */
+  /** Asks the service for a new URL when the last one has expired. */
+  renewUrl(signal: AbortSignal): Promise<string>;
+  /** Both in bytes; `total` is `undefined` if the server does not state it. */
   onProgress(received: number, total: number | undefined): void;
   onNote(text: string): void;
 };
@@ -29,40 +29,40 @@ export type DownloadIo = RetryIo & Pick<Io, "fetch"> & { disk: Pick<Disk, "write
 type DownloadOutcome =
   | { kind: "whole" }
   | { kind: "not ready"; reason: string }
-  | { kind: "trouble" | "outage"; reason: string; waitMs?: number | undefined }
+  | { kind: "failed" | "outage"; reason: string; waitMs?: number | undefined }
   | { kind: "expired"; status: number; reason: string; mayNeedKey: boolean };
 
-type Part = {
-  /** How many bytes the file holds. */
+type Received = {
+  /** The number of bytes in the file. */
   size: number;
-  /** Of these bytes. */
+  /** The hash of these bytes. */
   hash: Hash;
   version: Version;
-  /** The most bytes that it ever held: starting again is not progress. */
+  /** The maximum size that the file had: starting again is not progress. */
   furthest: number;
   /** The sha256 of a complete response that was discarded because it was not a known .mp4. */
   unknownFormat: string | undefined;
 };
 
 const maxTries = 10;
-/** Fresh addresses are asked for until none has worked for this long: a CDN may not know a new video yet. */
+/** How long new URLs may fail before giving up: a CDN may not know a new video yet. */
 const patienceMs = 60_000;
 const maxRedirects = 5;
-/** A request for which no byte comes for this long is aborted and retried. */
+/** A request without data for this long is aborted and retried. */
 const stallMs = 30_000;
-/** As many further bytes reset the count of retries. */
+/** This many new bytes reset the count of retries. */
 const progressBytes = 1_000_000;
 
 /**
- * Fetches a video into an open file until it is a whole .mp4. A download that broke off is resumed if a validator tells that it is the
- * same video (RFC 9110, section 13.1.5), else it starts again. What was received twice, identical, and is not a known .mp4 is kept, with a
- * note; a file without its index is not finished, and never kept. The address gets no Authorization header. Returns the file's sha256 in hexadecimal. Throws `output` when the video cannot be fetched
- * or written, with `httpStatus` when its address is of no use; or the signal's reason.
+ * Downloads a video into an open file until it is a complete .mp4. An interrupted download is resumed if a validator shows that it is the
+ * same video (RFC 9110, section 13.1.5), else it starts again. A file that is not a known .mp4 is kept after two identical downloads, with a
+ * note; a file without its index is unfinished, and never kept. The request has no Authorization header. Returns the file's sha256 in hexadecimal. Throws `output` if the video cannot be downloaded
+ * or written, with `httpStatus` if its URL is useless; or the signal's reason.
  */
 export async function download(url: string, file: DiskFile, options: MediaOptions, io: DownloadIo): Promise<string> {
   const { size } = await onDisk(file.stat());
   const hash = await onDisk(hashFile(file, options.signal));
-  const have: Part = { size, hash, version: { ...options.version }, furthest: 0, unknownFormat: undefined };
+  const received: Received = { size, hash, version: { ...options.version }, furthest: 0, unknownFormat: undefined };
   let from = url;
   let tries = 0;
   let triedFrom = 0;
@@ -70,11 +70,11 @@ export async function download(url: string, file: DiskFile, options: MediaOption
   let unfinished = 0;
   let outages = 0;
   let expirations = 0;
-  /** How many bytes the file held when its address expired, and since when it has not grown. */
+  /** The size of the file when its URL expired, and since when it has not grown. */
   let stuck = { at: -1, since: 0 };
   for (;;) {
-    const outcome = await fetchOnce(from, file, have, { options, io });
-    if (outcome.kind === "whole") return have.hash.digest("hex");
+    const outcome = await fetchOnce(from, file, received, { options, io });
+    if (outcome.kind === "whole") return received.hash.digest("hex");
     if (outcome.kind === "not ready") {
       notReadySince ??= io.now();
       if (io.now() - notReadySince >= patienceMs)
@@ -93,19 +93,19 @@ export async function download(url: string, file: DiskFile, options: MediaOption
     }
     if (outcome.kind === "expired") {
       const { status } = outcome;
-      if (have.furthest > stuck.at) {
-        stuck = { at: have.furthest, since: io.now() };
+      if (received.furthest > stuck.at) {
+        stuck = { at: received.furthest, since: io.now() };
         expirations = 0;
       }
       if (io.now() - stuck.since >= patienceMs) throw expiredError(outcome, from);
-      from = await requestFreshUrl(status, options);
+      from = await requestNewUrl(status, options);
       if (++expirations === 2) options.onNote(`The video URL does not work yet (HTTP ${status}); retrying.`);
       await io.sleep(backoffMs(expirations, io.random()), options.signal);
       continue;
     }
-    if (have.furthest - triedFrom >= progressBytes) {
+    if (received.furthest - triedFrom >= progressBytes) {
       tries = 0;
-      triedFrom = have.furthest;
+      triedFrom = received.furthest;
     }
     if (++tries >= maxTries) throw new VidgenError("output", `Could not download the video: ${outcome.reason}.`);
     if (tries === 2) options.onNote(`Could not download the video yet (${outcome.reason}); retrying.`);
@@ -122,9 +122,9 @@ function expiredError(
   return new VidgenError("output", message, { httpStatus: status, hint: `The video is at ${url}` });
 }
 
-async function requestFreshUrl(status: number, options: MediaOptions): Promise<string> {
+async function requestNewUrl(status: number, options: MediaOptions): Promise<string> {
   try {
-    return await options.freshUrl(options.signal);
+    return await options.renewUrl(options.signal);
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     const { message } = asVidgenError(error);
@@ -136,50 +136,50 @@ async function requestFreshUrl(status: number, options: MediaOptions): Promise<s
 async function fetchOnce(
   url: string,
   file: DiskFile,
-  have: Part,
+  received: Received,
   { options, io }: { options: MediaOptions; io: DownloadIo },
 ): Promise<DownloadOutcome> {
   const limit = io.limit(stallMs, options.signal, new Error("no data for 30 s"));
   const done = new AbortController();
   const signal = AbortSignal.any([limit.signal, done.signal]);
   try {
-    const response = await fetchMedia(url, rangeHeaders(have.size, have.version), { signal, fetch: io.fetch });
-    const next = await prepare(response, file, have, options);
+    const response = await fetchMedia(url, rangeHeaders(received.size, received.version), { signal, fetch: io.fetch });
+    const next = await prepare(response, file, received, options);
     if (next === "no video") return await readFailure(response, io);
-    if (next === "body") await writeBody(response, file, have, { options, onBytes: limit.restart, disk: io.disk });
-    const isLengthKnown = have.version.total !== undefined;
+    if (next === "body") await writeBody(response, file, received, { options, onBytes: limit.restart, disk: io.disk });
+    const isLengthKnown = received.version.total !== undefined;
     const fault = await onDisk(faultOfMp4(file, { isLengthKnown }));
     if (fault === undefined) return { kind: "whole" };
     const { reason } = fault;
     if (fault.mayBeVideo && !fault.isFinished) {
-      await restart(file, have);
+      await restart(file, received);
       return { kind: "not ready", reason };
     }
-    // All of it has come in one response, as far as anybody can tell: it is neither cut nor mixed.
+    // It came in one response that seems complete.
     if (fault.mayBeVideo && (isLengthKnown || fault.noLength) && response.status === 200) {
-      const digest = have.hash.copy().digest("hex");
-      if (have.unknownFormat === digest) {
+      const digest = received.hash.copy().digest("hex");
+      if (received.unknownFormat === digest) {
         options.onNote(noteFor(fault));
         return { kind: "whole" };
       }
-      const isChanging = have.unknownFormat !== undefined;
-      have.unknownFormat = digest;
+      const isChanging = received.unknownFormat !== undefined;
+      received.unknownFormat = digest;
       if (isChanging) {
-        await restart(file, have);
+        await restart(file, received);
         return { kind: "not ready", reason: "two downloads of it differ" };
       }
     }
-    await restart(file, have);
-    return { kind: "trouble", reason: `not a complete video: ${reason}` };
+    await restart(file, received);
+    return { kind: "failed", reason: `not a complete video: ${reason}` };
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     if (error instanceof VidgenError) throw error;
     const reason = describeFailure(error);
     if (isProxyRefusal(systemCode(error))) throw new VidgenError("output", `Could not download the video: ${reason}.`);
-    return { kind: "trouble", reason };
+    return { kind: "failed", reason };
   } finally {
     limit.clear();
-    // Closes a connection whose reply has not been read.
+    // Closes the connection if its reply was not read.
     done.abort();
   }
 }
@@ -193,40 +193,40 @@ function noteFor({ reason, noLength }: Fault): string {
 }
 
 /**
- * Prepares the file for the body of this response: keeps what it holds, or empties it. Returns "complete" when the file holds all of the
- * video already, "no video" for another status.
+ * Prepares the file for the body of this response: keeps its content, or empties it. Returns "complete" if the file already has the whole
+ * video, and "no video" for other statuses.
  */
 async function prepare(
   response: HttpResponse,
   file: DiskFile,
-  have: Part,
+  received: Received,
   options: MediaOptions,
 ): Promise<"body" | "complete" | "no video"> {
   const { status, headers } = response;
-  if ((status === 206 || status === 416) && have.size > 0) {
+  if ((status === 206 || status === 416) && received.size > 0) {
     const [, start, whole] = /^bytes (?:(\d+)-\d+|\*)\/(\d+|\*)$/.exec(headers.get("Content-Range") ?? "") ?? [];
-    const total = whole === "*" ? have.version.total : Number(whole);
-    const isSame = isSameVersion(have.version, headers, total);
-    if (isSame && status === 416 && total === have.size) return "complete";
-    if (isSame && status === 206 && Number(start) === have.size) {
-      have.version.total = total;
+    const total = whole === "*" ? received.version.total : Number(whole);
+    const isSame = isSameVersion(received.version, headers, total);
+    if (isSame && status === 416 && total === received.size) return "complete";
+    if (isSame && status === 206 && Number(start) === received.size) {
+      received.version.total = total;
       return "body";
     }
-    await restart(file, have);
+    await restart(file, received);
     throw new Error("the video has changed on the server");
   }
   if (status !== 200) return "no video";
-  await restart(file, have);
-  have.version = readVersion(headers);
-  await options.onVersion({ ...have.version });
+  await restart(file, received);
+  received.version = readVersion(headers);
+  await options.onVersion({ ...received.version });
   return "body";
 }
 
-async function restart(file: DiskFile, have: Part): Promise<void> {
+async function restart(file: DiskFile, received: Received): Promise<void> {
   await onDisk(file.truncate(0));
-  have.size = 0;
-  have.hash = createHash("sha256");
-  have.version = {};
+  received.size = 0;
+  received.hash = createHash("sha256");
+  received.version = {};
 }
 
 async function readFailure(response: HttpResponse, io: Pick<Io, "date">): Promise<DownloadOutcome> {
@@ -234,10 +234,10 @@ async function readFailure(response: HttpResponse, io: Pick<Io, "date">): Promis
   const { status } = reply;
   const reason = describeReply(reply);
   const waitMs = retryAfterMs(reply.retryAfter, io.date());
-  // The video is made: what is said about the account's money passes.
+  // The video is paid for: an answer about credits counts as an outage.
   if (lacksCredits(reply)) return { kind: "outage", reason, waitMs };
-  if (isTransient(status)) return { kind: "trouble", reason, waitMs };
-  // A host of videos says with a page that an address has expired, and an API in JSON that it wants a key.
+  if (isTransient(status)) return { kind: "failed", reason, waitMs };
+  // A media host reports an expired URL with a page; an API that needs a key answers in JSON.
   const mayNeedKey = status === 401 || (status === 403 && reply.json !== undefined);
   if ([401, 403, 404, 410].includes(status)) return { kind: "expired", status, reason, mayNeedKey };
   throw new VidgenError("output", `The video URL returned ${reason}.`, { httpStatus: status });
@@ -266,31 +266,31 @@ async function fetchMedia(
 
 type Writing = { options: MediaOptions; onBytes(): void; disk: DownloadIo["disk"] };
 
-async function writeBody(response: HttpResponse, file: DiskFile, have: Part, writing: Writing): Promise<void> {
+async function writeBody(response: HttpResponse, file: DiskFile, received: Received, writing: Writing): Promise<void> {
   const { options, onBytes, disk } = writing;
-  const { total } = have.version;
+  const { total } = received.version;
   for await (const chunk of response.body ?? []) {
     onBytes();
-    writeChunk(chunk, file, have, disk);
-    options.onProgress(have.size, total);
+    writeChunk(chunk, file, received, disk);
+    options.onProgress(received.size, total);
   }
-  if (total !== undefined && have.size !== total) {
-    const { size } = have;
-    if (size > total) await restart(file, have);
+  if (total !== undefined && received.size !== total) {
+    const { size } = received;
+    if (size > total) await restart(file, received);
     throw new Error(`cut off after ${size} of ${total} bytes`);
   }
 }
 
 /** Writes synchronously, so that nothing is received while the disk is busy: see `unlimitedBytes` in `http.ts`. */
-function writeChunk(chunk: Uint8Array, file: DiskFile, have: Part, disk: DownloadIo["disk"]): void {
+function writeChunk(chunk: Uint8Array, file: DiskFile, received: Received, disk: DownloadIo["disk"]): void {
   try {
     for (let done = 0; done < chunk.byteLength; ) {
-      const written = disk.writeSync(file.fd, chunk, done, chunk.byteLength - done, have.size);
-      have.hash.update(chunk.subarray(done, done + written));
+      const written = disk.writeSync(file.fd, chunk, done, chunk.byteLength - done, received.size);
+      received.hash.update(chunk.subarray(done, done + written));
       done += written;
-      have.size += written;
+      received.size += written;
     }
-    have.furthest = Math.max(have.furthest, have.size);
+    received.furthest = Math.max(received.furthest, received.size);
   } catch (error) {
     throw outputError(error, "the video");
   }

@@ -2,7 +2,7 @@ import { basename } from "node:path";
 import { openFilesHint, systemCode, systemReason, VidgenError } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
 
-/** Throws `output` when something exists there that must not be replaced. */
+/** Throws `output` if something exists there that must not be replaced. */
 export async function checkFree(path: string, overwrite: boolean, disk: Disk): Promise<void> {
   const kind = await kindOf(path, disk);
   if (kind === "none" || (kind === "file" && overwrite)) return;
@@ -26,12 +26,12 @@ function unlessMissing<Found>(found: Promise<Found>): Promise<Found | undefined>
   });
 }
 
-/** Renames, but never over a file that exists. Throws `output` then. */
+/** Renames a file. Throws `output` if the new name exists. */
 export async function renameNew(from: string, to: string, disk: Disk): Promise<void> {
   await ((await linkNew(from, to, disk)) ? disk.rm(from) : disk.rename(from, to));
 }
 
-/** Gives a file a second name, unless such a file exists: then it throws `output`. False on a file system without hard links. */
+/** Creates a hard link. Throws `output` if the name exists. Returns false on a file system without hard links. */
 export async function linkNew(from: string, to: string, disk: Disk): Promise<boolean> {
   try {
     await disk.link(from, to);
@@ -55,28 +55,28 @@ export function isExistsError(error: unknown): boolean {
   return error instanceof VidgenError && systemCode(error.cause) === "EEXIST";
 }
 
-/** Makes a folder, and those above it, for videos at a path. Throws `output`. */
-export async function makeFolder(folder: string, path: string, disk: Pick<Disk, "mkdir">): Promise<void> {
+/** Creates a folder and its parents for a video at `path`. Throws `output`. */
+export async function createFolder(folder: string, path: string, disk: Pick<Disk, "mkdir">): Promise<void> {
   await disk.mkdir(folder, { recursive: true }).catch((error) => {
-    if (systemCode(error) === "ENOENT") throw unmakeableError(path, error);
+    if (systemCode(error) === "ENOENT") throw cannotCreateError(path, error);
     // A file has the folder's name.
     const cause = systemCode(error) === "EEXIST" ? Object.assign(new Error("exists"), { code: "ENOTDIR" }) : error;
     throw outputError(cause, path);
   });
 }
 
-/** The error where the system lets nobody make a file or a folder, such as in /proc. */
-export function unmakeableError(path: string, cause: unknown): VidgenError {
-  const hint = "The system allows no new files there; choose another place with -o.";
+/** The error where the system allows no new files or folders, such as in /proc. */
+export function cannotCreateError(path: string, cause: unknown): VidgenError {
+  const hint = "The system allows no new files there; choose another folder with -o.";
   return new VidgenError("output", `Cannot save ${path}: no file can be created there.`, { hint, cause });
 }
 
-/** The error for a system call that failed while saving. */
+/** The error for a failed system call while saving. */
 export function outputError(error: unknown, path: string): VidgenError {
   if (error instanceof VidgenError) return error;
   const code = systemCode(error);
   const hint =
-    code === "EEXIST" ? "Another program may have made it: move that .part file away." : openFilesHint(error);
+    code === "EEXIST" ? "Another program may have created it: move that .part file away." : openFilesHint(error);
   const file = error instanceof Error && "path" in error ? String(error.path) : `${path}.part`;
   const reason = systemReason(error, {
     EEXIST: `${basename(file)} already exists`,

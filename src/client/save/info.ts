@@ -8,30 +8,30 @@ import { redactValue } from "../http/redaction.ts";
 import type { Entry } from "../ledger/history.ts";
 import { isExistsError, kindOf, renameNew } from "./files.ts";
 import { infoPath } from "./output-path.ts";
-import { wordsOf } from "./target.ts";
+import { namePartsOf } from "./target.ts";
 
-/** What is known of a generation whose video is saved. */
+/** The data for the info file of a saved video. */
 export type InfoSources = {
   id: string;
-  /** What the journal knows. */
+  /** Its entry in the journal. */
   entry: Entry | undefined;
-  /** What the service says. */
+  /** The service's status reply. */
   generation: WireGeneration | undefined;
-  /** What the service has stated that it cost; see `creditsOf`. */
+  /** Its stated cost in credits: see `creditsOf`. */
   credits?: number | undefined;
 };
 
 type WriteOptions = {
-  /** Replaces a file that holds anything else, too. */
+  /** Also replaces a file with other content. */
   overwrite?: boolean | undefined;
-  /** Removes what is secret from a text. */
+  /** Removes secrets from a text. */
   redact(text: string): string;
 };
 
 /**
- * Puts the info file of `--write-info-json` beside a saved video: `fox.mp4.json` with the request as the journal keeps it, the times, the
- * credits and the cost in USD; null is what nobody knows. Replaces an earlier info of the same generation, and anything else only with `overwrite`. Throws
- * `output` when it cannot be written.
+ * Writes the info file of `--write-info-json` beside a saved video: `fox.mp4.json` with the recorded request, the times, the
+ * credits and the cost in USD; unknown values are null. Replaces an info file of the same generation, and other files only with `overwrite`. Throws
+ * `output` if it cannot be written.
  */
 export async function writeInfo(
   video: string,
@@ -43,7 +43,7 @@ export async function writeInfo(
   const temporary = join(dirname(path), `.vidgen-${uuid()}.part`);
   try {
     const mayReplace = (await hasInfo(video, known.id, disk)) || (overwrite && (await kindOf(path, disk)) === "file");
-    await writeNew(temporary, `${JSON.stringify(redactValue(infoOf(known), redact), null, 2)}\n`, disk);
+    await writeNew(temporary, `${JSON.stringify(redactValue(infoFieldsOf(known), redact), null, 2)}\n`, disk);
     await (mayReplace ? disk.rename(temporary, path) : renameNew(temporary, path, disk));
   } catch (error) {
     await disk.rm(temporary, { force: true }).catch(() => {});
@@ -51,19 +51,19 @@ export async function writeInfo(
   }
 }
 
-/** Whether the info file beside a video is there and about this generation. */
+/** Whether a video has an info file about this generation. */
 export async function hasInfo(video: string, id: string, disk: Disk): Promise<boolean> {
   const path = infoPath(video);
   const found = await disk.stat(path).catch(() => undefined);
   if (!found?.isFile() || found.size > maxInfoBytes) return false;
-  const json = parseJson(await readText(path, disk).catch(() => ""));
+  const json = parseJson(await readInfoText(path, disk).catch(() => ""));
   return isRecord(json) && json.id === id;
 }
 
-/** A longer file is none of ours: the command line that a request comes from is shorter. */
+/** A larger file is not an info file: a request comes from a command line, which is shorter. */
 const maxInfoBytes = 10_000_000;
 
-async function readText(path: string, disk: Disk): Promise<string> {
+async function readInfoText(path: string, disk: Disk): Promise<string> {
   const file = await disk.open(path, "r");
   try {
     const { size } = await file.stat();
@@ -86,8 +86,8 @@ async function writeNew(path: string, text: string, disk: Disk): Promise<void> {
   }
 }
 
-function infoOf({ id, entry, generation, credits }: InfoSources) {
-  const { model, prompt } = wordsOf(entry, generation);
+function infoFieldsOf({ id, entry, generation, credits }: InfoSources) {
+  const { model, prompt } = namePartsOf(entry, generation);
   return {
     id,
     model: model ?? null,
@@ -95,15 +95,15 @@ function infoOf({ id, entry, generation, credits }: InfoSources) {
     request: entry?.request ?? null,
     started_at: entry?.at ?? null,
     created_at: generation?.created_at ?? null,
-    completed_at: generation?.completed_at ?? (entry && endOf(entry)) ?? null,
+    completed_at: generation?.completed_at ?? (entry && endTimeOf(entry)) ?? null,
     credits: credits ?? null,
     cost: (generation && readCost(generation)) ?? entry?.cost ?? null,
     remaining_credits: entry?.remaining_credits ?? null,
   };
 }
 
-/** When it ended, where this machine polled it until then: the service tells that to callbacks alone. */
-function endOf({ at, took_ms }: Entry): string | undefined {
+/** When it ended, if this machine polled it until then. The service reports that only to callbacks. */
+function endTimeOf({ at, took_ms }: Entry): string | undefined {
   return took_ms === undefined ? undefined : new Date(Date.parse(at) + took_ms).toISOString();
 }
 

@@ -4,58 +4,62 @@ import { basename, dirname, join, resolve } from "node:path";
 import { usage } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
 import { isUuid } from "../../protocol/id.ts";
-import { fileName, fillId, fillIn, fillWords, type Naming, type Words } from "../../video/naming.ts";
-import { kindOf, makeFolder, outputError } from "./files.ts";
+import { fileName, fillId, fillIn, fillWords, type NameParts, type Naming } from "../../video/naming.ts";
+import { createFolder, kindOf, outputError } from "./files.ts";
 
-/** Where a video goes, as far as that is known before its generation has an id. */
-export type Place = {
-  /** `-o` for the command that resumes this one: with a number for `{n}`. */
+/** Where -o saves a video, as far as that is known before its generation has an id. */
+export type ResolvedOutput = {
+  /** The value of -o for the command that resumes this one: with a number in place of `{n}`. */
   outputPath: string;
   folder: string;
-  /** The path of the file, where that does not depend on the id. */
+  /** The path of the file, if that does not depend on the id. */
   file: string | undefined;
   fileOf(naming: Naming): string;
-  /** For "-": the video is streamed to stdout from a folder that nobody else uses. */
+  /** Set for "-": the video is streamed to stdout from a temporary folder. */
   isTemporary: boolean;
 };
 
-type PlaceOptions = {
-  words: Words;
+type ResolveOptions = {
+  words: NameParts;
   /** The day for `{date}`, such as "2026-01-31". */
   date: string;
   /** The number for `{n}`. */
   n: number;
-  /** A name that no other place has. */
+  /** A unique name for a temporary folder. */
   unique: string;
 };
 
 /**
- * The place that `-o` names: a file, a folder (one that exists, or a name that ends in a slash), or "-". Fills in the names in braces, and
- * makes the folders whose names come from them, or end in a slash. `undefined` where something has the name with this number already. Throws
+ * Resolves the value of -o: a file, a folder (an existing one, or a name that ends in a slash), or "-". Fills in the names in braces, and
+ * creates the folders whose names come from them, or end in a slash. Returns `undefined` if the name with this number exists. Throws
  * `usage` and `output`.
  */
-export async function findPlace(outputPath: string, options: PlaceOptions, disk: Disk): Promise<Place | undefined> {
-  const place = await lookForPlace(outputPath, options, disk);
-  if (place === undefined) return undefined;
-  const { folder, file, isTemporary, isMade } = place;
+export async function resolveOutput(
+  outputPath: string,
+  options: ResolveOptions,
+  disk: Disk,
+): Promise<ResolvedOutput | undefined> {
+  const resolved = await inspectOutput(outputPath, options, disk);
+  if (resolved === undefined) return undefined;
+  const { folder, file, isTemporary, isMade } = resolved;
   if (isTemporary)
     await disk.mkdir(folder, { mode: 0o700 }).catch((error) => {
       throw outputError(error, file ?? folder);
     });
-  else if (isMade) await makeFolder(folder, file ?? folder, disk);
-  return place;
+  else if (isMade) await createFolder(folder, file ?? folder, disk);
+  return resolved;
 }
 
-/** The same, but makes no folder: `isMade` says whether its folder is to be made. */
-export async function lookForPlace(
+/** As `resolveOutput`, but creates no folder: `isMade` says whether its folder must be created. */
+export async function inspectOutput(
   outputPath: string,
-  { words, date, n, unique }: PlaceOptions,
+  { words, date, n, unique }: ResolveOptions,
   disk: Disk,
-): Promise<(Place & { isMade: boolean }) | undefined> {
+): Promise<(ResolvedOutput & { isMade: boolean }) | undefined> {
   if (outputPath === "") throw usage("The output path is empty.");
   const numbered = fillIn(outputPath, new Map([["n", String(n)]]));
   const filled = fillWords(numbered, words, date);
-  // A folder that is missing is a typing error, unless its name comes from the template.
+  // A missing folder is a typing error, unless its name comes from the template.
   const isMade = dirname(numbered) !== dirname(filled);
   const known = { outputPath: numbered, isTemporary: false, isMade };
   try {
@@ -78,10 +82,10 @@ export async function lookForPlace(
 }
 
 /**
- * The partial file of an attempt at a place, as an absolute path: a later process of the attempt finds it, and no other attempt has it. `owner`
+ * The absolute path of an attempt's partial file: a later process of the attempt finds it, and no other attempt uses it. `owner`
  * is the attempt, or the id of a generation that was started elsewhere.
  */
-export function partOf({ folder, file }: Pick<Place, "folder" | "file">, owner: string): string {
+export function partOf({ folder, file }: Pick<ResolvedOutput, "folder" | "file">, owner: string): string {
   const short = isUuid(owner) ? owner.toLowerCase() : createHash("sha256").update(owner).digest("hex");
   const begin = file === undefined ? ".vidgen-" : `${basename(file)}.`;
   return resolve(folder, `${begin}${short.slice(0, 8)}.part`);
@@ -89,20 +93,20 @@ export function partOf({ folder, file }: Pick<Place, "folder" | "file">, owner: 
 
 const ofFile = /^(.+)\.[0-9a-f]{8}\.part$/;
 
-/** The file that a partial file is for, or its folder where the file's name depends on the id. */
-export function placeOfPart(part: string): string {
+/** The video file of a partial file, or its folder if the file's name depends on the id. */
+export function outputOfPart(part: string): string {
   const [, file] = ofFile.exec(basename(part)) ?? [];
   return file === undefined ? dirname(part) : join(dirname(part), file);
 }
 
-/** The lease that decides who writes a partial file: one for all those of a file, where its name does not depend on the id. */
+/** The lease that decides who writes a partial file. All partial files of a video share one, unless its name depends on the id. */
 export function leaseOfPart(part: string): string {
   const [, file] = ofFile.exec(basename(part)) ?? [];
   const name = file === undefined ? basename(part, ".part") : `.${file}`;
   return join(dirname(part), `${name}.lock`);
 }
 
-/** Whether a name is that of a partial file of this file. */
+/** Whether a name is that of a partial file of this video file. */
 export function isPartOf(name: string, file: string): boolean {
   return ofFile.exec(name)?.[1] === basename(file);
 }
@@ -112,7 +116,7 @@ export function infoPath(video: string): string {
   return `${video}.json`;
 }
 
-/** Whether `output` names a folder: one that exists, or a name that ends in a slash. Throws `output` where that cannot be told. */
+/** Whether an output path is a folder: an existing one, or a name that ends in a slash. Throws `output` if that cannot be checked. */
 export async function isFolder(output: string, disk: Disk): Promise<boolean> {
   if (/[/\\]$/.test(output)) return true;
   const kind = await kindOf(output, disk).catch((error) => {
@@ -121,13 +125,13 @@ export async function isFolder(output: string, disk: Disk): Promise<boolean> {
   return kind === "folder";
 }
 
-/** The folder of an output path, as far as it is known before the names in braces are filled in. */
+/** The folder of an output path before its first name in braces. */
 export function folderOf(output: string): string {
   const [known = ""] = output.split("{");
   return /[/\\]$/.test(known) ? known : dirname(known);
 }
 
-/** Where `output` saves the video of a generation; only `{id}` is filled in. Changes nothing. */
+/** The file for the video of a generation at an output path in which only `{id}` is left to fill in. Changes nothing. */
 export async function findOutputPath(output: string, naming: Naming, disk: Disk): Promise<string> {
   const byId = fillId(output, naming);
   return (await isFolder(byId, disk)) ? join(byId, fileName(naming)) : byId;

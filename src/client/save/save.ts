@@ -6,21 +6,21 @@ import { type Content, readContent } from "../ledger/content.ts";
 import type { Entry } from "../ledger/history.ts";
 import { type DownloadIo, download, type MediaOptions } from "./download.ts";
 import { outputError } from "./files.ts";
-import { type Target, wordsOf } from "./target.ts";
+import { namePartsOf, type Target } from "./target.ts";
 
 type SaveOptions = Omit<MediaOptions, "version" | "onVersion"> & {
   target: Target;
-  /** What the journal knows of the generation. */
+  /** The journal's entry of the generation. */
   entry: Entry | undefined;
   /** How long the download may take, in milliseconds. */
   timeoutMs: number;
-  /** Called when the video is whole, before its file gets its name. */
+  /** Called when the video is complete, before its file gets its name. */
   onWhole(content: Content): Promise<void>;
 };
 
 /**
- * Saves the video of a generation that has completed, and returns its path and content. Throws `output`, whose hint is the video's address unless that
- * is of no use, or the signal's reason.
+ * Saves the video of a completed generation, and returns its path and content. Throws `output`, with the video's URL as the hint unless that
+ * is useless, or the signal's reason.
  */
 export async function save({ generation, videoUrl }: CompletedGeneration, options: SaveOptions, io: DownloadIo) {
   const { target, entry } = options;
@@ -28,18 +28,18 @@ export async function save({ generation, videoUrl }: CompletedGeneration, option
   const overdue = new VidgenError("output", "Timed out before the video was saved.");
   const limit = io.limit(options.timeoutMs, options.signal, overdue);
   let address: string | undefined = videoUrl;
-  const freshUrl = async (signal: AbortSignal) => {
+  const renewUrl = async (signal: AbortSignal) => {
     address = undefined;
-    address = await options.freshUrl(signal);
+    address = await options.renewUrl(signal);
     return address;
   };
   try {
-    const naming = { id, ...wordsOf(entry, generation) };
+    const naming = { id, ...namePartsOf(entry, generation) };
     const { file, version, begin: onVersion } = await target.open();
     const sha256 = await download(
       videoUrl,
       file,
-      { ...options, version, onVersion, signal: limit.signal, freshUrl },
+      { ...options, version, onVersion, signal: limit.signal, renewUrl },
       io,
     );
     const content = await readContent(file, sha256);
@@ -52,7 +52,7 @@ export async function save({ generation, videoUrl }: CompletedGeneration, option
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     const failure = outputError(error, "the video");
-    // With a status, it is the address that has failed: it helps nobody.
+    // With a status, the URL itself has failed, so it does not help.
     const isOfUse = address !== undefined && failure.httpStatus === undefined;
     throw failure.with({ id, hint: isOfUse ? `The video is at ${address}` : undefined });
   } finally {

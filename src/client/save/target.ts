@@ -3,7 +3,7 @@ import { systemCode, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, Io } from "../../io.ts";
 import { type Acquired, type Lease, type LeaseIo, readHolder, tryLease, type Watch } from "../../lease.ts";
 import type { WireGeneration } from "../../protocol/schema.ts";
-import { fillIn, fillWords, type Naming, type Words } from "../../video/naming.ts";
+import { fillIn, fillWords, type NameParts, type Naming } from "../../video/naming.ts";
 import { type Content, hasContent } from "../ledger/content.ts";
 import type { DatedLine, Entry, PartLine } from "../ledger/history.ts";
 import { findRealPath } from "../ledger/identity.ts";
@@ -12,216 +12,223 @@ import { syncFolder } from "../ledger/lines.ts";
 import type { StartedEntry } from "../ledger/policy.ts";
 import { findLine } from "../ledger/search.ts";
 import { type Version, validatorOf } from "../ledger/version.ts";
-import { checkFree, isExistsError, kindOf, linkNew, outputError, unmakeableError } from "./files.ts";
-import { createKept } from "./kept.ts";
+import { cannotCreateError, checkFree, isExistsError, kindOf, linkNew, outputError } from "./files.ts";
 import {
   findOutputPath,
-  findPlace,
   infoPath,
+  inspectOutput,
   isPartOf,
   leaseOfPart,
-  lookForPlace,
-  type Place,
+  outputOfPart,
   partOf,
-  placeOfPart,
+  type ResolvedOutput,
+  resolveOutput,
 } from "./output-path.ts";
+import { createProtectedCheck } from "./protected.ts";
 
-/** A place for a video that no other process writes to until it is released. */
+/** A claimed file for a video: no other process writes to it until it is released. */
 export type Target = {
-  /** `-o` for the command that resumes this one. */
+  /** The value of -o for the command that resumes this one. */
   outputPath: string;
-  /** The partial file, which is opened later; `undefined` for "-". */
+  /** The partial file; `undefined` for "-". */
   partPath: string | undefined;
-  /** Aborts when another process has taken over the place, because this one was suspended for a minute. */
+  /** Aborts when another process has taken over the file because this one was suspended for a minute. */
   lost: AbortSignal;
   /**
-   * Opens the partial file, once: the one that an earlier process of the attempt has left, where its download can be resumed, else a new one.
+   * Opens the partial file, once: that of an earlier process of the attempt if its download can be resumed, else a new one.
    * Throws `output`.
    */
   open(): Promise<PartialFile>;
   /**
-   * Gives the finished partial file, which has this content, the path of the video, and returns that. Throws `output` when such a file has
-   * appeared meanwhile, or when another program has replaced the partial file.
+   * Renames the finished partial file, which has this content, to the path of the video, and returns that path. Throws `output` if that file has
+   * appeared meanwhile, or if another program has replaced the partial file.
    */
   commit(naming: Naming, content: Content): Promise<string>;
-  /** Lets others have the place. Leaves the partial file where its download can be resumed. Does nothing the second time. */
+  /** Releases the file for other processes. Keeps the partial file if its download can be resumed. Does nothing the second time. */
   release(): Promise<void>;
 };
 
 export type PartialFile = {
   file: DiskFile;
-  /** The version of the video that it holds the beginning of; `undefined` when it is empty. */
+  /** The version of the video in it; `undefined` if it is empty. */
   version: Version | undefined;
-  /** Writes down which version it holds from here on; called while it is empty. */
+  /** Records the version that will be written to it; called while it is empty. */
   begin(version: Version): Promise<void>;
 };
 
 export type ClaimOptions = {
   overwrite?: boolean | undefined;
-  /** The generation, where it exists already: then the name of the file is known too. */
+  /** The generation, if it exists: then the name of the file is known too. */
   id?: string | undefined;
-  /** The attempt that the video is of; by default the one that the journal knows. */
+  /** The attempt of the video; by default that of the entry. */
   attempt?: string | undefined;
-  /** What the file is named after when the journal does not know the generation. */
-  words?: Words | undefined;
-  /** The first number to try for `{n}`, unless an earlier process has claimed one for the video. */
+  /** The parts of the file's name if the journal does not know the generation. */
+  words?: NameParts | undefined;
+  /** The first number to try for `{n}`, unless an earlier process has claimed one. */
   first?: number | undefined;
-  /** The partial files of other videos whose names `{n}` does not give again, even where such a file is gone by now. */
-  taken?: readonly string[] | undefined;
-  /** Files of the start itself that its video must not replace, such as its images. */
-  kept?: readonly string[] | undefined;
-  /** Whether an info file is to be written beside the video: it replaces no more than that. */
+  /** Partial files of other videos: `{n}` does not use their numbers, even if the files are gone. */
+  takenParts?: readonly string[] | undefined;
+  /** Files that the video must not replace, such as the images of its request. */
+  protectedPaths?: readonly string[] | undefined;
+  /** Whether an info file will be written beside the video: it must not replace a protected file either. */
   infoJson?: boolean | undefined;
 };
 
 type Claiming = ClaimOptions & {
-  /** What the journal knows of the generation. */
+  /** The journal's entry of the generation. */
   entry?: Entry | undefined;
 };
 
-/** Where a video of an earlier process or attempt is, or this one's place for it. */
+/** The claimed file, or the file in which the video was already saved. */
 export type Claimed = { target: Target; file?: undefined } | { target?: undefined; file: string };
 
 export type Targets = {
   /**
-   * Claims a place for a video: with `{n}` the first number that is free. `undefined` while another process has it, or may have it: further
-   * looks tell. Throws `usage`, and `output` where nothing can be written or such a file exists.
+   * Claims a file for a video: with `{n}` the first free number. Returns `undefined` while another process has, or may have, the file:
+   * try again. Throws `usage`, and `output` if the file exists or cannot be written.
    */
   claim(outputPath: string, claiming: Claiming): Promise<Target | undefined>;
-  /** Whether another process has a file, or may have it: cheaper to ask than a claim. Changes nothing. Throws as `claim` does. */
-  isHeld(outputPath: string, words: Words): Promise<boolean>;
+  /** Whether another process has, or may have, a file: cheaper than a claim. Changes nothing. Throws as `claim` does. */
+  isHeld(outputPath: string, words: NameParts): Promise<boolean>;
   /**
-   * The video of a generation where `outputPath` would save it; `undefined` unless the file there has the content that the journal knows. With
-   * `{n}` only one that was saved and not written down: each further download gets a new file. `first` as for a claim.
+   * The file of a generation's video where `outputPath` would save it; `undefined` unless it has the recorded content. With
+   * `{n}` only a file that was saved but not recorded, since each further download gets a new file. `first` as for a claim.
    */
   findSaved(entry: StartedEntry, outputPath: string, first?: number): Promise<string | undefined>;
-  /** Writes down where the video of a generation was found, unless the journal knows of a place. Never rejects. */
+  /** Records where the video of a generation was found, unless the journal has a file of it. Never rejects. */
   recordSaved(entry: StartedEntry, file: string): Promise<void>;
-  /** Whether another process saves the video of an attempt, or may do so. Changes nothing. */
+  /** Whether another process is, or may be, saving the video of an attempt. Changes nothing. */
   isWritten(attempt: Pick<Entry, "parts">): Promise<boolean>;
-  /** Removes the partial files of an attempt that nobody writes any more. Never rejects. */
+  /** Removes the partial files of an attempt that no process writes to. Never rejects. */
   clear(attempt: Pick<Entry, "parts">): Promise<void>;
 };
 
 type TargetIo = LeaseIo & Pick<Io, "disk">;
 
 /**
- * `journal` has which version a partial file holds: without one no later process resumes a download. `kept` are files and folders that no video
- * replaces.
+ * `journal` records the version in each partial file: without it downloads cannot be resumed. `protectedPaths` are files and folders that no video
+ * may replace.
  */
 export function createTargets(
   journal: Pick<Journal, "append" | "scan"> | undefined,
   io: TargetIo,
-  kept: readonly string[] = [],
+  protectedPaths: readonly string[] = [],
 ): Targets {
   const { disk } = io;
-  const checkKept = createKept(kept, disk);
+  const checkProtected = createProtectedCheck(protectedPaths, disk);
   const watch: Watch = new Map();
 
-  const findPartLine = async (part: string): Promise<Found | undefined> =>
+  const findPartLine = async (part: string): Promise<PartState | undefined> =>
     journal && findLine(journal, (line) => isPart(line, part)).catch(() => undefined);
 
-  /** Removes a partial file that a dead process has left, under its lease. Never rejects. */
-  async function removeLeft(part: string): Promise<void> {
+  /** Removes the partial file of a dead process, under its lease. Never rejects. */
+  async function removeAbandoned(part: string): Promise<void> {
     const found = await disk.lstat(part).catch(() => undefined);
     const line = found && (await findPartLine(part));
-    if (found && line && isOurs(found, line)) await disk.rm(part).catch(() => {});
+    if (found && line && isOwnPart(found, line)) await disk.rm(part).catch(() => {});
   }
 
-  /** The same for those of other attempts at a file. */
+  /** Removes the partial files of other attempts at the same video file. */
   async function removeOthers(file: string, own: string): Promise<void> {
     const folder = dirname(own);
     for (const name of await disk.readdir(folder).catch(() => []))
-      if (isPartOf(name, file) && name !== basename(own)) await removeLeft(join(folder, name));
+      if (isPartOf(name, file) && name !== basename(own)) await removeAbandoned(join(folder, name));
   }
 
-  async function claimPlace(place: Place, claiming: Claiming & { words: Words }): Promise<Target | undefined> {
+  async function claimResolved(
+    resolved: ResolvedOutput,
+    claiming: Claiming & { words: NameParts },
+  ): Promise<Target | undefined> {
     const { overwrite = false, id, words, entry, attempt = entry?.attempt } = claiming;
-    const { folder } = place;
-    const path = place.file ?? (id === undefined ? undefined : place.fileOf({ id, ...words }));
-    const checkOwn = createKept(claiming.kept ?? [], disk);
+    const { folder } = resolved;
+    const path = resolved.file ?? (id === undefined ? undefined : resolved.fileOf({ id, ...words }));
+    const checkOwn = createProtectedCheck(claiming.protectedPaths ?? [], disk);
     const check = async (file: string) => {
       for (const path of claiming.infoJson ? [file, infoPath(file)] : [file]) {
-        await checkKept(path);
+        await checkProtected(path);
         await checkOwn(path);
       }
     };
     if (path !== undefined) await check(path);
-    // By the real folder: the journal knows the partial file by this path, whatever links `-o` goes through.
+    // The journal records the path of the partial file without links.
     const real = await findRealPath(folder, disk);
-    const partPath = partOf({ ...place, folder: real }, attempt ?? id ?? "");
+    const partPath = partOf({ ...resolved, folder: real }, attempt ?? id ?? "");
     if (path !== undefined) await checkFree(path, overwrite, disk);
     await disk.access(folder, disk.constants.W_OK).catch((error) => {
       throw withFolderHint(error, path ?? folder);
     });
     const acquired = await tryLease(leaseOfPart(partPath), io, watch).catch((error) => {
-      throw systemCode(error) === "ENOENT" ? unmakeableError(path ?? folder, error) : error;
+      throw systemCode(error) === "ENOENT" ? cannotCreateError(path ?? folder, error) : error;
     });
     if (acquired.kind === "held") return undefined;
     const { lease, from } = acquired;
     try {
-      // The process that had the place may have saved the video since the first check.
+      // The previous holder may have saved the video since the first check.
       if (path !== undefined) await checkFree(path, overwrite, disk);
-      if (from !== "nobody" && place.file !== undefined) await removeOthers(place.file, partPath);
+      if (from !== "nobody" && resolved.file !== undefined) await removeOthers(resolved.file, partPath);
     } catch (error) {
       await lease.release();
       throw error;
     }
     const owner = attempt === undefined ? { id: id ?? "" } : { attempt };
-    const record = async (found: Found) => {
-      if (place.isTemporary || journal === undefined) return false;
+    const record = async (found: PartState) => {
+      if (resolved.isTemporary || journal === undefined) return false;
       return journal.append({ kind: "part", file: partPath, ...owner, ...found }).then(
         () => true,
         () => false,
       );
     };
-    // By this line whoever ends the attempt finds what this process leaves when it is killed. A new one has it in its intent.
+    // With this line, a later process finds the partial file if this one is killed. A new attempt has it in its intent.
     if (entry && !entry.parts?.includes(partPath)) await record({});
     const findOwnLine = () => findPartLine(partPath);
-    return createTarget(place, { partPath, lease, from, overwrite, check, findLine: findOwnLine, record }, disk);
+    return createTarget(resolved, { partPath, lease, from, overwrite, check, findLine: findOwnLine, record }, disk);
   }
 
   /**
-   * The number that an earlier process of the attempt claimed for the video; `undefined` where there is none, where it is delivered, and where the
-   * name depends on the id too: then the name of a partial file does not tell.
+   * The number that an earlier process of the attempt claimed for the video; `undefined` without one, for a delivered video, and if the
+   * name also depends on the id: then the name of the partial file has no number.
    */
-  async function findNumber(place: string, { parts = [], file }: Omit<Entry, "id">): Promise<number | undefined> {
-    if (!place.includes("{n}") || file !== undefined) return undefined;
-    const pattern = await findRealPath(place, disk);
+  async function findNumber(outputPath: string, { parts = [], file }: Omit<Entry, "id">): Promise<number | undefined> {
+    if (!outputPath.includes("{n}") || file !== undefined) return undefined;
+    const pattern = await findRealPath(outputPath, disk);
     const [before = ""] = pattern.split("{n}");
     for (const part of parts) {
-      const claimed = placeOfPart(part);
+      const claimed = outputOfPart(part);
       const [n = ""] = /^\d+/.exec(claimed.slice(before.length)) ?? [];
       if (fillNumber(pattern, Number(n)) === claimed) return Number(n);
     }
     return undefined;
   }
 
-  /** The places where the video of an attempt may be saved and not written down. */
-  async function* listNames(place: string, entry: Omit<Entry, "id">, first: number): AsyncGenerator<string, undefined> {
-    if (!place.includes("{n}")) return void (yield place);
+  /** The paths where the video of an attempt may be saved but not recorded. */
+  async function* listNames(
+    outputPath: string,
+    entry: Omit<Entry, "id">,
+    first: number,
+  ): AsyncGenerator<string, undefined> {
+    if (!outputPath.includes("{n}")) return void (yield outputPath);
     if (entry.file !== undefined) return undefined;
-    const own = await findNumber(place, entry);
-    if (own !== undefined) yield fillNumber(place, own);
-    // Those with a lower number are of this generation too.
-    if (place.includes("{id}")) for (const n of numbersFrom(first)) yield fillNumber(place, n);
+    const own = await findNumber(outputPath, entry);
+    if (own !== undefined) yield fillNumber(outputPath, own);
+    // With `{id}` all numbers belong to this generation.
+    if (outputPath.includes("{id}")) for (const n of numbersFrom(first)) yield fillNumber(outputPath, n);
     return undefined;
   }
 
   return {
     async claim(outputPath, claiming) {
       const { entry, first = 1 } = claiming;
-      const words = entry ? wordsOf(entry) : (claiming.words ?? {});
-      const how = { words, date: dayOf(entry, io), unique: io.uuid() };
-      const own = entry && (await findNumber(fillWords(outputPath, words, how.date), entry));
-      const taken = new Set(claiming.taken?.map(placeOfPart));
+      const words = entry ? namePartsOf(entry) : (claiming.words ?? {});
+      const resolving = { words, date: dayOf(entry, io), unique: io.uuid() };
+      const own = entry && (await findNumber(fillWords(outputPath, words, resolving.date), entry));
+      const taken = new Set(claiming.takenParts?.map(outputOfPart));
       for (const n of numbersFrom(first, own)) {
-        const place = await findPlace(outputPath, { ...how, n }, disk);
+        const place = await resolveOutput(outputPath, { ...resolving, n }, disk);
         if (place === undefined) continue;
         const isNumbered = place.outputPath !== outputPath;
         if (isNumbered && place.file !== undefined && taken.has(await findRealPath(place.file, disk))) continue;
         try {
-          const target = await claimPlace(place, { ...claiming, words });
+          const target = await claimResolved(place, { ...claiming, words });
           if (target || !isNumbered) return target;
         } catch (error) {
           // Each number gets a new file.
@@ -231,9 +238,9 @@ export function createTargets(
       throw new Error("there is always another number");
     },
     async isHeld(outputPath, words) {
-      // With `{n}` another number is free, and "-" is nobody else's.
+      // With `{n}` there is always a free number, and "-" is never shared.
       if (outputPath === "-" || outputPath.includes("{n}")) return false;
-      const place = await lookForPlace(outputPath, { words, date: dayOf(undefined, io), n: 1, unique: "" }, disk);
+      const place = await inspectOutput(outputPath, { words, date: dayOf(undefined, io), n: 1, unique: "" }, disk);
       if (place?.file === undefined) return false;
       const holder = await readHolder(leaseOfPart(partOf(place, "")), io, watch).catch((error) => {
         throw outputError(error, outputPath);
@@ -243,7 +250,7 @@ export function createTargets(
     async findSaved({ id, ...entry }, outputPath, first = 1) {
       const { content } = entry;
       if (content === undefined || outputPath === "-") return undefined;
-      const words = wordsOf(entry);
+      const words = namePartsOf(entry);
       for await (const name of listNames(fillWords(outputPath, words, dayOf(entry, io)), entry, first)) {
         const file = await findOutputPath(name, { id, ...words }, disk).catch((error) => {
           throw outputError(error, name);
@@ -254,7 +261,7 @@ export function createTargets(
       return undefined;
     },
     async recordSaved({ id, content, file: known }, file) {
-      // A process may have died between the rename of its partial file and this line.
+      // The process may have died between the rename and this record.
       if (known !== undefined || content === undefined) return;
       await syncFolder(dirname(file), disk);
       await journal?.append({ kind: "delivered", id, file: resolve(file), ...content }).catch(() => {});
@@ -266,11 +273,11 @@ export function createTargets(
     async clear({ parts = [] }) {
       for (const part of parts) {
         const lease = leaseOfPart(part);
-        // A process may have died before it made the partial file.
+        // The process may have died before it created the partial file.
         const left = await disk.lstat(part).catch(() => disk.lstat(lease).catch(() => undefined));
         const acquired = left && (await tryLease(lease, io, watch).catch(() => undefined));
         if (acquired?.kind !== "acquired") continue;
-        await removeLeft(part);
+        await removeAbandoned(part);
         await acquired.lease.release();
       }
     },
@@ -281,7 +288,7 @@ function fillNumber(template: string, n: number): string {
   return fillIn(template, new Map([["n", String(n)]]));
 }
 
-/** The numbers from the first one on, after the one that a video has claimed. */
+/** The number that a video has claimed, then all numbers from `first` on. */
 function* numbersFrom(first: number, own?: number): Generator<number, undefined> {
   if (own !== undefined) yield own;
   for (let n = first; ; n++) if (n !== own) yield n;
@@ -291,45 +298,45 @@ function isPart(line: DatedLine, file: string): line is DatedLine & PartLine {
   return line.kind === "part" && line.file === file;
 }
 
-/** The UTC day when the generation was started, today without one: `{date}` is the same in each process that saves it. */
+/** The UTC day of the start, so that `{date}` is the same in each process that saves the video; today without an entry. */
 function dayOf(entry: Pick<Entry, "at"> | undefined, io: Pick<Io, "date">): string {
   return (entry?.at ?? io.date().toISOString()).slice(0, 10);
 }
 
-/** The prompt and the model that a file is named after: from the journal, else as the service reports them. */
-export function wordsOf(entry: Pick<Entry, "request"> | undefined, generation?: WireGeneration): Words {
+/** The prompt and the model for the file's name: from the journal, else from the service. */
+export function namePartsOf(entry: Pick<Entry, "request"> | undefined, generation?: WireGeneration): NameParts {
   const prompt = entry?.request.prompt ?? generation?.prompt ?? undefined;
   return { prompt, model: entry?.request.model ?? generation?.model ?? undefined };
 }
 
 type From = (Acquired & { kind: "acquired" })["from"];
 
-/** Whether a process of vidgen has made the file, and not another program. */
-function isOurs({ ino, size }: { ino: number; size: number }, line: Found): boolean {
+/** Whether vidgen created the file, and not another program. */
+function isOwnPart({ ino, size }: { ino: number; size: number }, line: PartState): boolean {
   return line.inode === undefined ? size === 0 : line.inode === ino;
 }
 
-/** What the journal has of a partial file; without an inode it is empty. */
-type Found = Version & { inode?: number | undefined };
+/** The journal's record of a partial file; without an inode the file is empty. */
+type PartState = Version & { inode?: number | undefined };
 
-type Held = {
+type TargetOptions = {
   partPath: string;
   lease: Lease;
-  /** Who has left the place without a release. */
+  /** Which process held the lease before and did not release it. */
   from: From;
   overwrite: boolean;
-  /** Throws `output` for a path at which a file must stay. */
+  /** Throws `output` for a protected path. */
   check(path: string): Promise<void>;
-  /** What the journal has of the partial file; `undefined` when it was never written down, or cannot be read. */
-  findLine(): Promise<Found | undefined>;
-  /** Writes that down; false where it cannot be written. Never rejects. */
-  record(found: Found): Promise<boolean>;
+  /** The record of the partial file; `undefined` if there is none, or the journal cannot be read. */
+  findLine(): Promise<PartState | undefined>;
+  /** Writes the record; returns false if it cannot be written. Never rejects. */
+  record(found: PartState): Promise<boolean>;
 };
 
-function createTarget(place: Place, held: Held, disk: Disk): Target {
-  const { partPath, lease, from, overwrite, check, findLine, record } = held;
+function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Disk): Target {
+  const { partPath, lease, from, overwrite, check, findLine, record } = options;
   let opened: Promise<PartialFile> | undefined;
-  /** Whether a release leaves the partial file: its download can be resumed, or it has the name of the video now. */
+  /** Whether `release` keeps the partial file: its download can be resumed, or it was renamed. */
   let isKept = false;
   let isOver = false;
 
@@ -340,56 +347,56 @@ function createTarget(place: Place, held: Held, disk: Disk): Target {
 
   async function open(): Promise<PartialFile> {
     const { file, version } = await openPart().catch((error) => {
-      throw outputError(error, place.file ?? place.outputPath);
+      throw outputError(error, resolved.file ?? resolved.outputPath);
     });
     isKept = version !== undefined;
     const begin = async (found: Version) => {
       isKept = false;
       const { ino: inode } = await file.stat();
-      // What is not written down cannot be resumed: then a later process starts again.
+      // Without a record the download cannot be resumed: a later process starts again.
       isKept = (await record({ ...found, inode })) && validatorOf(found) !== undefined;
     };
     return { file, version, begin };
   }
 
   async function openPart(): Promise<Pick<PartialFile, "file" | "version">> {
-    const look = () => disk.lstat(partPath).catch(() => undefined);
-    const line = (await look()) && (await findLine());
-    // Looked at again: another program may have put a file of its own there meanwhile.
-    const found = await look();
+    const statPart = () => disk.lstat(partPath).catch(() => undefined);
+    const line = (await statPart()) && (await findLine());
+    // Checked again: another program may have created a file there meanwhile.
+    const found = await statPart();
     if (found) {
-      if (line === undefined || !isOurs(found, line))
+      if (line === undefined || !isOwnPart(found, line))
         throw Object.assign(new Error("exists"), { code: "EEXIST", path: partPath });
-      // A file of two names may be a saved video, and a process elsewhere that was suspended may still write for some seconds.
+      // A file with two links may be a saved video, and a suspended process on another machine may still write for some seconds.
       const isResumed = found.nlink === 1 && from !== "elsewhere" && validatorOf(line) !== undefined;
       if (isResumed) return { file: await disk.open(partPath, "r+"), version: line };
       await disk.rm(partPath);
     }
-    // Before the file, so that a later process knows whose it is.
+    // Recorded before the file is created, so that a later process recognizes it.
     await record({});
     return { file: await disk.open(partPath, "wx+", 0o666), version: undefined };
   }
 
-  /** Whether the name of the partial file still stands for this open file. */
+  /** Whether the path of the partial file is still this open file. */
   async function isThere(file: DiskFile): Promise<boolean> {
     const [found, own] = await Promise.all([disk.lstat(partPath), file.stat()]).catch(() => []);
     return found !== undefined && found.ino === own?.ino;
   }
 
-  /** Removes the partial file that a process before this one made and wrote nothing to. */
+  /** Removes an empty partial file of an earlier process. */
   async function removeEmpty(): Promise<void> {
     const found = await disk.lstat(partPath).catch(() => undefined);
     const line = found?.size === 0 ? await findLine() : undefined;
-    if (found && line && isOurs(found, line)) await disk.rm(partPath).catch(() => {});
+    if (found && line && isOwnPart(found, line)) await disk.rm(partPath).catch(() => {});
   }
 
   return {
-    outputPath: place.outputPath,
-    partPath: place.isTemporary ? undefined : partPath,
+    outputPath: resolved.outputPath,
+    partPath: resolved.isTemporary ? undefined : partPath,
     lost: lease.lost,
     open: openOnce,
     async commit(naming, content) {
-      const path = place.fileOf(naming);
+      const path = resolved.fileOf(naming);
       const { file } = await openOnce();
       try {
         await check(path);
@@ -401,7 +408,7 @@ function createTarget(place: Place, held: Held, disk: Disk): Target {
         const isLinked = !overwrite && (await linkVideo(partPath, path, content, disk));
         if (!isLinked) await disk.rename(partPath, path);
         if (!(await hasContent(path, content, disk))) throw replacedError(path);
-        // Another program may have put a file of its own there since. The video is saved, also where its first name stays.
+        // Removed only if it is still ours. The video is saved even if the partial name stays.
         if (isLinked && (await isThere(file))) await disk.rm(partPath).catch(() => {});
         await syncFolder(dirname(path), disk);
       } catch (error) {
@@ -418,18 +425,18 @@ function createTarget(place: Place, held: Held, disk: Disk): Target {
         () => true,
         () => false,
       );
-      // Left where the system refuses to remove it: nothing is lost by that, and a later process of the attempt takes it over.
+      // If it cannot be removed, a later process of the attempt takes it over.
       if (part && isHeld && !isKept && (await isThere(part.file))) await disk.rm(partPath).catch(() => {});
       if (opened === undefined && isHeld) await removeEmpty();
-      // Closed last: until then no other file can have its inode.
+      // Closed last, so that its inode is not reused before.
       await part?.file.close().catch(() => {});
       await lease.release();
-      if (place.isTemporary) await disk.rm(place.folder, { recursive: true, force: true }).catch(() => {});
+      if (resolved.isTemporary) await disk.rm(resolved.folder, { recursive: true, force: true }).catch(() => {});
     },
   };
 }
 
-/** As `linkNew`. A file there that is this very video, which another process has saved, is as good. */
+/** As `linkNew`, but accepts an existing file that is this video, saved by another process. */
 async function linkVideo(part: string, path: string, content: Content, disk: Disk): Promise<boolean> {
   return linkNew(part, path, disk).catch(async (error) => {
     if (!isExistsError(error) || !(await hasContent(path, content, disk))) throw error;
@@ -442,11 +449,11 @@ function replacedError(path: string): VidgenError {
   return new VidgenError("output", `Cannot save the video: another program has replaced ${path}.`, { hint });
 }
 
-/** Adds a hint for a file whose folder does not exist. */
+/** Adds a hint if the folder does not exist. */
 function withFolderHint(error: unknown, path: string): unknown {
   const folder = dirname(path);
   if (systemCode(error) !== "ENOENT" || folder === ".") return error;
-  // The command is left out when a shell would not read the name literally.
+  // Without the command if a shell would not read the name literally.
   const command = /^[\w./][\w@%+=:,./-]*$/.test(folder) ? ` (mkdir -p ${folder})` : "";
   return outputError(error, path).with({
     hint: `Create it first${command}, or end -o with / to have it created.`,

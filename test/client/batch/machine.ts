@@ -186,7 +186,7 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
       const events: GenerationEvent[] = [];
       const { signal } = new AbortController();
       const onEvent = (event: GenerationEvent) => void events.push(event);
-      const end = await batch.run({ jobs: 4, signal, leave: signal, onNote() {}, onEvent, ...options });
+      const end = await batch.run({ jobs: 4, signal, abandon: signal, onNote() {}, onEvent, ...options });
       await batch.close();
       const ended = events.flatMap((event) => (event.event === "ended" ? [[String(event.line), event.status]] : []));
       return { batch, end, events, statuses: Object.fromEntries(ended) };

@@ -167,7 +167,7 @@ test("the iterator tells why nothing more was started", async () => {
   const events: string[] = [];
   for await (const each of iterateBatch(
     batch,
-    { jobs: 1, maxCredits: 20, signal, leave: signal, onNote() {} },
+    { jobs: 1, maxCredits: 20, signal, abandon: signal, onNote() {} },
     () => new Date(0),
   ))
     events.push(each.event === "error" ? each.error.code : each.event);

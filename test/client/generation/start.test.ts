@@ -8,7 +8,7 @@ import { type PaidStartOptions, start as startGeneration } from "../../../src/cl
 import { findSaved, readStatus } from "../../../src/client/generation/status.ts";
 import { accountOf } from "../../../src/client/ledger/history.ts";
 import { type Journal, openJournal } from "../../../src/client/ledger/journal.ts";
-import { claimPlace } from "../../../src/client/save/claim.ts";
+import { claimOutput } from "../../../src/client/save/claim.ts";
 import { VidgenError } from "../../../src/errors.ts";
 import { type FetchInit, type Machine, RequestError, systemMachine } from "../../../src/io.ts";
 import { createVirtualClock } from "../../clock.ts";
@@ -80,7 +80,7 @@ function createWorld() {
     };
     const claim = async (place: string, { timeoutMs }: { timeoutMs?: number } = {}) => {
       const entry = await findEntry(service, id);
-      return claimPlace(place, { id, entry, signal, timeoutMs }, service, io);
+      return claimOutput(place, { id, entry, signal, timeoutMs }, service, io);
     };
     const save = async (id: string, place: string) => {
       const attempt = await openAttempt(service, id, { outputPath: place, signal });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type Event, nextState, type State } from "../../../src/client/ledger/attempt.ts";
 import type { LeaseState } from "../../../src/client/ledger/journal.ts";
-import { type Action, decide, isSamePlace, type Mode } from "../../../src/client/ledger/policy.ts";
+import { type Action, decide, isSameOutput, type Mode } from "../../../src/client/ledger/policy.ts";
 
 // The two tables of the rule about the paid request, cell by cell, as the specification has them.
 
@@ -102,11 +102,11 @@ describe("the place of the same run", () => {
     ["stdout", { outputPath: "-" }, false],
   ])("%s", (_, { outputPath, path, foldsCase = false }, isSame) => {
     const fullPath = path === undefined ? undefined : { path, foldsCase };
-    expect(isSamePlace(entry, { outputPath, fullPath })).toBe(isSame);
+    expect(isSameOutput(entry, { outputPath, fullPath })).toBe(isSame);
   });
 
   test("two that have no path are not the same for that", () => {
-    expect(isSamePlace({ place: "-" }, { outputPath: undefined, fullPath: undefined })).toBe(false);
-    expect(isSamePlace({}, { outputPath: "-", fullPath: undefined })).toBe(false);
+    expect(isSameOutput({ place: "-" }, { outputPath: undefined, fullPath: undefined })).toBe(false);
+    expect(isSameOutput({}, { outputPath: "-", fullPath: undefined })).toBe(false);
   });
 });

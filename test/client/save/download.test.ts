@@ -80,7 +80,7 @@ async function run(answers: Answer[], { from = url, ...options }: Scene = {}) {
       signal: new AbortController().signal,
       version: undefined,
       onVersion: async () => {},
-      freshUrl: async () => {
+      renewUrl: async () => {
         seen.freshUrls++;
         return fresh;
       },
@@ -390,7 +390,7 @@ test("an address that expires on the tenth try does not keep it going for ever",
 
 test("when no fresh address comes, the video cannot be saved: it says why", async () => {
   const error = new VidgenError("auth", "The service rejected the API key.");
-  const { outcome } = await run([status(403)], { freshUrl: () => Promise.reject(error) });
+  const { outcome } = await run([status(403)], { renewUrl: () => Promise.reject(error) });
   expect(outcome).toMatchObject({ code: "output", message: expect.stringContaining("rejected the API key") });
 });
 
@@ -488,7 +488,7 @@ test("a file that cannot be written is an error at once: fetching again does not
   const options = {
     ...resumed,
     signal: new AbortController().signal,
-    freshUrl: async () => url,
+    renewUrl: async () => url,
     onProgress() {},
     onNote() {},
   };

@@ -60,7 +60,7 @@ async function run(answers: Answer[], before: { bytes?: Uint8Array; version?: Ve
       expect((await file.stat()).size).toBe(0);
       versions.push(found);
     },
-    freshUrl: async () => "https://media.video.example/fresh",
+    renewUrl: async () => "https://media.video.example/fresh",
     onProgress() {},
     onNote() {},
   };

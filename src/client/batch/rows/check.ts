@@ -27,7 +27,7 @@ import { createOutputCheck } from "./outputs.ts";
 import { setCell, type Table, type TableLine } from "./table.ts";
 import { createTemplates } from "./templates.ts";
 
-/** What the flags give to rows that leave it out; `prompt` and `output` are templates. */
+/** The defaults from the flags for rows without a value; `prompt` and `output` are templates. */
 export type RowFlags = Omit<RequestInput, "texts"> & {
   texts: Omit<FieldTexts, "prompt"> & { model: string };
   prompt?: string | undefined;
@@ -40,7 +40,7 @@ type CheckOptions = Destination & { table: Table; flags: RowFlags; eachNames: re
 
 const maxIdLength = 200;
 
-/** Checks one row after another, each with its number, and returns it, or `undefined` for one that cannot be started. */
+/** Returns a function that checks a row, and returns `undefined` if it cannot be started. */
 export function createRowCheck(
   { table, flags, eachNames, images, isLocal }: CheckOptions,
   faults: Faults,
@@ -49,7 +49,7 @@ export function createRowCheck(
   const { columns } = table;
   const settings = readSettings(flags.set);
   const wrongFlags = checkFlags(flags, settings, { isLocal }, faults);
-  const prepare = createTemplates(table, { eachNames, flags: wordsOf(flags) }, faults);
+  const prepare = createTemplates(table, { eachNames, flags: templateWords(flags) }, faults);
   const fillPrompt = flags.prompt === undefined ? undefined : prepare(flags.prompt, { label: "--prompt" });
   const fillOutputPath = flags.output === undefined ? undefined : prepare(flags.output, { label: "-o" });
   const checkOutput = createOutputCheck(table, io, faults);
@@ -80,8 +80,8 @@ export function createRowCheck(
   const readInput = (row: TableLine, n: number): FieldInput => {
     const { texts } = row;
     const extra = { ...withoutGiven(settings, row), ...row.extra };
-    // A template with a fault counts as a prompt: the fault is told already.
-    const bare = texts.get("prompt") ?? (fillPrompt ? (fillPrompt(row, n) ?? stillToCome) : "");
+    // A faulty template counts as a prompt: its fault was already added.
+    const bare = texts.get("prompt") ?? (fillPrompt ? (fillPrompt(row, n) ?? placeholderPrompt) : "");
     const prompt = bare === "" || flags.style === undefined ? bare : `${bare}, ${flags.style}`;
     const own = fieldTexts(texts);
     const model = own.model ?? flags.texts.model;
@@ -108,14 +108,14 @@ export function createRowCheck(
     const id = findId(row, variant);
     const input = readInput(row, n);
     const hasFrame = row.texts.has("from");
-    const whole = hasFrame ? { ...input, images: { ...input.images, imageUrl: [frameToCome] } } : input;
+    const whole = hasFrame ? { ...input, images: { ...input.images, imageUrl: [placeholderFrame] } } : input;
     for (const fault of findFaults(whole, { isLocal })) addFault(fault, row, variant);
     if (hasFrame && (row.images?.imageUrl !== undefined || hasOwnImage(input)))
       faults.add("cannot be combined with an image: the row begins with a frame", {
         line: row.line,
         where: columns.get("from"),
       });
-    const seen = await images.look(input.images);
+    const seen = await images.check(input.images);
     const outputPath = await readOutputPath(row, n, input);
     if ("fault" in seen) {
       const { field, fault } = seen;
@@ -125,14 +125,14 @@ export function createRowCheck(
     }
     const request = toRequest({ ...input, images: seen.recorded });
     const record = recordOf(request);
-    if (hasFrame) return { id, line: line.line, record, load: createFramed(input, record, line.line), outputPath };
+    if (hasFrame) return { id, line: line.line, record, load: createFramedLoad(input, record, line.line), outputPath };
     if (seen.isFile) {
       const files = localImages(input.images);
-      return { id, line: line.line, record, load: createLoad(input, record, line.line), outputPath, files };
+      return { id, line: line.line, record, load: createFileLoad(input, record, line.line), outputPath, files };
     }
-    // A request without secrets is not kept twice.
+    // Saves memory: a request without secrets is its own record.
     const isSame = JSON.stringify(record) === JSON.stringify(request);
-    return { id, line: line.line, record: isSame ? request : record, load: createKept(request), outputPath };
+    return { id, line: line.line, record: isSame ? request : record, load: createKeptLoad(request), outputPath };
   };
 }
 
@@ -142,11 +142,11 @@ function listColumns(columns: Table["columns"]): string {
 
 const flagsOfImages = new Map(imageFields.map((field) => [field.name, flagOf(field, "long")]));
 
-/** Stands for the frame where the other fields are checked. */
-const frameToCome = "data:image/png;base64,";
+/** Used in place of the frame while the other fields are checked. */
+const placeholderFrame = "data:image/png;base64,";
 
-/** Stands for a prompt where only the other fields are checked. */
-const stillToCome = "still to come";
+/** Used in place of a prompt while the other fields are checked. */
+const placeholderPrompt = "still to come";
 
 /** Adds the faults of the flags themselves, once, and returns their fields. */
 function checkFlags(
@@ -155,8 +155,8 @@ function checkFlags(
   destination: Destination,
   faults: Faults,
 ): Set<string> {
-  // How many images there must be depends on the model of the row.
-  const texts = { ...flags.texts, prompt: flags.prompt ?? stillToCome };
+  // The number of images depends on the row's model, so it is not checked here.
+  const texts = { ...flags.texts, prompt: flags.prompt ?? placeholderPrompt };
   const input = { texts, images: flags.images, extra: { imageUrl: "", ...settings } };
   const found = [...findFaults(input, destination)];
   for (const fault of found) faults.add(describeFlagFault(fault));
@@ -168,8 +168,8 @@ function fieldTexts(texts: ReadonlyMap<string, string>): FieldTexts {
   return Object.fromEntries(textFields.flatMap(({ name }) => (texts.has(name) ? [[name, texts.get(name)]] : [])));
 }
 
-/** The flags as words for templates. */
-function wordsOf({ texts, images }: RowFlags): Map<string, string> {
+/** The values of flags for templates. */
+function templateWords({ texts, images }: RowFlags): Map<string, string> {
   const words = [...Object.entries(texts), ...imageFields.map(({ name }) => [name, images[name]?.[0]] as const)];
   return new Map(words.flatMap(([name, text]) => (text === undefined ? [] : [[name, text] as const])));
 }
@@ -181,7 +181,7 @@ function withVariant(line: TableLine, variant: Variant): TableLine {
   return row;
 }
 
-/** The fields of `--set` that the row does not give itself. */
+/** The fields of `--set` that the row does not set itself. */
 function withoutGiven(settings: Record<string, unknown>, { texts, images }: TableLine): Record<string, unknown> {
   const hasImage = images?.imageUrl !== undefined || texts.has("from");
   return Object.fromEntries(
@@ -189,11 +189,11 @@ function withoutGiven(settings: Record<string, unknown>, { texts, images }: Tabl
   );
 }
 
-function createKept(request: StartRequest): Row["load"] {
+function createKeptLoad(request: StartRequest): Row["load"] {
   return async () => request;
 }
 
-function createFramed(input: FieldInput, record: StartRequest, line: number): Row["load"] {
+function createFramedLoad(input: FieldInput, record: StartRequest, line: number): Row["load"] {
   return async (frame = "") => {
     const images = await readAllImages({ ...input.images, imageUrl: [frame] });
     const request = toRequest({ ...input, images });
@@ -202,8 +202,8 @@ function createFramed(input: FieldInput, record: StartRequest, line: number): Ro
   };
 }
 
-/** Reads the images again, so that they are not kept in memory. */
-function createLoad(input: FieldInput, record: StartRequest, line: number): Row["load"] {
+/** Reads the images again instead of keeping them in memory. */
+function createFileLoad(input: FieldInput, record: StartRequest, line: number): Row["load"] {
   return async () => {
     const request = toRequest({ ...input, images: await readAllImages(input.images) });
     if (isDeepStrictEqual(recordOf(request), record)) return request;

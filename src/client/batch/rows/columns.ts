@@ -2,27 +2,29 @@ import { extname } from "node:path";
 import { type Field, fields, flagOf } from "../../../protocol/fields.ts";
 import { findSimilar } from "../../../protocol/models.ts";
 
-/** The columns that vidgen knows: the request's fields by their own names, and what a row has besides. */
+/** The columns that vidgen knows: the request's fields, and `id`, `from` and `output`. */
 export const knownColumns: readonly string[] = ["id", ...fields.map(({ name }) => name), "from", "output"];
 
 const knownSpellings = new Map(knownColumns.map((name) => [flattenColumn(name), name]));
 
 const spellings = new Map([
-  ...fields.flatMap((field) => otherNames(field).map((name): [string, string] => [flattenColumn(name), field.name])),
+  ...fields.flatMap((field) =>
+    otherSpellings(field).map((name): [string, string] => [flattenColumn(name), field.name]),
+  ),
   ...knownSpellings,
 ]);
 
-function otherNames(field: Field): string[] {
+function otherSpellings(field: Field): string[] {
   const { flag, aliases = [] } = field;
   return flag === undefined ? [...aliases] : [flagOf(field, "long"), ...aliases];
 }
 
-/** A header without what does not count in it: case, white space, `-` and `_`. */
+/** A header in lower case, without white space, `-` and `_`. */
 export function flattenColumn(name: string): string {
   return name.replace(/[-_\s]/g, "").toLowerCase();
 }
 
-/** The known column for any of its spellings, such as "aspect_ratio", "Aspect Ratio" or "Duration (s)"; any other name as it is. */
+/** The known column for any of its spellings, such as "aspect_ratio", "Aspect Ratio" or "Duration (s)"; other names unchanged. */
 export function columnName(typed: string): string {
   const name = typed.trim();
   if (/^set\./i.test(name)) return `set.${name.slice(4)}`;
@@ -32,10 +34,10 @@ export function columnName(typed: string): string {
   return column !== undefined && unit !== undefined && units?.includes(unit) ? column : name;
 }
 
-/** Units of time that no field has: a number in one of them would be another length. */
+/** Units of time that no field uses: a number in one of them would mean another length. */
 const otherUnits = ["ms", "msec", "millis", "milliseconds", "min", "mins", "minute", "minutes", "h", "hours", "frames"];
 
-/** The known column and the unit that a header has after its name: in brackets, or as a word of its own. */
+/** The known column and the unit of a header: the unit is in brackets, or the last word. */
 function readUnit(name: string) {
   const [, bare = "", bracketed] = /^(.+?)\s*[([]([^()[\]]*)[)\]]$/.exec(name) ?? [];
   const words = name.replace(/(?<=[a-z])(?=[A-Z])/g, " ");
@@ -47,19 +49,19 @@ function readUnit(name: string) {
   return column !== undefined && (isUnit || bracketed !== undefined) ? { column, unit, units } : undefined;
 }
 
-/** Whether a column is more than a word for templates. */
-export function isKnown(name: string): boolean {
+/** Whether a column has a meaning besides templates. */
+export function isKnownColumn(name: string): boolean {
   return knownColumns.includes(name) || name.startsWith("set.");
 }
 
-/** The known column that was probably meant by a word, such as "modle"; of short words none. */
+/** The known column that a misspelled word such as "modle" probably means; `undefined` for short words. */
 export function guessColumn(word: string): string | undefined {
   return word.length < 4
     ? undefined
     : knownSpellings.get(findSimilar(flattenColumn(word), [...knownSpellings.keys()]) ?? "");
 }
 
-/** Why a column that nothing uses looks like a known one; `undefined` where it does not. */
+/** Why an unused column looks like a known one; `undefined` if it does not. */
 export function findLikeness(name: string): string | undefined {
   const { column, unit = "", units: [usual] = [] } = readUnit(name) ?? {};
   if (usual !== undefined && otherUnits.includes(unit)) return `${column} is in ${usual}.`;
@@ -69,17 +71,17 @@ export function findLikeness(name: string): string | undefined {
 
 const imageEnding = /\.(?:png|jpe?g|webp|gif|avif|heic|bmp|tiff?)(?=$|["?#&])/i;
 
-/** Whether a value of a column that nothing uses is an image that was probably to be sent. */
+/** Whether a value of an unused column is probably an image that should be sent. */
 export function isImageValue(name: string, value: string): boolean {
   if (/^data:image\//i.test(value)) return true;
   const isAddress = /^https?:\/\/\S+$/i.test(value);
   if (isAddress && /image|img|pic|photo|frame/i.test(name)) return true;
-  // A list or an object of JSON may have one inside.
+  // JSON may contain the name of an image.
   if (isAddress || /^[[{]/.test(value)) return imageEnding.test(value);
   return imageEnding.exec(value)?.[0] === extname(value);
 }
 
-/** A template with the names in braces as `columnName` gives them. */
+/** A template with its names in braces replaced by `columnName`. */
 export function withColumnNames(template: string): string {
   return template.replace(/\{([^{}]+)\}/g, (_, name: string) => `{${columnName(name)}}`);
 }

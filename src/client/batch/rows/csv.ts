@@ -6,12 +6,12 @@ export type CsvRecord = { line: number; cells: string[] };
 
 export type CsvFormat = "csv" | "tsv";
 
-/** The records of a CSV or TSV (RFC 4180), one after another, the header included. Blank lines are no records. */
+/** The records of a CSV or TSV (RFC 4180), with the header. Blank lines are skipped. */
 export async function* readCsv(bytes: Buffer, format: CsvFormat, faults: Faults): AsyncGenerator<CsvRecord> {
   const { parse } = await import("csv-parse");
   const named = format === "csv" ? findNamedSeparator(bytes) : undefined;
   let isNaming = named !== undefined;
-  // The parser skips a record before those ahead of it are read here, so each kind has a finder of its own.
+  // The parser reports skipped records ahead of the ones that are read here, so each has its own line finder.
   const [lineAt, skippedLineAt] = [createLineFinder(bytes), createLineFinder(bytes)];
   const parser = parse({
     bom: true,
@@ -25,12 +25,12 @@ export async function* readCsv(bytes: Buffer, format: CsvFormat, faults: Faults)
       if (!error) return undefined;
       const line = skippedLineAt(startOfText(bytes, Number(error.bytes)));
       const where = `, column ${Number(error.column) + 1}`;
-      faults.add(describeError(error.code), { line, where });
+      faults.add(describeCsvError(error.code), { line, where });
       return undefined;
     },
   });
   for await (const found of Readable.from(split(bytes), { objectMode: false }).pipe(parser)) {
-    const { record: cells, info }: Found = found;
+    const { record: cells, info }: ParsedRecord = found;
     if (isNaming) {
       isNaming = false;
       continue;
@@ -40,9 +40,9 @@ export async function* readCsv(bytes: Buffer, format: CsvFormat, faults: Faults)
   }
 }
 
-type Found = { record: string[]; info: { bytes: number } };
+type ParsedRecord = { record: string[]; info: { bytes: number } };
 
-/** In one piece the parser would return all records at once. */
+/** In chunks, since the parser returns all records of a chunk at once. */
 function* split(bytes: Buffer): Generator<Buffer> {
   const size = 2 ** 16;
   for (let start = 0; start < bytes.length; start += size) yield bytes.subarray(start, start + size);
@@ -53,7 +53,7 @@ function findNamedSeparator(bytes: Buffer): string | undefined {
   return /^\ufeff?"?sep=([,;\t|])"?[\r\n]/i.exec(bytes.toString("utf8", 0, 16))?.[1];
 }
 
-/** What stands between the header's cells: Excel writes `;` where a comma is the decimal mark, and tabs as "Unicode text". */
+/** The separator of the header's cells: Excel writes `;` where a comma is the decimal mark, and tabs for "Unicode text". */
 function findSeparator(bytes: Buffer): string {
   const [header = ""] = bytes
     .toString("utf8", 0, 2 ** 16)
@@ -64,14 +64,14 @@ function findSeparator(bytes: Buffer): string {
   return counts.reduce((most, each) => (each.count > most.count ? each : most)).mark;
 }
 
-function describeError(code: string): string {
+function describeCsvError(code: string): string {
   if (code === "CSV_QUOTE_NOT_CLOSED") return "the cell's quote is not closed";
   if (code === "CSV_INVALID_CLOSING_QUOTE")
     return 'text follows the closing quote; a quote inside a cell is written ""';
   return 'a cell with a quote inside must be in quotes, with the quote written ""';
 }
 
-/** Tells the line of an offset; offsets must rise. */
+/** Returns the line of an offset. Offsets must not decrease. */
 function createLineFinder(bytes: Buffer): (offset: number) => number {
   let at = 0;
   let line = 1;
@@ -91,7 +91,7 @@ function endOfText(bytes: Buffer, end: number): number {
   return bytes[end - 2] === cr ? end - 2 : end - 1;
 }
 
-/** The next character that is no line end. */
+/** The offset of the next character that is not a line end. */
 function startOfText(bytes: Buffer, start: number): number {
   let at = start;
   while (bytes[at] === lf || bytes[at] === cr) at++;

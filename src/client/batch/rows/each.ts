@@ -1,22 +1,22 @@
 import { shorten } from "../../../protocol/text.ts";
-import { columnName, guessColumn, isKnown } from "./columns.ts";
+import { columnName, guessColumn, isKnownColumn } from "./columns.ts";
 import type { Faults } from "./faults.ts";
 import type { Table } from "./table.ts";
 
-/** The values that one of the rows made of a line has: pairs of a column and its text. */
+/** The `--each` values of one row: pairs of a column and its text. */
 export type Variant = readonly (readonly [column: string, text: string])[];
 
 type EachOptions = {
-  /** As they are typed, such as "model=wan-2.5,ray-3". */
+  /** As typed, such as "model=wan-2.5,ray-3". */
   each: readonly string[];
   /** The names that templates use. */
   used: ReadonlySet<string>;
 };
 
-/** More rows of one line are a slip, such as one `--each` too many. */
+/** More rows per line are probably a mistake, such as one `--each` too many. */
 const maxVariants = 10_000;
 
-/** Every combination of the values of `--each`, the last field changing fastest; without `--each` a single empty one. */
+/** All combinations of the values of `--each`; the last field changes fastest. Without `--each` one empty combination. */
 export async function readEach({ each, used }: EachOptions, table: Table, faults: Faults): Promise<Variant[]> {
   const fields = new Map<string, string[]>();
   const free: string[] = [];
@@ -27,13 +27,13 @@ export async function readEach({ each, used }: EachOptions, table: Table, faults
       .slice(at + 1)
       .split(",")
       .map((value) => value.trim());
-    const fault = fields.has(name) ? "is given twice" : findFault(name, values, used);
+    const fault = fields.has(name) ? "is given twice" : findEachFault(name, values, used);
     if (name === "") faults.add(`--each must be field=value,value, not "${shorten(typed)}"`);
     else if (fault !== undefined) faults.add(`--each ${name} ${fault}`);
     else free.push(name);
     if (!["id", "from", "output"].includes(name)) fields.set(name, values);
   }
-  for (const [name, line] of await findOwn(free, table)) {
+  for (const [name, line] of await findOwnValues(free, table)) {
     const where = `line ${line}${table.columns.get(name) ?? ""}`;
     faults.add(`--each ${name} is not possible: ${where} has a value of its own`);
   }
@@ -49,17 +49,17 @@ export async function readEach({ each, used }: EachOptions, table: Table, faults
   );
 }
 
-function findFault(name: string, values: string[], used: ReadonlySet<string>): string | undefined {
+function findEachFault(name: string, values: string[], used: ReadonlySet<string>): string | undefined {
   if (["id", "from", "output"].includes(name)) return "is not possible: a row has one of its own";
   if (values.includes("")) return "has an empty value";
   if (new Set(values).size < values.length) return "has a value twice";
-  if (isKnown(name) || used.has(name)) return undefined;
+  if (isKnownColumn(name) || used.has(name)) return undefined;
   const guess = guessColumn(name);
   return `changes nothing: no template uses {${name}}${guess === undefined ? "" : `; did you mean ${guess}?`}`;
 }
 
 /** The first line that sets a field itself, for each such field. */
-async function findOwn(names: string[], { columns, lines }: Table): Promise<Map<string, number>> {
+async function findOwnValues(names: string[], { columns, lines }: Table): Promise<Map<string, number>> {
   const found = new Map<string, number>();
   const wanted = names.filter((name) => columns.has(name) || columns.has(`set.${name}`));
   if (wanted.length === 0) return found;

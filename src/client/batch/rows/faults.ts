@@ -1,19 +1,19 @@
 import { usage } from "../../../errors.ts";
 
-/** Where a fault is: `where` is as `Table.columns` gives it. Without a line it is in a flag. */
+/** Where a fault is: `where` comes from `Table.columns`. */
 type Position = { line: number; where?: string | undefined };
 
-/** What is wrong with a file, collected: a fault that several rows share, because of a flag, is shown once. */
+/** Collects what is wrong with a file. A fault with the same text and position is shown once. */
 export type Faults = {
   add(text: string, at?: Position): void;
   isEmpty(): boolean;
-  /** Throws `usage` with all faults, in the order of the lines; `notes` may tell where they come from. */
+  /** Throws `usage` with all faults, sorted by line; `notes` may explain them. */
   throwIfAny(notes?: readonly string[]): void;
 };
 
 const maxShown = 50;
 
-/** Of more faults only the number is kept. */
+/** Further faults are only counted. */
 const maxKept = 10_000;
 
 export function createFaults(name: string): Faults {

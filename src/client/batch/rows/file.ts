@@ -10,7 +10,7 @@ export const formats = ["csv", "tsv", "jsonl", "json", "txt"] as const;
 
 export type Format = (typeof formats)[number];
 
-/** The format by `--input-format`, else by the extension. Throws `usage` where neither tells. */
+/** The format from `--input-format`, else from the extension. Throws `usage` if it is unknown. */
 export function findFormat(file: string, format: Format | undefined): Format {
   const extension = extname(file).slice(1).toLowerCase();
   const found = format ?? formats.find((known) => known === extension);
@@ -19,7 +19,7 @@ export function findFormat(file: string, format: Format | undefined): Format {
   throw usage(`${what}: ${formats.join(", ")}.`, "Add --input-format with one of these formats.");
 }
 
-/** Reads the file, or stdin for "-", at most 256 MB: a device may have no end. Throws `usage`. */
+/** Reads the file, or stdin for "-", up to 256 MB, since a device may be endless. Throws `usage`. */
 export async function readBytes(file: string, io: Pick<Io, "stdin" | "signal" | "disk">): Promise<Buffer> {
   const limit = { maxMegabytes: 256 };
   try {
@@ -33,7 +33,7 @@ export async function readBytes(file: string, io: Pick<Io, "stdin" | "signal" | 
 }
 
 /** The text of a file as UTF-8. Throws `usage`, with the first line that is not text. */
-export function readText(bytes: Buffer, name: string, format: Format): Buffer {
+export function readUtf8(bytes: Buffer, name: string, format: Format): Buffer {
   const text = toUtf8(bytes);
   if (text !== undefined) return text;
   let line = 1;

@@ -3,22 +3,22 @@ import { findImageFault, type ImageName, type Images, imageFields } from "../../
 import { recordOf } from "../../ledger/history.ts";
 import { readImages } from "../../request/images.ts";
 
-/** Images that were read and forgotten: `recorded` is as the journal keeps them, `isFile` when there are files among them. */
-export type Seen = { field: ImageName; fault: string } | { recorded: Images; isFile: boolean };
+/** The result of reading images: `recorded` is what the journal keeps of them, `isFile` is set if any of them is a file. */
+export type CheckedImages = { field: ImageName; fault: string } | { recorded: Images; isFile: boolean };
 
 export type ImageCheck = {
   /** Reads the images of a row, the same images once. */
-  look(images: Images): Promise<Seen>;
-  /** What the user must know of local images. */
+  check(images: Images): Promise<CheckedImages>;
+  /** Notes for the user about local images. */
   notes(): string[];
 };
 
 export function createImageCheck(): ImageCheck {
-  const seen = new Map<string, Seen>();
+  const seen = new Map<string, CheckedImages>();
   return {
-    async look(images) {
+    async check(images) {
       const key = JSON.stringify(images);
-      const known = seen.get(key) ?? (await look(images));
+      const known = seen.get(key) ?? (await checkAll(images));
       seen.set(key, known);
       return known;
     },
@@ -29,12 +29,12 @@ export function createImageCheck(): ImageCheck {
   };
 }
 
-async function look(images: Images): Promise<Seen> {
+async function checkAll(images: Images): Promise<CheckedImages> {
   const recorded: Record<string, readonly string[]> = {};
   let isFile = false;
   for (const { name } of imageFields) {
     const typed = images[name] ?? [];
-    const seen = await lookAt(typed);
+    const seen = await checkList(typed);
     if (typeof seen === "string") return { field: name, fault: seen };
     recorded[name] = seen;
     isFile ||= seen !== typed;
@@ -42,8 +42,8 @@ async function look(images: Images): Promise<Seen> {
   return { recorded, isFile };
 }
 
-/** The same list when none of them is a file, or what is wrong. */
-async function lookAt(images: readonly string[]): Promise<readonly string[] | string> {
+/** The same list if none of them is a file, their hashes otherwise, or the fault. */
+async function checkList(images: readonly string[]): Promise<readonly string[] | string> {
   try {
     const sent = await readImages(images);
     const fault = sent.map(findImageFault).find((text) => text !== undefined);

@@ -4,24 +4,24 @@ import type { Variant } from "./each.ts";
 import type { Faults } from "./faults.ts";
 import type { Table, TableLine } from "./table.ts";
 
-/** The id of a row; each of those that `--each` has made of one line has its own. */
+/** The id of a row; rows that `--each` makes from one line differ in the values of the variant. */
 export function idOf(own: string | undefined, variant: Variant): string | undefined {
   return own === undefined ? undefined : [own, ...variant.map(([, text]) => text)].join("/");
 }
 
 type Link = { index: number; line: number; from: string; variant: Variant };
 
-/** Finds the rows that others begin from: by the column `from`, which has an id or "previous". Of `--each` the same values belong together. */
+/** Resolves the column `from`, which has an id or "previous". With `--each`, rows with the same values are linked. */
 export function createLinks({ columns }: Table, variantCount: number, faults: Faults) {
   const indexes = new Map<string, number>();
   const links: Link[] = [];
   const where = columns.get("from");
 
-  /** Where a row comes in a circle, the lines of that, from itself to itself. */
+  /** The lines of the circle that a row is in, starting and ending with the row. */
   const findCircle = (start: Link, sources: ReadonlyMap<number, Link & { source: number }>) => {
     const lines = [start.line];
     for (let at = sources.get(start.index); at !== undefined; at = sources.get(at.source)) {
-      // One that only leads to a circle is no part of it, and each circle is told once.
+      // A row that only leads to a circle is not in it. Each circle is reported once.
       if (lines.length > sources.size || at.source < start.index) return undefined;
       lines.push(sources.get(at.source)?.line ?? 0);
       if (at.source === start.index) return lines;
@@ -36,7 +36,7 @@ export function createLinks({ columns }: Table, variantCount: number, faults: Fa
       if (id !== undefined) indexes.set(id, index);
       if (from !== undefined) links.push({ index, line, from, variant });
     },
-    /** Adds what is wrong to the faults; without any, the rows know where they begin. */
+    /** Sets `from` of the rows, unless there are faults. */
     resolve(rows: readonly Row[]): void {
       const sources = new Map<number, Link & { source: number }>();
       for (const link of links) {

@@ -1,17 +1,17 @@
 import { relative } from "node:path";
 import type { Io } from "../../../io.ts";
 import { shorten } from "../../../protocol/text.ts";
-import { fillNames, hasIdInFolder, idInFolder, isTooLong, type Words } from "../../../video/naming.ts";
+import { fillNames, hasIdInFolder, idInFolder, isTooLong, type NameParts } from "../../../video/naming.ts";
 import { isFolder } from "../../save/output-path.ts";
 import type { Faults } from "./faults.ts";
 import type { Table, TableLine } from "./table.ts";
 
-/** Checks where the rows are saved: that a video can go there, and that no two rows have one file. */
+/** Checks that each row's output path is valid, and that no two rows share a file. */
 export function createOutputCheck({ columns }: Table, io: Pick<Io, "date" | "platform" | "disk">, faults: Faults) {
   const date = io.date().toISOString().slice(0, 10);
   const lines = new Map<string, number>();
   const folders = new Map<string, boolean>();
-  // Two spellings of one name are two files only where the file system distinguishes them.
+  // Windows and macOS treat different spellings of a name as one file.
   const keyOf = (path: string) => (/^(win32|darwin)$/.test(io.platform) ? path.normalize("NFC").toLowerCase() : path);
 
   const isKnownFolder = async (path: string) => {
@@ -20,12 +20,13 @@ export function createOutputCheck({ columns }: Table, io: Pick<Io, "date" | "pla
     return known;
   };
 
-  return async (outputPath: string, row: TableLine, words: Words) => {
+  return async (outputPath: string, row: TableLine, words: NameParts) => {
     const where = row.texts.has("output") ? columns.get("output") : undefined;
     const path = fillNames(outputPath, words, date);
-    const fault = findFault(outputPath) ?? (isTooLong(path) ? "has a file name of more than 255 bytes" : undefined);
+    const fault =
+      findOutputFault(outputPath) ?? (isTooLong(path) ? "has a file name of more than 255 bytes" : undefined);
     if (fault !== undefined) {
-      // What is wrong with a flag without words is the same in every row, and shown once.
+      // A fault of -o itself is the same in every row, and shown once.
       return faults.add(
         where === undefined ? `-o ${fault}` : fault,
         where === undefined ? undefined : { line: row.line, where },
@@ -34,7 +35,7 @@ export function createOutputCheck({ columns }: Table, io: Pick<Io, "date" | "pla
     if (path.includes("{id}")) return;
     const key = keyOf(relative("", path));
     const earlier = lines.get(key);
-    // The map holds the string that the row holds anyway, where they are the same.
+    // Saves memory: reuses the row's string if it is equal.
     if (earlier === undefined) return void lines.set(key === outputPath ? outputPath : key, row.line);
     if (await isKnownFolder(path)) return;
     const other = earlier === row.line ? "another row of this line" : `line ${earlier}`;
@@ -42,7 +43,7 @@ export function createOutputCheck({ columns }: Table, io: Pick<Io, "date" | "pla
   };
 }
 
-function findFault(outputPath: string): string | undefined {
+function findOutputFault(outputPath: string): string | undefined {
   if (outputPath.trim() === "") return "is empty";
   if (outputPath === "-") return "must be a file or a folder: stdout can take only one video";
   if (/\p{Cc}/u.test(outputPath)) return "must not have control characters";

@@ -5,10 +5,10 @@ import { shorten } from "../../../protocol/text.ts";
 import { findExtensionNote, namesIn } from "../../../video/naming.ts";
 import type { Row } from "../row.ts";
 import { createRowCheck, type RowFlags } from "./check.ts";
-import { findLikeness, isImageValue, isKnown, withColumnNames } from "./columns.ts";
+import { findLikeness, isImageValue, isKnownColumn, withColumnNames } from "./columns.ts";
 import { readEach } from "./each.ts";
 import { createFaults } from "./faults.ts";
-import { type Format, findFormat, readBytes, readText } from "./file.ts";
+import { type Format, findFormat, readBytes, readUtf8 } from "./file.ts";
 import { createImageCheck } from "./image-check.ts";
 import { createLinks } from "./links.ts";
 import { readTable, type Table } from "./table.ts";
@@ -16,9 +16,9 @@ import { readTable, type Table } from "./table.ts";
 export type RowOptions = RowFlags &
   Destination & {
     format?: Format | undefined;
-    /** `--each` as it is typed, such as "model=wan-2.5,ray-3". */
+    /** `--each` as typed, such as "model=wan-2.5,ray-3". */
     each: string[];
-    /** The columns that are not read, by their headers. */
+    /** The headers of columns to ignore. */
     ignoreColumns?: readonly string[] | undefined;
   };
 
@@ -26,9 +26,9 @@ export type ReadRows = {
   rows: Row[];
   /** How many rows the file has, before `--each` multiplies them. */
   total: number;
-  /** What is no fault, but must be said: columns that nothing uses, and that local images are sent. */
+  /** Notes for the user, such as unused columns and local images that will be sent. */
   notes: string[];
-  /** The columns that nothing uses. */
+  /** The unused columns. */
   unused: string[];
 };
 
@@ -44,7 +44,7 @@ export async function readRows(
   if (bytes.length === 0) throw usage(`${name} is empty.`);
   const faults = createFaults(name);
   const { ignoreColumns } = options;
-  const table = await readTable(readText(bytes, name, format), { format, ignoreColumns }, faults);
+  const table = await readTable(readUtf8(bytes, name, format), { format, ignoreColumns }, faults);
   const used = await findUsed(table, options);
   const variants = await readEach({ each: options.each, used }, table, faults);
   const eachNames = variants[0]?.map(([name]) => name) ?? [];
@@ -52,11 +52,11 @@ export async function readRows(
   const check = createRowCheck({ table, flags: options, eachNames, images, isLocal: options.isLocal }, faults, io);
   const links = createLinks(table, variants.length, faults);
   const rows: Row[] = [];
-  const unused = [...table.columns.keys()].filter((column) => !isKnown(column) && !used.has(column));
-  const withImages = new Set<string>();
+  const unused = [...table.columns.keys()].filter((column) => !isKnownColumn(column) && !used.has(column));
+  const imageColumns = new Set<string>();
   let total = 0;
   for await (const line of table.lines()) {
-    for (const column of unused) if (isImageValue(column, line.texts.get(column) ?? "")) withImages.add(column);
+    for (const column of unused) if (isImageValue(column, line.texts.get(column) ?? "")) imageColumns.add(column);
     for (const [index, variant] of variants.entries()) {
       const n = total * variants.length + index;
       links.add(line, variant, n);
@@ -67,7 +67,7 @@ export async function readRows(
   }
   links.resolve(rows);
   for (const column of unused) {
-    const likeness = findLikeness(column) ?? (withImages.has(column) ? "its images would not be sent." : undefined);
+    const likeness = findLikeness(column) ?? (imageColumns.has(column) ? "its images would not be sent." : undefined);
     if (likeness !== undefined) faults.add(describeUnused(column, likeness));
   }
   faults.throwIfAny();
@@ -82,7 +82,7 @@ export async function readRows(
   };
 }
 
-/** One row stands for all. */
+/** The note of one row is enough. */
 function findOutputNotes(rows: readonly Row[]): string[] {
   return rows.flatMap(({ outputPath = "" }) => findExtensionNote(outputPath) ?? []).slice(0, 1);
 }
@@ -98,16 +98,18 @@ async function findUsed({ lines, columns }: Table, { prompt, output }: RowOption
   return used;
 }
 
-/** A column that would be missing in what is paid for. */
+/** The fault for an unused column that was probably meant to be used. */
 function describeUnused(column: string, likeness: string): string {
   const name = shorten(column);
   const word = /^[\w-]+$/.test(name) ? name : `"${name}"`;
   return `nothing uses the column ${name}; ${likeness} Rename it, or add --ignore-columns ${word}`;
 }
 
-/** Said before anything is paid for: a value that nobody sends is missing in each video. */
+/** The note about unused columns, shown before anything is paid for. */
 function noteUnused(columns: readonly string[]): string[] {
   if (columns.length === 0) return [];
-  const them = `column${columns.length === 1 ? "" : "s"} ${columns.map((name) => shorten(name)).join(", ")}`;
-  return [`Nothing uses the ${them}. A column set.<field> is sent as that field; --ignore-columns hides this note.`];
+  const columnList = `column${columns.length === 1 ? "" : "s"} ${columns.map((name) => shorten(name)).join(", ")}`;
+  return [
+    `Nothing uses the ${columnList}. A column set.<field> is sent as that field; --ignore-columns hides this note.`,
+  ];
 }

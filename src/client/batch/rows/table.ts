@@ -1,30 +1,30 @@
 import { type Images, imageFields } from "../../../protocol/fields.ts";
 import { isRecord, parseJson } from "../../../protocol/json.ts";
 import { readValue } from "../../../protocol/request.ts";
-import { columnName, flattenColumn, isKnown } from "./columns.ts";
+import { columnName, flattenColumn, isKnownColumn } from "./columns.ts";
 import { type CsvRecord, readCsv } from "./csv.ts";
 import type { Faults } from "./faults.ts";
 import type { Format } from "./file.ts";
 
-/** What one line of the file says; a cell that is empty is left out. */
+/** One line of the file, without empty cells. */
 export type TableLine = {
   line: number;
-  /** By the name of the column, as `columnName` gives it. */
+  /** By column name: see `columnName`. */
   texts: Map<string, string>;
-  /** What the columns for images say. */
+  /** The values of image columns. */
   images?: Images;
-  /** What the columns `set.<field>` say, as it is sent. */
+  /** The values of the columns `set.<field>`, as they are sent. */
   extra?: Record<string, unknown>;
 };
 
 export type Table = {
-  /** How a fault names each column after the line, such as ", column 2 (aspect_ratio)". */
+  /** The position of each column in a fault, such as ", column 2 (aspect_ratio)". */
   columns: Map<string, string>;
-  /** Reads the rows, each time from the file's bytes: a hundred thousand of them need too much memory at once. */
+  /** Parses the rows from the file's bytes at each call: 100,000 parsed rows would need too much memory. */
   lines(): AsyncIterable<TableLine>;
 };
 
-/** Reads the rows of a file, without the columns that are to be ignored. What is no row becomes a fault, and the rest is read. */
+/** Reads the rows of a file without the ignored columns. An invalid row is added to the faults and skipped. */
 export async function readTable(
   bytes: Buffer,
   { format, ignoreColumns = [] }: { format: Format; ignoreColumns?: readonly string[] | undefined },
@@ -37,7 +37,7 @@ export async function readTable(
   return readCells(() => readCsv(bytes, format, faults), isRead, faults);
 }
 
-/** Sets a cell from its text, which of `set.<field>` is JSON where it parses as JSON. */
+/** Sets a cell from its text. In `set.<field>`, text that is valid JSON is parsed. */
 export function setCell(row: TableLine, column: string, text: string): void {
   const value = text.trim();
   if (value === "") return;
@@ -64,14 +64,14 @@ function* splitLines(bytes: Buffer): Generator<{ line: number; text: string }> {
   for (let start = 0; start < bytes.length; line++) {
     const found = bytes.indexOf("\n", start);
     const end = found === -1 ? bytes.length : found;
-    // Trims a BOM, too.
+    // `trim` removes a BOM, too.
     const text = bytes.toString("utf8", start, end).trim();
     if (text !== "") yield { line, text };
     start = end + 1;
   }
 }
 
-/** The values of a JSON file: its lines, or the elements of an array. An object on several lines is one value. */
+/** The values of a JSON file: one per line, or the elements of an array. An object on several lines is one value. */
 function* readValues(bytes: Buffer): Generator<{ line: number; value: unknown }> {
   const [first] = splitLines(bytes);
   const isWhole = first !== undefined && (first.text.startsWith("[") || parseJson(first.text) === undefined);
@@ -85,7 +85,7 @@ function* readValues(bytes: Buffer): Generator<{ line: number; value: unknown }>
   for (const [index, value] of [whole].flat().entries()) yield { line: lines[index] ?? 1, value };
 }
 
-/** The lines on which the values of this depth begin, in text that is JSON. */
+/** The line numbers at which the values of this depth start, in valid JSON. */
 function findLines(text: string, depth: number): number[] {
   const lines: number[] = [];
   let [line, at, isValue] = [1, 0, true];
@@ -110,7 +110,7 @@ async function readCells(
   faults: Faults,
 ): Promise<Table> {
   const columns = new Map<string, string>();
-  /** Those without a name are not read: it is `undefined` where that is the user's wish. */
+  /** The column names: "" for an empty header, `undefined` for an ignored column. */
   const names: (string | undefined)[] = [];
   let headerLine = 0;
   for await (const { line, cells } of read()) {
@@ -195,7 +195,7 @@ function readObjects(
   return { lines, columns };
 }
 
-/** The fields of an object. In it `set`, an object itself, is the same as fields such as `set.seed`. */
+/** The fields of an object. An object in `set` is expanded to fields such as `set.seed`. */
 function fieldsOf(object: unknown): [string, unknown][] {
   return Object.entries(isRecord(object) ? object : {}).flatMap(([name, value]): [string, unknown][] => {
     if (name !== "set" || !isRecord(value)) return [[name, value]];
@@ -203,7 +203,7 @@ function fieldsOf(object: unknown): [string, unknown][] {
   });
 }
 
-/** Sets a cell from a value of JSON. Returns what is wrong with it. */
+/** Sets a cell from a JSON value. Returns the fault, if any. */
 function setValue(row: TableLine, name: string, value: unknown): string | undefined {
   if (name === "set") return "must be an object";
   if (name.startsWith("set.")) {
@@ -220,7 +220,7 @@ function setValue(row: TableLine, name: string, value: unknown): string | undefi
     return undefined;
   }
   const isText = typeof value === "string" || typeof value === "number";
-  if (!isText && isKnown(name)) return `must be text${takesList ? " or a list of texts" : ""}`;
+  if (!isText && isKnownColumn(name)) return `must be text${takesList ? " or a list of texts" : ""}`;
   setCell(row, name, isText ? String(value) : JSON.stringify(value));
   return undefined;
 }

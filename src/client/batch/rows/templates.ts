@@ -3,26 +3,26 @@ import { knownColumns, withColumnNames } from "./columns.ts";
 import type { Faults } from "./faults.ts";
 import type { Table, TableLine } from "./table.ts";
 
-/** Fills in the words of a row, of which `n` is the number; `undefined` when one of them is a fault. */
+/** Fills in the values of a row and its number `n`; `undefined` if a value is missing. */
 export type Fill = (row: TableLine, n: number) => string | undefined;
 
 type TemplateSource = {
-  /** How a fault names the template. */
+  /** The name of the template in a fault. */
   label: "--prompt" | "-o" | "output";
-  /** The line of a template that is a cell. */
+  /** The line, if the template is a cell. */
   line?: number;
 };
 
 type WordOptions = {
   eachNames: Iterable<string>;
-  /** What the flags give to rows that leave it out, by the names of the columns. */
+  /** The defaults from the flags, by column. */
   flags: ReadonlyMap<string, string>;
 };
 
 /**
- * Prepares templates. A name that is no word of the file, and a word that a row leaves empty, become faults. In a place the words are made
- * harmless, and what only the generation can tell stays: `{slug}`, `{model}`, `{date}`, and `{id}` for a row without one. A column of the
- * file has the precedence over `{slug}`, `{date}` and `{n}`.
+ * Prepares templates. An unknown name, and a name whose value is empty in a row, become faults. In an output path the values are made
+ * safe for file names, and names that depend on the generation stay: `{slug}`, `{model}`, `{date}`, and `{id}` for a row without one. A column of the
+ * file takes precedence over `{slug}`, `{date}` and `{n}`.
  */
 export function createTemplates({ columns }: Table, { eachNames, flags }: WordOptions, faults: Faults) {
   const own = new Set([...columns.keys(), ...eachNames]);
@@ -32,8 +32,8 @@ export function createTemplates({ columns }: Table, { eachNames, flags }: WordOp
 
   return (typed: string, { label, line }: TemplateSource): Fill => {
     const template = withColumnNames(typed);
-    const staying: readonly string[] = label === "--prompt" ? [] : later;
-    const unknown = findNameFault(template, [...new Set([...staying, "n", ...own, ...knownColumns])]);
+    const kept: readonly string[] = label === "--prompt" ? [] : later;
+    const unknown = findNameFault(template, [...new Set([...kept, "n", ...own, ...knownColumns])]);
     if (unknown) {
       const where = columns.get("output");
       faults.add(
@@ -49,7 +49,7 @@ export function createTemplates({ columns }: Table, { eachNames, flags }: WordOp
       let isWhole = true;
       for (const name of used) {
         const word = wordOf(name, row, n);
-        const stays = staying.includes(name) && (name === "model" || word === undefined);
+        const stays = kept.includes(name) && (name === "model" || word === undefined);
         if (stays) continue;
         if (word !== undefined) {
           words.set(name, label === "--prompt" ? word : safeName(word));
