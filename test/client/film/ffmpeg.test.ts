@@ -72,7 +72,7 @@ test.each<[string, (options: RunOptions, look: number) => void]>([
   });
   await expect(runProgram("ffmpeg", [], { signal }, io)).rejects.toMatchObject({
     code: "output",
-    message: "ffmpeg made no progress for 60 s, and was ended: frame 7 is strange.",
+    message: "ffmpeg made no progress for 60 s and was ended: frame 7 is strange.",
   });
   await expect(requireFfmpeg({ feature: "--from", encodes: false }, io, signal)).rejects.toMatchObject({
     hint: expect.stringContaining("made no progress for 60 s"),

@@ -183,7 +183,7 @@ test.each([
   [
     413,
     "<html><title>413 Request Entity Too Large</title>",
-    "The image is larger than the service or its proxy takes: 413 Request Entity Too Large (HTTP 413)",
+    "The image is too large for the service or its proxy: 413 Request Entity Too Large (HTTP 413)",
   ],
   [
     422,

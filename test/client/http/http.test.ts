@@ -465,7 +465,7 @@ test.each([
   },
 );
 
-const wanted = "the proxy wants a user name and password: HTTPS_PROXY=http://user:password@host:port (HTTP 407)";
+const wanted = "the proxy requires a user name and password: HTTPS_PROXY=http://user:password@host:port (HTTP 407)";
 const denied = "the proxy refused the user name and password in HTTPS_PROXY (HTTP 407)";
 
 test.each([

@@ -256,7 +256,7 @@ test("a fragmented .mp4 whose length nobody said is saved when a second download
 });
 
 test("a proxy that refuses is asked once: it may lock the account of who asks again", async () => {
-  const reason = "the proxy wants a user name and password: HTTPS_PROXY=http://user:password@host:port (HTTP 407)";
+  const reason = "the proxy requires a user name and password: HTTPS_PROXY=http://user:password@host:port (HTTP 407)";
   const { outcome, requests } = await run([
     () => Promise.reject(Object.assign(new Error(reason), { code: "ERR_PROXY_REFUSED" })),
   ]);
