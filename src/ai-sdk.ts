@@ -14,19 +14,19 @@ export type VidgenModel = {
   /** Always 1: for more videos, the SDK makes more calls. */
   readonly maxVideosPerCall: number;
   /** Starts a generation, which is charged. The SDK calls it. */
-  doStart(call: VideoCall & { webhookUrl?: string }): Promise<Reply & { operation: string; warnings: Warning[] }>;
+  doStart(call: VideoCall & { webhookUrl?: string }): Promise<ReplyFields & { operation: string; warnings: Warning[] }>;
   /** Returns the status of a generation, and its video once it is completed. Costs nothing. The SDK calls it. */
-  doStatus(call: StatusCall): Promise<Reply & Status>;
+  doStatus(call: StatusCall): Promise<ReplyFields & StatusFields>;
 };
 
 /** The status of a generation in the SDK's words. */
-type Status =
+type StatusFields =
   | { status: "pending" }
   | { status: "completed"; videos: { type: "binary"; data: Uint8Array; mediaType: string }[]; warnings: Warning[] }
   | { status: "error"; error: string };
 
 /** What each reply has besides. */
-type Reply = {
+type ReplyFields = {
   /** The fields of `Started` below `vidgen`, or the generation's `id`, `videoUrl` and `cost`. */
   providerMetadata: Record<string, JsonObject>;
   /** When it came, and from which model. */
@@ -62,15 +62,20 @@ export function createVidgen(options: ClientOptions = {}): VidgenProvider {
     modelId,
     maxVideosPerCall: 1,
     async doStart({ abortSignal: signal, headers = {}, webhookUrl: callbackUrl, ...call }) {
-      const { request, warnings } = toRequest(modelId, call);
+      const { request, warnings } = requestOf(modelId, call);
       const [, idempotencyKey] = Object.entries(headers).find(([name]) => /^idempotency-key$/i.test(name)) ?? [];
       const { id, ...started } = await open().start({ ...request, callbackUrl }, { signal, idempotencyKey });
-      return { operation: id, warnings, providerMetadata: { vidgen: { id, ...started } }, response: told(modelId) };
+      return {
+        operation: id,
+        warnings,
+        providerMetadata: { vidgen: { id, ...started } },
+        response: responseFields(modelId),
+      };
     },
     async doStatus({ operation, abortSignal: signal }) {
       const id = String(operation);
       const { status, error = "The generation failed.", videoUrl, cost } = await open().status(id, { signal });
-      const known = { providerMetadata: { vidgen: { id, videoUrl, cost } }, response: told(modelId) };
+      const known = { providerMetadata: { vidgen: { id, videoUrl, cost } }, response: responseFields(modelId) };
       if (status === "failed") return { status: "error", error, ...known };
       if (status !== "completed") return { status: "pending", ...known };
       // The SDK's own download neither resumes, nor tells a whole video from a cut one, nor takes one from this machine.
@@ -88,10 +93,10 @@ export function createVidgen(options: ClientOptions = {}): VidgenProvider {
 /** The provider of the service that `VIDGEN_BASE_URL` and `VIDGEN_API_KEY` name. */
 export const vidgen: VidgenProvider = createVidgen();
 
-type Call = Omit<VideoCall, "abortSignal" | "headers">;
+type RequestCall = Omit<VideoCall, "abortSignal" | "headers">;
 
 /** What the call asks for as a request, and a warning for each thing that the service has no field for. */
-function toRequest(model: string, call: Call): { request: GenerationRequest; warnings: Warning[] } {
+function requestOf(model: string, call: RequestCall): { request: GenerationRequest; warnings: Warning[] } {
   const { prompt = "", n, aspectRatio, resolution, duration, fps, seed, generateAudio, providerOptions } = call;
   const files = [call.image, ...(call.inputReferences ?? [])].filter((file) => file !== undefined);
   const images = files.filter(({ mediaType = "" }) => !mediaType.startsWith("video/"));
@@ -126,6 +131,6 @@ function toImage(file: VideoFile): URL | Uint8Array {
   return typeof file.data === "string" ? Buffer.from(file.data, "base64") : file.data;
 }
 
-function told(modelId: string) {
+function responseFields(modelId: string) {
   return { timestamp: new Date(), modelId, headers: undefined };
 }

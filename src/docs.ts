@@ -34,7 +34,7 @@ export function readBlocks(text: string): Block[] {
       isFenced = !isFenced;
       continue;
     }
-    const kind = isFenced ? "code" : kindOf(line);
+    const kind = isFenced ? "code" : blockKind(line);
     const last = blocks.at(-1);
     const read = isFenced ? line : line.replace(/^ {4}/, "");
     if (last?.kind === kind) last.lines.push(read);
@@ -43,7 +43,7 @@ export function readBlocks(text: string): Block[] {
   return blocks.filter(({ kind }) => kind !== "blank");
 }
 
-function kindOf(line: string): Block["kind"] {
+function blockKind(line: string): Block["kind"] {
   if (line === "") return "blank";
   if (line.startsWith("#")) return "heading";
   if (line.startsWith("|")) return "table";

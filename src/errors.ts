@@ -56,7 +56,7 @@ export const exits: Readonly<{ ok: Exit } & Record<CommandErrorCode, Exit & { ra
   terminated: { exit: 143, rank: 3, meaning: "SIGTERM; prints the id and the command to resume with" },
 };
 
-type Details = {
+type ErrorDetails = {
   hint?: string | undefined;
   id?: string | undefined;
   httpStatus?: number | undefined;
@@ -79,9 +79,9 @@ export class VidgenError extends Error {
   /** The start request that may have been charged, by its Idempotency-Key; set for nothing else. */
   readonly attempt: string | undefined;
   /** How the generation has ended, if the service itself said so; not set when the service could not be asked. */
-  readonly ended: Details["ended"];
+  readonly ended: ErrorDetails["ended"];
 
-  constructor(code: CommandErrorCode, message: string, details: Details = {}) {
+  constructor(code: CommandErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? {} : { cause: details.cause });
     this.name = VidgenError.name;
     this.code = code;
@@ -104,7 +104,7 @@ export class VidgenError extends Error {
   }
 
   /** A copy in which the details fill in what was not set; a second hint goes below the first. */
-  with(details: Details): VidgenError {
+  with(details: ErrorDetails): VidgenError {
     return new VidgenError(this.code, this.message, {
       hint: [this.hint, details.hint].filter((hint) => hint !== undefined).join("\n") || undefined,
       id: this.id ?? details.id,

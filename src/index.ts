@@ -181,7 +181,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     );
   const onNote = (text: string) => callListener(options.onNote, plain(redact(text)));
   // Signals, streams and the exit of the process belong to the program that uses the library.
-  const fetch = options.fetch === undefined ? createFetch(env) : foreignFetch(options.fetch, machine);
+  const fetch = options.fetch === undefined ? createFetch(env) : adaptFetch(options.fetch, machine);
   const io = { ...machine, fetch, unsettled: new Set<string>() };
   const path = findJournal(options.journal, env);
   const opened = path === undefined ? undefined : openJournal(path, io);
@@ -200,18 +200,21 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     const signal = how?.signal instanceof AbortSignal ? how.signal : undefined;
     return { signal: AbortSignal.any(signal === undefined ? [closing.signal] : [signal, closing.signal]) };
   };
-  const call = <Result>(made: Call, work: (signal: AbortSignal) => Promise<Result>) => {
-    const result = settle({ ...made, ...withClosing(made.how) }, restate, work);
+  const track = <Result>(made: ClientCall, work: (signal: AbortSignal) => Promise<Result>) => {
+    const result = runCall({ ...made, ...withClosing(made.how) }, restate, work);
     const ended = result.catch(() => {}).finally(() => running.delete(ended));
     running.add(ended);
     return result;
   };
 
-  async function startOnce(request: GenerationRequest, { onExisting, output, idempotencyKey, ...how }: RunHow) {
+  async function startOnce(
+    request: GenerationRequest,
+    { onExisting, output, idempotencyKey, ...how }: StartOnceOptions,
+  ) {
     const { wire, from } = await readStart(request, how);
     const isNew = onExisting === undefined && idempotencyKey === undefined;
     const earlier = onExisting === "resume" || onExisting === "reuse" ? onExisting : "again";
-    const options = { ...how, from, outputPath: asPath(output), idempotencyKey };
+    const options = { ...how, from, outputPath: outputPathOf(output), idempotencyKey };
     const made = await startGeneration(service, wire, isNew ? options : { ...options, earlier });
     return readStarted(made, idempotencyKey);
   }
@@ -219,7 +222,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   /** The body of a start, with the last frame of `from`, whose generation it names where that is known. */
   async function readStart(
     request: GenerationRequest,
-    { from, signal, timeoutMs, intervalMs }: Pick<RunHow, "from" | "signal" | "timeoutMs" | "intervalMs">,
+    { from, signal, timeoutMs, intervalMs }: Pick<StartOnceOptions, "from" | "signal" | "timeoutMs" | "intervalMs">,
   ) {
     if (from === undefined) return { wire: await readRequest(request, onNote), from };
     if (request.images !== undefined && request.images.length > 0) throw usage("from and images cannot be combined.");
@@ -275,9 +278,9 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   }
 
   async function download(id: string, output: string | { to: "bytes" | WritableStream<Uint8Array> }, how = {}) {
-    return call({ name: "download", id, how }, async (signal) => {
+    return track({ name: "download", id, how }, async (signal) => {
       if (typeof output === "string") {
-        const outputPath = asPath(output) ?? "";
+        const outputPath = outputPathOf(output) ?? "";
         return withAttempt(id, { ...how, outputPath, signal }, async (attempt) => {
           const finished = await finishFor(attempt, how);
           if (finished.kind !== "saved") throw existsError(locationsOf(finished).file ?? outputPath);
@@ -299,7 +302,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     });
   }
 
-  function needJournal() {
+  function requireJournal() {
     if (!opened) throw usage("The client has no journal: createClient({ journal: true }) uses the CLI's own.");
     return opened;
   }
@@ -323,12 +326,13 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   }
 
   return {
-    generate: (request, how = {}) => call({ name: "generate", how }, (signal) => generate(request, { ...how, signal })),
-    start: (request, how = {}) => call({ name: "start", how }, (signal) => start(request, { ...how, signal })),
+    generate: (request, how = {}) =>
+      track({ name: "generate", how }, (signal) => generate(request, { ...how, signal })),
+    start: (request, how = {}) => track({ name: "start", how }, (signal) => start(request, { ...how, signal })),
     status: (id, how = {}) =>
-      call({ name: "status", id, how }, async (signal) => toGeneration(await readStatus(service, id, { signal }))),
+      track({ name: "status", id, how }, async (signal) => toGeneration(await readStatus(service, id, { signal }))),
     follow: (id, how = {}) =>
-      call({ name: "follow", id, how }, async (signal) =>
+      track({ name: "follow", id, how }, async (signal) =>
         withAttempt(id, { ...how, signal }, async (attempt) => toCompleted(asCompleted(await finishFor(attempt, how)))),
       ),
     download: download as Client["download"],
@@ -364,22 +368,24 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     },
     generations: {
       list: (how = {}) =>
-        call({ name: "generations.list", how }, async () => {
+        track({ name: "generations.list", how }, async () => {
           const { status, limit = 20 } = how;
           const isMeant = ({ base_url }: Entry) => base_url === service.name;
-          const found = await listAttempts({ status, limit, isMeant }, needJournal(), io);
+          const found = await listAttempts({ status, limit, isMeant }, requireJournal(), io);
           return found.map(toRecord);
         }),
       get: (id) =>
-        call({ id }, async () => {
-          needJournal();
+        track({ id }, async () => {
+          requireJournal();
           const [entry] = await entriesOf(service, id);
           return entry && toRecord(entry);
         }),
       resume: (how = {}) =>
-        call({ name: "generations.resume", how }, async (signal) => {
-          const { leaseOf } = needJournal();
-          const left = (await listEntries(service)).filter(isLeft).filter((entry) => isPaidBy(service.account, entry));
+        track({ name: "generations.resume", how }, async (signal) => {
+          const { leaseOf } = requireJournal();
+          const left = (await listEntries(service))
+            .filter(isUnfinishedStart)
+            .filter((entry) => isPaidBy(service.account, entry));
           const leases = await Promise.all(left.map(({ attempt }) => leaseOf(attempt)));
           const free = left.filter((_, index) => leases[index] === "dead");
           const results: Resumed[] = [];
@@ -395,24 +401,24 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
 }
 
 /** How long a body may take to end once its request was aborted. */
-const lateMs = 1_000;
+const lastChunkMs = 1_000;
 
 /** So many generations are resumed at once. */
 const maxResumed = 4;
 
 /** A call of the client, and what it was called with: its options may be anything until they are checked. */
-type Call = { name?: CallName; id?: string; how?: (StartOptions & ListOptions) | null };
+type ClientCall = { name?: CallName; id?: string; how?: (StartOptions & ListOptions) | null };
 
 type Restate = (error: InternalError, idempotencyKey?: string) => VidgenError;
 
-type RunHow = GenerateOptions & { noWait: boolean; signal: AbortSignal };
+type StartOnceOptions = GenerateOptions & { noWait: boolean; signal: AbortSignal };
 
-function isLeft(entry: Entry): entry is Entry & { id: string } {
+function isUnfinishedStart(entry: Entry): entry is Entry & { id: string } {
   return entry.id !== undefined && entry.batch === undefined && entry.mcp !== true && isOpen(entry);
 }
 
 /** "-" is no standard output here. */
-function asPath(path: string | undefined): string | undefined {
+function outputPathOf(path: string | undefined): string | undefined {
   return path === "-" ? "./-" : path;
 }
 
@@ -423,18 +429,20 @@ function findJournal(journal: ClientOptions["journal"], env: NodeJS.ProcessEnv):
 }
 
 /** What the program's own `fetch` rejects with may have been sent, unless it says otherwise. */
-function foreignFetch(
-  fetch: typeof globalThis.fetch,
-  { sleep }: Pick<Machine, "sleep">,
-): ReturnType<typeof createFetch> {
+function adaptFetch(fetch: typeof globalThis.fetch, { sleep }: Pick<Machine, "sleep">): ReturnType<typeof createFetch> {
   return async (url, { body, headers = {}, method = "GET", signal } = {}) => {
     try {
       const init: RequestInit = { method, headers, signal: signal ?? null, redirect: "manual" };
       if (body !== undefined) init.body = body as string;
       const response = await fetch(url, init);
       const chunks = response.body && signal ? untilAborted(response.body, { signal, sleep }) : response.body;
-      const { status, headers: told } = response;
-      return { status, headers: told, body: chunks, text: async () => (chunks === null ? "" : text(chunks)) };
+      const { status, headers: responseHeaders } = response;
+      return {
+        status,
+        headers: responseHeaders,
+        body: chunks,
+        text: async () => (chunks === null ? "" : text(chunks)),
+      };
     } catch (error) {
       const isUnsent = typeof error === "object" && error !== null && "sent" in error && error.sent === false;
       throw isUnsent ? new RequestError(error, { sent: false }) : error;
@@ -463,7 +471,7 @@ async function* untilAborted(
 
 /** The chunk, if it comes within a second; else rejects with the signal's reason. */
 function unlessLate<Chunk>(next: Promise<Chunk>, { signal, sleep }: { signal: AbortSignal } & Pick<Machine, "sleep">) {
-  const isLate = sleep(lateMs).then(() => Promise.reject(signal.reason));
+  const isLate = sleep(lastChunkMs).then(() => Promise.reject(signal.reason));
   return Promise.race([next, isLate]);
 }
 
@@ -480,12 +488,12 @@ async function asRow(
   { index, onNote }: { index: number; onNote(text: string): void },
 ): Promise<Row> {
   const wire = await readRequest(request, onNote);
-  return { id, line: index + 1, record: recordOf(wire), load: async () => wire, outputPath: asPath(output) };
+  return { id, line: index + 1, record: recordOf(wire), load: async () => wire, outputPath: outputPathOf(output) };
 }
 
 /** Runs one call with a signal whose reason is a `VidgenError`, and rejects with nothing else. */
-async function settle<Result>(
-  call: Call & { signal: AbortSignal },
+async function runCall<Result>(
+  call: ClientCall & { signal: AbortSignal },
   restate: Restate,
   work: (signal: AbortSignal) => Promise<Result>,
 ): Promise<Result> {

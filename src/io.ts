@@ -171,7 +171,7 @@ export type Io = {
   /** Shows a text in a pager at the terminal, until the user quits it. Returns false if there is no pager. */
   page?(text: string, pager: string): Promise<boolean>;
   /** Keeps the garbage of a command small that makes a lot of it; the process stays so. */
-  economize(): void;
+  optimizeForSize(): void;
   /** Aborts at the first Ctrl-C, SIGTERM or SIGHUP, with a `VidgenError` as its reason. */
   signal: AbortSignal;
   /** Aborts at the second of these: the command must end at once. */
@@ -307,7 +307,10 @@ async function run(command: string, args: readonly string[], options: RunOptions
 /**
  * Like Node's recursive `mkdir`, which never returns where an existing folder, such as /proc, does not allow new ones. Returns nothing.
  */
-async function makeFolder(path: string, { recursive = false, ...options }: MakeDirectoryOptions = {}): Promise<void> {
+async function makeDirectory(
+  path: string,
+  { recursive = false, ...options }: MakeDirectoryOptions = {},
+): Promise<void> {
   if (!recursive) return files.mkdir(path, options);
   for (let tries = 1; !(await isFolder(path)); tries++) {
     try {
@@ -318,7 +321,7 @@ async function makeFolder(path: string, { recursive = false, ...options }: MakeD
       const parent = dirname(path);
       // The second time, the folder around it exists.
       if (systemCode(error) !== "ENOENT" || parent === path || tries === 2) throw error;
-      await makeFolder(parent, { recursive, ...options });
+      await makeDirectory(parent, { recursive, ...options });
     }
   }
 }
@@ -335,7 +338,7 @@ export const systemMachine: Machine = {
   ...systemClock,
   random: Math.random,
   uuid: randomUUID,
-  disk: { ...files, mkdir: makeFolder as Disk["mkdir"], writeSync },
+  disk: { ...files, mkdir: makeDirectory as Disk["mkdir"], writeSync },
   processes: systemProcesses(process.pid),
   run,
 };

@@ -29,7 +29,7 @@ const refreshMs = 10_000;
 /** How long a lease must stay unchanged before we assume its holder on another machine is gone. */
 const staleMs = 60_000;
 /** How long after a refresh no other process can take the lease for stale, even if its clock runs slightly slower. */
-const freshMs = 50_000;
+const safeMs = 50_000;
 
 /**
  * What a process has seen of leases that processes elsewhere hold: on another machine, or in another container. Only their refreshes show
@@ -78,14 +78,14 @@ type WaitOptions = { signal?: AbortSignal | undefined; onNote?: ((text: string) 
 export async function acquireLease(path: string, io: LeaseIo, { signal, onNote }: WaitOptions = {}): Promise<Acquired> {
   const watch: Watch = new Map();
   const start = io.now();
-  for (let isTold = false; ; ) {
+  for (let isNoted = false; ; ) {
     const acquired = await tryLease(path, io, watch);
     if (acquired.kind === "acquired" || acquired.holder.isSure) return acquired;
-    if (!isTold && io.now() - start > quietWaitMs) {
+    if (!isNoted && io.now() - start > quietWaitMs) {
       onNote?.(
         `Process ${acquired.holder.pid} on another machine may still hold ${path}: waiting up to 60 s to find out.`,
       );
-      isTold = true;
+      isNoted = true;
     }
     await io.sleep(watchMs, signal);
   }
@@ -143,19 +143,19 @@ function rememberReleased(name: string, { processes }: Pick<HolderIo, "processes
 async function createLease(path: string, name: string, io: LeaseIo): Promise<boolean> {
   const { disk } = io;
   // Short: the name of a lease may be as long as a name can be.
-  const fresh = join(dirname(path), `.${io.uuid()}`);
-  await disk.mkdir(fresh, { recursive: true, mode: 0o700 });
+  const temporary = join(dirname(path), `.${io.uuid()}`);
+  await disk.mkdir(temporary, { recursive: true, mode: 0o700 });
   try {
-    await (await disk.open(join(fresh, name), "wx", 0o600)).close();
-    await refresh(join(fresh, name), io);
+    await (await disk.open(join(temporary, name), "wx", 0o600)).close();
+    await refresh(join(temporary, name), io);
     // A release leaves an empty folder for a moment, and other programs leave files there, such as .DS_Store.
     for (const other of await namesIn(path, io.disk))
       if (!parseName(other)) await disk.rm(join(path, other), { recursive: true, force: true });
     await disk.rmdir(path).catch(() => {});
-    await disk.rename(fresh, path);
+    await disk.rename(temporary, path);
     return true;
   } catch (error) {
-    await disk.rm(fresh, { recursive: true, force: true });
+    await disk.rm(temporary, { recursive: true, force: true });
     const code = systemCode(error);
     if (code === "ENOTEMPTY" || code === "EEXIST") return false;
     // Windows answers EPERM when the folder exists.
@@ -208,7 +208,7 @@ function refreshUntilReleased(name: string, path: string, io: LeaseIo): Lease {
     },
     assertFresh() {
       const unrefreshedMs = Math.max(io.now() - at.ms, io.date().getTime() - at.dateMs);
-      if (lost.signal.aborted || unrefreshedMs >= freshMs) throw lostError();
+      if (lost.signal.aborted || unrefreshedMs >= safeMs) throw lostError();
     },
     async release() {
       over.abort();
@@ -242,10 +242,10 @@ async function findHolder(path: string, io: HolderIo, watch: Watch): Promise<{ h
   return names[0] === undefined ? {} : { stale: names[0] };
 }
 
-type Looking = { io: HolderIo; watch: Watch };
+type FindOptions = { io: HolderIo; watch: Watch };
 
 /** The process that a file names; `undefined` when it has ended or the lease is stale. */
-async function findLiving(path: string, name: string, { io, watch }: Looking): Promise<Holder | undefined> {
+async function findLiving(path: string, name: string, { io, watch }: FindOptions): Promise<Holder | undefined> {
   const holder = parseName(name);
   if (!holder || released.get(io.processes)?.has(name)) return undefined;
   if (await isHere(holder, io)) {
@@ -259,7 +259,7 @@ async function findLiving(path: string, name: string, { io, watch }: Looking): P
     watch.delete(file);
     return undefined;
   }
-  const seen = look(watch.get(file), found.mtimeMs, io.now());
+  const seen = updateSeen(watch.get(file), found.mtimeMs, io.now());
   // Kept even when the lease is stale: otherwise the next check would watch it for another minute.
   watch.set(file, seen);
   return seen.unchangedMs < staleMs ? { ...holder, isSure: seen.isAlive } : undefined;
@@ -271,9 +271,9 @@ async function isHere(holder: ProcessId | undefined, { processes }: Pick<HolderI
   return holder?.machine === machine && holder.namespace === namespace;
 }
 
-type Seen = Watch extends Map<string, infer Value> ? Value : never;
+type SeenLease = Watch extends Map<string, infer Value> ? Value : never;
 
-function look(before: Seen | undefined, mtimeMs: number, now: number): Seen {
+function updateSeen(before: SeenLease | undefined, mtimeMs: number, now: number): SeenLease {
   if (before === undefined) return { mtimeMs, lookedAt: now, unchangedMs: 0, isAlive: false };
   if (before.mtimeMs !== mtimeMs) return { mtimeMs, lookedAt: now, unchangedMs: 0, isAlive: true };
   // If two checks are far apart, this process may have been suspended in between, and the holder with it.

@@ -188,7 +188,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     // No program is installed.
     run: () => Promise.reject(Object.assign(new Error("spawn ENOENT"), { code: "ENOENT" })),
     launch: async (...launched) => void world.launched.push(launched),
-    economize: () => {},
+    optimizeForSize: () => {},
     get signal() {
       return controllers.signal.signal;
     },

@@ -35,7 +35,7 @@ export function systemIo(): Io {
     ...systemMachine,
     launch,
     page: async (text, pager) => (await import("./terminal/pager.ts")).runPager(text, pager, envWithoutKeys()),
-    economize: () => setFlagsFromString("--optimize-for-size"),
+    optimizeForSize: () => setFlagsFromString("--optimize-for-size"),
     signal,
     abandon,
     unsettled,

@@ -11,7 +11,7 @@ export type ToolError = {
 };
 
 /** What an agent can do, where the hint of the error names flags of other commands. */
-const hints: Partial<Record<CommandErrorCode, string>> = {
+const agentHints: Partial<Record<CommandErrorCode, string>> = {
   unknown:
     "Repeating the call sends nothing. Ask the user to check the account: if the generation is there, get_video with its id fetches it. If it is not, the user runs `vidgen list --dismiss <attempt>` with the attempt from the message, and the same call then starts a new one. again: true starts a new one in any case, and pays for it.",
   not_found: "list_videos shows the ids of the generations that were started on this computer.",
@@ -27,16 +27,16 @@ const endedHints: Partial<Record<CommandErrorCode, string>> = {
 };
 
 /** What an agent can do about an error. */
-export function hintOf(error: VidgenError): string | undefined {
+export function agentHint(error: VidgenError): string | undefined {
   const own = error.ended === undefined ? undefined : endedHints[error.code];
-  return own ?? hints[error.code] ?? error.hint;
+  return own ?? agentHints[error.code] ?? error.hint;
 }
 
 /** What a tool's result says about an error. `isOut` when a start request is out, whatever the error is. */
-export function describeError(thrown: unknown, isOut: boolean): ToolError {
+export function toolError(thrown: unknown, isOut: boolean): ToolError {
   const error = asVidgenError(thrown);
   const { code, message, id } = error;
-  const hint = isExistsError(thrown) ? "Call save_video with another path, or none." : hintOf(error);
+  const hint = isExistsError(thrown) ? "Call save_video with another path, or none." : agentHint(error);
   return {
     code,
     message,

@@ -1,10 +1,10 @@
 import { isRecord, parseJson } from "../protocol/json.ts";
 
 /** The longest message: more than that would only fill the memory. */
-export const maxBytes = 10_000_000;
+export const maxMessageBytes = 10_000_000;
 
 /** An answer to what is no message: `-32700` for text that is no JSON, `-32600` for JSON that is no message of JSON-RPC. */
-export type Refusal = { jsonrpc: "2.0"; id?: string | number; error: { code: number; message: string } };
+export type MessageError = { jsonrpc: "2.0"; id?: string | number; error: { code: number; message: string } };
 
 /**
  * The messages of a stream, one a line, as bytes that end in a newline. The library drops a line that it cannot read without a word, and
@@ -12,18 +12,18 @@ export type Refusal = { jsonrpc: "2.0"; id?: string | number; error: { code: num
  */
 export async function* readMessages(
   stream: AsyncIterable<Uint8Array | string>,
-  refuse: (refusal: Refusal) => void,
+  refuse: (refusal: MessageError) => void,
 ): AsyncGenerator<Buffer> {
   let parts: Uint8Array[] = [];
   let size = 0;
   const take = () => {
     const line = Buffer.concat(parts);
-    const isTooLong = size > maxBytes;
+    const isTooLong = size > maxMessageBytes;
     parts = [];
     size = 0;
     const refusal = isTooLong
-      ? refusalOf(-32600, `The message is longer than ${maxBytes / 1_000_000} MB and was not read.`)
-      : check(line.toString());
+      ? messageError(-32600, `The message is longer than ${maxMessageBytes / 1_000_000} MB and was not read.`)
+      : checkMessage(line.toString());
     if (refusal) refuse(refusal);
     return refusal || /^\s*$/.test(line.toString("latin1", 0, 100)) ? undefined : line;
   };
@@ -38,15 +38,15 @@ export async function* readMessages(
     }
     size += rest.length;
     // The rest of a line that is too long is counted, and not kept.
-    if (size > maxBytes) parts = [];
+    if (size > maxMessageBytes) parts = [];
     else if (rest.length > 0) parts.push(rest);
   }
 }
 
-function check(line: string): Refusal | undefined {
+function checkMessage(line: string): MessageError | undefined {
   if (line.trim() === "") return undefined;
   const message = parseJson(line);
-  if (message === undefined) return refusalOf(-32700, "The line is not JSON.");
+  if (message === undefined) return messageError(-32700, "The line is not JSON.");
   const isOne =
     isRecord(message) && message.jsonrpc === "2.0" && (typeof message.method === "string" || hasAnswer(message));
   if (
@@ -56,7 +56,7 @@ function check(line: string): Refusal | undefined {
   )
     return undefined;
   const id = isRecord(message) && isId(message.id) ? message.id : undefined;
-  return refusalOf(-32600, "The line is not a JSON-RPC 2.0 message.", id);
+  return messageError(-32600, "The line is not a JSON-RPC 2.0 message.", id);
 }
 
 function hasAnswer(message: Record<string, unknown>): boolean {
@@ -67,6 +67,6 @@ function isId(id: unknown): id is string | number {
   return typeof id === "string" || Number.isInteger(id);
 }
 
-function refusalOf(code: number, message: string, id?: string | number): Refusal {
+function messageError(code: number, message: string, id?: string | number): MessageError {
   return { jsonrpc: "2.0", ...(id === undefined ? {} : { id }), error: { code, message } };
 }

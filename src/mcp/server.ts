@@ -6,8 +6,8 @@ import { redactValue } from "../client/http/redaction.ts";
 import { VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { plain } from "../protocol/text.ts";
-import { describeError } from "./errors.ts";
-import { maxBytes, readMessages } from "./messages.ts";
+import { toolError } from "./errors.ts";
+import { maxMessageBytes, readMessages } from "./messages.ts";
 import type { Tool } from "./tool.ts";
 
 type ServeOptions = {
@@ -31,12 +31,12 @@ export async function serve(options: ServeOptions, io: Io): Promise<void> {
   const running = new Set<Promise<unknown>>();
   const refuse = (refusal: object) => void io.stdout.write(`${JSON.stringify(refusal)}\n`);
   const lines = Readable.from(readMessages(io.stdin, refuse));
-  const transport = new StdioServerTransport(lines, io.stdout, { maxBufferSize: 2 * maxBytes });
+  const transport = new StdioServerTransport(lines, io.stdout, { maxBufferSize: 2 * maxMessageBytes });
   const handle = serveStdio(() => createServer(running, options, io), {
     transport,
     onerror: (error) => onNote(`MCP: ${error.message}`),
   });
-  await untilOver(transport, io.signal);
+  await waitForEnd(transport, io.signal);
   ending.abort(
     io.signal.aborted ? io.signal.reason : new VidgenError("interrupted", "The agent has ended the session."),
   );
@@ -53,37 +53,40 @@ function createServer(running: Set<Promise<unknown>>, { tools, ending, ...option
   for (const tool of tools) {
     const { description, input, output, isReadOnly: readOnlyHint } = tool;
     const annotations = { readOnlyHint, destructiveHint: false };
-    const config = { description, inputSchema: unchecked(input), outputSchema: output, annotations };
+    const config = { description, inputSchema: uncheckedSchema(input), outputSchema: output, annotations };
     server.registerTool(tool.name, config, (args, context) => {
-      const calling = call(tool, args, { signal: AbortSignal.any([context.mcpReq.signal, ending.signal]), context });
+      const calling = callTool(tool, args, {
+        signal: AbortSignal.any([context.mcpReq.signal, ending.signal]),
+        context,
+      });
       running.add(calling);
       return calling.finally(() => running.delete(calling));
     });
   }
   return server;
 
-  async function call(tool: Tool, args: unknown, { signal, context }: Calling) {
+  async function callTool(tool: Tool, args: unknown, { signal, context }: CallOptions) {
     try {
-      const result = clean(
-        await tool.run(args, { signal, onProgress: tellProgress(context, options.redact) }),
+      const result = cleanValue(
+        await tool.run(args, { signal, onProgress: progressReporter(context, options.redact) }),
         options.redact,
       );
       return { content: [{ type: "text" as const, text: JSON.stringify(result) }], structuredContent: result };
     } catch (thrown) {
-      const error = clean(describeError(thrown, io.unsettled.size > 0), options.redact);
+      const error = cleanValue(toolError(thrown, io.unsettled.size > 0), options.redact);
       return { content: [{ type: "text" as const, text: JSON.stringify(error) }], isError: true };
     }
   }
 }
 
-type Calling = { signal: AbortSignal; context: ServerContext };
+type CallOptions = { signal: AbortSignal; context: ServerContext };
 
 /** The schema as it is told, but not checked by the library: wrong arguments are an error in the same words as all others. */
-function unchecked(schema: Tool["input"]): StandardSchemaWithJSON<unknown, unknown> {
+function uncheckedSchema(schema: Tool["input"]): StandardSchemaWithJSON<unknown, unknown> {
   return { "~standard": { ...schema["~standard"], validate: (value) => ({ value }) } };
 }
 
-function tellProgress({ mcpReq }: ServerContext, redact: ServeOptions["redact"]) {
+function progressReporter({ mcpReq }: ServerContext, redact: ServeOptions["redact"]) {
   const progressToken = mcpReq._meta?.progressToken;
   return (progress: number, message: string) => {
     if (progressToken === undefined) return;
@@ -94,12 +97,12 @@ function tellProgress({ mcpReq }: ServerContext, redact: ServeOptions["redact"])
 }
 
 /** Without the key, and without characters that would act on a terminal where the agent shows the text. */
-function clean<Value extends object>(value: Value, redact: (text: string) => string): Value {
+function cleanValue<Value extends object>(value: Value, redact: (text: string) => string): Value {
   return redactValue(value, (text) => redact(plain(text)));
 }
 
 /** Resolves when the agent has closed the connection, or a signal has come. */
-function untilOver(transport: StdioServerTransport, signal: AbortSignal): Promise<void> {
+function waitForEnd(transport: StdioServerTransport, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const { onclose } = transport;
     transport.onclose = () => {

@@ -10,7 +10,7 @@ import type { Session } from "../connect/session.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { failureReason, readCost, type WireGeneration } from "../protocol/schema.ts";
-import { hintOf } from "./errors.ts";
+import { agentHint } from "./errors.ts";
 import { type Call, chargedField, defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
 
 /** The longest that a call waits: many agents cut a call after 60 s. */
@@ -68,7 +68,7 @@ function getTool(options: ToolOptions, io: Io): Tool {
       const video_url = readVideoUrl(generation) ?? null;
       if (video_url !== null) await recordDelivered(session.service, id);
       const error = failure ? (failureReason(generation) ?? "the service gave no reason") : null;
-      const hint = failure && hintOf(failure);
+      const hint = failure && agentHint(failure);
       const charged = status === "completed" ? await findCharged(session.service, id, readCost(generation)) : {};
       return { id, status, video_url, thumbnail_url, error, ...charged, note: noteOf(status, { hint, session }) };
     },

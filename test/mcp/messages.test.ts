@@ -1,13 +1,13 @@
 import { Readable } from "node:stream";
 import { expect, test } from "vitest";
-import { maxBytes, type Refusal, readMessages } from "../../src/mcp/messages.ts";
+import { type MessageError, maxMessageBytes, readMessages } from "../../src/mcp/messages.ts";
 import { createWorld } from "../vidgen.ts";
 import { connectAgent } from "./agent.ts";
 
 const ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}\n';
 
 async function read(chunks: Iterable<string | Buffer>) {
-  const refusals: Refusal[] = [];
+  const refusals: MessageError[] = [];
   const lines: string[] = [];
   for await (const line of readMessages(Readable.from(chunks), (refusal) => refusals.push(refusal)))
     lines.push(String(line));
@@ -53,7 +53,7 @@ test("a line of 400 MB is not kept, and is answered with an error at its end", a
   const before = process.memoryUsage().arrayBuffers;
   expect(await read(chunks())).toMatchObject({ lines: [ping], codes: [-32600] });
   // The garbage that is not collected yet counts too.
-  expect(peak - before).toBeLessThan(20 * maxBytes);
+  expect(peak - before).toBeLessThan(20 * maxMessageBytes);
 });
 
 test("a tool that is not there, also by the name of a property that every object has, is an error of the protocol", async () => {

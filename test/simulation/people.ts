@@ -251,7 +251,7 @@ function worldOf({ process, journal, key, fetch, command, onPrint }: Run, into: 
     signal: process.signal,
     abandon: process.abandon,
     launch: async () => {},
-    economize: () => {},
+    optimizeForSize: () => {},
   };
   return world as unknown as Io;
 }
