@@ -16,6 +16,8 @@ export type Generated = {
   lagMs: number;
   /** From then on the service does not know it any more. */
   lostAt: number;
+  /** Somebody has deleted it. */
+  isDeleted: boolean;
   /** How often its video was asked for. */
   downloads: number;
   media: readonly string[];
@@ -217,6 +219,8 @@ export const statusBehaviours: Record<string, StatusBehaviour> = {
 
 export function statusAnswer(generated: Generated | undefined, key: string, now: number): Answer {
   const isKnown = generated && generated.key === key && now < generated.lostAt;
+  if (isKnown && generated.isDeleted)
+    return { status: 404, text: '{"error":{"code":"removed","message":"it was removed"}}' };
   if (!isKnown || now < generated.startedAt + generated.lagMs)
     return { status: 404, text: JSON.stringify({ error: "no such generation" }) };
   const { ends, endsAt } = generated;
@@ -262,4 +266,28 @@ function cancelled({ generated, now, cancel }: CancelScene): Answer {
   cancel();
   const { reason } = generated;
   return { status: 200, text: JSON.stringify({ id, status: "failed", error: reason, credits_returned: cost }) };
+}
+
+export type DeleteScene = { generated: Generated; delete(): void };
+
+/** What the service does to a request to delete a generation that it knows. */
+export const deleteBehaviours = {
+  "deletes it": (scene) => deleted(scene),
+  "deletes it, and the first answer is lost": (scene) => {
+    const isFirst = !scene.generated.isDeleted;
+    const answer = deleted(scene);
+    return isFirst ? undefined : answer;
+  },
+  "has no way to delete (404)": () => html(404)(),
+  "has no way to delete, and answers 200": () => ({ status: 200, text: "{}" }),
+  "fails to delete (500)": () => html(500)(),
+} satisfies Record<string, (scene: DeleteScene) => Answer | undefined>;
+
+export type DeleteName = keyof typeof deleteBehaviours;
+
+function deleted({ generated, delete: remove }: DeleteScene): Answer {
+  const { id, isDeleted } = generated;
+  if (isDeleted) return { status: 404, text: '{"error":{"code":"removed","message":"it was removed"}}' };
+  remove();
+  return { status: 200, text: JSON.stringify({ id, object: "video.deleted", deleted: true }) };
 }

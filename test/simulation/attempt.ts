@@ -60,6 +60,8 @@ export type Attempt = {
   dismissedAt: number | undefined;
   /** Since when the service has said, in its own JSON and to the same key, that it does not know it. */
   unknownSince: number | undefined;
+  /** Its generation was deleted. */
+  isDeleted: boolean;
   isAddressTold: boolean;
   /** Its id was handed over, of one that nobody waits for. */
   isTold: boolean;
@@ -74,7 +76,7 @@ export function allows(other: Attempt, mine: Attempt, now: number): boolean {
   if (other.posts.length === 0) return true;
   // A key stands for one start for ever, whatever has become of that.
   if (mine.isNamed) return other.isRefused || (other.dismissedAt !== undefined && !isSureOf(other));
-  if (other.dismissedAt !== undefined || other.overFor.has("all")) return true;
+  if (other.dismissedAt !== undefined || other.isDeleted || other.overFor.has("all")) return true;
   if (mine.kind === "batch") return false;
   if (mine.take && other.take) return allowsTake(other.take.run, mine.take.run, mine, now);
   const isReuse = mine.earlier === "reuse";

@@ -97,7 +97,7 @@ export const mediaBehaviours: Record<string, MediaBehaviour> = {
 type Scene = { isHealthy: boolean; reach: Reach };
 
 export function mediaAnswer(generated: Generated | undefined, asked: Asked, { isHealthy, reach }: Scene): MediaAnswer {
-  if (generated === undefined) return plain(404, "{}");
+  if (generated === undefined || generated.isDeleted) return plain(404, "{}");
   const name = isHealthy ? undefined : generated.media[generated.downloads++];
   const behaviour = name === undefined ? undefined : mediaBehaviours[name];
   const answer = (behaviour ?? fine)(generated, asked);

@@ -4,6 +4,8 @@ import "zod/mini";
 import "../../src/cli/commands/again.ts";
 import "../../src/cli/commands/batch.ts";
 import "../../src/cli/commands/cancel.ts";
+import "../../src/cli/commands/delete.ts";
+import "../../src/client/generation/delete.ts";
 import "../../src/cli/commands/generate.ts";
 import "../../src/cli/commands/list.ts";
 import "../../src/cli/commands/wait.ts";
@@ -50,7 +52,7 @@ import { asVidgenError, exits, type VidgenError } from "../../src/errors.ts";
 import { type ClientOptions, createClient, type Client as Library, type StartOptions } from "../../src/index.ts";
 import type { Io, Machine } from "../../src/io.ts";
 import { createStarts } from "../../src/mcp/starts.ts";
-import type { CancelName } from "./answers.ts";
+import type { CancelName, DeleteName } from "./answers.ts";
 import type { SimulatedDisk } from "./disk.ts";
 import { codeOfLeaving, ioOf, type Process } from "./machine.ts";
 import { serviceUrl } from "./service.ts";
@@ -101,6 +103,8 @@ export type Command =
   | { type: "list --dismiss" }
   /** The newest generation that runs, else the newest one. */
   | { type: "cancel"; does: CancelName }
+  /** The newest generation that has completed, else the newest one. */
+  | { type: "delete"; does: DeleteName; files: boolean }
   | { type: "mcp"; calls: AgentCall[]; isAtOnce: boolean; maxCredits: number | undefined }
   | { type: "library"; calls: LibraryCall[]; isAtOnce: boolean };
 
@@ -152,8 +156,9 @@ export type Run = {
   earlier: Earlier;
   /** The idempotency keys that a program has given. */
   named: Set<string>;
-  /** The generation that is to be cancelled. */
+  /** The generation that is to be cancelled, or deleted. */
   cancels?: string;
+  deletes?: string;
   said: Said;
   /** Something has gone to stdout. */
   onPrint(text: string): void;
@@ -180,6 +185,7 @@ export async function type(run: Run): Promise<void> {
     else if (command.type === "library") await library(command, run);
     else if (command.type === "list --dismiss") await dismissAll(run);
     else if (command.type === "cancel") await cancel(run);
+    else if (command.type === "delete") await deleteOne(command, run);
     else await wait(command, run);
   } catch (error) {
     fail(said, error);
@@ -338,6 +344,14 @@ async function cancel(run: Run): Promise<void> {
   if (id === undefined) return;
   run.cancels = id.toLowerCase();
   setCode(run.said, await typeLine(["cancel", id], run));
+}
+
+async function deleteOne({ files }: Command & { type: "delete" }, run: Run): Promise<void> {
+  const started = (await list(run)).filter(({ id }) => id !== undefined);
+  const { id } = started.find(({ status }) => status === "completed") ?? started[0] ?? {};
+  if (id === undefined) return;
+  run.deletes = id.toLowerCase();
+  setCode(run.said, await typeLine(["delete", id, "--yes", ...(files ? ["--files"] : [])], run));
 }
 
 /** The rows of the file: each with an id of its own, saved beside it. */

@@ -1,5 +1,13 @@
 import { createRandom, type Random } from "../faults/random.ts";
-import { type CancelName, cancelBehaviours, type StartName, startBehaviours, statusBehaviours } from "./answers.ts";
+import {
+  type CancelName,
+  cancelBehaviours,
+  type DeleteName,
+  deleteBehaviours,
+  type StartName,
+  startBehaviours,
+  statusBehaviours,
+} from "./answers.ts";
 import { diskFailureNames, diskPartNames } from "./disk.ts";
 import { editNames, longEditName, videoEditNames } from "./edits.ts";
 import { callKinds, type Mishap } from "./machine.ts";
@@ -286,6 +294,27 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
       { ...next, name: `${first.name}"`, starts: [], mishaps: [] },
     ];
   },
+  // A generation that is deleted, maybe beside a wait for it, and the same again.
+  (first, random) => {
+    if (first.command.type !== "generate") return [first];
+    const next = { ...first, waits: true, starts: [], mishaps: [] };
+    const wait: Command = { type: "wait", place: `${work}/`, timeoutMs: timeoutOf(random), prints: "text" };
+    const isBeside = random.next() < 0.5;
+    const command = isBeside ? { ...first.command, noWait: true, place: undefined } : first.command;
+    const media = isBeside ? ["stalls half-way"] : [];
+    return [
+      { ...first, command, starts: [{ ...fineStart, media }], mishaps: isBeside ? [] : first.mishaps },
+      ...(isBeside ? [{ ...next, name: `${first.name}w`, command: wait, waits: false, gapMs: 60_000 }] : []),
+      {
+        ...next,
+        name: `${first.name}'`,
+        command: deletionOf(random),
+        waits: !isBeside,
+        gapMs: random.pick([0, 5, 50, 1_000]),
+      },
+      { ...next, name: `${first.name}"`, gapMs: 1_000 },
+    ];
+  },
   // A run that is killed, and --dry-run before the same again.
   (first, random) => {
     if (first.command.type !== "generate") return [first];
@@ -350,6 +379,11 @@ function addPair(acts: Act[], random: Random, computers: number): void {
   if (first?.what === "command") acts.splice(index, 1, ...random.pick(pairs)(first, random, computers));
 }
 
+function deletionOf(random: Random): Command {
+  const does = random.pick(Object.keys(deleteBehaviours) as DeleteName[]);
+  return { type: "delete", does: random.next() < 0.6 ? "deletes it" : does, files: random.next() < 0.4 };
+}
+
 function clockError(random: Random): number {
   if (random.next() < 0.5) return 0;
   return random.pick([-180_000, -90_000, -5_000, 5_000, 90_000, 180_000, -Date.UTC(2026, 5, 1)]);
@@ -366,6 +400,7 @@ function gap(random: Random): number {
 function commandOf(kind: string, random: Random, range: number): Command {
   const chance = (share: number) => random.next() < share;
   if (chance(0.1)) return { type: "list --dismiss" };
+  if (chance(0.04)) return deletionOf(random);
   if (chance(0.05)) return { type: "cancel", does: random.pick(Object.keys(cancelBehaviours) as CancelName[]) };
   if (chance(0.14))
     return {

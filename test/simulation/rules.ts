@@ -121,6 +121,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         isUnwritten: false,
         dismissedAt: undefined,
         unknownSince: undefined,
+        isDeleted: false,
         isAddressTold: false,
         isTold: false,
         isWithoutResults: false,
@@ -147,6 +148,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     if (known && kind !== "intent" && kind !== "part") known.hasOutcome = true;
     if (kind === "unfinished") reach("unfinished attempts are copied to the end of a long journal");
     if (kind === "lost") onLost(String(id));
+    // It is gone, whoever has removed it.
+    if (kind === "removed") for (const each of byId(String(id))) each.isDeleted = true;
     if (kind === "delivered" && typeof id === "string" && line.file !== undefined && line.file !== "-")
       onSaved(id, String(line.file));
   }
@@ -165,8 +168,10 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     return holders;
   }
 
-  function onUnknown({ run, delivered }: Attempt): void {
+  function onUnknown({ run, key, delivered }: Attempt): void {
     reach("an outcome is unknown");
+    // Of two calls with one key, a request does not tell whose it is.
+    if (attempts.filter((each) => each.run === run && each.key === key).length > 1) return;
     const accepted = delivered.find(({ behaviour }) => behaviour.means === "accepted");
     if (accepted) throw new Broken(4, `${run.process.name} calls unknown what the service "${accepted.does}"`);
   }
@@ -270,6 +275,21 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       cancelled.set(id, process);
       reach("a generation is cancelled");
     },
+    onDelete(process: Process, id: string, isRunning: boolean): void {
+      if (isRunning) throw new Broken(1, `${process.name} deletes ${id}, which runs: that cancels it`);
+      for (const each of byId(id)) {
+        if (each.unclearTo.has(process) && each.dismissedAt === undefined)
+          throw new Broken(4, `${process.name} deletes ${id}, which may have been charged`);
+        if (isFollowed(each, process) && each.run.journal === runOf(process).journal)
+          throw new Broken(2, `${process.name} deletes ${id}, which ${each.run.process.name} is following`);
+      }
+    },
+    onDeleted(process: Process, id: string): void {
+      reach("a video is deleted");
+      for (const each of byId(id)) each.isDeleted = true;
+      const { command } = runOf(process);
+      if (command.type === "delete" && command.files) replaced.set(id, now());
+    },
     onTheEnd,
     /** Another program replaces a file, or deletes it. */
     onReplaced(path: string, after: Buffer | undefined): void {
@@ -338,6 +358,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       const earlier = all.filter((other) => !isAgain(mine) || isOfOwnRun(other));
       if (mine.take && earlier.some(({ take, posts }) => take && take.run !== mine.take?.run && posts.length > 0))
         reach("another run of several begins");
+      if (earlier.some((other) => other.isDeleted && isSame(other, mine)))
+        reach("a deleted generation is started again");
       const isSameLine = (other: Attempt) => isSame(other, mine) || (!isOfOwnRun(other) && isSameLast(other, mine));
       for (const other of earlier)
         if (isSameLine(other) && !allows(other, mine, now())) {
@@ -429,9 +451,11 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       checkOutcome(run, mine);
       checkDryRun(run, mine, text);
       checkCancel(run, text);
+      checkDelete(run, text);
       checkPassedOver(run);
       checkUnclear(run);
-      const untold = command.type === "cancel" ? undefined : attempts.find(({ unclearTo }) => unclearTo.has(process));
+      const isChange = command.type === "cancel" || command.type === "delete";
+      const untold = isChange ? undefined : attempts.find(({ unclearTo }) => unclearTo.has(process));
       if (untold && said.code !== exits.unknown.exit && said.code !== exits.interrupted.exit)
         throw new Broken(
           4,
@@ -476,21 +500,27 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     },
   };
 
+  /** Whether a live process follows it, and a process beside that one can see it. */
+  function isFollowed({ attempt, run }: Attempt, process: Process): boolean {
+    return (
+      run.command.type === "generate" &&
+      run.process !== process &&
+      isNear(run.process, process) &&
+      run.process.endedAt === undefined &&
+      !hindered.has(run.process) &&
+      [...files().keys()].some((path) => path.startsWith(`${runOf(process).journal}.leases/${attempt}/`))
+    );
+  }
+
   function handOver(each: Attempt): void {
     if (each.kind === "generate" && each.output === undefined) each.overFor.add("generate");
   }
 
   /** What another live process is following is left to that one. Returns what hears of each generation that was resumed. */
-  function onResuming({ process, journal }: Run): (id: string) => void {
-    const isFollowed = ({ attempt, run }: Attempt) =>
-      run.command.type === "generate" &&
-      isNear(run.process, process) &&
-      run.process.endedAt === undefined &&
-      !hindered.has(run.process) &&
-      [...files().keys()].some((path) => path.startsWith(`${journal}.leases/${attempt}/`));
-    const followed = attempts.filter(isFollowed);
+  function onResuming({ process }: Run): (id: string) => void {
+    const followed = attempts.filter((each) => isFollowed(each, process));
     return (id) => {
-      const found = followed.find((each) => each.id === id.toLowerCase() && isFollowed(each));
+      const found = followed.find((each) => each.id === id.toLowerCase() && isFollowed(each, process));
       if (found) throw new Broken(4, `${process.name} resumes ${id}, which ${found.run.process.name} is following`);
     };
   }
@@ -551,6 +581,19 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       throw new Broken(4, `${process.name} says that nothing was changed, and the service has cancelled ${cancels}`);
     if (cancelled.get(cancels) === process && said.code === 0 && !/\b[12]0 credits were returned/.test(text))
       throw new Broken(4, `${process.name} does not say that the credits of ${cancels} came back`);
+  }
+
+  /** What was deleted is gone, and else nothing was. */
+  function checkDelete({ process, said, command, deletes }: Run, text: string): void {
+    if (command.type !== "delete" || deletes === undefined) return;
+    if (attempts.some(({ run }) => run.process === process)) throw new Broken(1, `${process.name} starts a generation`);
+    if (text.includes("another process is saving")) reach("a video is not deleted while another process saves it");
+    const isDeleted = byId(deletes).some((each) => each.isDeleted);
+    const isUnknown = byId(deletes).some((each) => each.unknownSince !== undefined);
+    if (said.code === 0 && !isDeleted && !isUnknown)
+      throw new Broken(4, `${process.name} ends with 0, and ${deletes} was not deleted`);
+    if (text.includes("nothing was deleted") && isDeleted && process.startedAt > disturbedAt)
+      throw new Broken(4, `${process.name} says that nothing was deleted, and ${deletes} is gone`);
   }
 
   /** What `--dry-run` says is what the same line does right after it. */
@@ -701,6 +744,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       const generated = generations.get(id);
       if (generated === undefined || generated.lostAt < now() || generated.ends !== "completed" || isAddressTold)
         continue;
+      if (generated.isDeleted) continue;
       if (![...written.values()].some((ids) => ids.has(id)) || !isKnown(id, run)) continue;
       if (saved.has(id) || replaced.has(id)) continue;
       throw new Broken(2, `the video of ${id}, which was paid for, is saved nowhere`);

@@ -4,6 +4,8 @@ import {
   type Answer,
   type CancelName,
   cancelBehaviours,
+  type DeleteName,
+  deleteBehaviours,
   type Generated,
   type StartBehaviour,
   type StartName,
@@ -44,6 +46,9 @@ export type ServiceEvents = {
   onStatusDelivered(process: Process, id: string, answer: Answer): void;
   /** The service has cancelled a generation for a process. */
   onCancelled(process: Process, id: string): void;
+  /** A request to delete a generation arrived; `isRunning` where it has not ended. */
+  onDelete(process: Process, id: string, isRunning: boolean): void;
+  onDeleted(process: Process, id: string): void;
   /** Whether some client has written an id down: then a replay of it can be told. */
   isWritten(process: Process, id: string): boolean;
 };
@@ -68,6 +73,9 @@ export type Post = {
   price: number | undefined;
   at: number;
 };
+
+/** What the service does to requests to cancel and to delete. */
+export type Does = { cancel: CancelName; delete: DeleteName };
 
 export type Service = ReturnType<typeof createService>;
 
@@ -105,6 +113,7 @@ export function createService({ schedule, random, troubles, statesPrices, keepsK
       endsAt: now + plan.rendersMs,
       ends: plan.ends,
       lagMs: plan.lagMs,
+      isDeleted: false,
       lostAt: plan.lostAfterMs === undefined ? Number.POSITIVE_INFINITY : now + plan.lostAfterMs,
       downloads: 0,
       media: plan.media,
@@ -128,7 +137,18 @@ export function createService({ schedule, random, troubles, statesPrices, keepsK
       },
     });
 
-  const fetchFor = (process: Process, starts: readonly StartPlan[], cancels: CancelName): Io["fetch"] => {
+  const remove = (generated: Generated, process: Process, does: DeleteName): Answer | undefined => {
+    events.onDelete(process, generated.id, schedule.now() < generated.endsAt && generated.ends !== "failed");
+    return deleteBehaviours[does]({
+      generated,
+      delete() {
+        generated.isDeleted = true;
+        events.onDeleted(process, generated.id);
+      },
+    });
+  };
+
+  const fetchFor = (process: Process, starts: readonly StartPlan[], does: Does): Io["fetch"] => {
     let posts = 0;
     const exchange = (url: string, init: FetchInit): Promise<() => HttpResponse> =>
       new Promise((resolve, reject) => {
@@ -229,7 +249,8 @@ export function createService({ schedule, random, troubles, statesPrices, keepsK
         isSent = true;
         onServer(2 + process.random.next() * 20, () => {
           if (url.startsWith(serviceUrl)) {
-            const id = decodeURIComponent(url.slice(url.indexOf("=") + 1));
+            const isDelete = init.method === "DELETE";
+            const id = decodeURIComponent(url.slice(url.lastIndexOf(isDelete ? "/" : "=") + 1));
             const key = (init.headers?.Authorization ?? "").slice("Bearer ".length);
             const now = schedule.now();
             const trouble = isHealthy ? undefined : troubles.find(({ from, until }) => now >= from && now < until);
@@ -237,7 +258,8 @@ export function createService({ schedule, random, troubles, statesPrices, keepsK
             const isKnown =
               generated?.key === key && now >= generated.startedAt + generated.lagMs && now < generated.lostAt;
             let said: Answer | undefined | "silence";
-            if (isCancel && isKnown) said = cancel(generated, process, cancels);
+            if (isCancel && isKnown) said = cancel(generated, process, does.cancel);
+            else if (isDelete && isKnown) said = remove(generated, process, does.delete);
             else if (trouble) said = statusBehaviours[trouble.does]?.(generated, id);
             else said = statusAnswer(generated, key, now);
             if (said === "silence") return;

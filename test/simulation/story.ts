@@ -111,6 +111,8 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
         check(() => rules.onDelivered(post));
       },
       onCancelled: rules.onCancelled,
+      onDelete: (...args) => check(() => rules.onDelete(...args)),
+      onDeleted: rules.onDeleted,
       onStatusDelivered: (process, id, answer) => check(() => rules.onStatusDelivered(process, id, answer)),
       isWritten: rules.isWritten,
     },
@@ -182,7 +184,10 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
       process,
       journal: journals[act.computer] ?? "",
       key: keys[act.key] ?? keys[0],
-      fetch: service.fetchFor(process, act.starts, act.command.type === "cancel" ? act.command.does : "cancels it"),
+      fetch: service.fetchFor(process, act.starts, {
+        cancel: act.command.type === "cancel" ? act.command.does : "cancels it",
+        delete: act.command.type === "delete" ? act.command.does : "deletes it",
+      }),
       earlier: earlierOf(act.command),
       named: new Set(),
       said: { code: 0, stdout: "", stderr: "", files: [] },

@@ -56,6 +56,8 @@ export function commandWords(command: Command): string {
     }
     case "library":
       return `a program, which calls ${command.calls.map(callWords).join(command.isAtOnce ? ", at once " : ", then ")}`;
+    case "delete":
+      return `vidgen delete <the newest id>${command.files ? " --files" : ""}, where the service ${command.does}`;
     case "cancel":
       return `vidgen cancel <the newest id>, where the service ${command.does}`;
     default:
