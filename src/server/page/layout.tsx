@@ -50,7 +50,7 @@ export function Layout({ title, current, isLive = true, children }: LayoutProps)
         <link rel="stylesheet" href={style} />
         {isLive ? <script type="module" src={script}></script> : null}
       </head>
-      <body>
+      <body data-account={account}>
         <a class="skip" href="#main">
           Skip to content
         </a>

@@ -199,7 +199,12 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     const url = new URL(`/${req.param("file")}`, req.url);
     return media(new Request(url, { method: req.method, headers: req.raw.headers }), env);
   });
-  app.get("*", async (c, next) => (isNavigation(c) ? send(c, <NotFound />, 404) : next()));
+  app.get("*", async (c, next) => {
+    if (!isNavigation(c)) return next();
+    const account = await readSession(c, options);
+    if (account !== undefined) c.set("account", account);
+    return send(c, <NotFound />, 404);
+  });
   app.onError((error, c) => {
     if (error instanceof VidgenError && error.code === "usage") return send(c, <BadAddress />, 400);
     if (isUnavailable(error)) return send(c, <Unavailable />, 503, retryAfter);
@@ -231,7 +236,7 @@ function createSend(findPaths: () => Promise<AssetPathNames>): Send {
     for (const [name, value] of Object.entries({ ...headers, ...added })) c.header(name, value);
     const paths = await findPaths();
     const { account } = c.var;
-    const isOwner = (account ?? localAccount) === localAccount;
+    const isOwner = account === localAccount;
     const visitor = { isOwner, account, theme: getCookie(c, "vidgen_theme") };
     const document = (
       <AssetPaths.Provider value={paths}>
@@ -255,8 +260,7 @@ function requireSession(options: PageOptions, send: Send): MiddlewareHandler<Api
     const linked = typeof link === "object" ? await accountOfToken(link, options.store) : undefined;
     // The link signs in by the POST of its page: a program that fetches links in advance uses up nothing.
     if (token !== undefined && linked !== undefined) return send(c, <LinkPage token={token} account={linked} />);
-    const session = sessions.read(c.req.header("Cookie"), requestUrl(c, options), now);
-    const account = session && (await accountOfToken(session, options.store));
+    const account = await readSession(c, options);
     if (account === undefined)
       return send(
         c,
@@ -266,6 +270,13 @@ function requireSession(options: PageOptions, send: Send): MiddlewareHandler<Api
     c.set("account", account);
     return next();
   };
+}
+
+/** Returns the account whose session the request has; `undefined` without a session. */
+async function readSession(c: PageContext, options: PageOptions): Promise<string | undefined> {
+  const sessions = await options.sessions();
+  const session = sessions.read(c.req.header("Cookie"), requestUrl(c, options), options.clock.date());
+  return session && accountOfToken(session, options.store);
 }
 
 /**

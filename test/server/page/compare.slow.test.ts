@@ -196,6 +196,27 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     expect((await readFile(same)).length).toBe(zip.length);
   });
 
+  test("the first press of x that a page hears after a reload chooses, also on a slow machine", async () => {
+    const { page, tab } = await open();
+    for (const prompt of ["one fox", "two foxes"]) await page.make({ prompt });
+    const debug = await tab.context().newCDPSession(tab);
+    await debug.send("Emulation.setCPUThrottlingRate", { rate: 6 });
+    await tab.addInitScript(`
+      const press = (key) => document.dispatchEvent(new KeyboardEvent("keydown", { key }));
+      const timer = setInterval(() => {
+        press("j");
+        if (!document.activeElement?.closest(".card")) return;
+        clearInterval(timer);
+        press("x");
+      }, 1);`);
+    for (const count of [1, 0, 1]) {
+      await tab.reload();
+      await isLive(tab);
+      await expect.poll(() => tab.locator(".marks > :checked").count()).toBe(count);
+      expect(JSON.parse(await tab.evaluate("sessionStorage['vidgen chosen']"))).toHaveLength(count);
+    }
+  });
+
   test("what is chosen stays chosen through a search and a reload, with a count; Compare is offered for two to six", async () => {
     const { page, tab } = await open();
     const prompts = ["one fox", "two foxes", "an owl", "a bear", "a cat", "a dog", "a hen"];

@@ -391,6 +391,36 @@ describe("the form", { skip: browserPath === undefined }, () => {
     expect(await tab.locator("#trouble").isVisible()).toBe(false);
   });
 
+  test("a draft is not shown to another account that signs in, in the same tab, after the session has ended by itself", async () => {
+    const { page, tab, store } = await open();
+    const key = "canary-key-of-a-guest";
+    await store.addAccount({ name: "guest", keyHash: hashKey(key), creditsOf: () => 100 });
+    await compose(page, tab, "a secret fox");
+    const signIn = async (key: string) => {
+      await tab.context().clearCookies();
+      await tab.goto(`${page.url}/new`);
+      await tab.getByRole("textbox").fill(key);
+      await tab.getByRole("button", { name: "Sign in" }).click();
+      await isLive(tab);
+    };
+    await signIn(apiKey);
+    expect(await tab.getByLabel("Prompt").inputValue()).toBe("a secret fox");
+    await signIn(key);
+    expect(await tab.getByLabel("Prompt").inputValue()).toBe("");
+    expect(await tab.evaluate("JSON.stringify(sessionStorage)")).not.toContain("secret");
+    // The same when they sign in in another tab, and this one is brought up to date.
+    await tab.getByLabel("Prompt").fill("another secret");
+    const other = await tab.context().newPage();
+    await tab.context().clearCookies();
+    await other.goto(`${page.url}/new`);
+    await other.getByRole("textbox").fill(apiKey);
+    await other.getByRole("button", { name: "Sign in" }).click();
+    // As when the connection was lost, and is there again.
+    await tab.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))");
+    await expect.poll(() => tab.locator("body").getAttribute("data-account")).toBe("local");
+    await expect.poll(() => tab.getByLabel("Prompt").inputValue()).toBe("");
+  });
+
   test("a browser that allows few changes of the history is no hindrance to typing", async () => {
     const { page, tab, store } = await open();
     await tab.addInitScript(

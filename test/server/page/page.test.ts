@@ -358,6 +358,19 @@ describe("an account's own key", () => {
     expect([(await send(mine)).status, (await send(theirs)).status]).toEqual([404, 204]);
   });
 
+  test("a page that does not exist names the account, and offers no page that it may not see", async () => {
+    const { url, Cookie } = await openTwo();
+    const open = (headers: object) => fetch(`${url}/nothing`, { headers: { Accept: "text/html", ...headers } });
+    const reply = await open({ Cookie });
+    const text = await reply.text();
+    expect([reply.status, text.includes("<summary>another</summary>"), text.includes("/engine-status")]).toEqual([
+      404,
+      true,
+      false,
+    ]);
+    expect(await (await open({})).text()).not.toMatch(/engine-status|<summary>/);
+  });
+
   /** Has the owner manage the accounts. */
   async function manage(url: string, path: string, body: object) {
     const headers = { Authorization: `Bearer ${apiKey}`, "Content-Type": "application/json" };

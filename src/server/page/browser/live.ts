@@ -162,6 +162,11 @@ function takeOver(next: Document, address: string, take: (next: Document) => voi
     location.replace(changed((query) => query.delete("token")));
     return;
   }
+  // Somebody else has signed in, in another tab.
+  if (next.body.dataset.account !== document.body.dataset.account) {
+    location.reload();
+    return;
+  }
   take(next);
   document.querySelector("main")?.removeAttribute("aria-busy");
   wanted = address;

@@ -15,9 +15,11 @@ import { listenForKeys } from "./keys.ts";
 import { goLive } from "./live.ts";
 import { rememberPlace } from "./place.ts";
 import { listenForHover } from "./play.ts";
+import { dropOthers } from "./tab.ts";
 import { listenForTheme } from "./theme.ts";
 
 document.documentElement.classList.toggle("can-copy", "clipboard" in navigator);
+dropOthers();
 listenForFilter();
 listenForMore();
 listenForHover();
