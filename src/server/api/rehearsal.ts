@@ -3,7 +3,7 @@ import { PassThrough, pipeline, Readable } from "node:stream";
 import type { ReadableStream } from "node:stream/web";
 import { readDirectives } from "../engines/preview/directives.ts";
 import { errorResponse, type Handler, refuse, streamResponse } from "../http/message.ts";
-import { createMedia, type MediaOptions, readVideoId } from "../media/media.ts";
+import { createMedia, type MediaHandlerOptions, readVideoId } from "../media/media.ts";
 import { createRecent, type Recent } from "../recent.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import { listPriceOf } from "./price.ts";
@@ -56,7 +56,7 @@ async function untilDisconnected(signal: AbortSignal): Promise<void> {
 }
 
 /** Returns the handler of the media address with the directives: what `createMedia` answers, but for `[media: 403]` and `[media: cut]`. */
-export function createRehearsedMedia(options: MediaOptions): Handler {
+export function createRehearsedMedia(options: MediaHandlerOptions): Handler {
   const media = createMedia(options);
   // What is cut cannot come from an address of the store.
   const own = createMedia({ ...options, hasRedirects: false });

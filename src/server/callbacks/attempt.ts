@@ -24,8 +24,8 @@ export type AttemptOptions = {
 };
 
 /**
- * Sends a delivery once, and records the outcome and when the next attempt is due; again and again until the store takes that, since the delivery
- * would be sent once more otherwise. An attempt that the signal aborts is not recorded. Never rejects.
+ * Sends a delivery once, then records the outcome and the time of the next attempt. Retries the write until the store accepts it, because the
+ * callback would be sent twice without the record. An attempt that the signal aborts is not recorded. Never rejects.
  */
 export async function makeAttempt(delivery: Delivery, options: AttemptOptions): Promise<void> {
   const { clock, store, onDelivery } = options;
@@ -41,17 +41,19 @@ export async function makeAttempt(delivery: Delivery, options: AttemptOptions): 
   const ms = Math.round(clock.now() - startedMs);
   const attempt = { at: signedAt.toISOString(), outcome, delivered: isDelivered, reply, ms };
   const record = () => store.recordAttempt(delivery.id, attempt, next_at);
-  // What was answered is recorded also while the service stops.
+  // The first write is tried even while the service stops: the receiver has already replied.
   await record().catch(() => insist(record, options).catch(() => {}));
   const { generation, account, url, traceparent } = delivery;
   onDelivery({ generation, account, traceparent, url, attempt: attempts, isDelivered, nextMs, outcome });
 }
 
-/** The outcome of an attempt in words with the reply's text, and what the next one depends on; `isFinal` when there is no retry. */
-type Result = {
+type AttemptResult = {
+  /** In words, such as "HTTP 204". */
   outcome: string;
+  /** The text of the receiver's reply. */
   reply: string;
   isDelivered: boolean;
+  /** Whether there is no retry. */
   isFinal: boolean;
   retryAfter: string | undefined;
 };
@@ -63,7 +65,7 @@ async function postCallback(
   delivery: Delivery,
   { post, sign, clock, signal }: AttemptOptions,
   signedAt: Date,
-): Promise<Result> {
+): Promise<AttemptResult> {
   const timeout = clock.limit(replyTimeoutMs, signal, new Error("no response within 15 s"));
   const { url, account, body } = delivery;
   const headers = { "Content-Type": "application/json", ...traceHeaders(delivery), ...sign(delivery, signedAt) };
@@ -90,7 +92,7 @@ async function postCallback(
 const maxReplyLength = 500;
 const maxReasonLength = 200;
 
-/** Returns the message of what was thrown, without the query of the address, which may hold secrets. */
+/** Returns the message of an error without the query of the address, which may contain secrets. */
 function reasonOf(error: unknown, url: string): string {
   const reason = error instanceof Error ? error.message : error;
   if (typeof reason !== "string" || reason === "") return "no response";
@@ -100,16 +102,16 @@ function reasonOf(error: unknown, url: string): string {
     .slice(0, maxReasonLength);
 }
 
-/** The delays after the first failed attempt, the second and so on; after the last one the callback is given up. */
+/** The delays after each failed attempt. After one more failure the callback is given up. */
 const delaysMs = [1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000];
 
-/** Makes each delay up to a fifth shorter or longer, so that attempts that failed together are not retried together. */
+/** Varies each delay by up to a fifth, so that attempts that failed together are not retried together. */
 const jitter = 0.2;
 
 const maxRetryAfterMs = 3_600_000;
 
-export type Failure = {
-  /** How many attempts were made, including the one that failed. */
+export type FailedAttempt = {
+  /** The number of attempts so far, including this one. */
   attempts: number;
   /** The reply's `Retry-After` header, if it had one. */
   retryAfter: string | undefined;
@@ -119,10 +121,10 @@ export type Failure = {
 };
 
 /**
- * Returns the milliseconds until the next attempt; `null` when there is none. `Retry-After` makes a delay longer, never shorter, up to an hour
- * or twice the planned delay, whichever is longer.
+ * Returns the milliseconds until the next attempt; `null` when no attempt is left. `Retry-After` makes a delay longer, never shorter, up to an
+ * hour or twice the planned delay, whichever is longer.
  */
-export function nextDelayMs({ attempts, retryAfter, date, random }: Failure): number | null {
+export function nextDelayMs({ attempts, retryAfter, date, random }: FailedAttempt): number | null {
   const delayMs = delaysMs[attempts - 1];
   if (delayMs === undefined) return null;
   const plannedMs = Math.round(delayMs * (1 - jitter + 2 * jitter * random));
@@ -132,7 +134,7 @@ export function nextDelayMs({ attempts, retryAfter, date, random }: Failure): nu
 
 const httpDate = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 
-/** Reads seconds or the date of RFC 9110; 0 for anything else. */
+/** Reads a number of seconds or a date of RFC 9110; returns 0 for anything else. */
 function readRetryAfterMs(retryAfter: string, date: Date): number {
   if (/^\d+$/.test(retryAfter)) return Number(retryAfter) * 1_000;
   const at = httpDate.test(retryAfter) ? Date.parse(retryAfter) : Number.NaN;

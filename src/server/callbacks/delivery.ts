@@ -6,8 +6,8 @@ import type { Delivery } from "../store/deliveries.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 
 /**
- * Returns the result callback of a generation that has ended (interface section 6), due at once; `undefined` when the start named no callback
- * address. The body is a snapshot of the status reply with `completed_at`.
+ * Returns the result callback of a generation that has ended (interface section 6), due at once; `undefined` when the start request had no
+ * callback address. The body is a snapshot of the status reply with `completed_at`.
  */
 export function newDelivery(generation: StoredGeneration, mediaUrl: string, date: Date): Delivery | undefined {
   const { account, callback_url: url, completed_at, request } = generation;
@@ -29,7 +29,7 @@ export type DeliveryEvent = Traced & {
   /** In words, such as "HTTP 204". */
   outcome: string;
   isDelivered: boolean;
-  /** Milliseconds until the next attempt; `null` when there is none. */
+  /** Milliseconds until the next attempt; `null` after the last one. */
   nextMs: number | null;
 };
 
@@ -38,7 +38,7 @@ export function isGivenUp({ isDelivered, nextMs }: DeliveryEvent): boolean {
   return !isDelivered && nextMs === null;
 }
 
-/** Returns one line for the service's log, without the query of the address, which may hold secrets. */
+/** Returns one line for the service's log, without the query of the address, which may contain secrets. */
 export function deliveryLine(event: DeliveryEvent): string {
   return stripControls(`callback for ${event.generation} to ${redactUrl(event.url)}: ${event.outcome}${ending(event)}`);
 }

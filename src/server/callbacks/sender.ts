@@ -7,11 +7,11 @@ import type { Store } from "../store/store.ts";
 import { type AttemptOptions, makeAttempt } from "./attempt.ts";
 
 export type CallbackSender = {
-  /** Looks now for what is due; the first call begins. Resolves when it has looked. */
+  /** Starts the attempts that are due now. The first call also starts the sender. Resolves when the due deliveries were read. */
   wake(): Promise<void>;
   /** Resolves when every delivery that is due now was attempted; a retry that is due later does not count. */
   settled(): Promise<void>;
-  /** Stops. Running attempts are aborted and not recorded: the next process makes them again. */
+  /** Stops. Running attempts are aborted and not recorded: the next process repeats them. */
   close(): Promise<void>;
 };
 
@@ -20,22 +20,22 @@ export type CallbackOptions = Omit<AttemptOptions, "signal"> & {
   clock: Pick<Clock, "now">;
 };
 
-/** So many attempts are under way to receivers that may answer at any moment. */
+/** The maximum number of attempts that have waited for less than `silentMs`. */
 const maxConcurrent = 1_024;
-/** From then on an attempt counts as silent, and leaves its place to another receiver's. */
+/** An attempt without a reply for this long no longer counts towards `maxConcurrent`. */
 const silentMs = 1_000;
 const maxSilent = 4_096;
-/** Leaves room for other receivers when one does not answer. */
+/** Keeps a host that does not reply from blocking the others. */
 const maxPerHost = 4;
-/** A receiver whose last attempt took as long gets one at a time. */
-const deadMs = 10_000;
-const maxDead = 10_000;
+/** A host whose last attempt took this long gets one attempt at a time. */
+const slowMs = 10_000;
+const maxSlowHosts = 10_000;
 const storeRetryMs = 10_000;
-/** The time of day jumps when it is set or a laptop wakes up, so it is read at least this often while a delivery waits. */
+/** The time of day jumps when it is set or a laptop wakes up, so it is read again at least once in this period while a delivery waits. */
 const maxSleepMs = 60_000;
-/** What another process has left is found so soon. */
+/** The period in which a process finds deliveries that another process left. */
 const sharedPollMs = 1_000;
-/** All processes hear of each callback. */
+/** Every process is woken for each callback: the pause combines several wake-ups into one query. */
 const sharedPauseMs = 50;
 
 /** Delivers the result callbacks (interface section 6), each at least once, signed as Standard Webhooks specifies. */
@@ -45,29 +45,30 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
   // Every attempt listens to this signal; Node would warn of a leak at the eleventh.
   setMaxListeners(0, stop.signal);
   const sending = new Map<string, { host: string; since: number; attempt: Promise<void> }>();
-  const dead = new Set<string>();
+  const slowHosts = new Set<string>();
 
   const startAttempt = (delivery: Delivery) => {
     const [host, since] = [hostOf(delivery.url), clock.now()];
     const attempt = makeAttempt(delivery, { ...options, signal: stop.signal }).finally(() => {
       sending.delete(delivery.id);
-      dead.delete(host);
-      if (clock.now() - since >= deadMs && dead.size < maxDead) dead.add(host);
+      slowHosts.delete(host);
+      if (clock.now() - since >= slowMs && slowHosts.size < maxSlowHosts) slowHosts.add(host);
       void loop.wake();
     });
     sending.set(delivery.id, { host, since, attempt });
   };
-  const look = async (): Promise<number> => {
+  /** Returns the milliseconds until the next call. */
+  const sendDue = async (): Promise<number> => {
     const quick = [...sending.values()].filter(({ since }) => clock.now() - since < silentMs);
     const limit = Math.min(maxConcurrent - quick.length, maxConcurrent + maxSilent - sending.size);
     if (limit <= 0) return silentMs;
     const busy: Record<string, number> = {};
-    for (const host of dead) busy[host] = maxPerHost - 1;
+    for (const host of slowHosts) busy[host] = maxPerHost - 1;
     for (const { host } of sending.values()) busy[host] = (busy[host] ?? 0) + 1;
     const now = clock.date().toISOString();
     const query = { now, limit, perHost: maxPerHost, except: [...sending.keys()], busy };
     const found = await store.due(query).catch((error) => {
-      // A database on another machine tells of its outage itself.
+      // The store itself reports when its database cannot be reached.
       if (!isUnavailable(error)) options.onTrouble("The due callbacks could not be read", error);
       return { deliveries: [], nextMs: storeRetryMs };
     });
@@ -77,7 +78,7 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
     if (store.isShared) return Math.min(found.nextMs, sharedPollMs);
     return found.nextMs === Number.POSITIVE_INFINITY ? found.nextMs : Math.min(found.nextMs, maxSleepMs);
   };
-  const loop = createLoop(look, { clock, pauseMs: store.isShared ? sharedPauseMs : 0 });
+  const loop = createLoop(sendDue, { clock, pauseMs: store.isShared ? sharedPauseMs : 0 });
   return {
     wake: loop.wake,
     async settled() {

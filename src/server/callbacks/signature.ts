@@ -26,8 +26,8 @@ export function createSigner(secret: string): Signer {
 }
 
 /**
- * Returns the secret of an account, from that of the service, which is the local account's: with the same for all, whoever has an account could
- * forge the callbacks of another one.
+ * Returns the secret of an account, derived from the service's secret; the local account uses that secret itself. Each account has its own,
+ * because with a shared secret one account could forge the callbacks of another.
  */
 export function secretOf(secret: string, account: string): string {
   if (account === localAccount) return secret;
@@ -37,7 +37,7 @@ export function secretOf(secret: string, account: string): string {
 function readSecret(secret: string): Buffer {
   const text = secret.startsWith(prefix) ? secret.slice(prefix.length) : "";
   const key = Buffer.from(text, "base64");
-  // Node ignores characters that are not base64, so that its signatures would not match the receiver's.
+  // Node ignores characters that are not base64: its signatures would not match the receiver's.
   const isBase64 = key.toString("base64") === text;
   if (isBase64 && key.length >= secretBytes.min && key.length <= secretBytes.max) return key;
   throw new Error(`a callback secret is ${prefix} and the base64 of ${secretBytes.min} to ${secretBytes.max} bytes`);

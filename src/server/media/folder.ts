@@ -6,25 +6,25 @@ import { syncFile, syncFolder } from "../store/sync.ts";
 import { type MediaStore, nameOf } from "./media-store.ts";
 import type { Scratch } from "./scratch.ts";
 
-/** Is not there while another disk is, or none. */
-const signName = ".vidgen";
+/** A file that is missing when the folder's disk is not mounted, or another disk is mounted there. */
+const markerName = ".vidgen";
 
-/** More than a full disk has left. */
-const checkedBytes = 65_536;
+/** The size of the test file: more than a full disk has left. */
+const checkBytes = 65_536;
 
 export type FolderOptions = {
   folder: string;
-  /** Where engines write, on the same disk as the folder; by default, the folder itself. */
+  /** Where engines write. It is on the same disk as the folder, and by default the folder itself. */
   scratch?: Scratch;
-  /** Is put into the names of kept files. */
+  /** Part of the names of kept files. */
   mark?: string;
 };
 
-/** Keeps videos in a folder, which is made where there is none. */
+/** Keeps videos in a folder, which is created if it does not exist. */
 export async function openFolder({ folder, scratch, mark }: FolderOptions): Promise<MediaStore> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  const sign = join(folder, signName);
-  await writeFile(sign, "vidgen uses this file to check that this folder is available.\n");
+  const marker = join(folder, markerName);
+  await writeFile(marker, "vidgen uses this file to check that this folder is available.\n");
   const keepFile = async (path: string) => {
     const kept = join(folder, nameOf(path, mark));
     try {
@@ -46,19 +46,19 @@ export async function openFolder({ folder, scratch, mark }: FolderOptions): Prom
     async read(name, range) {
       const handle = await open(join(folder, name)).catch(async (error) => {
         if (systemCode(error) !== "ENOENT") throw unavailable(error);
-        await access(sign).catch((cause) => Promise.reject(unavailable(cause, `${folder} is not available`)));
+        await access(marker).catch((cause) => Promise.reject(unavailable(cause, `${folder} is not available`)));
         return undefined;
       });
       return handle?.createReadStream(range && { start: range.first, end: range.last });
     },
     async remove(name) {
-      await access(sign).catch((cause) => Promise.reject(unavailable(cause, `${folder} is not available`)));
+      await access(marker).catch((cause) => Promise.reject(unavailable(cause, `${folder} is not available`)));
       await rm(join(folder, name), { force: true });
     },
     async check() {
-      await access(sign);
+      await access(marker);
       const file = join(scratch?.folder ?? folder, ".check");
-      await writeFile(file, Buffer.alloc(checkedBytes), { flush: true }).finally(() => rm(file, { force: true }));
+      await writeFile(file, Buffer.alloc(checkBytes), { flush: true }).finally(() => rm(file, { force: true }));
     },
     close: async () => scratch?.close(),
   };

@@ -10,28 +10,28 @@ export type MediaStore = {
   /** The folder where an engine writes its files, before they are kept. */
   scratch: string;
   /**
-   * Keeps a video and its thumbnail, given by their paths in the scratch folder, whole or not at all. Resolves with their names when both are
-   * durable. May be called again when it has rejected.
+   * Moves a video and its thumbnail from their paths in the scratch folder into the store. Resolves with their names when both are durable. May be
+   * called again after it has rejected.
    */
   keep(video: Media, signal: AbortSignal): Promise<Media>;
   /** Opens the bytes of a kept file; `undefined` when the file was removed. */
   read(name: string, range?: ByteRange): Promise<Readable | undefined>;
-  /** Returns an address of the store's own, where whoever has it can get a kept file for 15 minutes; a folder has none. */
+  /** Returns a signed URL at which anyone can download a kept file for 15 minutes. A folder has no such URLs. */
   presign?(name: string): Promise<string>;
-  /** Removes a kept file; one that is not there is no error. */
+  /** Removes a kept file. Resolves also when the file does not exist. */
   remove(name: string): Promise<void>;
-  /** Rejects with an error made for people when it cannot be used now. */
+  /** Rejects with an error for people when the store cannot be used now. */
   check(signal: AbortSignal): Promise<void>;
-  /** Removes the scratch folder, if this process has one for itself. */
+  /** Removes the scratch folder, if it belongs to this process alone. */
   close(): Promise<void>;
 };
 
-/** Removes the files of a video; of one that has none, nothing. */
+/** Removes the files of a video, if it has any. */
 export async function removeMedia(videos: Pick<MediaStore, "remove">, media: Media | null): Promise<void> {
   for (const name of [media?.file, media?.thumbnail]) if (name) await videos.remove(name);
 }
 
-/** The name under which a file is kept. With the mark of a process in it, two processes that make the same video never write the same file. */
+/** The name under which a file is kept. It contains the mark of the process, so that two processes that generate the same video never write the same file. */
 export function nameOf(path: string, mark: string | undefined): string {
   const name = basename(path);
   return mark === undefined ? name : name.replace(/\.\w+$/, `.${mark}$&`);

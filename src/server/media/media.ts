@@ -6,25 +6,25 @@ import type { Media } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import type { MediaStore } from "./media-store.ts";
 
-export type MediaOptions = {
+export type MediaHandlerOptions = {
   store: Pick<Store, "generation">;
   videos: MediaStore;
-  /** Whether a store that has addresses of its own answers for its videos. */
+  /** Whether a video is served by a redirect to the store's own URL, where the store has one. */
   hasRedirects?: boolean | undefined;
-  /** Added to each reply that has a video or a picture. */
+  /** Added to each reply with a video or a picture. */
   headers?: Record<string, string>;
   onTrouble: OnTrouble;
 };
 
 /**
  * Returns the handler of the media address: `/<id>.mp4` and `/<id>.png` by GET and HEAD, a video whole or one range of it, with a strong ETag.
- * It takes no key, as the interface's links carry none; an id cannot be guessed, and is looked up in the store, never used as a path.
+ * It needs no key, as the interface's links contain none. An id cannot be guessed; it is a key of the store and is never used as a path.
  */
-export function createMedia(options: MediaOptions): Handler {
+export function createMedia(options: MediaHandlerOptions): Handler {
   const { store, videos, hasRedirects = false, onTrouble } = options;
-  // A cache asks again before each use: a video may have been deleted.
+  // A cache must revalidate before each use: the video may have been deleted.
   const headers = { "X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache", ...options.headers };
-  const answer = async (request: Request, outgoing: ServerResponse | undefined) => {
+  const respond = async (request: Request, outgoing: ServerResponse | undefined) => {
     if (request.method !== "GET" && request.method !== "HEAD") {
       throw refuse(405, "method_not_allowed", "videos accept only GET and HEAD", { Allow: "GET, HEAD" });
     }
@@ -33,7 +33,7 @@ export function createMedia(options: MediaOptions): Handler {
     if (!generation?.media) throw refuse(404, "not_found", "there is no such video");
     const { media } = generation;
     if (kind === "png") return serveThumbnail(request, media, { videos, headers });
-    // The signature is for GET alone.
+    // The signed URL accepts only GET.
     if (hasRedirects && videos.presign && request.method === "GET") {
       const location = await videos.presign(media.file);
       return new Response(null, {
@@ -43,7 +43,7 @@ export function createMedia(options: MediaOptions): Handler {
     }
     return serveVideo(request, { media, videos, headers, outgoing });
   };
-  return (request, { outgoing } = {}) => answer(request, outgoing).catch((error) => errorResponse(error, onTrouble));
+  return (request, { outgoing } = {}) => respond(request, outgoing).catch((error) => errorResponse(error, onTrouble));
 }
 
 function readPath({ url }: Request): { id: string; kind: "mp4" | "png" } | undefined {
@@ -51,7 +51,7 @@ function readPath({ url }: Request): { id: string; kind: "mp4" | "png" } | undef
   return id === undefined ? undefined : { id, kind: kind === "png" ? kind : "mp4" };
 }
 
-/** Returns the id of the generation whose video is asked for; `undefined` for any other request. */
+/** Returns the id of the generation whose video is requested; `undefined` for any other request. */
 export function readVideoId(request: Request): string | undefined {
   const { id, kind } = readPath(request) ?? {};
   return kind === "mp4" && ["GET", "HEAD"].includes(request.method) ? id : undefined;
@@ -89,10 +89,9 @@ async function serveVideo(request: Request, { media, videos, outgoing, ...video 
   const partial = range && { "Content-Range": `bytes ${first}-${last}/${media.size}` };
   const headers = { ...common, ...partial, "Content-Length": String(last - first + 1) };
   const init = { status: range ? 206 : 200, headers };
-  // HEAD needs to know no more than whether the video is there.
+  // For HEAD one byte is enough: it shows that the video still exists.
   const wanted = { first, last: request.method === "HEAD" ? first : last };
   const body = await videos.read(media.file, media.size === 0 ? undefined : wanted);
-  // People may delete videos that they no longer want.
   if (!body) throw refuse(404, "not_found", "this video has been removed");
   if (request.method === "HEAD" || media.size === 0) {
     body.destroy();
@@ -101,14 +100,14 @@ async function serveVideo(request: Request, { media, videos, outgoing, ...video 
   return streamResponse(body, init, outgoing);
 }
 
-/** Whether If-None-Match (RFC 9110, 13.1.2) names the video's ETag, weak or strong, which has no comma. */
+/** Whether If-None-Match (RFC 9110, 13.1.2) contains the video's ETag, weak or strong. The ETag contains no comma. */
 function hasMatch(condition: string | null, { etag }: Media): boolean {
   if (condition === null) return false;
   const tags = condition.split(",").map((each) => each.trim().replace(/^W\//, ""));
   return condition.trim() === "*" || tags.includes(etag);
 }
 
-/** Returns the requested range (RFC 9110, section 14); `undefined` for the whole file, which also answers ranges that are not understood. */
+/** Returns the requested range (RFC 9110, section 14); `undefined` for the whole file, which is also the reply to an invalid range. */
 function readRange(
   headers: Headers,
   { size, etag }: Media,

@@ -13,12 +13,12 @@ import { openScratch } from "./scratch.ts";
 export type OpenIo = LeaseIo & Pick<Io, "env" | "sleep" | "signal">;
 
 /**
- * Opens the place where processes share their videos: a folder, or "s3://bucket/prefix". `mark` is put into the names of this process's files.
- * Rejects with `usage` for a bad place or missing settings, and with `output` when the place cannot be used now.
+ * Opens the store in which processes share their videos: a folder, or "s3://bucket/prefix". `mark` becomes part of the names of this process's
+ * files. Rejects with `usage` when `place` is invalid or a setting is missing, and with `output` when the store cannot be used now.
  */
 export async function openMedia(place: string, mark: string, io: OpenIo): Promise<MediaStore> {
   if (place === "") throw usage("--media is empty.", "It must be a folder or s3://bucket/prefix.");
-  // A single letter is a disk of Windows.
+  // A single letter is a Windows drive.
   const bucket = /^[a-z][\w+.-]+:\//i.test(place) ? readBucket(place, io.env) : undefined;
   try {
     const videos = bucket ? await openBucket(bucket, mark, io) : await openSharedFolder(resolve(place), mark, io);
@@ -41,7 +41,7 @@ async function openBucket(bucket: Bucket, mark: string, io: OpenIo): Promise<Med
   return openS3({ ...bucket, mark, scratch, clock: io });
 }
 
-/** Unfinished files are inside the folder too: a rename puts a file in its place whole only on the same disk. */
+/** Unfinished files are inside the folder too: a rename is atomic only on the same disk. */
 async function openSharedFolder(folder: string, mark: string, io: OpenIo): Promise<MediaStore> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   return openFolder({ folder, mark, scratch: await openScratch(join(folder, ".unfinished-"), io) });

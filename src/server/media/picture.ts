@@ -18,7 +18,7 @@ export function pictureFormat(bytes: Uint8Array): PictureFormat | undefined {
   return start.startsWith("RIFF") && start.endsWith("WEBP") ? "webp" : undefined;
 }
 
-/** Reads only the header, in pixels as they are stored; decodes nothing. `undefined` when it is cut off or invalid. */
+/** Reads the header without decoding the picture. Width and height are before rotation. `undefined` when the header is cut off or invalid. */
 export function readPictureHeader(bytes: Uint8Array): PictureHeader | undefined {
   const format = pictureFormat(bytes);
   if (!format) return undefined;
@@ -26,7 +26,7 @@ export function readPictureHeader(bytes: Uint8Array): PictureHeader | undefined 
     const header = { orientation: 1, isAnimated: false, ...readers[format](toBuffer(bytes)) };
     return header.width > 0 && header.height > 0 ? header : undefined;
   } catch {
-    // An invalid header shows as a read beyond the end, or as an error thrown below.
+    // An invalid header causes a read beyond the end, or an error thrown below.
     return undefined;
   }
 }
@@ -48,7 +48,7 @@ function readPng(bytes: Buffer): HeaderFields {
   return { width: bytes.readUInt32BE(16), height: bytes.readUInt32BE(20) };
 }
 
-/** Whether a marker begins a frame, which holds the size; three markers of the range begin tables. */
+/** Whether a marker starts a frame, which contains the size. Three markers of the range start tables. */
 const isFrame = (marker: number) => marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker);
 
 /** Reads the segments up to the first frame. */
@@ -65,7 +65,7 @@ function readJpeg(bytes: Buffer): HeaderFields {
   throw new Error("a JPEG without a frame");
 }
 
-/** Reads the orientation from an EXIF segment; `undefined` when it has no valid one, since the picture can be shown without. */
+/** Reads the orientation from an EXIF segment; `undefined` when it is missing or invalid, since the picture can be shown without it. */
 function readOrientation(segment: Buffer): number | undefined {
   if (segment.toString("latin1", 0, 6) !== "Exif\0\0") return undefined;
   try {
@@ -89,7 +89,7 @@ function findOrientation(tiff: DataView): number | undefined {
   return undefined;
 }
 
-/** The first chunk of a WebP is lossy, lossless or extended; the extended one holds the size of the canvas. */
+/** The first chunk of a WebP is lossy, lossless or extended; the extended one contains the size of the canvas. */
 function readWebp(bytes: Buffer): HeaderFields {
   const kind = bytes.toString("latin1", 12, 16);
   if (kind === "VP8 ") return { width: bytes.readUInt16LE(26) & 0x3fff, height: bytes.readUInt16LE(28) & 0x3fff };
@@ -102,7 +102,7 @@ function readWebp(bytes: Buffer): HeaderFields {
   return { width: 1 + (bits & 0x3fff), height: 1 + ((bits >>> 14) & 0x3fff) };
 }
 
-/** Decodes a data: URL (RFC 2397), whatever type it declares. Throws an Error that begins with the name. */
+/** Decodes a data: URL (RFC 2397) of any type. Throws an Error whose message starts with `name`. */
 export function readData(url: string, name: string): Uint8Array<ArrayBuffer> {
   const comma = url.indexOf(",");
   if (comma < 0) throw new Error(`${name} has no data`);

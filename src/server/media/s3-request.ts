@@ -8,14 +8,14 @@ import type { Clock } from "../../io.ts";
 import { unavailable } from "../observe/trouble.ts";
 
 export type S3Options = {
-  /** The bucket and the prefix as an error names them, such as "s3://videos/team". */
+  /** The bucket and the prefix for messages, such as "s3://videos/team". */
   place: string;
-  /** The URL under which the objects are, without a slash at the end. */
+  /** The base URL of the objects, without a slash at the end. */
   url: string;
   region: string;
   credentials: { accessKeyId: string; secretAccessKey: string; sessionToken?: string };
   clock: Pick<Clock, "sleep">;
-  /** Milliseconds without any progress after which a request is given up. */
+  /** Milliseconds without progress after which a request fails. */
   stalledMs?: number;
 };
 
@@ -23,24 +23,24 @@ export type S3Request = {
   method: "GET" | "HEAD" | "PUT" | "DELETE";
   name: string;
   headers?: Record<string, string> | undefined;
-  /** The path of the file that is sent. */
+  /** The path of the file to send. */
   file?: string;
   signal?: AbortSignal;
 };
 
-const usualStalledMs = 60_000;
+const defaultStalledMs = 60_000;
 
-/** A server that does not know `Expect` is sent the file after this time. */
+/** The file is sent after this time to a server that ignores `Expect`. */
 const continueMs = 1_000;
 
 /**
- * Signs one request, sends it over a connection of its own, and resolves with the head of its reply. Uses Node's own client, which reads a
- * reply no faster than its reader (see `unlimitedBytes` in client/http/http.ts). Rejects with the signal's reason, else with an `Error` made for
- * people.
+ * Signs one request, sends it over a new connection, and resolves once the headers of its reply have arrived. Uses Node's own client, which
+ * reads a reply no faster than its consumer (see `unlimitedBytes` in client/http/http.ts). Rejects with the signal's reason, else with an
+ * `Error` for people.
  */
 export async function sendS3Request({ method, name, file, signal, ...request }: S3Request, options: S3Options) {
-  const { credentials, region, stalledMs = usualStalledMs } = options;
-  // A refusal comes before the file is sent: a server may close the connection while it is sent, and its reply would be lost.
+  const { credentials, region, stalledMs = defaultStalledMs } = options;
+  // With `Expect` a refusal arrives before the file is sent. A server may close the connection during the upload, and its reply would be lost.
   const headers = { ...request.headers, ...(file !== undefined && { Expect: "100-continue" }) };
   const signer = new AwsV4Signer({
     ...credentials,
@@ -72,24 +72,24 @@ export async function sendS3Request({ method, name, file, signal, ...request }: 
   return reply;
 }
 
-/** Returns the address of an object with a signature in its query, which lets anyone GET it for 15 minutes. */
+/** Returns the URL of an object with a signature in its query, which allows anyone to GET the object for 15 minutes. */
 export async function presign(name: string, { url, region, credentials }: S3Options): Promise<string> {
   const expiring = `${url}/${name}?X-Amz-Expires=900`;
   const signer = new AwsV4Signer({ ...credentials, region, service: "s3", url: expiring, signQuery: true });
   return (await signer.sign()).url.href;
 }
 
-/** Sends a file as soon as the server wants it, and not at all when it has replied before. A failure is an event of `outgoing`, too. */
+/** Sends a file once the server asks for it, and not at all when the server has replied already. A failure is also an event of `outgoing`. */
 async function sendFile(handle: FileHandle, outgoing: ClientRequest, { sleep }: Pick<Clock, "sleep">): Promise<void> {
-  const answered = new AbortController();
-  for (const event of ["continue", "response", "close"]) outgoing.once(event, () => answered.abort(event));
-  await sleep(continueMs, answered.signal).catch(() => {});
-  const { aborted, reason } = answered.signal;
+  const responded = new AbortController();
+  for (const event of ["continue", "response", "close"]) outgoing.once(event, () => responded.abort(event));
+  await sleep(continueMs, responded.signal).catch(() => {});
+  const { aborted, reason } = responded.signal;
   if (aborted && reason !== "continue") return handle.close();
   await pipeline(handle.createReadStream(), outgoing);
 }
 
-/** An error of a connection tells no more than its code, and none when several addresses of a name refuse it. */
+/** Only the code of a connection's error is useful: its message is empty when several addresses of a name refuse the connection. */
 function explain(error: unknown, host: string): Error {
   const reason = systemCode(error) ?? (error instanceof Error ? error.message : error);
   return unavailable(error, `the connection to ${host} failed: ${reason}`);

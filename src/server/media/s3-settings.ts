@@ -6,9 +6,9 @@ export type Bucket = Pick<S3Options, "place" | "url" | "region" | "credentials">
 
 const keyNames = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] as const;
 
-/** Reads "s3://bucket/prefix", and the rest from the environment as AWS's own programs do. Throws `usage` when it cannot be used. */
+/** Reads "s3://bucket/prefix", and the other settings from the variables that AWS's own tools use. Throws `usage` when a setting is invalid. */
 export function readBucket(place: string, env: Io["env"]): Bucket {
-  // Other characters would have to be escaped, and S3-compatible stores differ in how that is signed.
+  // Other characters would have to be escaped, and S3-compatible stores differ in how they sign escaped names.
   const [, name, prefix = ""] = /^s3:\/\/([a-z0-9][a-z0-9.-]+)((?:\/[\w-][\w.-]*)*)\/?$/.exec(place) ?? [];
   if (name === undefined)
     throw usage(
@@ -17,9 +17,9 @@ export function readBucket(place: string, env: Io["env"]): Bucket {
     );
   const missing = keyNames.filter((key) => !env[key]);
   if (missing.length > 0) throw usage(`To store videos at ${place}, ${missing.join(" and ")} must be set.`);
-  // The error of a request with such a header would show its value.
-  const faulty = [...keyNames, "AWS_SESSION_TOKEN"].find((key) => !/^[\x21-\x7e]*$/.test(env[key] ?? ""));
-  if (faulty !== undefined) throw usage(`${faulty} contains a space, a line break or a character that is not ASCII.`);
+  // Node's error about an invalid header would contain the key.
+  const invalid = [...keyNames, "AWS_SESSION_TOKEN"].find((key) => !/^[\x21-\x7e]*$/.test(env[key] ?? ""));
+  if (invalid !== undefined) throw usage(`${invalid} contains a space, a line break or a character that is not ASCII.`);
   const { AWS_ACCESS_KEY_ID: accessKeyId = "", AWS_SECRET_ACCESS_KEY: secretAccessKey = "" } = env;
   const sessionToken = env.AWS_SESSION_TOKEN;
   const region = env.AWS_REGION || env.AWS_DEFAULT_REGION || "us-east-1";
@@ -35,11 +35,11 @@ export function readBucket(place: string, env: Io["env"]): Bucket {
 function urlOf(bucket: string, region: string, endpoint: string | undefined): string {
   if (endpoint !== undefined) return `${endpoint}/${bucket}`;
   const host = `s3.${region}.amazonaws.com`;
-  // The certificate of AWS is for names with one label in front.
+  // AWS's certificate covers only one label in front of the host.
   return bucket.includes(".") ? `https://${host}/${bucket}` : `https://${bucket}.${host}`;
 }
 
-/** Returns the address of a store that is not AWS's own, without a slash at the end. */
+/** Returns the URL of an S3-compatible store that is not AWS, without a slash at the end. */
 function readEndpoint(env: Io["env"]): string | undefined {
   const text = env.AWS_ENDPOINT_URL_S3 || env.AWS_ENDPOINT_URL;
   if (!text) return undefined;

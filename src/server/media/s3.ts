@@ -12,20 +12,20 @@ type Upload = { type: string; size: number; sha256: string };
 const checkName = ".vidgen";
 
 /**
- * Keeps videos in a bucket of an S3-compatible store, each by one PUT of its whole content, and a HEAD that confirms it. Needs the permissions to
- * put, to get and to delete objects.
+ * Keeps videos in a bucket of an S3-compatible store. Each is stored by one PUT, which a HEAD confirms. Needs permission to put, get and delete
+ * objects.
  */
 export function openS3({ scratch, mark, ...options }: S3Options & { scratch: Scratch; mark: string }): MediaStore {
-  const ask = (request: S3Request) => sendS3Request(request, options);
+  const send = (request: S3Request) => sendS3Request(request, options);
   const put = async (path: string, { type, size, sha256 }: Upload, signal: AbortSignal, name = nameOf(path, mark)) => {
     const headers = { "Content-Type": type, "Content-Length": String(size), "X-Amz-Content-Sha256": sha256 };
-    const reply = await ask({ method: "PUT", name, headers, file: path, signal });
-    if (!isGood(reply)) throw await toError("PUT", reply, options);
+    const reply = await send({ method: "PUT", name, headers, file: path, signal });
+    if (!isSuccess(reply)) throw await toError("PUT", reply, options);
     reply.destroy();
-    // A captive portal, or a proxy, answers 200 to everything.
-    const found = await ask({ method: "HEAD", name, signal });
+    // A captive portal or a proxy may answer 200 to everything.
+    const found = await send({ method: "HEAD", name, signal });
     found.destroy();
-    if (!isGood(found) || found.headers["content-length"] !== String(size))
+    if (!isSuccess(found) || found.headers["content-length"] !== String(size))
       throw unavailable(undefined, `${options.place} confirmed a PUT, but does not have the file`);
     return name;
   };
@@ -36,23 +36,23 @@ export function openS3({ scratch, mark, ...options }: S3Options & { scratch: Scr
         thumbnail: thumbnail === null ? null : await put(thumbnail, await describeFile(thumbnail, "image/png"), signal),
         file: await put(file, { type: "video/mp4", size: video.size, sha256: video.etag.replaceAll('"', "") }, signal),
       };
-      // The rest of the scratch folder is removed when the service closes.
+      // A file that cannot be removed now is removed with the scratch folder when the service closes.
       for (const path of [file, thumbnail]) if (path !== null) await rm(path, { force: true }).catch(() => {});
       return { ...video, ...names };
     },
     async read(name, range) {
       const headers = range && { Range: `bytes=${range.first}-${range.last}` };
-      const reply = await ask({ method: "GET", name, headers });
+      const reply = await send({ method: "GET", name, headers });
       const length = range && String(range.last - range.first + 1);
-      if (isGood(reply) && (length === undefined || reply.headers["content-length"] === length)) return reply;
+      if (isSuccess(reply) && (length === undefined || reply.headers["content-length"] === length)) return reply;
       const error = await toError("GET", reply, options);
       if (error.s3Code === "NoSuchKey") return undefined;
       throw error;
     },
     presign: (name) => presign(name, options),
     async remove(name) {
-      const reply = await ask({ method: "DELETE", name });
-      if (!isGood(reply) && reply.statusCode !== 404) throw await toError("DELETE", reply, options);
+      const reply = await send({ method: "DELETE", name });
+      if (!isSuccess(reply) && reply.statusCode !== 404) throw await toError("DELETE", reply, options);
       reply.destroy();
     },
     async check(signal) {
@@ -69,18 +69,18 @@ async function describeFile(path: string, type: string): Promise<Upload> {
   return { type, size: bytes.length, sha256: createHash("sha256").update(bytes).digest("hex") };
 }
 
-function isGood({ statusCode = 0 }: IncomingMessage): boolean {
+function isSuccess({ statusCode = 0 }: IncomingMessage): boolean {
   return statusCode >= 200 && statusCode < 300;
 }
 
 type S3Error = Error & { s3Code: string | undefined; isUnavailable: boolean };
 
-/** Only the code of S3's error is told: its text may contain the key's id and what was signed. */
+/** The message contains only the code of S3's error: its text may contain the key's id and the signed request. */
 async function toError(method: string, reply: IncomingMessage, { place, region }: S3Options): Promise<S3Error> {
   const { statusCode = 0, headers } = reply;
   const s3Code = /<Code>(\w+)<\/Code>/.exec(await readStart(reply))?.[1];
-  const theirs = headers["x-amz-bucket-region"] ?? region;
-  const reasons = [s3Code, theirs === region ? undefined : `the bucket is in ${theirs}`].filter(Boolean);
+  const bucketRegion = headers["x-amz-bucket-region"] ?? region;
+  const reasons = [s3Code, bucketRegion === region ? undefined : `the bucket is in ${bucketRegion}`].filter(Boolean);
   const reason = reasons.length === 0 ? "" : ` (${reasons.join(", ")})`;
   const message = `${place} responded to a ${method} with HTTP ${statusCode}${reason}`;
   return Object.assign(new Error(message), { s3Code, isUnavailable: statusCode >= 500 });
@@ -88,7 +88,7 @@ async function toError(method: string, reply: IncomingMessage, { place, region }
 
 const maxErrorBytes = 10_000;
 
-/** Reads the beginning of a reply, and closes its connection. */
+/** Reads the start of a reply, then closes its connection. */
 async function readStart(reply: IncomingMessage): Promise<string> {
   let text = "";
   try {
@@ -97,7 +97,7 @@ async function readStart(reply: IncomingMessage): Promise<string> {
       if (text.length > maxErrorBytes) break;
     }
   } catch {
-    // The status tells enough.
+    // The status is enough for the message.
   }
   return text;
 }

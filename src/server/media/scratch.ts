@@ -2,13 +2,13 @@ import { lstat, mkdtemp, readdir, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { acquireLease, type LeaseIo, readHolder } from "../../lease.ts";
 
-/** A folder for the files that a process has not finished. */
+/** A folder for unfinished files of this process. */
 export type Scratch = { folder: string; close(): Promise<void> };
 
-/** A folder that is younger may belong to a process that has not acquired its lease yet. */
+/** A younger folder may belong to a process that has not acquired its lease yet. */
 const minAgeMs = 3_600_000;
 
-/** Makes a folder for this process, with a path that begins with `start`, and removes those that killed processes have left. */
+/** Creates a folder for this process whose path begins with `start`, and removes the folders of processes that were killed. */
 export async function openScratch(start: string, io: LeaseIo): Promise<Scratch> {
   const folder = await mkdtemp(start);
   const acquired = await acquireLease(leaseOf(folder), io);
@@ -22,13 +22,13 @@ export async function openScratch(start: string, io: LeaseIo): Promise<Scratch> 
     folder,
     async close() {
       if (acquired.kind === "acquired") await acquired.lease.release();
-      // What cannot be removed now is removed by a later process.
+      // A folder that cannot be removed now is removed by a later process.
       await rm(folder, { recursive: true, force: true }).catch(() => {});
     },
   };
 }
 
-/** The folder of another user is left alone: that user could replace it by a link while it is removed. */
+/** Skips a folder of another user, who could replace it by a link while it is removed. */
 async function removeStale(folder: string, uid: number, io: LeaseIo): Promise<void> {
   const stats = await lstat(folder);
   const isOld = io.date().getTime() - stats.mtimeMs > minAgeMs;

@@ -4,19 +4,19 @@ import { request as requestHttps } from "node:https";
 import type { LookupFunction, Socket } from "node:net";
 import { type AddressRules, checkAddress, hostnameOf, readTarget } from "./target.ts";
 
-/** Resolves with all addresses of a name, because each one is checked. */
+/** Resolves with all addresses of a host name, because each is checked. */
 export type Lookup = (name: string) => Promise<{ address: string; family: number }[]>;
 
 export type ConnectionOptions = {
-  /** Whether this machine itself may be reached for an account. Called for every check. */
+  /** Whether an account may reach this machine itself. Called for every check. */
   allowLoopback(account: string | undefined): boolean;
-  /** Whether the owner of the service has allowed an IP address that is not public for an account. */
+  /** Whether the owner of the service has allowed an account to reach an IP address that is not public. */
   isAllowed?: ((ip: string, account: string | undefined) => boolean) | undefined;
-  /** Replaces the system's name service. */
+  /** Replaces the system's DNS lookup. */
   lookup?: Lookup;
 };
 
-/** `what` begins the message that refuses an address, such as "callbacks to". */
+/** `what` starts the message when the address is refused, such as "callbacks to". */
 export type OutboundRequest = {
   what: string;
   /** The account that chose the address; without one, the service's owner chose it. */
@@ -28,9 +28,9 @@ export type OutboundRequest = {
 };
 
 /**
- * Sends one request over a connection of its own, without any proxy, and resolves with the head of its reply. Rejects with a `Forbidden`
- * when the address, or any IP address that its name has at this moment, must not be connected to; with the signal's reason; else with an
- * `Error` that names the system's code.
+ * Sends one request over a new connection, without a proxy, and resolves once the headers of its reply have arrived. Rejects with a `Forbidden`
+ * when the service must not connect to the address, or to any IP address that its host name resolves to; with the signal's reason; else with
+ * an `Error` that contains the system's error code.
  */
 export async function sendOutbound(
   address: string,
@@ -64,7 +64,7 @@ export async function sendOutbound(
   });
 }
 
-/** Looks a name up for `net.connect`, which then connects only to checked addresses. One forbidden address refuses the name. */
+/** Resolves a host name for `net.connect`, which then connects only to checked addresses. One forbidden address refuses the name. */
 function createLookup(check: (ip: string) => void, lookup: Lookup = lookupAll): LookupFunction {
   return (name, { all }, done) => {
     const found = lookup(name).then((addresses) => {
@@ -84,7 +84,7 @@ function lookupAll(name: string): ReturnType<Lookup> {
   return systemLookup(name, { all: true });
 }
 
-/** Checks once more, before the first byte is sent: the address that the connection really has. */
+/** Checks the actual address of the connection again before the first byte is sent. */
 function checkPeer(socket: Socket, check: (ip: string) => void): void {
   socket.prependOnceListener("connect", () => {
     try {

@@ -6,27 +6,27 @@ import { type ConnectionOptions, type OutboundRequest, sendOutbound } from "./co
 export type OutboundOptions = ConnectionOptions & { clock: Pick<Clock, "limit"> };
 
 /**
- * Posts a callback and follows no redirect: a 3xx is a reply like any other. `retryAfter` is the reply's header, unparsed; `text` its body,
- * unless that was cut off or is longer than 20 kB.
+ * Posts a callback. Redirects are not followed: a 3xx is a reply like any other. `retryAfter` is the unparsed header of the reply; `text` is its
+ * body, unless the body was cut off or is longer than 20 kB.
  */
 export type Post = (
   url: string,
   options: { account: string; headers: Record<string, string>; body: string; signal: AbortSignal },
 ) => Promise<{ status: number; retryAfter?: string | undefined; text?: string | undefined }>;
 
-/** Fetches an image within 30 seconds, following up to 3 redirects, each of which is checked. Rejects when it has more than `maxBytes`. */
+/** Fetches an image within 30 seconds. Checks and follows up to 3 redirects. Rejects when the image is larger than `maxBytes`. */
 export type Get = (
   url: string,
   options: { account: string; signal: AbortSignal; maxBytes: number },
 ) => Promise<{ status: number; body: Uint8Array }>;
 
-/** Opens a file as a stream, following up to 3 redirects, each of which is checked. */
+/** Opens a file as a stream. Checks and follows up to 3 redirects. */
 export type Open = (url: string, options: { signal: AbortSignal; accept: string }) => Promise<HttpResponse>;
 
 /**
- * The requests that the service itself makes to addresses that others chose. Each rejects with the reason of its signal, or with an `Error` whose
- * message is for people; `isForbidden: true` means that the address must not be connected to. Proxy settings of the environment are ignored, and no
- * connection is reused.
+ * The requests that the service makes to addresses that others chose. Each rejects with the reason of its signal, or with an `Error` whose
+ * message is for people; `isForbidden: true` means that the service must not connect to the address. Proxy settings of the environment are
+ * ignored, and connections are not reused.
  */
 export type Outbound = { post: Post; get: Get; open: Open };
 
@@ -84,7 +84,7 @@ async function follow(
   throw new Error(`it redirects more than ${maxRedirects} times`);
 }
 
-/** Reads a reply to its end; `undefined` when it is longer than `maxBytes`, and the rest is not read. */
+/** Reads a whole reply; stops and returns `undefined` when it is longer than `maxBytes`. */
 async function readAtMost(maxBytes: number, reply: IncomingMessage): Promise<Uint8Array | undefined> {
   const chunks: Uint8Array[] = [];
   let length = 0;

@@ -1,18 +1,18 @@
 import { isIP } from "node:net";
 import { findForbiddenKind } from "../../protocol/addresses.ts";
 
-/** Refuses an address that the service must not connect to: a retry would not change that. */
+/** The error for an address that the service must not connect to. A retry does not help. */
 export type Forbidden = Error & { isForbidden: true };
 
-/** Which addresses that are not public may be connected to. */
+/** Which addresses are allowed although they are not public. */
 export type AddressRules = {
-  /** Whether this machine itself may be reached. Called for every check. */
+  /** Whether the service may connect to this machine itself. Called for every check. */
   allowLoopback(): boolean;
   /** Whether the owner of the service has allowed an IP address. */
   isAllowed?: ((ip: string) => boolean) | undefined;
 };
 
-/** The ports that the fetch standard blocks, so that no other protocol can be spoken to by way of HTTP. */
+/** The ports that the fetch standard blocks, because servers of other protocols might obey an HTTP request. */
 const badPorts = new Set([
   ...[0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109],
   ...[110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530],
@@ -21,8 +21,8 @@ const badPorts = new Set([
 ]);
 
 /**
- * Reads an address that somebody handed to the service. Throws a `Forbidden` unless it is http(s), without a user name, not on
- * a port of another protocol, and not a forbidden IP address in any spelling. Host names are checked when they are looked up.
+ * Reads an address that others chose. Throws a `Forbidden` unless it is http(s), has no user name, does not use a port of another protocol, and
+ * is not a forbidden IP address in any notation. Host names are checked when they are resolved.
  */
 export function readTarget(text: string, what: string, rules: AddressRules): URL {
   if (!URL.canParse(text)) throw forbid(what, "this address", "it is not a URL");
@@ -42,7 +42,7 @@ export function checkAddress(ip: string, what: string, { allowLoopback, isAllowe
   if (kind !== undefined) throw forbid(what, ip, kind);
 }
 
-/** The host as `node:net` takes it: an IPv6 address without brackets. */
+/** The host as `node:net` expects it: an IPv6 address has no brackets. */
 export function hostnameOf(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, "$1");
 }
