@@ -1,4 +1,4 @@
-/** Resolves and rejects as the work does, and rejects with the signal's reason as soon as that aborts: not all work listens to its signal. */
+/** Settles as `work` does, but rejects with the signal's reason as soon as it aborts, even if `work` ignores the signal. */
 export function unlessAborted<Result>(work: Promise<Result>, signal?: AbortSignal | null): Promise<Result> {
   if (!signal) return work;
   return new Promise((resolve, reject) => {

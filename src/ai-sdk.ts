@@ -1,9 +1,9 @@
-// By its own name, as others import it: the package has one VidgenError.
+// Imported by its package name, so that there is only one VidgenError class.
 import { type Client, type ClientOptions, createClient, type GenerationRequest, type KnownModel } from "vidgen";
 import type { JsonObject, StatusCall, VideoCall, VideoFile } from "./server/engines/ai-sdk/video-model.ts";
 import { readSize } from "./server/engines/frame-size.ts";
 
-/** A model of the service as the AI SDK takes it: `experimental_generateVideo({ model: vidgen("veo-3.1"), prompt })`. */
+/** A model of the service for the AI SDK: `experimental_generateVideo({ model: vidgen("veo-3.1"), prompt })`. */
 export type VidgenModel = {
   /** The version of the SDK's interface for models. */
   readonly specificationVersion: "v4";
@@ -19,21 +19,21 @@ export type VidgenModel = {
   doStatus(call: StatusCall): Promise<ReplyFields & StatusFields>;
 };
 
-/** The status of a generation in the SDK's words. */
+/** The status of a generation in the SDK's terms. */
 type StatusFields =
   | { status: "pending" }
   | { status: "completed"; videos: { type: "binary"; data: Uint8Array; mediaType: string }[]; warnings: Warning[] }
   | { status: "error"; error: string };
 
-/** What each reply has besides. */
+/** The fields of each reply. */
 type ReplyFields = {
   /** The fields of `Started` below `vidgen`, or the generation's `id`, `videoUrl` and `cost`. */
   providerMetadata: Record<string, JsonObject>;
-  /** When it came, and from which model. */
+  /** When it was received, and from which model. */
   response: { timestamp: Date; modelId: string; headers: undefined };
 };
 
-/** A thing that the call asks for and the service has no field for. */
+/** An option of the call that the service does not support. */
 type Warning = {
   type: "unsupported";
   /** The option of the call. */
@@ -78,7 +78,7 @@ export function createVidgen(options: ClientOptions = {}): VidgenProvider {
       const known = { providerMetadata: { vidgen: { id, videoUrl, cost } }, response: responseFields(modelId) };
       if (status === "failed") return { status: "error", error, ...known };
       if (status !== "completed") return { status: "pending", ...known };
-      // The SDK's own download neither resumes, nor tells a whole video from a cut one, nor takes one from this machine.
+      // The SDK's own download cannot resume, does not notice a cut video, and rejects URLs of this machine.
       const { bytes: data } = await open().download(id, { to: "bytes" }, { signal });
       return {
         status: "completed",
@@ -90,19 +90,19 @@ export function createVidgen(options: ClientOptions = {}): VidgenProvider {
   });
 }
 
-/** The provider of the service that `VIDGEN_BASE_URL` and `VIDGEN_API_KEY` name. */
+/** The provider for the service of `VIDGEN_BASE_URL` and `VIDGEN_API_KEY`. */
 export const vidgen: VidgenProvider = createVidgen();
 
 type RequestCall = Omit<VideoCall, "abortSignal" | "headers">;
 
-/** What the call asks for as a request, and a warning for each thing that the service has no field for. */
+/** Converts a call to a request, with a warning for each unsupported option. */
 function requestOf(model: string, call: RequestCall): { request: GenerationRequest; warnings: Warning[] } {
   const { prompt = "", n, aspectRatio, resolution, duration, fps, seed, generateAudio, providerOptions } = call;
   const files = [call.image, ...(call.inputReferences ?? [])].filter((file) => file !== undefined);
   const images = files.filter(({ mediaType = "" }) => !mediaType.startsWith("video/"));
   const size = resolution && readSize(resolution);
   const ratio = aspectRatio ?? (size ? size.aspectRatio : undefined);
-  // An option of the provider stays where the call leaves it out.
+  // Undefined options of the call do not override provider options.
   const further = Object.entries({ fps, seed, generate_audio: generateAudio }).filter(
     ([, value]) => value !== undefined,
   );
@@ -111,7 +111,7 @@ function requestOf(model: string, call: RequestCall): { request: GenerationReque
     model,
     aspectRatio: ratio === "adaptive" ? undefined : ratio,
     duration,
-    // A size that is none of the service's is left to the service, which refuses it before anything is charged.
+    // An unknown size is sent unchanged: the service refuses it before anything is charged.
     resolution: size ? size.resolution : resolution,
     images: images.map(toImage),
     extra: { ...providerOptions.vidgen, ...Object.fromEntries(further) },

@@ -3,29 +3,29 @@ import { readdirSync, readFileSync } from "node:fs";
 /** A page of `src/docs`, in Markdown: `vidgen help <name>` prints it. */
 export type Page = { name: string; title: string; text: string };
 
-/** A row of a table, each cell by the name of its column. */
+/** A row of a table: its cells by column. */
 export type TableRow = Readonly<Record<string, string>>;
 
-// The same from `src/` and from `dist/`: the package has the pages where README links to them.
+// Resolves from both `src/` and `dist/`.
 const folder = new URL("../src/docs/", import.meta.url);
 
-/** The names of all pages, in alphabetical order: a file more is a page more. */
+/** The names of all pages, sorted. */
 export function listPages(): string[] {
   const names = readdirSync(folder).map((file) => file.replace(/\.md$/, ""));
   return names.sort();
 }
 
-/** Returns a page; its title is its first line. Throws when there is none of that name. */
+/** Returns a page; its title is its first line. Throws if it does not exist. */
 export function readPage(name: string): Page {
   const text = readFileSync(new URL(`${name}.md`, folder), "utf8").trimEnd();
   const [first = ""] = text.split("\n");
   return { name, title: first.replace(/^# /, ""), text };
 }
 
-/** A part of a page: consecutive lines of one kind. Code is given without its indentation or fence. */
+/** A part of a page: consecutive lines of one kind. Code has no indentation and no fence. */
 export type Block = { kind: "heading" | "text" | "list" | "code" | "table" | "image" | "blank"; lines: string[] };
 
-/** The parts of a page in their order. It reads what the pages are written in, which is little of Markdown: no numbered lists, no quotes. */
+/** The parts of a page, in order. Supports only the Markdown that the pages use: no numbered lists, no quotes. */
 export function readBlocks(text: string): Block[] {
   const blocks: Block[] = [];
   let isFenced = false;
@@ -57,15 +57,15 @@ export function readItems(lines: readonly string[]): string[] {
   return lines.join("\n").split(/^- /m).slice(1).map(joinLines);
 }
 
-/** Lines of text as one line, without the indentation of what continues an item. */
+/** Joins lines of text into one, without the indentation of list items. */
 export function joinLines(lines: string | readonly string[]): string {
   return [lines].flat().join("\n").trim().replace(/\n */g, " ");
 }
 
-/** A part of a line of text. A link has the address that it leads to. */
+/** A part of a line of text. */
 export type Span = { kind: "plain" | "code" | "bold" | "link"; text: string; href?: string };
 
-/** The parts of a line of text, or of a cell of a table, in their order. */
+/** The parts of a line of text, or of a table cell, in order. */
 export function readSpans(text: string): Span[] {
   const spans: Span[] = [];
   let end = 0;
@@ -81,7 +81,7 @@ export function readSpans(text: string): Span[] {
   return spans;
 }
 
-/** The tables of a page in their order, each as its rows. */
+/** The tables of a page, in order, as rows. */
 export function readTables(text: string): TableRow[][] {
   const tables = readBlocks(text).filter(({ kind }) => kind === "table");
   return tables.map(({ lines }) => {
@@ -90,12 +90,12 @@ export function readTables(text: string): TableRow[][] {
   });
 }
 
-/** A cell that is `code` and nothing else is given without the backticks. */
+/** Removes the backticks of a cell that is only code. */
 function bare(cell: string): string {
   return cell.replace(/^`([^`]*)`$/, "$1");
 }
 
-/** The cells of a line of a table, in Markdown. */
+/** The cells of a table row, in Markdown. */
 export function readCells(line: string): string[] {
   const cells = line.split("|").slice(1, -1);
   return cells.map((cell) => cell.trim());

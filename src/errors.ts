@@ -1,4 +1,4 @@
-/** What an error of the library is called; it is `interrupted` when the caller's signal aborts. */
+/** The error codes of the library; `interrupted` if the caller's signal aborts. */
 export type ErrorCode =
   | "rejected"
   | "bug"
@@ -17,7 +17,7 @@ export type CommandErrorCode = ErrorCode | "hung_up" | "terminated";
 
 type Exit = { exit: number; meaning: string };
 
-/** Every way a run can end: the name that `--json` shows as `error.code`, the exit code, and what it means. `rank` is 1 for the worst. */
+/** All results of a command: the name in `error.code` of `--json`, the exit code, and its meaning. `rank` is 1 for the worst. */
 export const exits: Readonly<{ ok: Exit } & Record<CommandErrorCode, Exit & { rank: number }>> = {
   ok: { exit: 0, meaning: "it worked" },
   rejected: { exit: 1, rank: 12, meaning: "the service refused the request or sent an unusable response" },
@@ -66,7 +66,7 @@ type ErrorDetails = {
   cause?: unknown;
 };
 
-/** The one error that users see: `code` names it, `message` says what happened, `hint` what to do next. */
+/** The only error class that users see: `code` is its kind, `message` says what happened, `hint` what to do next. */
 export class VidgenError extends Error {
   /** Node prints an error by this name; the minifier shortens that of the class itself. */
   static override readonly name = "VidgenError";
@@ -74,11 +74,11 @@ export class VidgenError extends Error {
   readonly hint: string | undefined;
   readonly id: string | undefined;
   readonly httpStatus: number | undefined;
-  /** Some headers of the reply that caused it, by their names in lower case. */
+  /** Some headers of the reply that caused it, by lower-case name. */
   readonly headers: Readonly<Record<string, string>> | undefined;
-  /** The start request that may have been charged, by its Idempotency-Key; set for nothing else. */
+  /** The name of an attempt that may have been charged; otherwise unset. */
   readonly attempt: string | undefined;
-  /** How the generation has ended, if the service itself said so; not set when the service could not be asked. */
+  /** How the generation ended, if the service said so. */
   readonly ended: ErrorDetails["ended"];
 
   constructor(code: CommandErrorCode, message: string, details: ErrorDetails = {}) {
@@ -93,7 +93,7 @@ export class VidgenError extends Error {
     this.ended = details.ended;
   }
 
-  /** The service's own id for the request that failed. */
+  /** The service's id of the failed request. */
   get requestId(): string | undefined {
     return this.headers?.["x-request-id"];
   }
@@ -103,7 +103,7 @@ export class VidgenError extends Error {
     return exits[this.code].exit;
   }
 
-  /** A copy in which the details fill in what was not set; a second hint goes below the first. */
+  /** A copy in which the details set what was not set; a second hint is added below the first. */
   with(details: ErrorDetails): VidgenError {
     return new VidgenError(this.code, this.message, {
       hint: [this.hint, details.hint].filter((hint) => hint !== undefined).join("\n") || undefined,
@@ -116,7 +116,7 @@ export class VidgenError extends Error {
     });
   }
 
-  /** A copy whose message names the generation, for a command that prints errors of several. */
+  /** A copy whose message starts with the generation's id, for a command with several generations. */
   about(id: string): VidgenError {
     if (this.message.includes(id)) return this;
     return new VidgenError(this.code, `${id}: ${this.message}`, { ...this, cause: this.cause });
@@ -128,7 +128,7 @@ export function isSignal({ code }: { code: CommandErrorCode }): boolean {
   return code === "interrupted" || code === "terminated" || code === "hung_up";
 }
 
-/** Compares two errors for `sort`, the worse one first: its code is that of the command. */
+/** Compares two errors for `sort`, worst first: the worst decides the exit code. */
 export function compareSeverity(a: { code: CommandErrorCode }, b: { code: CommandErrorCode }): number {
   return exits[a.code].rank - exits[b.code].rank;
 }
@@ -138,10 +138,10 @@ export function usage(message: string, hint?: string): VidgenError {
   return new VidgenError("usage", message, { hint });
 }
 
-/** The hint for a service that cannot be reached. */
+/** The hint if the service cannot be reached. */
 export const doctorHint = "Run `vidgen doctor` to diagnose the problem.";
 
-/** Returns anything thrown as a `VidgenError`; any other error is a bug in vidgen (`bug`). */
+/** Converts a thrown value to a `VidgenError`; anything else is a bug in vidgen (`bug`). */
 export function asVidgenError(error: unknown): VidgenError {
   if (error instanceof VidgenError) return error;
   const message = error instanceof Error ? error.message : String(error);
@@ -151,7 +151,7 @@ export function asVidgenError(error: unknown): VidgenError {
   });
 }
 
-/** The code of a failed system call or connection, such as "ECONNREFUSED": the first in the error's chain of causes. */
+/** The code of a failed system call or connection, such as "ECONNREFUSED": the first one in the chain of causes. */
 export function systemCode(error: unknown): string | undefined {
   for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
     if ("code" in at && typeof at.code === "string") return at.code;
@@ -176,25 +176,25 @@ const reasons: Readonly<Record<string, string>> = {
   ENFILE: "too many open files",
 };
 
-/** Why a file or folder could not be used, in words; `overrides` has the words that fit the caller better. */
+/** Why a file or folder could not be used; `overrides` has more specific texts for some codes. */
 export function systemReason(error: unknown, overrides: Readonly<Record<string, string>> = {}): string {
   const code = systemCode(error) ?? "";
   return overrides[code] ?? reasons[code] ?? (error instanceof Error ? error.message : String(error));
 }
 
-/** What to do where a process can open no more files; `undefined` for any other error. */
+/** The hint if the process has too many open files; `undefined` for other errors. */
 export function openFilesHint(error: unknown): string | undefined {
   if (!["EMFILE", "ENFILE"].includes(systemCode(error) ?? "")) return undefined;
   return "Raise the limit, such as with `ulimit -n 1024`, then run the same command.";
 }
 
-/** Adds that nothing was sent to the error of a command, except to usage errors, which do not concern money, and to errors about an earlier attempt. */
+/** Adds "Nothing was sent" to an error before a start, except to usage errors and to errors about an earlier attempt. */
 export function beforePaying(error: unknown): VidgenError {
   const known = asVidgenError(error);
   return ["usage", "unknown", "not_found"].includes(known.code) ? known : sayNothingSent(known);
 }
 
-/** Returns the error with a sentence that nothing was sent. */
+/** Adds a sentence to an error that says that nothing was sent. */
 export function sayNothingSent(error: unknown): VidgenError {
   const known = asVidgenError(error);
   const { code, message } = known;

@@ -143,7 +143,7 @@ export type Client = {
    * never rejects. A program can end without it.
    */
   close(): Promise<void>;
-  /** What the journal has of this service. */
+  /** The starts of this service in the journal. */
   generations: {
     /**
      * Returns the newest starts, 20 by default. A start is `unknown` if its process was killed before the answer arrived. Costs nothing.
@@ -166,7 +166,7 @@ export type Client = {
  * options. Its calls reject with a `VidgenError`.
  */
 export function createClient(options?: ClientOptions): Client;
-// The second parameter is the machine that a test simulates: no declaration shows it.
+// Tests pass a simulated machine; the published types do not show this parameter.
 export function createClient(options: ClientOptions = {}, machine: Machine = systemMachine): Client {
   const { env } = process;
   const { hide, redact } = createRedaction();
@@ -180,7 +180,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       "Without an account: run `npx vidgen serve`, and set the two variables that it prints.",
     );
   const onNote = (text: string) => callListener(options.onNote, plain(redact(text)));
-  // Signals, streams and the exit of the process belong to the program that uses the library.
+  // The library does not touch the signals, streams and exit of the program that uses it.
   const fetch = options.fetch === undefined ? createFetch(env) : adaptFetch(options.fetch, machine);
   const io = { ...machine, fetch, unsettled: new Set<string>() };
   const path = findJournal(options.journal, env);
@@ -195,7 +195,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   const restate: Restate = (error, idempotencyKey) => restateError(error, { journal: path, idempotencyKey, redact });
   const closing = new AbortController();
   const running = new Set<Promise<unknown>>();
-  // Before the options are checked, they may be anything.
+  // The options are not checked yet, so they may have any type.
   const withClosing = (how: CallOptions | null | undefined) => {
     const signal = how?.signal instanceof AbortSignal ? how.signal : undefined;
     return { signal: AbortSignal.any(signal === undefined ? [closing.signal] : [signal, closing.signal]) };
@@ -219,7 +219,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     return readStarted(made, idempotencyKey);
   }
 
-  /** The body of a start, with the last frame of `from`, whose generation it names where that is known. */
+  /** The body of a start, with the last frame of `from`, and the generation of that frame if known. */
   async function readStart(
     request: GenerationRequest,
     { from, signal, timeoutMs, intervalMs }: Pick<StartOnceOptions, "from" | "signal" | "timeoutMs" | "intervalMs">,
@@ -271,7 +271,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     }
   }
 
-  /** Opens a generation, and closes it once `work` is over. */
+  /** Opens a generation, and closes it after `work`. */
   async function withAttempt<Result>(id: string, how: OpenAttemptOptions, work: (attempt: Attempt) => Promise<Result>) {
     const attempt = await openAttempt(service, id, how);
     return work(attempt).finally(() => close(attempt));
@@ -294,7 +294,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
         if (to === "bytes") bytes = new Uint8Array(await readFile(file));
         else await pipeTo(file, to, signal);
       };
-      // The same as for standard output: a temporary file.
+      // A temporary file, as for standard output.
       return withAttempt(id, { ...how, outputPath: "-", signal }, async (attempt) => {
         const finished = await finishFor(attempt, { ...how, take });
         return { ...toCompleted(asCompleted(finished)), ...(bytes && { bytes }) };
@@ -400,13 +400,13 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   };
 }
 
-/** How long a body may take to end once its request was aborted. */
+/** How long to wait for the last chunk of a body after its request was aborted. */
 const lastChunkMs = 1_000;
 
-/** So many generations are resumed at once. */
+/** How many generations are resumed at once. */
 const maxResumed = 4;
 
-/** A call of the client, and what it was called with: its options may be anything until they are checked. */
+/** A call of the client and its options, which are not checked yet. */
 type ClientCall = { name?: CallName; id?: string; how?: (StartOptions & ListOptions) | null };
 
 type Restate = (error: InternalError, idempotencyKey?: string) => VidgenError;
@@ -417,7 +417,7 @@ function isUnfinishedStart(entry: Entry): entry is Entry & { id: string } {
   return entry.id !== undefined && entry.batch === undefined && entry.mcp !== true && isOpen(entry);
 }
 
-/** "-" is no standard output here. */
+/** In the library, "-" is the name of a file and not standard output. */
 function outputPathOf(path: string | undefined): string | undefined {
   return path === "-" ? "./-" : path;
 }
@@ -428,7 +428,7 @@ function findJournal(journal: ClientOptions["journal"], env: NodeJS.ProcessEnv):
   return journalIn(storageFolder("state", { env, home: homedir(), platform: process.platform }));
 }
 
-/** What the program's own `fetch` rejects with may have been sent, unless it says otherwise. */
+/** Adapts a custom `fetch`. If it rejects, the request counts as sent, unless the error has `sent: false`. */
 function adaptFetch(fetch: typeof globalThis.fetch, { sleep }: Pick<Machine, "sleep">): ReturnType<typeof createFetch> {
   return async (url, { body, headers = {}, method = "GET", signal } = {}) => {
     try {
@@ -450,7 +450,7 @@ function adaptFetch(fetch: typeof globalThis.fetch, { sleep }: Pick<Machine, "sl
   };
 }
 
-/** The chunks of a body, also where its program does not end it when the signal aborts. */
+/** The chunks of a body. Ends on abort even if the custom `fetch` does not end the body. */
 async function* untilAborted(
   body: AsyncIterable<Uint8Array>,
   { signal, sleep }: { signal: AbortSignal } & Pick<Machine, "sleep">,
@@ -459,7 +459,7 @@ async function* untilAborted(
   try {
     for (;;) {
       const next = chunks.next();
-      // A chunk that has arrived may have the id of what was paid for.
+      // A chunk that has arrived may contain the id of a paid generation.
       const { done, value } = await unlessAborted(next, signal).catch(() => unlessLate(next, { signal, sleep }));
       if (done) return;
       yield value;
@@ -469,7 +469,7 @@ async function* untilAborted(
   }
 }
 
-/** The chunk, if it comes within a second; else rejects with the signal's reason. */
+/** Returns the chunk if it comes within a second; else rejects with the signal's reason. */
 function unlessLate<Chunk>(next: Promise<Chunk>, { signal, sleep }: { signal: AbortSignal } & Pick<Machine, "sleep">) {
   const isLate = sleep(lastChunkMs).then(() => Promise.reject(signal.reason));
   return Promise.race([next, isLate]);
@@ -491,7 +491,7 @@ async function asRow(
   return { id, line: index + 1, record: recordOf(wire), load: async () => wire, outputPath: outputPathOf(output) };
 }
 
-/** Runs one call with a signal whose reason is a `VidgenError`, and rejects with nothing else. */
+/** Runs a call with a signal whose reason is a `VidgenError`. Rejects only with a `VidgenError`. */
 async function runCall<Result>(
   call: ClientCall & { signal: AbortSignal },
   restate: Restate,

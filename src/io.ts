@@ -6,14 +6,14 @@ import { dirname } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { systemCode } from "./errors.ts";
 
-/** A time limit: `signal` aborts when the time is over or the parent aborts. `restart` starts the time again, `clear` cancels it. */
+/** A time limit: `signal` aborts at the limit, or when the parent aborts. `restart` restarts the time, `clear` cancels it. */
 export type Limit = { signal: AbortSignal; restart(): void; clear(): void };
 
 /**
  * With `isPrivateOnly` the request goes only to an address in a private network or of this machine, and through no proxy: it has a key, and no
  * TLS. For a POST: `unsentSignal` aborts the request as long as no byte of it was written; later it has no effect. `beforeSend` is called once it
  * is connected, right before the first byte is written: what it throws ends the request, which was not sent. `onUpload` is called each time
- * the system has accepted a further part of the body, with the number of bytes that are still to be written.
+ * the system has accepted a part of the body, with the number of remaining bytes.
  */
 export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
   headers?: Record<string, string>;
@@ -24,21 +24,21 @@ export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
   onUpload?: (bytesLeft: number) => void;
 };
 
-/** The part of a `Response` that is used: Node's own class would load all of Node's fetch. */
+/** The used part of a `Response`: Node's own class would load all of Node's fetch. */
 export type HttpResponse = {
   status: number;
   headers: Pick<Headers, "get">;
-  /** To be read without pauses: there is no back-pressure. Leaving the loop early, or an abort of the request, closes the connection. */
+  /** Must be read without pauses, since there is no back-pressure. Leaving the loop early, or an abort of the request, closes the connection. */
   body: AsyncIterable<Uint8Array> | null;
   text(): Promise<string>;
 };
 
 /**
- * What `Io["fetch"]` rejects with, made for each request: `cause` may have ended several at once. Its message and code are those of `cause`,
+ * The error of `Io["fetch"]`, one for each request, since several may share a `cause`. Its message and code are those of `cause`,
  * a failure of the connection or the signal's reason.
  */
 export class RequestError extends Error {
-  /** Node prints an error by this name; the minifier shortens that of the class itself. */
+  /** Node prints this name; the name of the class is minified. */
   static override readonly name = "RequestError";
   /** Whether any byte of the request was written. */
   readonly sent: boolean;
@@ -50,7 +50,7 @@ export class RequestError extends Error {
   }
 }
 
-/** OpenSSL puts its own functions and files into a message: only its reason is for people. */
+/** For OpenSSL errors only the reason: the message also has internal functions and files. */
 function messageOf(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
   return "library" in cause && "reason" in cause ? `TLS error: ${cause.reason}` : cause.message;
@@ -82,7 +82,7 @@ export type DiskFile = Pick<
   "fd" | "read" | "write" | "stat" | "truncate" | "sync" | "datasync" | "close"
 >;
 
-/** The calls of `node:fs/promises` that the client and the leases use, and no more: each one has to be right in a simulated disk. */
+/** The calls of `node:fs/promises` that the client and the leases use. Keep it small: the simulated disk implements each one. */
 export type Disk = Pick<
   typeof files,
   | "access"
@@ -99,23 +99,23 @@ export type Disk = Pick<
   | "utimes"
 > & {
   open(path: string, flags: string, mode?: number): Promise<DiskFile>;
-  /** Of `node:fs`, for a download, which must not wait between two chunks: see `unlimitedBytes` in `http.ts`. */
+  /** For downloads, which must not wait between chunks: see `unlimitedBytes` in `http.ts`. */
   writeSync(fd: number, bytes: Uint8Array, offset: number, length: number, position: number): number;
 };
 
 export type RunOptions = {
-  /** Ends the program. */
+  /** Kills the program when it aborts. */
   signal: AbortSignal;
   env: Readonly<Record<string, string | undefined>>;
-  /** What the program reads from its stdin; by default nothing. */
+  /** The text for the program's stdin; by default nothing. */
   stdin?: string | undefined;
   /** Called with each part of its stdout, which is then not collected. */
   onStdout?: ((text: string) => void) | undefined;
-  /** Called with each part of its stderr, which is collected all the same. */
+  /** Called with each part of its stderr, which is also collected. */
   onStderr?: ((text: string) => void) | undefined;
 };
 
-/** The result of a program that has ended. `code` is `null` if a signal ended it; `stderr` is the last part of what it wrote there. */
+/** The result of a program. `code` is `null` if a signal ended it; `stderr` is the last part of its error output. */
 export type RunResult = { code: number | null; stdout: string; stderr: string };
 
 export type ReadSocketOptions = {
@@ -124,7 +124,7 @@ export type ReadSocketOptions = {
   onText(text: string): void;
 };
 
-/** Everything of the outside world, passed in: the streams, the environment, the network, the disk, the clock and the signals. */
+/** All access to the outside world: streams, environment, network, disk, clock and signals. */
 export type Io = {
   stdin: Readable & Terminal;
   stdout: Writable & Terminal;
@@ -145,11 +145,11 @@ export type Io = {
    * connection of its own: a stale keep-alive connection would make its outcome unclear. Redirects are not followed.
    */
   fetch(url: string, init?: FetchInit): Promise<HttpResponse>;
-  /** Opens a WebSocket, and calls `onText` with each text message. Resolves when the other side or the signal has closed it. Never rejects. */
+  /** Opens a WebSocket, and calls `onText` with each text message. Resolves when it is closed by the other side or the signal. Never rejects. */
   readSocket?(url: string, options: ReadSocketOptions): Promise<void>;
   /** Milliseconds on a monotonic clock, for durations and deadlines. */
   now(): number;
-  /** The time of day, for what users and other machines read. */
+  /** The time of day, for output and for other machines. */
   date(): Date;
   /** Resolves after `ms`; rejects with the signal's reason when that aborts first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
@@ -162,31 +162,31 @@ export type Io = {
   /** The processes of this machine, for the leases. */
   processes: Processes;
   /**
-   * Runs a program without a shell until it has ended, whatever its exit code. Rejects with the system's error when it cannot be started, and
-   * with the signal's reason when that aborts, once the program is gone.
+   * Runs a program without a shell until it ends, with any exit code. Rejects with the system's error if it cannot be started, and
+   * with the signal's reason on abort, after the program has ended.
    */
   run(command: string, args: readonly string[], options: RunOptions): Promise<RunResult>;
   /** Starts a detached program without a shell. Rejects when it cannot be started. */
   launch(command: string, args: string[]): Promise<void>;
   /** Shows a text in a pager at the terminal, until the user quits it. Returns false if there is no pager. */
   page?(text: string, pager: string): Promise<boolean>;
-  /** Keeps the garbage of a command small that makes a lot of it; the process stays so. */
+  /** Makes V8 prefer small memory over speed, for the rest of the process. */
   optimizeForSize(): void;
   /** Aborts at the first Ctrl-C, SIGTERM or SIGHUP, with a `VidgenError` as its reason. */
   signal: AbortSignal;
-  /** Aborts at the second of these: the command must end at once. */
+  /** Aborts at the second one: the command must end at once. */
   abandon: AbortSignal;
-  /** The attempts whose request has no response yet: a process that exits meanwhile may have been charged, and exits with 6. */
+  /** The attempts whose request has no response yet: if the process exits meanwhile, it may have been charged, and exits with 6. */
   unsettled: Set<string>;
 };
 
 /** The part of `Io` that waits and reads the time. */
 export type Clock = Pick<Io, "now" | "date" | "sleep" | "limit">;
 
-/** What the client uses of the machine that it runs on; what it does follows from that and from the service's answers. */
+/** The client's access to its machine. With it and the service's answers, the client is deterministic. */
 export type Machine = Clock & Pick<Io, "random" | "uuid" | "disk" | "processes" | "run">;
 
-/** Node keeps a timer's delay in 31 bits; a longer delay would fire at once. */
+/** Node's maximum timer delay (31 bits); a longer delay would fire at once. */
 const maxTimerMs = 2 ** 31 - 1;
 
 /** The real clock. No other code sets timers. */
@@ -289,7 +289,7 @@ async function run(command: string, args: readonly string[], options: RunOptions
   child.stdin?.on("error", () => {}).end(stdin);
   const onAbort = () => {
     child.kill("SIGKILL");
-    // A child of it may keep them open for as long as it runs.
+    // A child process of the program may keep the streams open.
     for (const stream of child.stdio) stream?.destroy();
   };
   signal.addEventListener("abort", onAbort, { once: true });
@@ -305,7 +305,7 @@ async function run(command: string, args: readonly string[], options: RunOptions
 }
 
 /**
- * Like Node's recursive `mkdir`, which never returns where an existing folder, such as /proc, does not allow new ones. Returns nothing.
+ * Like Node's recursive `mkdir`, which never returns if an existing folder, such as /proc, does not allow new ones. Returns nothing.
  */
 async function makeDirectory(
   path: string,
@@ -316,10 +316,10 @@ async function makeDirectory(
     try {
       return await files.mkdir(path, options);
     } catch (error) {
-      // Another process may have made it meanwhile.
+      // Another process may have created it meanwhile.
       if (await isFolder(path)) return;
       const parent = dirname(path);
-      // The second time, the folder around it exists.
+      // At the second try the parent exists.
       if (systemCode(error) !== "ENOENT" || parent === path || tries === 2) throw error;
       await makeDirectory(parent, { recursive, ...options });
     }

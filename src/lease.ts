@@ -2,21 +2,21 @@ import { dirname, join } from "node:path";
 import { systemCode, VidgenError } from "./errors.ts";
 import { type Disk, type Io, type ProcessId, unknownStart } from "./io.ts";
 
-/** The lease of a thing that one process uses at a time, such as a folder. It ends when the process releases it or exits. */
+/** A lease on something that one process uses at a time, such as a folder. It ends when the process releases it or exits. */
 export type Lease = {
   /** Aborts when another process has taken over the lease: this process must stop writing. */
   lost: AbortSignal;
   /** Rejects when another process has taken over the lease. */
   confirm(): Promise<void>;
-  /** Throws when another process may have taken over, because this one was suspended and has not refreshed the lease in time. Unlike `confirm`, it does not read the lease. */
+  /** Throws if this process was suspended and has not refreshed the lease in time, so that another process may have taken over. Unlike `confirm`, it does not read the lease. */
   assertFresh(): void;
   release(): Promise<void>;
 };
 
-/** `isSure` is false for a process elsewhere that has not refreshed its lease while this one watched: it may have ended. */
+/** `isSure` is false for a process on another machine or in another container that has not refreshed its lease yet while this process watched: it may have ended. */
 export type Holder = ProcessId & { isSure: boolean };
 
-/** `from` is where the process ran that ended without a release. One elsewhere may only be suspended, and still write for some seconds. */
+/** `from` is where the previous holder ran, if it did not release the lease. A holder "elsewhere" may only be suspended, and still write for some seconds. */
 export type Acquired =
   | { kind: "acquired"; lease: Lease; from: "nobody" | "here" | "elsewhere" }
   | { kind: "held"; holder: Holder };
@@ -26,13 +26,13 @@ export type HolderIo = Pick<Io, "now" | "disk" | "processes">;
 export type LeaseIo = HolderIo & Pick<Io, "date" | "sleep" | "limit" | "uuid">;
 
 const refreshMs = 10_000;
-/** How long a lease must stay unchanged before we assume its holder on another machine is gone. */
+/** How long a lease must stay unchanged before its holder on another machine is assumed to be gone. */
 const staleMs = 60_000;
-/** How long after a refresh no other process can take the lease for stale, even if its clock runs slightly slower. */
+/** How long after a refresh no other process can consider the lease stale, even if this process's clock runs slightly slower. */
 const safeMs = 50_000;
 
 /**
- * What a process has seen of leases that processes elsewhere hold: on another machine, or in another container. Only their refreshes show
+ * The observed leases of processes elsewhere: on another machine, or in another container. Only their refreshes show
  * whether they still run, and only by this process's own monotonic clock: the clocks of two machines may differ by minutes.
  */
 export type Watch = Map<string, { mtimeMs: number; lookedAt: number; unchangedMs: number; isAlive: boolean }>;
@@ -66,14 +66,14 @@ async function originOf(stale: string | undefined, io: HolderIo): Promise<"nobod
 
 /** How often a lease that may be stale is checked. */
 const watchMs = 1_000;
-/** After this time the command says what it waits for. */
+/** After this time a note says what the command waits for. */
 const quietWaitMs = 2_000;
 
 type WaitOptions = { signal?: AbortSignal | undefined; onNote?: ((text: string) => void) | undefined };
 
 /**
- * Acquires the lease at a path, or says which process surely holds it: one elsewhere is watched for up to 60 s until it refreshes its lease
- * or has ended. Rejects with the system's error when the lease cannot be written, or with the signal's reason.
+ * Acquires the lease at a path, or returns the process that certainly holds it: a process elsewhere is watched for up to 60 s until it refreshes its lease
+ * or is considered dead. Rejects with the system's error if the lease cannot be written, or with the signal's reason.
  */
 export async function acquireLease(path: string, io: LeaseIo, { signal, onNote }: WaitOptions = {}): Promise<Acquired> {
   const watch: Watch = new Map();
@@ -91,19 +91,19 @@ export async function acquireLease(path: string, io: LeaseIo, { signal, onNote }
   }
 }
 
-/** The process that holds the lease at a path, or may do so; `undefined` when none does. Changes nothing. */
+/** The process that holds, or may hold, the lease at a path; `undefined` if none does. Changes nothing. */
 export async function readHolder(path: string, io: HolderIo, watch: Watch = new Map()): Promise<Holder | undefined> {
   return (await findHolder(path, io, watch)).holder;
 }
 
-/** A holder elsewhere that was killed keeps the lock until it is stale. */
+/** Longer than the time until the lock of a killed holder elsewhere is stale. */
 const lockLimitMs = staleMs + 30_000;
 
 export type LockIo = LeaseIo & Pick<Io, "random">;
 
 type Work<Result> = (lock: Lease) => Promise<Result>;
 
-/** Runs `work` while this process holds the lease at a path; waits for processes that hold it before, until `signal` aborts. */
+/** Runs `work` while holding the lease at a path. Waits for other holders until `signal` aborts. */
 export async function withLock<Result>(
   path: string,
   { io, signal, onNote }: WaitOptions & { io: LockIo },
@@ -131,7 +131,7 @@ export async function withLock<Result>(
   }
 }
 
-/** Leases that this process released but could not delete: they count as dead although it is still running. */
+/** Leases that this process released but could not delete: they count as dead although this process is running. */
 const released = new WeakMap<HolderIo["processes"], Set<string>>();
 
 function rememberReleased(name: string, { processes }: Pick<HolderIo, "processes">): void {
@@ -139,10 +139,10 @@ function rememberReleased(name: string, { processes }: Pick<HolderIo, "processes
   released.set(processes, names.add(name));
 }
 
-/** Renames a new lease to `path`; false when there is one already. */
+/** Renames a new lease to `path`; returns false if there already is one. */
 async function createLease(path: string, name: string, io: LeaseIo): Promise<boolean> {
   const { disk } = io;
-  // Short: the name of a lease may be as long as a name can be.
+  // A short name, since the name of a lease may already have the maximum length.
   const temporary = join(dirname(path), `.${io.uuid()}`);
   await disk.mkdir(temporary, { recursive: true, mode: 0o700 });
   try {
@@ -164,7 +164,7 @@ async function createLease(path: string, name: string, io: LeaseIo): Promise<boo
   }
 }
 
-/** Takes over from a stale holder; false when another process did so first. */
+/** Takes over from a stale holder; returns false if another process did so first. */
 async function replaceHolder(path: string, { from, to }: { from: string; to: string }, io: LeaseIo): Promise<boolean> {
   try {
     await io.disk.rename(join(path, from), join(path, to));
@@ -181,7 +181,7 @@ function refreshUntilReleased(name: string, path: string, io: LeaseIo): Lease {
   const lostError = () =>
     new VidgenError("output", `This process no longer holds ${path}: another process may have taken over.`);
   const over = new AbortController();
-  /** By both clocks: one stands still while a virtual machine is suspended, and the other may be set. */
+  /** On both clocks: the monotonic one may stop while a virtual machine is suspended, and the other may be set. */
   let at = { ms: io.now(), dateMs: io.date().getTime() };
   const refreshNow = async () => {
     const now = { ms: io.now(), dateMs: io.date().getTime() };
@@ -231,26 +231,26 @@ async function refresh(file: string, { date, disk }: Pick<LeaseIo, "date" | "dis
   await disk.utimes(file, date(), date());
 }
 
-/** Returns the process that holds the lease at a path, or else the file of a process that has ended, which the next holder replaces. */
+/** Returns the holder of the lease at a path, else the file of an ended holder, which the next holder renames. */
 async function findHolder(path: string, io: HolderIo, watch: Watch): Promise<{ holder?: Holder; stale?: string }> {
   const names = (await namesIn(path, io.disk)).filter(parseName).sort();
   for (const name of names) {
     const holder = await findLiving(path, name, { io, watch });
     if (holder) return { holder };
   }
-  // The first, so that of several processes only one can replace it.
+  // Always the first, so that only one of several processes can rename it.
   return names[0] === undefined ? {} : { stale: names[0] };
 }
 
 type FindOptions = { io: HolderIo; watch: Watch };
 
-/** The process that a file names; `undefined` when it has ended or the lease is stale. */
+/** The process named by a file; `undefined` if it has ended or the lease is stale. */
 async function findLiving(path: string, name: string, { io, watch }: FindOptions): Promise<Holder | undefined> {
   const holder = parseName(name);
   if (!holder || released.get(io.processes)?.has(name)) return undefined;
   if (await isHere(holder, io)) {
     if ((await io.processes.startOf(holder.pid)) !== holder.start) return undefined;
-    // Without its start time, a process of that PID may be another one, which does not refresh the lease.
+    // Without a start time, the PID may belong to another process, which does not refresh the lease.
     if (holder.start !== unknownStart) return { ...holder, isSure: true };
   }
   const file = join(path, name);
@@ -265,7 +265,7 @@ async function findLiving(path: string, name: string, { io, watch }: FindOptions
   return seen.unchangedMs < staleMs ? { ...holder, isSure: seen.isAlive } : undefined;
 }
 
-/** Whether this process can ask its system about the other one. */
+/** Whether the other process runs on this machine and in the same namespace. */
 async function isHere(holder: ProcessId | undefined, { processes }: Pick<HolderIo, "processes">): Promise<boolean> {
   const { machine, namespace } = await processes.self();
   return holder?.machine === machine && holder.namespace === namespace;

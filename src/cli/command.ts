@@ -3,22 +3,22 @@ import { readTime } from "../connect/values.ts";
 import { usage } from "../errors.ts";
 
 /** What the help says about a command and commander has no field for. */
-type Details = {
+type HelpDetails = {
   /** The help begins with them. */
   examples: readonly string[];
   /** The end of the help. */
   after?: string;
 };
 
-const details = new WeakMap<CommandUnknownOpts, Details>();
+const details = new WeakMap<CommandUnknownOpts, HelpDetails>();
 
 /** Adds details to a command. */
-export function withDetails<Command extends CommandUnknownOpts>(command: Command, added: Details): Command {
+export function withDetails<Command extends CommandUnknownOpts>(command: Command, added: HelpDetails): Command {
   details.set(command, added);
   return command;
 }
 
-export function detailsOf(command: CommandUnknownOpts): Details {
+export function detailsOf(command: CommandUnknownOpts): HelpDetails {
   return details.get(command) ?? { examples: [] };
 }
 

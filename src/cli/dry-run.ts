@@ -30,7 +30,7 @@ export async function printDryRun(
   const { output } = context;
   const { local = false } = options;
   for (const doubt of new Set(requests.flatMap((each) => findWarnings(each, { isLocal: local })))) output.note(doubt);
-  const session = await openLook(options, context);
+  const session = await openForDryRun(options, context);
   if (session === undefined) output.note("No base URL is set; without --dry-run this would fail.");
   const { planStarts: lookAtStarts } = await import("../client/generation/choose.ts");
   const choices = session && (await lookAtStarts(session.service, requests, options));
@@ -39,14 +39,14 @@ export async function printDryRun(
   const cost = await describeCosts(news, session?.service);
   const parts = [];
   for (const [index, request] of requests.entries())
-    parts.push(await describeStart(request, choices?.[index], { ...options, url }, context));
+    parts.push(await describeDryStart(request, choices?.[index], { ...options, url }, context));
   const documents = parts.map(({ document }) => document);
   const text = [cost, ...parts.map((part) => part.text)].join("\n\n");
   await output.result(text, requests.length === 1 ? documents[0] : documents);
 }
 
 /** The service that a start would use, as one that nothing is sent to; `undefined` where none is set. */
-async function openLook({ at, ...flags }: DryRunOptions, { io, output, defer }: Context) {
+async function openForDryRun({ at, ...flags }: DryRunOptions, { io, output, defer }: Context) {
   const { openServices } = await import("../connect/services.ts");
   const services = await openServices({ ...flags, isStarting: true, isDryRun: true, output }, io);
   defer(services.close);
@@ -72,7 +72,7 @@ async function describeCosts(requests: readonly StartRequest[], service: Service
 
 type Described = { text: string; document: unknown };
 
-async function describeStart(
+async function describeDryStart(
   request: StartRequest,
   choice: Choice | undefined,
   options: DryRunOptions & { url: string },

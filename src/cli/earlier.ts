@@ -29,12 +29,12 @@ export async function findFrameSource(
     return { id, entry, open };
   }
   const { journal } = services;
-  const entry = await (own ? findMeant(own, own.from, journal) : findLast(journal, mayHaveVideo));
+  const entry = await (own ? resolveLast(own, own.from, journal) : findLast(journal, mayHaveVideo));
   return { id: entry.id, entry, open: () => services.open(entry.base_url) };
 }
 
 /** The generation that "last" meant for an attempt of the same command. Throws `not_found` where the journal has it no more. */
-export async function findMeant(own: Entry, id: string | undefined, journal: Journal): Promise<StartedEntry> {
+export async function resolveLast(own: Entry, id: string | undefined, journal: Journal): Promise<StartedEntry> {
   if (id === undefined) throw new Error("an attempt of a line with a generation has its id");
   return findStarted(id, journal).catch((error) => {
     const way =

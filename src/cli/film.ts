@@ -19,31 +19,31 @@ import type { Output } from "./terminal/output.ts";
 type FilmOptions = { overwrite: boolean | undefined; isDryRun: boolean | undefined };
 
 /** What the film of a batch is to be made with. */
-export type FilmPlan = Replacing & { target: string; ffmpeg: Ffmpeg };
+export type BatchFilm = Replacing & { filmPath: string; ffmpeg: Ffmpeg };
 
 /** Checks what a film of these rows needs, before anything is paid. Throws `usage`, and `output` where the film cannot be written. */
 export async function prepareFilm(
-  target: string,
+  filmPath: string,
   { rows, plan, findFilm, checkKept }: Pick<Batch, "rows" | "plan" | "findFilm" | "checkKept">,
   { overwrite, isDryRun }: FilmOptions,
   { io }: Pick<Context, "io">,
-): Promise<FilmPlan> {
+): Promise<BatchFilm> {
   if (rows.length > maxFilmClips)
     throw usage(`--join takes ${maxFilmClips} clips at most, and the file has ${rows.length} rows. Nothing was sent.`);
   for (const { line, outputPath } of rows) {
     if (outputPath === undefined) throw usage(`--join needs -o: line ${line} is not saved. Nothing was sent.`);
-    if (resolve(outputPath) === resolve(target))
-      throw usage(`--join ${target} is also the file of line ${line}. Nothing was sent.`);
+    if (resolve(outputPath) === resolve(filmPath))
+      throw usage(`--join ${filmPath} is also the file of line ${line}. Nothing was sent.`);
   }
-  await checkKept(target);
+  await checkKept(filmPath);
   const ffmpeg = await requireFfmpeg({ feature: "--join", encodes: plan.to_start > 0 }, io, io.signal);
-  const earlier = await findFilm(target);
+  const earlier = await findFilm(filmPath);
   // A dry run has not made the folders of the clips.
   const folder = (path: string) => `${resolve(folderOf(path))}${sep}`;
-  const isMadeLater = isDryRun && rows.some((row) => folder(row.outputPath ?? "").startsWith(folder(target)));
+  const isMadeLater = isDryRun && rows.some((row) => folder(row.outputPath ?? "").startsWith(folder(filmPath)));
   const check = isMadeLater ? checkFilmFree : checkFilmPath;
-  await check(target, { overwrite, earlier }, io.disk);
-  return { target, ffmpeg, overwrite, earlier };
+  await check(filmPath, { overwrite, earlier }, io.disk);
+  return { filmPath, ffmpeg, overwrite, earlier };
 }
 
 /**
@@ -51,14 +51,14 @@ export async function prepareFilm(
  * saved videos by the keys of their rows. Returns the film as `--json` shows it.
  */
 export async function makeFilm(
-  { target, ...plan }: FilmPlan,
+  { filmPath, ...plan }: BatchFilm,
   files: ReadonlyMap<string, string>,
   { rows, oldFrames, recordFilm }: Pick<Batch, "rows" | "oldFrames" | "recordFilm">,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<Omit<FilmEvent & { event: "joined" }, "event"> | undefined> {
   const missing = rows.filter(({ key }) => !files.has(key)).map(({ line }) => line);
   if (missing.length > 0) {
-    output.note(`${target} was not made: there is no video of ${nameLines(missing)}.`);
+    output.note(`${filmPath} was not made: there is no video of ${nameLines(missing)}.`);
     return undefined;
   }
   const clips = rows.map((row, index) => ({
@@ -66,12 +66,12 @@ export async function makeFilm(
     isContinued: isContinued(row, rows[index - 1]) && !oldFrames.has(row.key),
   }));
   try {
-    const how = { ...plan, signal: io.signal, onProgress: createProgress(target, output), onWhole: recordFilm };
-    const film = await joinClips(clips, target, how, io);
+    const how = { ...plan, signal: io.signal, onProgress: createFilmProgress(filmPath, output), onWhole: recordFilm };
+    const film = await joinClips(clips, filmPath, how, io);
     const { copied, frames, seconds, isUpToDate: up_to_date } = film;
-    const joined = { file: target, copied, frames, seconds, up_to_date };
+    const joined = { file: filmPath, copied, frames, seconds, up_to_date };
     output.clearProgress();
-    output.note(up_to_date ? `${target} is up to date.` : describeFilm(film, rows));
+    output.note(up_to_date ? `${filmPath} is up to date.` : describeFilm(film, rows));
     output.event({ event: "joined", ...joined });
     return joined;
   } catch (error) {
@@ -84,7 +84,7 @@ export async function makeFilm(
 }
 
 /** Shows each percent at a terminal, and steps of 10 elsewhere. */
-function createProgress(file: string, output: Output): (percent: number) => void {
+function createFilmProgress(file: string, output: Output): (percent: number) => void {
   let last: number | undefined;
   return (percent) => {
     const isStep = last === undefined || percent - last >= 10 || percent === 100;

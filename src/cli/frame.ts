@@ -6,7 +6,7 @@ import { sayNothingSent } from "../errors.ts";
 import type { Context } from "./context.ts";
 import { findFrameSource } from "./earlier.ts";
 
-type Taking = {
+type TakeFrameOptions = {
   timeoutMs: number;
   intervalMs: number | undefined;
   /** The attempt that this very line goes on with. */
@@ -18,17 +18,21 @@ type Taking = {
 };
 
 /** Takes the last frame of what `--from` names. The services that have its video are closed again: the start opens its own. */
-export async function takeFrame(typed: string, { own, at, service, ...times }: Taking, { io, output }: Context) {
+export async function takeFrame(
+  typed: string,
+  { own, at, service, ...times }: TakeFrameOptions,
+  { io, output }: Context,
+) {
   const services = await openServices({ output }, io);
   const named = await openServices({ ...service, output }, io);
   try {
     const found = await findFrameSource(typed, own, services, io);
     const source = "file" in found || found.entry ? found : { ...found, open: () => named.open(at) };
-    const onFetch = () => output.note(`Downloading the video of ${nameOf(source)} for its last frame.`);
+    const onFetch = () => output.note(`Downloading the video of ${sourceName(source)} for its last frame.`);
     const frame = await findLastFrame(source, { ...times, signal: io.signal, onFetch }, io);
     if (frame.isNearlyOneColor)
       output.note(
-        `The last frame of ${nameOf(source)} has nearly one colour, as after a fade: the new video begins with that.`,
+        `The last frame of ${sourceName(source)} has nearly one colour, as after a fade: the new video begins with that.`,
       );
     return { path: frame.path, id: source.id };
   } catch (error) {
@@ -39,6 +43,6 @@ export async function takeFrame(typed: string, { own, at, service, ...times }: T
   }
 }
 
-function nameOf(source: FrameSource): string {
+function sourceName(source: FrameSource): string {
   return "file" in source ? source.file : source.id;
 }

@@ -38,7 +38,7 @@ export type Generations = {
 /** As many characters as `list` shows of an id at a terminal: what changes something takes no fewer, which may be a slip. */
 export const minTyped = 8;
 
-type Naming<Item> = { namesOf(item: Item): readonly string[]; least: number };
+type NameOptions<Item> = { namesOf(item: Item): readonly string[]; least: number };
 
 /** Whether the typed text is an id or an attempt of an entry, or enough of its beginning. */
 export function isNamedBy(typed: string, entry: Entry): boolean {
@@ -51,7 +51,7 @@ export function namesOf({ id = "", attempt }: Entry): readonly string[] {
 }
 
 /** The items that have the typed text as a name, else those of which a UUID begins with it, where it has at least `least` characters. */
-export function findNamed<Item>(typed: string, items: readonly Item[], { namesOf, least }: Naming<Item>): Item[] {
+export function findNamed<Item>(typed: string, items: readonly Item[], { namesOf, least }: NameOptions<Item>): Item[] {
   const exact = items.filter((item) => namesOf(item).includes(typed));
   if (exact.length > 0 || typed.length < least) return exact;
   const begin = typed.toLowerCase();

@@ -1,7 +1,7 @@
 import { isExistsError } from "../client/save/files.ts";
 import { asVidgenError, type CommandErrorCode, type VidgenError } from "../errors.ts";
 
-/** An error as an agent gets it. */
+/** An error in the result of a tool. */
 export type ToolError = {
   code: CommandErrorCode;
   message: string;
@@ -10,7 +10,7 @@ export type ToolError = {
   may_have_been_charged: boolean;
 };
 
-/** What an agent can do, where the hint of the error names flags of other commands. */
+/** Hints for agents, for codes whose usual hint names flags of other commands. */
 const agentHints: Partial<Record<CommandErrorCode, string>> = {
   unknown:
     "Repeating the call sends nothing. Ask the user to check the account: if the generation is there, get_video with its id fetches it. If it is not, the user runs `vidgen list --dismiss <attempt>` with the attempt from the message, and the same call then starts a new one. again: true starts a new one in any case, and pays for it.",
@@ -19,20 +19,20 @@ const agentHints: Partial<Record<CommandErrorCode, string>> = {
   auth: "A person must type `vidgen login`, or start the server with VIDGEN_API_KEY set. After a login this call works without a restart.",
 };
 
-/** The same where a generation has failed, and nothing was charged. */
+/** Hints for agents if the generation failed and nothing was charged. */
 const endedHints: Partial<Record<CommandErrorCode, string>> = {
   network:
     "Nothing was submitted, nothing was charged. Once the engine can be reached, call generate_video with the same arguments to start it again.",
   auth: "Nothing was submitted, nothing was charged. A person must set the engine's key and restart this server. Then call generate_video with the same arguments to start it again.",
 };
 
-/** What an agent can do about an error. */
+/** The hint of an error for an agent. */
 export function agentHint(error: VidgenError): string | undefined {
   const own = error.ended === undefined ? undefined : endedHints[error.code];
   return own ?? agentHints[error.code] ?? error.hint;
 }
 
-/** What a tool's result says about an error. `isOut` when a start request is out, whatever the error is. */
+/** Converts an error for a tool's result. `isOut` is set while a start request is in flight. */
 export function toolError(thrown: unknown, isOut: boolean): ToolError {
   const error = asVidgenError(thrown);
   const { code, message, id } = error;

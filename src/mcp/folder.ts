@@ -6,22 +6,22 @@ import type { Io } from "../io.ts";
 import { shorten } from "../protocol/text.ts";
 import { safeName } from "../video/naming.ts";
 
-/** The folder that an agent may save videos in and take images from. */
+/** The folder in which an agent may save videos and read images. */
 export type Folder = {
   /**
-   * The place for a video, from a path inside the folder; missing folders are made. Without a path it is the folder itself. Throws `usage`
-   * for any path that is not plainly inside, and `output` where a folder cannot be made.
+   * The output path for a video, from a path inside the folder; creates missing folders. Without a path it is the folder itself. Throws `usage`
+   * for a path that is not clearly inside, and `output` if a folder cannot be created.
    */
   outputPath(path: string | undefined): Promise<string>;
-  /** An image as the client reads it: a URL as it is, a file by its real path. Throws `usage` for a file outside the folder. */
+  /** An image for the client: a URL unchanged, or the real path of a file. Throws `usage` for a file outside the folder. */
   image(text: string): Promise<string>;
-  /** The real path of a video. Throws `usage` as well. */
+  /** The real path of a video. Throws `usage` for a file outside the folder. */
   video(text: string): Promise<string>;
 };
 
 /**
- * The folder of `--dir`, else the working folder. Desktop programs start their servers in the root or in the home folder, which nobody has
- * chosen: then each use throws `usage`. Throws `usage` at once where `--dir` is no folder.
+ * The folder of `--dir`, else the current folder. Desktop programs start servers in the root or home folder, which the user did not
+ * choose: then each use throws `usage`. Throws `usage` at once if `--dir` is not a folder.
  */
 export async function openFolder(dir: string | undefined, { home }: Pick<Io, "home">): Promise<Folder> {
   const root = await realpath(dir ?? ".").catch((error) => {
@@ -31,7 +31,7 @@ export async function openFolder(dir: string | undefined, { home }: Pick<Io, "ho
   const homeRoot = home === "" ? undefined : await realpath(home).catch(() => undefined);
   const isChosen = dir !== undefined || (dirname(root) !== root && root !== homeRoot);
   const check = () => {
-    // The client would fill in names in braces.
+    // The client would treat braces as placeholders.
     if (/[{}]/.test(root))
       throw usage(`The folder ${root} has braces in its name.`, "A person must choose another with --dir.");
     if (!isChosen)
@@ -60,7 +60,7 @@ export async function openFolder(dir: string | undefined, { home }: Pick<Io, "ho
       const folder = path.endsWith("/") ? outputPath : dirname(outputPath);
       if (parts.length > 0)
         await mkdir(folder, { recursive: true }).catch((cause) => {
-          throw new VidgenError("output", `Cannot make the folder ${folder}: ${systemReason(cause)}.`, { cause });
+          throw new VidgenError("output", `Cannot create the folder ${folder}: ${systemReason(cause)}.`, { cause });
         });
       return outputPath;
     },
@@ -80,7 +80,7 @@ export async function openFolder(dir: string | undefined, { home }: Pick<Io, "ho
   };
 }
 
-/** A link below the root could lead out of it, so none is followed. */
+/** Throws for symbolic links below the root, which could lead out of it. */
 async function checkLinks(root: string, parts: string[]): Promise<void> {
   for (let i = 1; i <= parts.length; i++) {
     const path = join(root, ...parts.slice(0, i));

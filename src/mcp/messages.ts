@@ -1,14 +1,14 @@
 import { isRecord, parseJson } from "../protocol/json.ts";
 
-/** The longest message: more than that would only fill the memory. */
+/** The maximum size of a message. */
 export const maxMessageBytes = 10_000_000;
 
-/** An answer to what is no message: `-32700` for text that is no JSON, `-32600` for JSON that is no message of JSON-RPC. */
+/** The answer to an invalid message: `-32700` for invalid JSON, `-32600` for JSON that is not a JSON-RPC message. */
 export type MessageError = { jsonrpc: "2.0"; id?: string | number; error: { code: number; message: string } };
 
 /**
- * The messages of a stream, one a line, as bytes that end in a newline. The library drops a line that it cannot read without a word, and
- * ends at one that is too long: here each gets an answer by `refuse`, and the next line is read.
+ * The messages of a stream, one per line, as bytes with a newline. The MCP library silently drops invalid lines, and
+ * stops at a line that is too long: here each invalid line gets an answer through `refuse`, and reading continues.
  */
 export async function* readMessages(
   stream: AsyncIterable<Uint8Array | string>,
@@ -37,7 +37,7 @@ export async function* readMessages(
       if (line) yield line;
     }
     size += rest.length;
-    // The rest of a line that is too long is counted, and not kept.
+    // A line that is too long is only counted.
     if (size > maxMessageBytes) parts = [];
     else if (rest.length > 0) parts.push(rest);
   }

@@ -12,7 +12,7 @@ import type { Tool } from "./tool.ts";
 
 type ServeOptions = {
   tools: Tool[];
-  /** Aborted by `serve` once no more calls come. */
+  /** Aborted by `serve` at the end of the session. */
   ending: AbortController;
   redact(text: string): string;
   onNote(text: string): void;
@@ -22,12 +22,12 @@ const instructions =
   "Generates videos from prompts. generate_video costs credits and returns an id; get_video with wait_seconds: 50 reports when the video is ready, and save_video saves it. Repeated calls are not charged twice: a call that failed or timed out can be repeated with the same arguments.";
 
 /**
- * Serves the Model Context Protocol on stdin and stdout until stdin ends or a signal comes; then a start request that is out gets up to
+ * Serves the Model Context Protocol on stdin and stdout until stdin ends or a signal aborts; then a start request in flight gets up to
  * 10 s for its id. Throws the reason of the signal.
  */
 export async function serve(options: ServeOptions, io: Io): Promise<void> {
   const { ending, onNote } = options;
-  /** The calls that have no result yet. */
+  /** The running calls. */
   const running = new Set<Promise<unknown>>();
   const refuse = (refusal: object) => void io.stdout.write(`${JSON.stringify(refusal)}\n`);
   const lines = Readable.from(readMessages(io.stdin, refuse));
@@ -41,7 +41,7 @@ export async function serve(options: ServeOptions, io: Io): Promise<void> {
     io.signal.aborted ? io.signal.reason : new VidgenError("interrupted", "The agent has ended the session."),
   );
   while (running.size > 0) await Promise.allSettled(running);
-  // The library sends the last result a moment after its call has ended.
+  // The MCP library sends the last result slightly after its call has ended.
   await new Promise(setImmediate);
   await handle.close();
   io.signal.throwIfAborted();
@@ -81,7 +81,7 @@ function createServer(running: Set<Promise<unknown>>, { tools, ending, ...option
 
 type CallOptions = { signal: AbortSignal; context: ServerContext };
 
-/** The schema as it is told, but not checked by the library: wrong arguments are an error in the same words as all others. */
+/** The schema without validation by the MCP library, so that invalid arguments get vidgen's own error. */
 function uncheckedSchema(schema: Tool["input"]): StandardSchemaWithJSON<unknown, unknown> {
   return { "~standard": { ...schema["~standard"], validate: (value) => ({ value }) } };
 }
@@ -91,17 +91,17 @@ function progressReporter({ mcpReq }: ServerContext, redact: ServeOptions["redac
   return (progress: number, message: string) => {
     if (progressToken === undefined) return;
     const params = { progressToken, progress, message: redact(plain(message)) };
-    // Nobody waits for it any more when it cannot be told.
+    // A failed notification means that the agent has gone.
     mcpReq.notify({ method: "notifications/progress", params }).catch(() => {});
   };
 }
 
-/** Without the key, and without characters that would act on a terminal where the agent shows the text. */
+/** Removes keys, and control characters that could act on the agent's terminal. */
 function cleanValue<Value extends object>(value: Value, redact: (text: string) => string): Value {
   return redactValue(value, (text) => redact(plain(text)));
 }
 
-/** Resolves when the agent has closed the connection, or a signal has come. */
+/** Resolves when the agent closes the connection, or the signal aborts. */
 function waitForEnd(transport: StdioServerTransport, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const { onclose } = transport;

@@ -14,43 +14,43 @@ import { createMutex } from "../mutex.ts";
 import type { StartRequest } from "../protocol/schema.ts";
 
 export type ToolStartOptions = {
-  /** Starts a new generation whatever was started before. */
+  /** Starts a new generation even if the same request was started before. */
   again: boolean;
-  /** The generation whose request it repeats, at the service of that. */
+  /** The generation whose request it repeats, at the same service. */
   parent?: Pick<StartedEntry, "id" | "base_url"> | undefined;
-  /** The id of the generation whose last frame it begins with. */
+  /** The id of the generation whose last frame it starts with. */
   from?: string | undefined;
-  /** Aborts when the agent has cancelled the call: before the request goes out nothing is sent, after that it has no effect. */
+  /** Aborts if the agent cancels the call: it has an effect only before the request is sent. */
   cancelled: AbortSignal;
 };
 
-export type Start = {
+export type ToolStart = {
   id: string;
   status: string;
   model: string;
-  /** Whether an earlier call has started it: nothing is charged now. */
+  /** Whether an earlier call started it: nothing is charged now. */
   resumed: boolean;
   /** When it was started; ISO 8601, UTC. */
   started_at: string;
   remaining_credits: number | null;
-  /** Whether it was charged, where that was stated. */
+  /** Whether it was charged, if stated. */
   charged?: Charge;
   session: Session;
 };
 
-type Starting = Pick<Budget, "maxCredits"> & {
+type CreateStartsOptions = Pick<Budget, "maxCredits"> & {
   services: Pick<Services, "journal" | "open">;
-  /** Aborts when the server ends; a request that is out gets 10 s more for its id. */
+  /** Aborts when the server ends; a request in flight gets 10 s more for its id. */
   ending: AbortSignal;
 };
 
 /**
- * Returns the function that starts generations for an agent, one after the other, so that the cost of each is known. The same request
- * within 24 hours gives the same generation. Throws `unknown` when it may have been charged, `credits` at the budget, or as a start does.
+ * Returns a function that starts generations for an agent, one at a time, so that the cost of each is known. The same request
+ * within 24 hours returns the same generation. Throws `unknown` if it may have been charged, `credits` at the budget, or as a start does.
  */
-export function createStarts({ services, maxCredits, ending }: Starting, io: Io) {
+export function createStarts({ services, maxCredits, ending }: CreateStartsOptions, io: Io) {
   const inTurn = createMutex();
-  /** By service: credits of one tell nothing of another. */
+  /** The costs at each service. */
   const costs = new Map<string, Costs>();
 
   async function costsAt({ service }: Session): Promise<Costs> {
@@ -89,26 +89,26 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
     return { session, costs, how };
   }
 
-  async function start(request: StartRequest, options: ToolStartOptions): Promise<Start> {
+  async function start(request: StartRequest, options: ToolStartOptions): Promise<ToolStart> {
     const { session, costs, how } = await prepare(request, options).catch((error) => {
       throw beforePaying(error);
     });
     const { model } = request;
-    const made = await startGeneration(session.service, request, how);
-    if (made.kind !== "accepted" && made.kind !== "resumed") {
-      if (made.kind === "unknown") costs.unknown(request);
-      throw session.isLocal ? explainLocalCredits(made.error) : made.error;
+    const outcome = await startGeneration(session.service, request, how);
+    if (outcome.kind !== "accepted" && outcome.kind !== "resumed") {
+      if (outcome.kind === "unknown") costs.unknown(request);
+      throw session.isLocal ? explainLocalCredits(outcome.error) : outcome.error;
     }
-    const { attempt } = made;
+    const { attempt } = outcome;
     const { id, at: started_at = "" } = attempt;
     try {
       const charged = await findCharged(session.service, id);
-      if (made.kind === "resumed") {
-        const { status, remaining_credits = null } = made.earlier;
+      if (outcome.kind === "resumed") {
+        const { status, remaining_credits = null } = outcome.earlier;
         return { id, status, model, resumed: true, started_at, remaining_credits, ...charged, session };
       }
-      const { generation, remaining_credits = null } = made.started;
-      costs.started(request, made.started);
+      const { generation, remaining_credits = null } = outcome.started;
+      costs.started(request, outcome.started);
       const { status } = generation;
       return { id, status, model, resumed: false, started_at, remaining_credits, ...charged, session };
     } finally {

@@ -4,11 +4,11 @@ import { usage } from "../errors.ts";
 import type { Folder } from "./folder.ts";
 import type { createStarts } from "./starts.ts";
 
-/** What a tool gets of the call besides its arguments. */
-export type Call = {
+/** The context of a tool's call. */
+export type ToolCall = {
   /** Aborts when the agent cancels the call, or the server ends. */
   signal: AbortSignal;
-  /** Tells the agent how long the call has taken, where it wants to know. */
+  /** Reports the progress of the call, if the agent requested that. */
   onProgress(seconds: number, message: string): void;
 };
 
@@ -17,10 +17,10 @@ export type Tool = {
   description: string;
   input: z.ZodObject;
   output: z.ZodObject;
-  /** Whether it only looks. */
+  /** Whether it changes nothing. */
   isReadOnly: boolean;
-  /** Returns what `output` describes. Throws `usage` for arguments that `input` does not describe. */
-  run(args: unknown, call: Call): Promise<Record<string, unknown>>;
+  /** Returns a value that matches `output`. Throws `usage` for arguments that do not match `input`. */
+  run(args: unknown, call: ToolCall): Promise<Record<string, unknown>>;
 };
 
 export type ToolOptions = {
@@ -35,10 +35,10 @@ export type ToolOptions = {
 type Definition<Input extends z.ZodObject, Output extends z.ZodObject> = Omit<Tool, "run"> & {
   input: Input;
   output: Output;
-  run(input: z.output<Input>, call: Call): Promise<z.input<Output>>;
+  run(input: z.output<Input>, call: ToolCall): Promise<z.input<Output>>;
 };
 
-/** Makes a tool that checks its arguments. */
+/** Creates a tool that checks its arguments. */
 export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject>(
   tool: Definition<Input, Output>,
 ): Tool {
@@ -58,7 +58,6 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
   };
 }
 
-/** Left out where nobody has stated it. */
 export const chargedField = z.enum(["yes", "no"]).optional().describe("Whether it was charged, if that was stated.");
 
 export const idField = z.string().min(1).max(200).describe("The id of the generation, as generate_video returned it.");

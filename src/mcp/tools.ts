@@ -110,7 +110,7 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
       const earlier = { id, request: parent.request, isLocal: parent.base_url === localBaseUrl };
       const files = await findFiles(images, frame, options);
       const { set, ...input } = repeatRequest(earlier, { texts, images: files, set: [] });
-      // The service of the flags, or that of the parent.
+      // At the service of the flags, else at that of the parent.
       const isLocal = local || (baseUrl === undefined && earlier.isLocal);
       const starting = { again, isLocal, parent, from: frame?.id, cancelled: signal };
       return startVideo({ ...input, extra: readSettings(set) }, starting, options, io);
@@ -118,7 +118,7 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
   });
 }
 
-/** Takes the last frame of a generation, or of a video inside the folder. */
+/** Takes the last frame of a generation, or of a video file inside the folder. */
 async function findFrame(
   from: string | undefined,
   { images, signal }: { images: Images; signal: AbortSignal },
@@ -141,7 +141,7 @@ async function findFrame(
   return { path: frame.path, id: entry?.id };
 }
 
-/** The images as the client reads them: those of the folder, and the frame in place of those to start from. */
+/** Resolves images to real paths; the frame replaces the source images. */
 async function findFiles(
   images: Images,
   frame: { path: string } | undefined,
@@ -179,11 +179,11 @@ const argumentTypes: Record<Field["takes"], z.ZodType<Argument>> = {
   images: z.array(z.string()),
 };
 
-/** The request's fields as arguments of a tool. */
+/** The request's fields as tool arguments. */
 function fieldArguments({ local }: Pick<ToolOptions, "local">): Record<string, z.ZodType<Argument>> {
   const known = fields.filter(({ isLocalOnly }) => local || !isLocalOnly);
   const entries = known.map(({ name, argument = name, agentAbout, takes, isRequired }) => {
-    // A model has a default that is not the service's.
+    // The model is optional here, since vidgen has a default.
     const isNeeded = isRequired && name !== "model";
     const type = argumentTypes[takes];
     return [argument, (isNeeded ? type : type.optional()).describe(agentAbout)];
@@ -278,9 +278,9 @@ function modelsTool(io: Io): Tool {
     }),
     isReadOnly: true,
     async run() {
-      const usual = (await findModelSetting(io)) ?? defaultModel;
+      const configured = (await findModelSetting(io)) ?? defaultModel;
       return {
-        models: models.map(({ images = null, ...model }) => ({ ...model, default: model.id === usual, images })),
+        models: models.map(({ images = null, ...model }) => ({ ...model, default: model.id === configured, images })),
       };
     },
   });
@@ -296,9 +296,9 @@ function creditsTool({ services, local, baseUrl }: ToolOptions, io: Io): Tool {
     isReadOnly: true,
     async run() {
       const service = local ? localBaseUrl : await findBaseUrl(baseUrl, io);
-      const isTold = (entry: Entry): entry is Entry & { remaining_credits: number } =>
+      const hasBalance = (entry: Entry): entry is Entry & { remaining_credits: number } =>
         entry.base_url === service && entry.remaining_credits !== undefined;
-      const found = await findNewest(services.journal, isTold);
+      const found = await findNewest(services.journal, hasBalance);
       if (service === undefined)
         return { remaining_credits: null, as_of: null, note: "No service is set: a person must run `vidgen login`." };
       if (found === undefined)

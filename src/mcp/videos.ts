@@ -11,21 +11,21 @@ import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { failureReason, readCost, type WireGeneration } from "../protocol/schema.ts";
 import { agentHint } from "./errors.ts";
-import { type Call, chargedField, defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
+import { chargedField, defineTool, idField, type Tool, type ToolCall, type ToolOptions } from "./tool.ts";
 
-/** The longest that a call waits: many agents cut a call after 60 s. */
+/** The maximum wait of a call: many agents abort a call after 60 s. */
 export const maxWaitSeconds = 50;
 
-/** For this long a service may not know a generation that it has just started. */
-const freshMs = 60_000;
+/** How long a service may not know a generation that it just started. */
+const unknownIdMs = 60_000;
 
-/** The tools that look at a generation and save its video. */
+/** The tools that show a generation and save its video. */
 export function followTools(options: ToolOptions, io: Io): Tool[] {
   return [getTool(options, io), saveTool(options, io)];
 }
 
-/** The session of the service where a generation was started, and how old that is in milliseconds. */
-async function find(id: string, { services }: ToolOptions, io: Io) {
+/** The session of a generation's service, and the age of the generation in milliseconds. */
+async function openFor(id: string, { services }: ToolOptions, io: Io) {
   const [entry] = await findById(services.journal, id).catch(() => []);
   const ageMs = entry ? io.date().getTime() - Date.parse(entry.at) : Number.POSITIVE_INFINITY;
   return { session: await services.open(entry?.base_url), ageMs };
@@ -60,7 +60,7 @@ function getTool(options: ToolOptions, io: Io): Tool {
     }),
     isReadOnly: true,
     async run({ id, wait_seconds = 0 }, call) {
-      const { session, ageMs } = await find(id, options, io);
+      const { session, ageMs } = await openFor(id, options, io);
       const generation = await waitFor(id, { session, ageMs, waitMs: wait_seconds * 1000, call }, io);
       const { thumbnail_url = null } = generation;
       const failure = generation.status === "failed" ? failedError(id, generation) : undefined;
@@ -86,16 +86,16 @@ function noteOf(status: string, { hint = "", session }: { hint: string | undefin
     : "Call save_video to save it.";
 }
 
-type Waiting = { session: Session; ageMs: number; waitMs: number; call: Call };
+type WaitForOptions = { session: Session; ageMs: number; waitMs: number; call: ToolCall };
 
-/** Looks at a generation, and follows it while it runs and there is time. */
-async function waitFor(id: string, { session, ageMs, waitMs, call }: Waiting, io: Io): Promise<WireGeneration> {
+/** Polls a generation, and follows it until it ends or `waitMs` is over. */
+async function waitFor(id: string, { session, ageMs, waitMs, call }: WaitForOptions, io: Io): Promise<WireGeneration> {
   const begin = io.now();
   const onState = (status: string) => call.onProgress((io.now() - begin) / 1000, status);
-  const look = () => readStatus(session.service, id, call);
-  let last: WireGeneration = await look().catch((error) => {
+  const poll = () => readStatus(session.service, id, call);
+  let last: WireGeneration = await poll().catch((error) => {
     const { code } = asVidgenError(error);
-    if (code !== "not_found" || ageMs > freshMs) throw error;
+    if (code !== "not_found" || ageMs > unknownIdMs) throw error;
     return { id, status: "processing" };
   });
   onState(last.status);
@@ -111,7 +111,7 @@ async function waitFor(id: string, { session, ageMs, waitMs, call }: Waiting, io
     return finished.kind === "found" ? last : finished.generation;
   } catch (thrown) {
     const { code, ended } = asVidgenError(thrown);
-    if (ended !== undefined) return look();
+    if (ended !== undefined) return poll();
     if (code === "pending") return last;
     throw thrown;
   }
@@ -141,7 +141,7 @@ function saveTool(options: ToolOptions, io: Io): Tool {
     isReadOnly: false,
     async run({ id, path }, call) {
       const outputPath = await options.folder.outputPath(path);
-      const { session } = await find(id, options, io);
+      const { session } = await openFor(id, options, io);
       const overdue = new VidgenError("pending", "Still running.", { id });
       const limit = io.limit(maxWaitSeconds * 1000, call.signal, overdue);
       const begin = io.now();
@@ -156,7 +156,7 @@ function saveTool(options: ToolOptions, io: Io): Tool {
         const finished = await finish(attempt, { state });
         if (finished.kind !== "url") {
           const note = finished.kind === "saved" ? "The video is saved." : "It was already saved there.";
-          return { ...(await describe(id, finished.file, note)), ...(await findCharged(session.service, id)) };
+          return { ...(await describeSaved(id, finished.file, note)), ...(await findCharged(session.service, id)) };
         }
       } catch (error) {
         if (limit.signal.reason !== overdue) throw error;
@@ -173,6 +173,6 @@ function saveTool(options: ToolOptions, io: Io): Tool {
   });
 }
 
-async function describe(id: string, file: string, note: string) {
+async function describeSaved(id: string, file: string, note: string) {
   return { id, status: "completed", file: resolve(file), bytes: (await stat(file)).size, note };
 }

@@ -1,26 +1,26 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
 
-/** A whole request; `body` is `undefined` when it is longer than 1 MB. */
+/** A received request; `body` is `undefined` if it is longer than 1 MB. */
 export type Incoming = { method: string; headers: IncomingHttpHeaders; body: Buffer | undefined };
 
-/** A callback (interface section 6) whose signature is good, or was not checked. */
+/** A callback (interface section 6) whose signature is valid, or was not checked. */
 export type Callback = {
-  /** The fields of the body whose values are text. */
+  /** Fields of the body, if they are text. */
   id: string | undefined;
   status: string | undefined;
   videoUrl: string | undefined;
-  /** The same for each attempt to deliver a callback; `undefined` when it is not signed. */
+  /** The same for each delivery of a callback; `undefined` if it is not signed. */
   webhookId: string | undefined;
   isSigned: boolean;
   isVerified: boolean;
-  /** What is forwarded: the same bytes, and the headers that the application needs to check the signature again. */
+  /** What is forwarded: the headers that the application needs to verify the signature, and the same bytes. */
   headers: Record<string, string>;
   body: string;
 };
 
 /** Why a request is not a valid callback, and the HTTP status for its sender. */
-export type Refusal = { httpStatus: number; fault: string };
+export type CallbackFault = { httpStatus: number; fault: string };
 
 const forwarded = ["content-type", "webhook-id", "webhook-timestamp", "webhook-signature"];
 
@@ -33,8 +33,8 @@ export function isSecret(text: string): boolean {
   }
 }
 
-/** Checks the signature and its age, at most 5 minutes, with a secret of Standard Webhooks; without a secret, neither. */
-export function readCallback(incoming: Incoming, secret: string | undefined): Callback | Refusal {
+/** Reads a callback. With a secret of Standard Webhooks, verifies its signature and that it is at most 5 minutes old. */
+export function readCallback(incoming: Incoming, secret: string | undefined): Callback | CallbackFault {
   const { method, body: bytes } = incoming;
   if (method !== "POST") return { httpStatus: 405, fault: `${method} instead of POST` };
   if (bytes === undefined) return { httpStatus: 413, fault: "the body is longer than 1 MB" };
@@ -43,9 +43,9 @@ export function readCallback(incoming: Incoming, secret: string | undefined): Ca
   const headers = Object.fromEntries(
     forwarded.flatMap((name) => (incoming.headers[name] === undefined ? [] : [[name, String(incoming.headers[name])]])),
   );
-  const fault = secret === undefined ? undefined : findFault(body, headers, secret);
+  const fault = secret === undefined ? undefined : findSignatureFault(body, headers, secret);
   if (fault !== undefined) return { httpStatus: 401, fault };
-  const fields = readObject(body);
+  const fields = readJsonObject(body);
   if (fields === undefined) return { httpStatus: 400, fault: "the body is not a JSON object" };
   const { id, status, video_url } = fields;
   return {
@@ -60,8 +60,8 @@ export function readCallback(incoming: Incoming, secret: string | undefined): Ca
   };
 }
 
-/** Such as "signature not ok: message timestamp too old". */
-function findFault(body: string, headers: Record<string, string>, secret: string): string | undefined {
+/** Why the signature is invalid, such as "invalid signature: message timestamp too old". */
+function findSignatureFault(body: string, headers: Record<string, string>, secret: string): string | undefined {
   try {
     new Webhook(secret).verify(body, headers, { jsonParse: false });
     return undefined;
@@ -77,7 +77,7 @@ function decode(bytes: Buffer): string | undefined {
   return bytes.equals(Buffer.from(text)) ? text : undefined;
 }
 
-function readObject(text: string): Record<string, unknown> | undefined {
+function readJsonObject(text: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text);
     return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : undefined;

@@ -1,16 +1,16 @@
 import { isRecord } from "./json.ts";
 import { errorText } from "./schema.ts";
 
-/** The parts of a reply that decide. `retryAfter` is its Retry-After, unparsed or in milliseconds; `prompt` is that of the request, which the reply may repeat. */
-type Refusal = {
+/** The relevant parts of a reply. `retryAfter` is its Retry-After, unparsed or in milliseconds; `prompt` is that of the request, which the reply may repeat. */
+type RefusalReply = {
   status: number;
   json: unknown;
   retryAfter?: string | number | null | undefined;
   prompt?: string | undefined;
 };
 
-/** Codes that are enough by themselves, in lower case. 1101 and 1102 are Kling's. */
-const codes =
+/** Codes that mean missing credits, in lower case. 1101 and 1102 are Kling's. */
+const creditCodes =
   /^(insufficient[ _-]?(user[ _-]?)?(quota|balance|credits?|funds)|arrearage|exhausted[ _-]balance|1101|1102)$/;
 
 /** Words about credits, balance and arrears. A bare "no credits" counts only before "left" or at the end. */
@@ -26,30 +26,30 @@ const shortages = [
   /(积分|點數|点数|余额|餘額|额度|資金|资金)(已)?(不足|不够|用尽|耗尽)|欠费|欠費/,
 ];
 
-/** Words about billing: a provider says them also about the limit of a minute, so with 429 they do not count. */
+/** Phrases about billing. They do not count with 429, since providers use them for rate limits too. */
 const billing = [
   /\bbilling (hard )?limit (has been )?(reached|exceeded)\b/i,
   /\b(requires?|enable|without) (an? )?(active )?billing\b/i,
   /\bbilling (is |has been |account is )?(not enabled|not active|inactive|disabled)\b/i,
   /\bpayment (is )?(required|overdue)\b/i,
   /\b(reached|exceeded) (your|its|the) (monthly )?spending limit\b/i,
-  // Alibaba's code for a quota that was bought, or given for a trial. With 429 it is a rate limit.
+  // Alibaba's code for a purchased or trial quota. With 429 it is a rate limit.
   /^AllocationQuota\b/,
 ];
 
-/** The credits of a film, and quoted text: a refusal may repeat a prompt. */
+/** The credits of a film, and quoted text, since a refusal may repeat a prompt. */
 const repeated = /\b(end|closing|opening|title) credits\b|"[^"]*\s[^"]*"|“[^”]*”|(?<!\w)'[^']*\s[^']*'(?!\w)/gi;
 
 /**
- * Whether a refusal says that the account is out of money, in the words of any service or provider. The client and the engines of the server
- * both ask this. The status decides only for 402; the caller knows whether the reply is a refusal at all.
+ * Whether a refusal says that the account is out of credits, in the words of any service or provider. The client and the server's engines
+ * both use it. The status alone decides only for 402; the caller checks whether the reply is a refusal at all.
  */
-export function lacksCredits({ status, json, retryAfter, prompt = "" }: Refusal): boolean {
+export function lacksCredits({ status, json, retryAfter, prompt = "" }: RefusalReply): boolean {
   if (status === 402) return true;
-  // A rate limit ends by itself, and says when.
+  // A rate limit states when it ends.
   if (status === 429 && (retryAfter || JSON.stringify(json ?? null).includes("google.rpc.RetryInfo"))) return false;
   const said = listTexts(json);
-  if (said.some((text) => codes.test(text.toLowerCase()))) return true;
+  if (said.some((text) => creditCodes.test(text.toLowerCase()))) return true;
   const counted = status === 429 ? shortages : [...shortages, ...billing];
   // Codes such as "insufficient_credits" are read as words.
   const own = (text: string) => (prompt === "" ? text : text.replaceAll(prompt, ""));
@@ -59,7 +59,7 @@ export function lacksCredits({ status, json, retryAfter, prompt = "" }: Refusal)
 
 const textFields = ["error", "message", "detail", "msg", "title", "type", "reason", "errors"];
 
-/** All texts of an error reply, from every field that services use: the decisive words may come beside a mere "Forbidden". */
+/** All texts of an error reply, from all fields that services use: the first may be a mere "Forbidden". */
 function listTexts(json: unknown): string[] {
   if (typeof json === "string") return [errorText(json) ?? ""];
   if (Array.isArray(json)) return json.flatMap(listTexts);

@@ -1,6 +1,6 @@
 /**
- * Fields beyond the interface whose values have one meaning at every server of real models: what is wrong with a value, after the field's name.
- * Servers take numbers as texts, too.
+ * Rules for fields beyond the interface that mean the same at all servers of real models. `text` follows the field's name.
+ * Servers accept numbers as text, too.
  */
 const rules: Readonly<Record<string, { is: (number: number) => boolean; text: string }>> = {
   fps: { is: (number) => number > 0, text: "must be a number of frames per second above 0" },
@@ -15,7 +15,7 @@ export type CheckedExtra = "fps" | "num_inference_steps" | "guidance_scale";
 
 export const checkedExtras = Object.keys(rules) as readonly CheckedExtra[];
 
-/** What no server takes as the value of a further field; `undefined` where a server may take it, and where nothing is sent. */
+/** Why no server accepts the value of a field beyond the interface; `undefined` if a server may accept it, or nothing is sent. */
 export function findExtraFault(name: string, value: unknown): string | undefined {
   const rule = rules[name];
   if (!rule || value === undefined) return undefined;

@@ -1,46 +1,46 @@
 import { aspectRatios, defaultModel, guessModel, models } from "./models.ts";
 import { shorten } from "./text.ts";
 
-/** A field of the start request (interface 4.1): all that flags, columns, questions, tools and commands know of it. */
+/** A field of the start request (interface 4.1), with everything that flags, columns, questions and tools need. */
 type FieldEntry = {
-  /** Its name on the wire, and of its column in a batch. */
+  /** Its name on the wire and in batch columns. */
   name: string;
-  /** Its flag as the help shows it; the prompt is an argument, and has none. */
+  /** Its flag, as in the help; the prompt is an argument, and has none. */
   flag?: string;
-  /** What the help says about the flag. */
+  /** The description of the flag in the help. */
   about: string;
-  /** The description of the argument for agents, and its name where that differs from the one on the wire. */
+  /** The description of the tool argument, and its name if it differs from that on the wire. */
   agentAbout: string;
   argument?: string;
-  /** Further names of its column in a batch, beside that of its flag. */
+  /** Further names of its batch column, besides that of its flag. */
   aliases?: readonly string[];
-  /** Units that may follow its name in the header of a column, such as "(s)"; a message about another unit suggests the first one. */
+  /** Units that may follow its name in a column header, such as "(s)"; a message about another unit suggests the first one. */
   units?: readonly string[];
-  /** "image" is a single one. */
+  /** "image" is a single image. */
   takes: "text" | "number" | "image" | "images";
-  /** No request can do without it. */
+  /** Whether every request needs it. */
   isRequired?: boolean;
-  /** How messages about the command line call it; by default the long flag. */
+  /** Its name in messages about the command line; by default the long flag. */
   subject?: string;
-  /** Values that are offered, each with a description; others are accepted too. */
+  /** Suggested values, each with a description; others are accepted too. */
   suggestions?: readonly (readonly [value: string, description: string])[];
-  /** What is wrong with a value, after the name of the field; by default a blank one is empty. */
+  /** What is wrong with a value; the text follows the name of the field. By default only a blank value is wrong. */
   findFault?(text: string): string | undefined;
-  /** Why a value is probably a mistake, as a sentence. It is sent all the same, because the service may know better. */
-  findDoubt?(text: string): string | undefined;
-  /** The interface does not show it: a service may ignore it. */
+  /** A warning if a value is probably a mistake, as a sentence. It is sent anyway, because the service may accept it. */
+  findWarning?(text: string): string | undefined;
+  /** Not part of the interface: a service may ignore it. */
   isBeyondInterface?: boolean;
-  /** Only the local service takes it: others are likely to ignore it and charge, so only `--set` sends it to them. */
+  /** Only for the local service. Others would probably ignore it and charge, so only `--set` sends it to them. */
   isLocalOnly?: boolean;
-  /** What to do about a fault. */
+  /** The hint for a fault. */
   hint?: string;
   /** The value on the wire; by default the text. */
   toWire?(text: string): unknown;
-  /** How it is called in the summary before a start; without a label it is not shown there. */
+  /** Its label in the summary before a start; without one it is not shown there. */
   label?: string;
-  /** The question to a person at a terminal; without one it is not asked for. */
+  /** The question at a terminal; without one it is not asked for. */
   question?: string;
-  /** What is wrong with an answer, as a sentence; by default as `findFault` says. `maxSeconds` is the longest video, where that is known. */
+  /** What is wrong with an answer, as a sentence; by default `findFault` is used. `maxSeconds` is the longest possible video, if known. */
   findAnswerFault?(text: string, limits: { maxSeconds: number | undefined }): string | undefined;
 };
 
@@ -66,7 +66,7 @@ const table = [
     isRequired: true,
     subject: "The model",
     suggestions: models.map(({ id, characteristic }) => [id, characteristic] as const),
-    findDoubt: findModelDoubt,
+    findWarning: findModelWarning,
     hint: "`vidgen models` lists them.",
     label: "Model",
     question: "Which model?",
@@ -94,7 +94,7 @@ const table = [
     agentAbout: "The length in seconds, such as 8.",
     takes: "number",
     findFault: findDurationFault,
-    findDoubt: findDurationDoubt,
+    findWarning: findDurationWarning,
     toWire: readDuration,
     hint: "`--set duration=...` sends anything else as it is.",
     label: "Length",
@@ -178,12 +178,12 @@ const table = [
   },
 ] as const satisfies readonly FieldEntry[];
 
-type Entry = (typeof table)[number];
+type TableField = (typeof table)[number];
 
-export type FieldName = Entry["name"];
+export type FieldName = TableField["name"];
 
 /** The fields for images. */
-export type ImageName = Extract<Entry, { takes: "image" | "images" }>["name"];
+export type ImageName = Extract<TableField, { takes: "image" | "images" }>["name"];
 
 export type Field = FieldEntry & { name: FieldName };
 
@@ -192,28 +192,28 @@ export const fields: readonly Field[] = table;
 export const imageFields = fields.filter(isImageField);
 export const textFields = fields.filter((field) => !isImageField(field));
 
-/** The values of fields as they were typed, by their names on the wire; without the images. */
+/** The typed values of fields by their names on the wire, without images. */
 export type FieldTexts = { [name in FieldName]?: string | undefined };
 
-/** The images of a request, by the names of their fields on the wire. */
+/** The images of a request by field name. */
 export type Images = { readonly [name in ImageName]?: readonly string[] | undefined };
 
 export function isImageField(field: Field): field is Field & { name: ImageName } {
   return field.takes === "image" || field.takes === "images";
 }
 
-/** What is wrong with a value of a field, after its name; `undefined` for nothing. */
+/** What is wrong with a value of a field; the text follows the field's name. `undefined` if it is valid. */
 export function findValueFault(field: Field, text: string): string | undefined {
   if (field.findFault) return field.findFault(text);
   return isBlank(text) ? "is empty" : undefined;
 }
 
 /**
- * Returns what is probably wrong with the values of a request body, a sentence for each. `isLocal` for the local service, which knows more fields
- * than the interface shows.
+ * Returns warnings about values that are probably mistakes, as sentences. `isLocal` is set for the local service, which knows more fields
+ * than the interface.
  */
 export function findWarnings(request: Readonly<Record<string, unknown>>, { isLocal = false } = {}): string[] {
-  return fields.flatMap(({ name, findDoubt, isBeyondInterface }) => {
+  return fields.flatMap(({ name, findWarning: findDoubt, isBeyondInterface }) => {
     const value = request[name];
     if (value === undefined) return [];
     if (isBeyondInterface && !isLocal) return `The service may not know the field "${name}", and ignore it.`;
@@ -226,13 +226,13 @@ export function wireValue({ toWire }: Field, text: string): unknown {
   return toWire ? toWire(text) : text;
 }
 
-/** The flag as it is typed, such as "-m" (`short`) or "--model"; without a short one the long one. */
+/** The flag, such as "-m" (`short`) or "--model"; the long one if there is no short one. */
 export function flagOf({ flag = "" }: Field, length: "short" | "long"): string {
   const [first = "", second = first] = flag.replace(/ <.*/, "").split(", ");
   return length === "short" ? first : second;
 }
 
-/** Seconds, such as "8" or "8s", become a number; anything else stays text, because the interface does not give the field a type. */
+/** Converts seconds, such as "8" or "8s", to a number; other values stay text, because the interface does not state a type. */
 function readDuration(text: string): number | string {
   const [, seconds] = /^(\d+(?:\.\d+)?)s?$/.exec(text) ?? [];
   return seconds === undefined ? text : Number(seconds);
@@ -242,19 +242,19 @@ function findDurationFault(text: string): string | undefined {
   if (isBlank(text)) return "is empty";
   const length = readDuration(text);
   if (typeof length === "number" && length > 0) return undefined;
-  // Also with a decimal comma, or with a word for the unit.
+  // Understands a decimal comma and a word for the unit, for the suggestion.
   const [, seconds = "8"] = /^\s*([1-9]\d*(?:[.,]\d+)?)\s*(?:s|secs?|seconds?)?\.?\s*$/i.exec(text) ?? [];
   return `must be a length in seconds, such as ${seconds.replace(",", ".")}, not "${shorten(text)}"`;
 }
 
-/** For values of `--set`; those of flags and columns have been checked. */
-function findDurationDoubt(text: string): string | undefined {
+/** For values of `--set`; those of flags and columns were already checked. */
+function findDurationWarning(text: string): string | undefined {
   const seconds = readDuration(text);
   if (typeof seconds === "number" && seconds > 0) return undefined;
   return `The duration "${shorten(text)}" is not a length in seconds, such as 8.`;
 }
 
-function findModelDoubt(text: string): string | undefined {
+function findModelWarning(text: string): string | undefined {
   const guess = guessModel(text);
   return guess && `Unknown model "${shorten(text)}"; did you mean ${guess}?`;
 }
@@ -265,7 +265,7 @@ function findSecondsFault(text: string, { maxSeconds }: { maxSeconds: number | u
   return `Enter a number of seconds above 0${maxSeconds === undefined ? "" : `, at most ${maxSeconds}`}, e.g. 8.`;
 }
 
-/** Why the service could not fetch an image, after the name of its flag or column. */
+/** Why the service could not fetch an image; the text follows the name of the flag or column. */
 export function findImageFault(text: string): string | undefined {
   return text.startsWith("data:image/") ? undefined : findUrlFault(text, "fetches");
 }
@@ -287,7 +287,7 @@ function findRatioFault(text: string): string | undefined {
   return isRatio(readRatio(text)) ? undefined : `must be width:height, such as 16:9, not "${shorten(text)}"`;
 }
 
-/** Reads common spellings too, such as "9x16" or "portrait". */
+/** Also accepts common spellings, such as "9x16" or "portrait". */
 function readRatio(text: string): string {
   if (isRatio(text)) return text;
   const ratio = shapes.get(text.trim().toLowerCase()) ?? text.trim().replace(/[^\d.]+/g, ":");

@@ -1,9 +1,9 @@
-/** Whether a text can be a generation's id: up to 200 characters, none of them white space or a control character. */
+/** Whether a text can be a generation's id: up to 200 characters without white space and control characters. */
 export function isUsableId(text: string): boolean {
   return /^[^\s\p{C}]{1,200}$/u.test(text);
 }
 
-/** Whether two ids are the same one: letter case makes no difference in a UUID. */
+/** Whether two ids are equal; UUIDs are compared without letter case. */
 export function isSameId(a: string, b: string): boolean {
   return a === b || (isUuid(a) && a.toLowerCase() === b.toLowerCase());
 }

@@ -13,11 +13,11 @@ export type KnownModel =
 
 /** A model of the service (interface section 2.2). */
 export type Model = {
-  /** The name by which a request asks for it. */
+  /** Its name in a request. */
   id: string;
   /** What it is good at. */
   characteristic: string;
-  /** How many images it takes, where the interface says so (section 8). */
+  /** How many images it needs, if the interface states that (section 8). */
   images?: { min: number; max: number };
 };
 
@@ -39,33 +39,33 @@ export const maxLocalSeconds = 60;
 /** The default: the interface calls it "best value". */
 export const defaultModel = "wan-2.5";
 
-/** Suggestions: the interface takes any ratio. */
+/** Suggestions only: the interface accepts any ratio. */
 export const aspectRatios = ["16:9", "9:16", "1:1", "4:3", "3:4", "21:9"] as const;
 
 export function findModel(id: string): Model | undefined {
   return models.find((model) => model.id === id);
 }
 
-/** Returns the model's id unchanged, even if it is unknown: the service may have new models. Throws `usage` for an empty one. */
+/** Returns the model's id unchanged, even if it is unknown, since the service may have new models. Throws `usage` if it is empty. */
 export function checkModel(id: string): string {
   if (id.trim() === "") throw usage("The model is empty.", "`vidgen models` lists them.");
   return id;
 }
 
-/** The known model that was probably meant by an unknown one; `undefined` for a known one, and where none is similar. */
+/** The known model that an unknown one probably means; `undefined` for a known model, or without a similar one. */
 export function guessModel(id: string): string | undefined {
   const ids = models.map((model) => model.id);
-  return ids.includes(id) ? undefined : (findSimilar(id, ids) ?? findLonger(id, ids));
+  return ids.includes(id) ? undefined : (findSimilar(id, ids) ?? findByPrefix(id, ids));
 }
 
-/** The first candidate that begins with a word of three letters or more, such as "veo-3.1" with "Veo". */
-function findLonger(word: string, candidates: readonly string[]): string | undefined {
+/** The first candidate that starts with a word of at least three letters, such as "veo-3.1" for "Veo". */
+function findByPrefix(word: string, candidates: readonly string[]): string | undefined {
   const flatten = (text: string) => text.toLowerCase().replace(/[^a-z0-9]/g, "");
   const begin = flatten(word);
   return begin.length < 3 ? undefined : candidates.find((candidate) => flatten(candidate).startsWith(begin));
 }
 
-/** The candidate that was probably meant by a mistyped word; `undefined` when none is at most two letters away. */
+/** The candidate that a mistyped word probably means: at most two edits away. */
 export function findSimilar(word: string, candidates: readonly string[]): string | undefined {
   const typed = word.toLowerCase();
   const distances = candidates.map((candidate) => ({ candidate, distance: editDistance(typed, candidate) }));
@@ -73,7 +73,7 @@ export function findSimilar(word: string, candidates: readonly string[]): string
   return nearest && nearest.distance <= 2 ? nearest.candidate : undefined;
 }
 
-/** The Levenshtein distance: how many single letters have to be added, removed or changed. */
+/** The Levenshtein distance: the number of letters to add, remove or change. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {

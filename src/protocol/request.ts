@@ -18,18 +18,18 @@ import { parseJson } from "./json.ts";
 import { findModel } from "./models.ts";
 import type { StartRequest } from "./schema.ts";
 
-/** A request as the user typed it. */
+/** A request as typed by the user. */
 export type RequestInput = {
   texts: FieldTexts & { prompt: string; model: string };
   images: Images;
-  /** `field=value`, for any further field of the request. */
+  /** `field=value`, for any other field of the request. */
   set: string[];
 };
 
-/** The same, with the fields of `--set` parsed into the values that are sent. */
+/** A request with parsed fields of `--set`. */
 export type FieldInput = Omit<RequestInput, "set"> & { extra: Record<string, unknown> };
 
-/** What is wrong with a field of the request. `text` follows the name of the field, or `subject` where that is set. */
+/** What is wrong with a field of the request. `text` follows the name of the field, or `subject` if set. */
 export type FieldFault = {
   field: FieldName | keyof typeof setSubjects;
   text: string;
@@ -37,7 +37,7 @@ export type FieldFault = {
   hint?: string | undefined;
 };
 
-/** How messages about the command line name the fields that `--set` must not set, or not with such a value. */
+/** The names, in messages about the command line, of fields that `--set` must not set, or not to this value. */
 const setSubjects = {
   "set.prompt": "--set prompt=...",
   "set.model": "--set model",
@@ -46,10 +46,10 @@ const setSubjects = {
   "set.guidance_scale": "--set guidance_scale",
 };
 
-/** Where a request goes: `isLocal` for the local service, which takes more fields than the interface shows. */
+/** The service of a request: `isLocal` for the local service, which accepts more fields than the interface. */
 export type Destination = { isLocal: boolean };
 
-/** The body of the start request (interface 4.1). Throws `usage` for what the service could only refuse, or is likely to ignore. */
+/** The body of the start request (interface 4.1). Throws `usage` for values that the service would refuse, or probably ignore. */
 export function buildRequest({ set, ...input }: RequestInput, destination: Destination): StartRequest {
   const whole = { ...input, extra: readSettings(set) };
   for (const fault of findFaults(whole, destination)) throw usage(describeFlagFault(fault), fault.hint);
@@ -71,7 +71,7 @@ function subjectOf(name: FieldFault["field"]): string {
   return field === undefined ? name : (field.subject ?? flagOf(field, "long"));
 }
 
-/** The body of the start request from fields that have no faults. */
+/** The body of the start request from checked fields. */
 export function toRequest({ texts, images, extra }: FieldInput): StartRequest {
   const { prompt, model } = texts;
   const sent: Record<string, unknown> = {};
@@ -86,7 +86,7 @@ export function toRequest({ texts, images, extra }: FieldInput): StartRequest {
   return { prompt, model, ...sent, ...extra };
 }
 
-/** Every fault of the fields; of the images only their number, and whether they are sent: `findImageFault` has the rest. */
+/** All faults of the fields. Images are checked only for their number and whether they are sent: see `findImageFault` for the rest. */
 export function* findFaults({ texts, images, extra }: FieldInput, { isLocal }: Destination): Generator<FieldFault> {
   if (extra.prompt !== undefined)
     yield { field: "set.prompt", text: "is a second prompt", hint: "Pass the prompt only as the argument." };
@@ -116,23 +116,23 @@ export function* findFaults({ texts, images, extra }: FieldInput, { isLocal }: D
 }
 
 function localOnlyText(name: FieldName): string {
-  return `is only for --local and --engine, so nothing was sent: a service that has no field ${name} may ignore it, and charge. \`--set ${name}=<url>\` sends it all the same`;
+  return `is only for --local and --engine, so nothing was sent: a service that has no field ${name} may ignore it, and charge. \`--set ${name}=<url>\` sends it anyway`;
 }
 
-/** The names that services have for the source image. Any other field, such as `image_strength`, is sent beside it. */
+/** The names of the source image at various services. Other fields, such as `image_strength`, do not replace it. */
 const sourceImageNames: readonly string[] = ["image", "images", "imageUrl", "imageUrls", "image_url", "image_urls"];
 
-/** Whether a further field of this name replaces the source images. */
+/** Whether a field of this name replaces the source images. */
 export function isSourceImage(field: string): boolean {
   return sourceImageNames.includes(field);
 }
 
-/** Whether further fields say what the source images are, and no others are sent. */
+/** Whether the fields of `--set` replace the source images. */
 export function hasOwnImage({ extra }: Pick<FieldInput, "extra">): boolean {
   return Object.keys(extra).some(isSourceImage);
 }
 
-/** What must be said before a start whose source images are replaced by a further field; nothing where none are. */
+/** The note before a start whose source images are replaced by another field, if they are. */
 export function findDroppedImages({ images, extra }: Pick<FieldInput, "images" | "extra">, subject: string): string[] {
   const replacing = Object.keys(extra).find(isSourceImage);
   if (replacing === undefined || !images.imageUrl?.length) return [];
@@ -148,7 +148,7 @@ function findCountFault(count: number, model: string): Pick<FieldFault, "text" |
 }
 
 /**
- * One image goes as `imageUrl`. How several are passed is not shown in the interface: `imageUrls`, an array, is an assumption of this
+ * One image is sent as `imageUrl`. The interface does not show how several are sent: the array `imageUrls` is an assumption of this
  * function alone; `--set imageUrls=[...]` or any other field overrides it.
  */
 function sourceImages(images: readonly string[], model: unknown): Record<string, unknown> {
@@ -162,7 +162,7 @@ function imageValue({ name, takes }: Field, images: readonly string[]): Record<s
   return { [name]: takes === "image" ? images.at(-1) : images };
 }
 
-/** Throws `usage` for what the service could not fetch. */
+/** Throws `usage` for an image that the service could not fetch. */
 export function checkImage(text: string, name: ImageName): void {
   const fault = findImageFault(text);
   if (fault !== undefined) throw usage(`${subjectOf(name)} ${fault}.`);
@@ -180,7 +180,7 @@ function readSetting(text: string): [string, unknown] {
   return [field, readValue(text.slice(at + 1))];
 }
 
-/** JSON where it parses as JSON, else the text. */
+/** The parsed JSON, or the text if it is not valid JSON. */
 export function readValue(text: string): unknown {
   const json = parseJson(text);
   return json === undefined ? text : json;

@@ -19,32 +19,32 @@ export type StartRequest = { prompt: string; model: string; [field: string]: unk
 
 /** A generation as any reply may show it (interface 2.1): the start reply's `data`, the status reply, the callback. */
 export type WireGeneration = {
-  /** Its id, which the service made. */
+  /** The id that the service assigned. */
   id: string;
-  /** "processing", "completed", "failed", or another word of the service. */
+  /** "processing", "completed", "failed", or the service's own word. */
   status: string;
-  /** The address of the video, once it is completed. */
+  /** The URL of the video, once it is completed. */
   video_url?: string | null | undefined;
-  /** The address of a picture of the video. */
+  /** The URL of a thumbnail. */
   thumbnail_url?: string | null | undefined;
-  /** When it was started, as the service states it. */
+  /** When it was started, as stated by the service. */
   created_at?: string | null | undefined;
-  /** When it was completed, as the service states it. */
+  /** When it was completed, as stated by the service. */
   completed_at?: string | null | undefined;
-  /** The model that makes the video. */
+  /** The model. */
   model?: string | null | undefined;
-  /** What the video shows. */
+  /** The prompt. */
   prompt?: string | null | undefined;
   /** Why it failed: a text, or an object of the service. */
   error?: unknown;
-  /** What else the service has sent. */
+  /** Other fields of the service. */
   [field: string]: unknown;
 };
 
-/** A field that the client can do without: a value of the wrong type reads as null. */
+/** An optional field: a value of the wrong type becomes null. */
 const optionalText = z.catch(z.nullish(z.string()), null);
 
-/** Strict about `id` and `status`, which the client needs; further fields are kept. */
+/** Strict only about `id` and `status`; other fields are kept. */
 const generationSchema: z.ZodMiniType<WireGeneration> = z.looseObject({
   id: z.string().check(z.refine(isUsableId)),
   status: z.string(),
@@ -56,23 +56,23 @@ const generationSchema: z.ZodMiniType<WireGeneration> = z.looseObject({
   prompt: optionalText,
 });
 
-/** The generation that a value describes, without what has the wrong type; `undefined` when it has no usable id or no status. */
+/** Reads a generation, without values of the wrong type; `undefined` without a usable id and a status. */
 export function asGeneration(value: unknown): WireGeneration | undefined {
   return generationSchema.safeParse(value).data;
 }
 
-/** What the service has answered to a start. */
+/** The service's reply to a start. */
 export type AcceptedStart = {
   generation: WireGeneration;
-  /** What it cost, where the service states that, as `vidgen serve` does; the interface has no such field. */
+  /** Its cost, if the service states it, as `vidgen serve` does; not part of the interface. */
   credits_charged?: number | undefined;
-  /** Where the service states no cost: by how much the balance fell, if that is known. Others may have spent too. */
+  /** Without a stated cost: by how much the balance fell, if known. Others may have spent too. */
   balance_fell?: number | undefined;
   remaining_credits: number | undefined;
 };
 
 /**
- * Reads the status reply (interface 4.2) about `askedId`, flat or inside `data`; `undefined` when it is neither, or about another
+ * Reads the status reply (interface 4.2) about `askedId`, flat or inside `data`; `undefined` if it is neither, or about another
  * generation. A reply without an id counts as one about `askedId`.
  */
 export function readGeneration(json: unknown, askedId: string): WireGeneration | undefined {
@@ -84,15 +84,15 @@ export function readGeneration(json: unknown, askedId: string): WireGeneration |
   return undefined;
 }
 
-/** A number may have more digits than JavaScript keeps. */
+/** Whether a reply is about the id. A numeric id may have lost digits in JavaScript. */
 function isAbout(askedId: string, id: unknown): boolean {
   if (typeof id === "number") return Number(askedId) === id;
   return id === undefined || (typeof id === "string" && isSameId(id, askedId));
 }
 
 /**
- * Some services deviate from the interface: a state in upper case, or a word for success that comes with an address, becomes the
- * interface's word, and a relative address of the video is resolved against the base URL.
+ * Some services deviate from the interface: a state in upper case, or another word for success with a URL, becomes the
+ * interface's word, and a relative URL of the video is resolved against the base URL.
  */
 export function normalizeGeneration(generation: WireGeneration, baseUrl: string): WireGeneration {
   const video_url = resolveUrl(generation.video_url, `${baseUrl}/`);
@@ -103,26 +103,26 @@ export function normalizeGeneration(generation: WireGeneration, baseUrl: string)
 }
 
 /**
- * Words of other services for the end of a generation, in lower case. None is in the interface, and a service may use one too early, so a word counts
- * once three polls have returned it.
+ * Other services' words for the end of a generation, in lower case. They are not in the interface, and may come too early, so a word counts
+ * only after three polls have returned it.
  */
-const otherWords: ReadonlyMap<string, "completed" | "failed"> = new Map([
+const foreignStates: ReadonlyMap<string, "completed" | "failed"> = new Map([
   ...["done", "complete", "finished", "ready", "succeed"].map((word) => [word, "completed"] as const),
   ...["fail", "failure", "error", "expired", "cancelled", "canceled", "nsfw"].map((word) => [word, "failed"] as const),
 ]);
 
-/** What another service's word for a state means; `undefined` for every word that may mean that it is running. */
+/** The meaning of another service's word for a state; `undefined` if it may be running. */
 export function meaningOf({ status }: WireGeneration): "completed" | "failed" | undefined {
-  return otherWords.get(status.trim().toLowerCase());
+  return foreignStates.get(status.trim().toLowerCase());
 }
 
-/** Fields in which services say why a generation has failed, in lower case and without "_"; the first field with a readable text counts. */
+/** Fields with the reason of a failure at various services, in lower case and without "_"; the first one with a readable text counts. */
 const reasonFields = [
   ...["error", "failreason", "failurereason", "failedreason", "failmsg", "failmessage", "errormessage", "errormsg"],
   ...["reason", "reasons", "errors", "failure", "taskstatusmsg", "statusmessage", "detail", "message"],
 ];
 
-/** Why a generation has failed, with all reasons where there is a list; `undefined` where it does not say. */
+/** Why a generation failed, with all reasons of a list; `undefined` if it does not say. */
 export function failureReason(generation: object): string | undefined {
   const named = new Map(
     Object.entries(generation).map(([name, value]) => [name.replaceAll("_", "").toLowerCase(), value]),
@@ -144,10 +144,10 @@ export function saysNo(json: unknown): boolean {
   return isRecord(json) && json.success === false;
 }
 
-/** No message of a service is shown, or written down, beyond this many characters. */
+/** Messages of a service are cut to this length. */
 const maxErrorText = 2_000;
 
-/** The first readable text of an error reply, in any of the shapes that services use; `undefined` when there is none. */
+/** The first readable text of an error reply, in any of the shapes that services use; `undefined` if there is none. */
 export function errorText(json: unknown): string | undefined {
   if (typeof json === "string") {
     const text = json.replace(/\s+/g, " ").trim();
@@ -173,10 +173,10 @@ export function checkPrompt(text: string): string {
   return text;
 }
 
-/** A generation that is `completed`, with the address of its video. */
+/** A completed generation with the URL of its video. */
 export type CompletedGeneration = { generation: WireGeneration; videoUrl: string };
 
-/** What an engine of `vidgen serve` has charged, in USD: a field that the interface does not have. */
+/** The charge of an engine of `vidgen serve`, in USD; not part of the interface. */
 export function readCost({ cost }: WireGeneration): number | undefined {
   return typeof cost === "number" && Number.isFinite(cost) && cost >= 0 ? cost : undefined;
 }

@@ -14,7 +14,7 @@ export function isRefusal(status: number): boolean {
 }
 
 /**
- * The wait that a Retry-After header asks for, in milliseconds from `now`; `undefined` when there is none or it is neither digits nor an IMF
+ * The wait of a Retry-After header in milliseconds from `now`; `undefined` without one, or if it is neither digits nor an IMF
  * date (RFC 9110, section 10.2.3).
  */
 export function retryAfterMs(header: string | null, now: Date): number | undefined {

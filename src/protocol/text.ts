@@ -2,19 +2,19 @@ import { isUtf8 } from "node:buffer";
 
 import { stripVTControlCharacters } from "node:util";
 
-/** A long text with its end cut off. A key that is cut is recognised by the "…" after it, and by nothing else. */
+/** Cuts a long text. The redaction recognizes a cut key only by the "…" after it. */
 export function shorten(text: string, length = 60): string {
   return text.length > length ? `${text.slice(0, length)}…` : text;
 }
 
-/** Text without characters that move the cursor, colour a terminal or change the reading direction; newlines and tabs stay. */
+/** Removes characters that move the cursor, color the terminal or change the text direction; newlines and tabs stay. */
 export function plain(text: string): string {
   return stripVTControlCharacters(text).replace(/[^\P{Cc}\n\t]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "");
 }
 
 /**
- * Text as UTF-8 without a byte order mark: UTF-16, as programs on Windows write it, is converted. Without a mark it is known by its first
- * character, which is one of ASCII. `undefined` for bytes that are not text.
+ * Converts text to UTF-8 without a byte order mark; UTF-16, as from Windows programs, is converted. Without a mark, UTF-16 is recognized if the first
+ * character is ASCII. Returns `undefined` for bytes that are not text.
  */
 export function toUtf8(bytes: Buffer): Buffer | undefined {
   const encoding = findEncoding(bytes);

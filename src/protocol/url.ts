@@ -26,7 +26,7 @@ export function checkBaseUrl(text: string, source: string, allowHttp: readonly s
   return url.href.replace(/\/+$/, "");
 }
 
-/** Adds a missing scheme to an address: http for this machine itself, else https. Other addresses are returned unchanged. */
+/** Adds a missing scheme to an address: http for this machine, else https. Other texts are unchanged. */
 export function withScheme(text: string): string {
   const address = text.trim();
   if (address.includes("://") || !URL.canParse(`https://${address}`)) return address;
@@ -85,18 +85,18 @@ function waysHint({ href }: URL): string {
   return [intro, ...remoteWays(baseUrl, media.href)].join("\n");
 }
 
-/** Whether a URL's host is this machine itself. */
+/** Whether a URL's host is this machine. */
 export function isLoopback(hostname: string): boolean {
   if (hostname === "localhost" || hostname.endsWith(".localhost") || hostname === "[::1]") return true;
   return isIP(hostname) === 4 && hostname.startsWith("127.");
 }
 
-/** Whether an address contains its data, as a `data:` address does. */
+/** Whether it is a `data:` URL. */
 export function isData(address: string): boolean {
   return /^data:/i.test(address);
 }
 
-/** The text with what may be secret left out of the addresses in it: password, query, and the bytes of a `data:` address. */
+/** Removes possible secrets from the URLs in a text: passwords, queries, and the bytes of `data:` URLs. */
 export function shortenAddresses(text: string): string {
   return text
     .replace(/(https?:\/\/)[^\s/?#@]*@/gi, "$1")

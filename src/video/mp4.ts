@@ -1,10 +1,10 @@
 import type { DiskFile } from "../io.ts";
 
 /**
- * Why a file is not a whole .mp4, in a few words. It may still be a video of a kind that we do not know. `isFinished` is false for text, an empty
- * file, and an .mp4 without `moov`: the server has not finished the video, and may still do so.
+ * Why a file is not a complete .mp4. It may still be a video of another format. `isFinished` is false for text, an empty
+ * file, and an .mp4 without `moov`, which the server may still be writing.
  */
-export type Fault = {
+export type Mp4Fault = {
   reason: string;
   mayBeVideo: boolean;
   isFinished: boolean;
@@ -14,19 +14,19 @@ export type Fault = {
 
 type Reader = Pick<DiskFile, "read" | "stat">;
 
-/** The boxes that an .mp4 begins with: its type, or that of a segment, or padding, as QuickTime writes it too. */
+/** The possible first boxes of an .mp4: the type of a file or a segment, or padding, as in QuickTime files. */
 const firstTypes = ["ftyp", "styp", "free", "skip", "wide"];
-/** A file has one of each (sections 4.3 and 8.2.1). */
+/** Boxes that occur once per file (sections 4.3 and 8.2.1). */
 const singleTypes = ["ftyp", "moov"];
-/** The boxes that a video needs. Any other may be cut off. */
+/** The boxes that a video needs. Others may be cut off. */
 const videoTypes = ["moov", "mdat", "moof"];
 
 /**
- * Checks whether a file is a whole .mp4: its top-level boxes run exactly to the end of the file, with `moov` and `mdat` among
- * them (ISO/IEC 14496-12, section 4.2). Unless its length is known to be right, the last box must state its size, and the video must not be in
- * fragments; bytes after a whole video are ignored.
+ * Checks whether a file is a complete .mp4: its top-level boxes end exactly at the end of the file, with `moov` and `mdat` among
+ * them (ISO/IEC 14496-12, section 4.2). Unless the length of the file is known to be correct, the last box must state its size, and the video must not be in
+ * fragments; bytes after a complete video are ignored.
  */
-export async function faultOfMp4(file: Reader, { isLengthKnown = true } = {}): Promise<Fault | undefined> {
+export async function faultOfMp4(file: Reader, { isLengthKnown = true } = {}): Promise<Mp4Fault | undefined> {
   const { size } = await file.stat();
   if (size === 0) return { reason: "it is empty", mayBeVideo: false, isFinished: false };
   if (await isText(file)) return { reason: "it is text", mayBeVideo: false, isFinished: false };
@@ -40,10 +40,10 @@ export async function faultOfMp4(file: Reader, { isLengthKnown = true } = {}): P
     if (!box || at + box.size > size) {
       const isAfterVideo = ["ftyp", "moov", "mdat"].every((type) => seen.has(type)) && !seen.has("moof");
       if (!isLengthKnown && isAfterVideo && !videoTypes.includes(box?.type ?? "")) return undefined;
-      const cut: Fault = { reason: "it is incomplete or damaged", mayBeVideo: true, isFinished: seen.has("moov") };
+      const cut: Mp4Fault = { reason: "it is incomplete or damaged", mayBeVideo: true, isFinished: seen.has("moov") };
       const isOpen = box?.size === Number.POSITIVE_INFINITY;
       return isOpen
-        ? { ...cut, reason: "its last box goes on to the end of the file", noLength: "open last box" }
+        ? { ...cut, reason: "its last box extends to the end of the file", noLength: "open last box" }
         : cut;
     }
     if (singleTypes.includes(box.type) && seen.has(box.type))
@@ -55,15 +55,15 @@ export async function faultOfMp4(file: Reader, { isLengthKnown = true } = {}): P
   return { reason: "it contains no video", mayBeVideo: true, isFinished: seen.has("moov") };
 }
 
-const fragmented: Fault = {
+const fragmented: Mp4Fault = {
   reason: "it is a fragmented .mp4",
   mayBeVideo: true,
   isFinished: true,
   noLength: "fragments",
 };
 
-/** The first bytes of other kinds of video, one character a byte; WebM is a kind of Matroska and says so a few bytes later. */
-const kinds: readonly [RegExp, string][] = [
+/** The first bytes of other video formats, one character per byte; WebM is Matroska with a marker a few bytes later. */
+const otherKinds: readonly [RegExp, string][] = [
   [/^.E\xdf\xa3.*webm/s, "it is a WebM"],
   [/^.E\xdf\xa3/s, "it is a Matroska file"],
   [/^GIF8/, "it is a GIF"],
@@ -71,48 +71,48 @@ const kinds: readonly [RegExp, string][] = [
   [/^G.{187}G/s, "it is an MPEG transport stream"],
 ];
 
-async function describeKind(file: Reader): Promise<Pick<Fault, "reason" | "noLength">> {
+async function describeKind(file: Reader): Promise<Pick<Mp4Fault, "reason" | "noLength">> {
   const { buffer, bytesRead } = await file.read(new Uint8Array(256), 0, 256, 0);
   const start = String.fromCharCode(...buffer.subarray(0, bytesRead));
-  const [, reason] = kinds.find(([pattern]) => pattern.test(start)) ?? [];
+  const [, reason] = otherKinds.find(([pattern]) => pattern.test(start)) ?? [];
   if (reason === undefined) return { reason: "it is not an .mp4", noLength: "unknown kind" };
   return { reason, noLength: "another kind" };
 }
 
-/** Whether the file is HTML, JSON or the like: the first bytes of every video include some that are not text. */
+/** Whether the file is text, such as HTML or JSON: every video has non-text bytes near its start. */
 async function isText(file: Reader): Promise<boolean> {
   const { buffer, bytesRead } = await file.read(new Uint8Array(512), 0, 512, 0);
   return buffer.subarray(0, bytesRead).every((byte) => byte > 8);
 }
 
-/** What the headers of a file say about its video; values that are not in their usual place are left out. */
+/** The properties of a video from the headers of its file; missing values are left out. */
 export type VideoFacts = { seconds?: number; width?: number; height?: number };
 
-/** A video has a few dozen boxes beside each other; a file with more is not read to its end for a note. */
+/** The maximum number of boxes to read; a video has a few dozen. */
 const maxBoxes = 1_000;
 
-/** How long and how large the video of an .mp4 is, by its headers (`mvhd` and `tkhd`, sections 8.2.2 and 8.3.2). Rejects with the system's error. */
+/** Reads the length and size of an .mp4 from its headers (`mvhd` and `tkhd`, sections 8.2.2 and 8.3.2). Rejects with the system's error. */
 export async function readVideoFacts(file: Reader): Promise<VideoFacts> {
   const facts: VideoFacts = {};
   const { size } = await file.stat();
   const [moov] = await findBoxes(file, "moov", { at: 0, end: size });
   if (!moov) return facts;
   const [mvhd] = await findBoxes(file, "mvhd", moov);
-  if (mvhd) Object.assign(facts, readLength(await readBody(file, mvhd)));
+  if (mvhd) Object.assign(facts, readLength(await readBoxBody(file, mvhd)));
   for (const trak of await findBoxes(file, "trak", moov)) {
     const [tkhd] = await findBoxes(file, "tkhd", trak);
-    // A track of sound has no size.
-    if (tkhd && facts.width === undefined) Object.assign(facts, readSize(await readBody(file, tkhd)));
+    // Audio tracks have no size.
+    if (tkhd && facts.width === undefined) Object.assign(facts, readFrameSize(await readBoxBody(file, tkhd)));
   }
   return facts;
 }
 
-/** The places in a file from `at` to `end`, both in bytes. */
-type Span = { at: number; end: number };
+/** The bytes of a file from `at` to before `end`. */
+type ByteRange = { at: number; end: number };
 
-/** The bodies of all boxes of one type at the same level of a part of a file. */
-async function findBoxes(file: Reader, type: string, { at, end }: Span): Promise<Span[]> {
-  const found: Span[] = [];
+/** The bodies of all boxes of a type at one level. */
+async function findBoxes(file: Reader, type: string, { at, end }: ByteRange): Promise<ByteRange[]> {
+  const found: ByteRange[] = [];
   for (let next = at, count = 0; next < end && count < maxBoxes; count++) {
     const box = await readBox(file, next, end);
     if (!box || next + box.size > end) break;
@@ -122,10 +122,10 @@ async function findBoxes(file: Reader, type: string, { at, end }: Span): Promise
   return found;
 }
 
-/** Longer than any header that is read here. */
+/** Longer than all headers that are read here. */
 const maxBody = 128;
 
-async function readBody(file: Reader, { at, end }: Span): Promise<DataView> {
+async function readBoxBody(file: Reader, { at, end }: ByteRange): Promise<DataView> {
   const bytes = new Uint8Array(Math.min(end - at, maxBody));
   const { bytesRead } = await file.read(bytes, 0, bytes.length, at);
   return new DataView(bytes.buffer, 0, bytesRead);
@@ -135,14 +135,14 @@ function readLength(body: DataView): VideoFacts {
   const isLong = body.byteLength > 0 && body.getUint8(0) === 1;
   if (body.byteLength < (isLong ? 32 : 20)) return {};
   const timescale = body.getUint32(isLong ? 20 : 12);
-  // A fragmented file has no length here, and a recording that was not closed has the largest number.
+  // A fragmented file has the length 0 here, and an unfinished recording the maximum.
   const [length, unknown] = isLong
     ? [body.getBigUint64(24), 0xffff_ffff_ffff_ffffn]
     : [BigInt(body.getUint32(16)), 0xffff_ffffn];
   return timescale === 0 || length === 0n || length === unknown ? {} : { seconds: Number(length) / timescale };
 }
 
-function readSize(body: DataView): VideoFacts {
+function readFrameSize(body: DataView): VideoFacts {
   const at = body.byteLength > 0 && body.getUint8(0) === 1 ? 88 : 76;
   if (body.byteLength < at + 8) return {};
   // Fixed-point numbers of 16.16 bits.
@@ -153,14 +153,14 @@ function readSize(body: DataView): VideoFacts {
 type Box = { type: string; size: number; headerSize: number };
 
 async function readBox(file: Reader, at: number, end: number): Promise<Box | undefined> {
-  // Deno reads into no DataView.
+  // Deno cannot read into a DataView.
   const bytes = new Uint8Array(16);
   const header = new DataView(bytes.buffer);
   const { bytesRead } = await file.read(bytes, 0, 16, at);
   if (bytesRead < 8) return undefined;
   const type = String.fromCharCode(...[4, 5, 6, 7].map((i) => header.getUint8(i)));
   const short = header.getUint32(0);
-  // Zeros are not a box.
+  // Zeros without a type are not a box.
   if (short === 0) return /^\w{4}$/.test(type) ? { type, size: end - at, headerSize: 8 } : undefined;
   if (short >= 8) return { type, size: short, headerSize: 8 };
   if (short !== 1 || bytesRead < 16) return undefined;

@@ -3,31 +3,31 @@ import { basename } from "node:path";
 import { usage } from "../errors.ts";
 import { findSimilar } from "../protocol/models.ts";
 
-/** The prompt and the model that a file is named after. */
+/** The prompt and the model, for the name of a file. */
 export type NameParts = { prompt?: string | undefined; model?: string | undefined };
 
-/** All that a file is named after. */
+/** All parts of a file's name. */
 export type Naming = NameParts & { id: string };
 
-/** Such as "a-red-fox-runs-wan-2.5-1b4e28ba.mp4". Nothing in it can be a path, whatever the service sends as an id. */
+/** Such as "a-red-fox-runs-wan-2.5-1b4e28ba.mp4". It is never a path, whatever the id is. */
 export function fileName({ id, prompt, model }: Naming): string {
   const first = firstPart(id);
   const parts = [slug(prompt ?? "", 48), slug(model ?? "", 24), first].filter((part) => part !== "");
   return `${parts.length > 1 ? parts.join("-") : `vidgen-${first}`}.mp4`;
 }
 
-/** The first eight digits of a UUID; up to 40 letters and digits of any other id; eight digits of a hash if the id cannot be a name. */
+/** The first eight digits of a UUID; up to 40 letters and digits of another id; eight digits of a hash if the id cannot be a name. */
 function firstPart(id: string): string {
   if (/^[0-9a-f]{8}-[0-9a-f]{4}-/i.test(id)) return id.slice(0, 8);
   return canBeName(id) ? id.replace(/[^A-Za-z0-9]+/g, "").slice(0, 40) : digitsOf(id);
 }
 
-/** Whether a service's id, which may be any text, can be a file's name once some characters are removed. */
+/** Whether a service's id, which may be any text, can be a file name after removing some characters. */
 export function canBeName(id: string): boolean {
   return /^[\w:=+@~-][\w.:=+@~-]*$/.test(id) && /[A-Za-z0-9]/.test(id);
 }
 
-/** Replaces an id that cannot be a name; two ids hardly ever get the same digits. */
+/** The digits that replace an id that cannot be a name. */
 function digitsOf(id: string): string {
   return createHash("sha256").update(id).digest("hex").slice(0, 8);
 }
@@ -35,14 +35,14 @@ function digitsOf(id: string): string {
 /** Windows treats these names as devices, with any extension. */
 const devices = /^(con|prn|aux|nul|com[\d¹²³]|lpt[\d¹²³])(?= *(\.|$))/i;
 
-/** A word that can be a file's whole name. An empty one becomes `fallback`. */
+/** Makes a word safe as a whole file name. An empty word becomes `fallback`. */
 function safeWord(word: string, fallback: string): string {
   return word.replace(devices, "$1_") || fallback;
 }
 
 const maxWordBytes = 100;
 
-/** Any text as a part of a path: letters, digits, spaces and `. _ -`, without a dot or a space at either end. It is never empty, and never a path. */
+/** Converts any text to a part of a path: letters, digits, spaces and `. _ -`, without dots and spaces at the ends. Never empty, and never a path. */
 export function safeName(text: string): string {
   const letters = text
     .slice(0, maxWordBytes)
@@ -51,12 +51,12 @@ export function safeName(text: string): string {
   return safeWord(cutBytes(letters, maxWordBytes).replace(/^[. ]+|[. ]+$/g, ""), "_");
 }
 
-/** Lower-case words joined by hyphens, cut between two of them where they are longer than `maxBytes`. */
+/** Lower-case words joined by hyphens, cut between words to at most `maxBytes`. */
 function slug(text: string, maxBytes: number): string {
   const words = text
     .normalize("NFC")
     .toLowerCase()
-    // Combining marks without a letter, which are invisible.
+    // Combining marks without a letter are invisible.
     .replace(/(?<![\p{L}\p{N}\p{M}])\p{M}+/gu, "")
     .replace(/[^\p{L}\p{N}\p{M}.]+/gu, "-");
   const whole = words
@@ -67,7 +67,7 @@ function slug(text: string, maxBytes: number): string {
   return cut === whole ? whole : cut.replace(/-[^-]*$/, "");
 }
 
-/** The text, cut where it is too long. */
+/** Cuts a text to a number of bytes. */
 function cutBytes(text: string, maxBytes: number): string {
   let left = maxBytes;
   let cut = "";
@@ -83,31 +83,31 @@ function byteLength(text: string): number {
   return Buffer.byteLength(text);
 }
 
-/** What a template for `-o` may hold in braces. */
-export const names = ["slug", "model", "id", "date", "n"] as const;
+/** The placeholders in -o. */
+export const placeholders = ["slug", "model", "id", "date", "n"] as const;
 
-/** Throws `usage` for an unknown name in braces, for a missing brace, and for `{id}` in a folder's name: the folder must exist before the start. `source` is what it is called. */
+/** Throws `usage` for an unknown placeholder, a missing brace, and `{id}` in a folder's name, since the folder must exist before the start. `source` is the name in the message. */
 export function checkTemplate(outputPath: string, source = "-o"): void {
-  const fault = findNameFault(outputPath, names);
+  const fault = findNameFault(outputPath, placeholders);
   if (fault) throw usage(`${source} ${fault.text}.`, fault.hint);
   if (hasIdInFolder(outputPath)) throw usage(`${source} ${idInFolder}`);
 }
 
 const otherVideos = /\.(3gp|avi|flv|gif|mkv|mov|mpe?g|ogv|webm|webp|wmv)$/i;
 
-/** What to know about a place that has the extension of another format; `undefined` where there is nothing. */
+/** The note about an output path with the extension of another format, if it has one. */
 export function findExtensionNote(outputPath: string): string | undefined {
   const [extension] = otherVideos.exec(outputPath) ?? [];
   return extension && `Videos are .mp4 files, and vidgen does not convert them: ${outputPath} has another extension.`;
 }
 
-/** What to know about a place that is no folder, and whose name has no ending; `undefined` where it has one. */
+/** The note about an output path that is not a folder and has no extension. */
 export function findNoFolderNote(outputPath: string): string | undefined {
   if (outputPath === "-" || /\.\w+$/.test(basename(outputPath))) return undefined;
   return `${outputPath} is not a folder: the video is saved to a file of this name, without .mp4. For a folder, end the name with a slash.`;
 }
 
-/** What is wrong with the names in braces, after the name of the flag or column with the template. */
+/** What is wrong with the placeholders; the text follows the name of the flag or column. */
 export function findNameFault(template: string, known: readonly string[]): { text: string; hint: string } | undefined {
   const unknown = namesIn(template).find((name) => !known.includes(name));
   const isCut = (rest: string) => known.some((name) => rest.startsWith(name) && !/^\w/.test(rest.slice(name.length)));
@@ -120,7 +120,7 @@ export function findNameFault(template: string, known: readonly string[]): { tex
   return { text, hint: `${guess}The placeholders are ${known.map((name) => `{${name}}`).join(", ")}.` };
 }
 
-/** The names in braces. */
+/** The names of the placeholders in a template. */
 export function namesIn(template: string): string[] {
   return [...template.matchAll(/\{([^{}]*)\}/g)].map(([, name = ""]) => name);
 }
@@ -137,18 +137,18 @@ export function isDistinct(outputPath: string): boolean {
   return /\{(id|n)\}/.test(outputPath);
 }
 
-/** Replaces the names in braces that have a value, and leaves the others. In a path the values must hold no path. */
+/** Fills in the placeholders that have a value. For a path, the values must not be paths. */
 export function fillIn(template: string, values: ReadonlyMap<string, string>): string {
   return template.replace(/\{([^{}]*)\}/g, (whole, name: string) => values.get(name) ?? whole);
 }
 
-/** The longest name of a file, in bytes, on all usual file systems. */
+/** The maximum length of a file name in bytes, on all common file systems. */
 const maxNameBytes = 255;
 const maxIdLength = 64;
 
 /**
- * Fills in `{slug}`, `{model}` and `{date}`, a day such as "2026-01-31". Throws `usage` where the name has no room for `{id}`, which is known
- * only once the generation is paid for.
+ * Fills in `{slug}`, `{model}` and `{date}`, a day such as "2026-01-31". Throws `usage` if the name has no room for `{id}`, which is known
+ * only after the generation is paid for.
  */
 export function fillWords(outputPath: string, { prompt = "", model = "" }: NameParts, date: string): string {
   const filled = fillNames(outputPath, { prompt, model }, date);
@@ -159,7 +159,7 @@ export function fillWords(outputPath: string, { prompt = "", model = "" }: NameP
   return filled;
 }
 
-/** The same for a name of any length. */
+/** As `fillWords`, for a name of any length. */
 export function fillNames(outputPath: string, { prompt = "", model = "" }: NameParts, date: string): string {
   if (!outputPath.includes("{")) return outputPath;
   const values = new Map([["date", date]]);
@@ -168,13 +168,13 @@ export function fillNames(outputPath: string, { prompt = "", model = "" }: NameP
   return fillIn(outputPath, values);
 }
 
-/** Whether the file's name has no room for the end of its partial file's name, and for `{id}` where that is still in it. */
+/** Whether the file's name has no room for the suffix of its partial file, and for `{id}` if it contains that. */
 export function isTooLong(outputPath: string): boolean {
   const longest = basename(fillIn(outputPath, new Map([["id", "x".repeat(maxIdLength)]])));
   return byteLength(`${longest}.12345678.part`) > maxNameBytes;
 }
 
-/** Fills in `{id}`, without the characters that could make it a path; an id that cannot be a name is replaced by the prompt and some digits. */
+/** Fills in `{id}` without characters of a path; an id that cannot be a name is replaced by the prompt and some digits. */
 export function fillId(outputPath: string, { id, prompt = "" }: Naming): string {
   const clean = id
     .replace(/[^A-Za-z0-9-]+/g, "")

@@ -110,7 +110,7 @@ test.each([
 });
 
 const moof = box("moof", new Uint8Array(4));
-const openEnd = "its last box goes on to the end of the file";
+const openEnd = "its last box extends to the end of the file";
 test.each([
   ["a byte after the end", [...tinyMp4(), 0], undefined],
   ["zeros after the end", [...tinyMp4(), ...new Uint8Array(64)], undefined],

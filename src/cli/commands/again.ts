@@ -7,7 +7,7 @@ import { beforePaying, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { findMeant, unknownError } from "../earlier.ts";
+import { resolveLast, unknownError } from "../earlier.ts";
 import { findLast, locateGenerations } from "../generations.ts";
 import { findByFile, isVideoFile, last } from "../saved-file.ts";
 import { readPrompt } from "../terminal/prompts.ts";
@@ -53,7 +53,7 @@ export function addAgain(program: CommandUnknownOpts, context: Context): void {
 /** The generation whose request is repeated. Throws `not_found` for one that the journal does not know, since only that has its request. */
 async function findParent(typed: string, own: Entry | undefined, journal: Journal, io: Io): Promise<StartedEntry> {
   if (typed === "") throw usage("The id is empty.");
-  if (typed === last) return own ? findMeant(own, own.parent, journal) : findLast(journal);
+  if (typed === last) return own ? resolveLast(own, own.parent, journal) : findLast(journal);
   if (await isVideoFile(typed, io))
     return (await findByFile(typed, journal, io)) ?? unknownError(`generation with the video ${typed}`);
   const open = () => Promise.reject(new Error("no service is needed"));

@@ -4,7 +4,7 @@ import { traceFetch } from "../../connect/trace.ts";
 import { readNumber } from "../../connect/values.ts";
 import { asVidgenError, systemCode, systemReason, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import type { Callback, Incoming, Refusal } from "../../protocol/callback.ts";
+import type { Callback, CallbackFault, Incoming } from "../../protocol/callback.ts";
 import { withScheme } from "../../protocol/url.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -105,7 +105,7 @@ async function createAnswer(
   return async (incoming) => {
     const start = io.now();
     const received = await receive(incoming).catch(
-      (error): Refusal => ({ httpStatus: 500, fault: asVidgenError(error).message }),
+      (error): CallbackFault => ({ httpStatus: 500, fault: asVidgenError(error).message }),
     );
     const took_ms = Math.round(io.now() - start);
     output.line(plainLine(`${describe(received, output)} -> ${received.httpStatus} in ${took_ms} ms`));
@@ -120,7 +120,7 @@ async function createAnswer(
 }
 
 /** A callback with the answer to it, or why the request was refused. */
-type Received = (Callback & Answer & { isDuplicate: boolean }) | Refusal;
+type Received = (Callback & Answer & { isDuplicate: boolean }) | CallbackFault;
 
 /** Such as "completed 7d562bbb signature ok". */
 function describe(received: Received, { redact }: Pick<Output, "redact">): string {

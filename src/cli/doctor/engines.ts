@@ -9,7 +9,7 @@ const fix =
   "Check that it runs, and the address in `vidgen serve --engine`. Generations for it wait until it can be used, and fail after --engine-timeout.";
 
 /** An engine as the service of this version tells of it: since when (ISO 8601) and why it takes no generations. */
-type Told = EngineCheck & { out_since?: string | null; out_reason?: string | null };
+type EngineReport = EngineCheck & { out_since?: string | null; out_reason?: string | null };
 
 /** The engines of the local service that runs on this machine; none with the preview alone, and with a service that does not tell. */
 export async function checkEngines({ baseUrl, apiKey }: Pick<Local, "baseUrl" | "apiKey">, io: Io): Promise<Check[]> {
@@ -18,8 +18,8 @@ export async function checkEngines({ baseUrl, apiKey }: Pick<Local, "baseUrl" | 
     const headers = { Authorization: `Bearer ${apiKey}` };
     const reply = await io.fetch(`${baseUrl}/engines`, { headers, signal: limit.signal });
     if (reply.status !== 200) return [];
-    const { engines } = JSON.parse(await reply.text()) as { engines: Told[] };
-    return isPreviewAlone(engines) ? [] : engines.map((engine) => judge(engine, engines));
+    const { engines } = JSON.parse(await reply.text()) as { engines: EngineReport[] };
+    return isPreviewAlone(engines) ? [] : engines.map((engine) => checkReported(engine, engines));
   } catch {
     return [];
   } finally {
@@ -33,7 +33,7 @@ export function checkKeys({ env }: Pick<Io, "env">): Check[] {
   return names.length === 0 ? [] : [pass("keys", `for engines: ${names.join(", ")}`)];
 }
 
-function judge(engine: Told, all: readonly EngineCheck[]): Check {
+function checkReported(engine: EngineReport, all: readonly EngineCheck[]): Check {
   const outage = engine.out_since ? `; unavailable since ${engine.out_since}: ${engine.out_reason}` : "";
   const says = `${describeEngine(engine, all)}${outage}`;
   return engine.error === null && outage === "" ? pass("engine", says) : fail("engine", says, { code: "network", fix });

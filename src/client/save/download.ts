@@ -3,7 +3,7 @@ import { asVidgenError, systemCode, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, HttpResponse, Io } from "../../io.ts";
 import { lacksCredits } from "../../protocol/credits.ts";
 import { isTransient, retryAfterMs } from "../../protocol/status.ts";
-import { type Fault, faultOfMp4 } from "../../video/mp4.ts";
+import { faultOfMp4, type Mp4Fault } from "../../video/mp4.ts";
 import { isProxyRefusal } from "../http/proxy.ts";
 import { describeFailure, describeReply, readReply } from "../http/reply.ts";
 import { backoffMs, freeRetryMs, type RetryIo } from "../http/retry.ts";
@@ -184,7 +184,7 @@ async function fetchOnce(
   }
 }
 
-function noteFor({ reason, noLength }: Fault): string {
+function noteFor({ reason, noLength }: Mp4Fault): string {
   if (noLength === "fragments" || noLength === "open last box")
     return `The downloaded file does not say how long it is: ${reason}. It was saved, because a second download was identical.`;
   if (noLength === "another kind")

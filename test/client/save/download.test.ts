@@ -200,7 +200,7 @@ test.each<[string, Answer, string]>([
   ["a WebM", () => new Response(webm.slice()), "it is a WebM"],
   ["a WebM of known length", announced([...webm]), "it is a WebM"],
   ["a GIF", () => new Response(Uint8Array.from([...new TextEncoder().encode("GIF89a"), 1, 2, 0])), "it is a GIF"],
-  ["a last box without a size", () => new Response(openEnded.slice()), "its last box goes on to the end of the file"],
+  ["a last box without a size", () => new Response(openEnded.slice()), "its last box extends to the end of the file"],
 ])("what has no length of its own is saved when a second download is identical: %s", async (_, answer, kind) => {
   const { outcome, requests, notes } = await run([answer]);
   expect([outcome, requests.length]).toEqual(["saved", 2]);

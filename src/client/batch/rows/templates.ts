@@ -1,4 +1,4 @@
-import { fillIn, findNameFault, names, namesIn, safeName } from "../../../video/naming.ts";
+import { fillIn, findNameFault, namesIn, placeholders, safeName } from "../../../video/naming.ts";
 import { knownColumns, withColumnNames } from "./columns.ts";
 import type { Faults } from "./faults.ts";
 import type { Table, TableLine } from "./table.ts";
@@ -26,7 +26,7 @@ type WordOptions = {
  */
 export function createTemplates({ columns }: Table, { eachNames, flags }: WordOptions, faults: Faults) {
   const own = new Set([...columns.keys(), ...eachNames]);
-  const later = names.filter((name) => name === "model" || name === "id" || (name !== "n" && !own.has(name)));
+  const later = placeholders.filter((name) => name === "model" || name === "id" || (name !== "n" && !own.has(name)));
   const wordOf = (name: string, row: TableLine, n: number) =>
     row.texts.get(name) ?? flags.get(name) ?? (name === "n" && !own.has("n") ? String(n) : undefined);
 

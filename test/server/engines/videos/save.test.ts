@@ -319,7 +319,7 @@ describe.each<[string, () => Response, string]>([
   [
     "an .mp4 of an unknown length whose last box tells no size",
     () => new Response(Buffer.concat([bytes.subarray(0, 28), Buffer.alloc(4), bytes.subarray(32)])),
-    "its last box goes on to the end of the file",
+    "its last box extends to the end of the file",
   ],
   ["a PNG", () => new Response(png), "it is not an .mp4"],
 ])("%s", (_name, answer, reason) => {
