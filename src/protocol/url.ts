@@ -50,9 +50,9 @@ export function isPlainHttp(url: string): boolean {
   return protocol === "http:" && !isLoopback(hostname);
 }
 
-/** The command that logs in at a base URL. */
-export function loginLine(baseUrl: string): string {
-  return `vidgen login --base-url ${baseUrl}${isPlainHttp(baseUrl) ? " --allow-http" : ""}`;
+/** The command that logs in at a base URL; `program` is how vidgen is called. */
+export function loginLine(baseUrl: string, program = "vidgen"): string {
+  return `${program} login --base-url ${baseUrl}${isPlainHttp(baseUrl) ? " --allow-http" : ""}`;
 }
 
 /** The command by which another machine reaches a service at its own loopback addresses; `host` is where the service runs. */

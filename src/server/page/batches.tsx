@@ -7,7 +7,8 @@ import { type CardProps, Cards, Chosen } from "./gallery.tsx";
 import { Layout, Message, Time } from "./layout.tsx";
 import { WayOut } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
-import { accountOf, requestUrl } from "./visitor.ts";
+import { LoginHint, TypedLine } from "./terminal.tsx";
+import { accountOf, terminalOf } from "./visitor.ts";
 
 const maxBatches = 100;
 /** A larger batch has the cells of its newest ones alone. */
@@ -16,10 +17,10 @@ const maxCards = 48;
 
 /** Adds the pages of what `vidgen batch` has started: each batch has the label that the command sends. */
 export function addBatches({ app, options, send, signedIn }: PageParts): void {
-  const { store, queue, clock, program = "vidgen" } = options;
+  const { store, queue, clock } = options;
   app.get("/batches", signedIn, async (c) => {
     const batches = await store.labels({ account: accountOf(c), limit: maxBatches });
-    return send(c, <BatchesPage {...{ batches, program }} now={clock.date()} />);
+    return send(c, <BatchesPage {...{ batches }} now={clock.date()} />);
   });
 
   app.get("/batches/:label", signedIn, async (c) => {
@@ -33,14 +34,13 @@ export function addBatches({ app, options, send, signedIn }: PageParts): void {
     const failed = await store.list({ ...own, state: "failed", limit: maxCards });
     const now = clock.date();
     const cardOf = (generation: GenerationSummary) => ({ generation, progress: queue.progressOf(generation.id), now });
-    const isLocal = options.publicUrl === undefined && !store.isShared;
-    const service = isLocal ? "--local" : `--base-url ${quote(requestUrl(c, options).origin)}`;
+    const { program, flag } = terminalOf(c, options);
     const shown = {
       totals,
       cells: cells.map(({ state }) => state),
       failed: failed.map(cardOf),
       others: others.map(cardOf),
-      line: `${program} batch ${quote(label)} ${service}`,
+      line: `${program} batch ${quote(label)} ${flag}`,
     };
     return send(c, <BatchPage {...shown} now={now} />);
   });
@@ -50,7 +50,7 @@ export function batchAddress(label: string): string {
   return `/batches/${encodeURIComponent(label)}`;
 }
 
-function BatchesPage({ batches, program, now }: { batches: readonly LabelTotals[]; program: string; now: Date }) {
+function BatchesPage({ batches, now }: { batches: readonly LabelTotals[]; now: Date }) {
   return (
     <Layout title="Batches" current="/batches">
       <h1>Batches</h1>
@@ -70,9 +70,8 @@ function BatchesPage({ batches, program, now }: { batches: readonly LabelTotals[
       </ol>
       <section class="empty">
         <h2>No batches yet</h2>
-        <p>
-          Start one: <code>{program} batch shots.csv --local</code>
-        </p>
+        <p>Start one in a terminal.</p>
+        <TypedLine command="batch shots.csv" />
       </section>
     </Layout>
   );
@@ -119,6 +118,7 @@ function BatchPage({ totals, cells, failed, others, line, now }: BatchProps) {
         <h2>
           {counts.queued + counts.running + unstarted > 0 ? "Continue this batch" : "Start the failed rows again"}
         </h2>
+        <LoginHint />
         <div class="copied">
           <pre id="go-on">
             {line}

@@ -1,5 +1,8 @@
+import { useContext } from "hono/jsx";
+import { isPlainHttp } from "../../protocol/url.ts";
 import type { Again } from "./again.ts";
 import { Copy } from "./copy.tsx";
+import { Visitor } from "./layout.tsx";
 
 const tabs = [
   { name: "vidgen", of: "vidgen" },
@@ -23,10 +26,22 @@ export function AgainCode({ again }: { again: Again }) {
       </fieldset>
       {tabs.map(({ name, of }) => (
         <section class="panel" data-panel={of} tabindex={0} aria-label={name}>
+          {name === "curl" || name === "Library" ? <KeyHint /> : null}
           <Copy from={`code-${of}`} name={`for ${name}`} />
           <pre id={`code-${of}`}>{again[of]}</pre>
         </section>
       ))}
     </div>
+  );
+}
+
+/** What a program reads from its environment. */
+function KeyHint() {
+  const baseUrl = useContext(Visitor).terminal?.baseUrl;
+  return (
+    <p class="hint">
+      Your API key is read from VIDGEN_API_KEY
+      {baseUrl !== undefined && isPlainHttp(baseUrl) ? `; the library also needs VIDGEN_ALLOW_HTTP=${baseUrl}` : ""}.
+    </p>
   );
 }

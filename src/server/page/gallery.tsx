@@ -14,6 +14,7 @@ import {
 import { keyed, shortcutOf } from "./keys.ts";
 import { Layout, Time } from "./layout.tsx";
 import { Marks } from "./marks.tsx";
+import { TypedLine } from "./terminal.tsx";
 
 export const minCompared = 2;
 export const maxCompared = 6;
@@ -30,12 +31,10 @@ export type GalleryProps = {
   older: string | undefined;
   /** The address where a search goes on that has not looked at older ones. */
   unsearched: string | undefined;
-  /** How vidgen is called in commands to type. */
-  program: string;
 };
 
 /** Every generation as a card, newest first. */
-export function Gallery({ filter, cards, totals, isNewest, older, unsearched, program }: GalleryProps) {
+export function Gallery({ filter, cards, totals, isNewest, older, unsearched }: GalleryProps) {
   const query = queryOf(filter);
   return (
     <Layout title="Generations" current="/">
@@ -50,7 +49,7 @@ export function Gallery({ filter, cards, totals, isNewest, older, unsearched, pr
         name="Generations, newest first"
         first={isNewest ? cards[0]?.generation.id : undefined}
       />
-      <Empty filter={filter} program={program} />
+      <Empty filter={filter} />
       <Older address={older} />
       <Unsearched address={unsearched} />
       <Chosen />
@@ -180,7 +179,7 @@ function Tab({ value, name, count, chosen = "" }: TabProps) {
 }
 
 /** Shown while the list before it is empty. */
-function Empty({ filter, program }: Pick<GalleryProps, "filter" | "program">) {
+function Empty({ filter }: Pick<GalleryProps, "filter">) {
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
   return (
     <section class="empty">
@@ -190,9 +189,12 @@ function Empty({ filter, program }: Pick<GalleryProps, "filter" | "program">) {
           <a href="/">Show all</a>
         </p>
       ) : (
-        <p>
-          <a href="/new">Start one here</a>, or: <code>{program} generate "a red fox runs through snow" --local</code>
-        </p>
+        <>
+          <p>
+            <a href="/new">Start one here</a>, or in a terminal.
+          </p>
+          <TypedLine command={'generate "a red fox runs through snow"'} />
+        </>
       )}
     </section>
   );

@@ -13,6 +13,7 @@ import { keyed, shortcutOf } from "./keys.ts";
 import { Layout } from "./layout.tsx";
 import { Choose, chooseId, Star } from "./marks.tsx";
 import { Phases } from "./phases.tsx";
+import { LoginHint } from "./terminal.tsx";
 import { Timeline, type TimelineProps } from "./timeline.tsx";
 
 export type GenerationProps = TimelineProps & {
@@ -66,6 +67,7 @@ export function GenerationPage(props: GenerationProps) {
           <section>
             <h2>Make it again</h2>
             {again.hasData ? <p class="hint">An image was sent within the request, and is left out here.</p> : null}
+            <LoginHint />
             <AgainCode again={again} />
           </section>
         </div>

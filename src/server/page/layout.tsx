@@ -2,16 +2,18 @@ import { type Child, createContext, useContext } from "hono/jsx";
 import { localAccount } from "../announcement.ts";
 import { ageText } from "./formatting.ts";
 import { Keys } from "./help.tsx";
+import type { Terminal } from "./visitor.ts";
 
 /** The addresses of the page's files, for every document. */
 export const AssetPaths = createContext({ script: "", style: "", icon: "" });
 
 /** Who looks, for every document. */
-export const Visitor = createContext<{ isOwner: boolean; account: string | undefined; theme: string | undefined }>({
-  isOwner: true,
-  account: undefined,
-  theme: undefined,
-});
+export const Visitor = createContext<{
+  isOwner: boolean;
+  account: string | undefined;
+  terminal: Terminal | undefined;
+  theme: string | undefined;
+}>({ isOwner: true, account: undefined, terminal: undefined, theme: undefined });
 
 export type LayoutProps = {
   title: string;
@@ -96,12 +98,20 @@ export function Layout({ title, current, isLive = true, children }: LayoutProps)
 }
 
 function Account({ name }: { name: string }) {
+  const login = useContext(Visitor).terminal?.login;
   return (
     <details class="account">
       <summary>{name}</summary>
-      <form id="sign-out" action="/sign-out" method="post">
-        <button type="submit">Sign out</button>
-      </form>
+      <div>
+        {login === undefined ? null : (
+          <p class="hint">
+            For a terminal, with your API key: <code>{login}</code>
+          </p>
+        )}
+        <form id="sign-out" action="/sign-out" method="post">
+          <button type="submit">Sign out</button>
+        </form>
+      </div>
     </details>
   );
 }
@@ -133,19 +143,21 @@ export function Message({ title, isSignedIn = true, children }: MessageProps) {
 export function SignInPage({ trouble, to }: { trouble: "link" | "key" | undefined; to: string }) {
   return (
     <Message
-      title={trouble === "link" ? "This link has expired, or was used" : "Open the link of vidgen serve"}
+      title={trouble === "link" ? "This link has expired, or was used" : "Sign in with a link or an API key"}
       isSignedIn={false}
     >
       <p>
-        This page shows prompts and videos, so it opens only with the link that <code>vidgen serve</code> prints when it
-        starts. A link works once, for 10 minutes. Once you have signed in with it in this browser, this page continues
-        by itself.
+        This page shows prompts and videos, so it opens only with a link or an API key. Whoever runs the service has a
+        link from <code>vidgen serve</code> for the owner, and from <code>vidgen accounts create</code> for everybody
+        else. A link works once, for 10 minutes. Once you have signed in with it in this browser, this page continues by
+        itself.
       </p>
       <p>
-        No link at hand? While <code>serve</code> runs, <code>vidgen serve --link</code> prints a new one.
+        No link at hand? Sign in with your API key below. The owner gets a new link from{" "}
+        <code>vidgen serve --link</code>, on the machine of the service.
       </p>
       <form class="sign-in" action="/" method="post">
-        <label for="key">Or sign in with an API key to see the generations of its account:</label>
+        <label for="key">API key, to see the generations of its account:</label>
         <input id="key" name="key" type="password" autocomplete="current-password" required />
         <input type="hidden" name="to" value={to} />
         <button type="submit">Sign in</button>

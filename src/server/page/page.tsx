@@ -39,6 +39,7 @@ import {
   isShownTo,
   type PageContext,
   requestUrl,
+  terminalOf,
   uuid,
   uuidLength,
 } from "./visitor.ts";
@@ -48,11 +49,11 @@ const spendingRows = 14;
 
 /** Returns the routes of the page: what the service's owner sees in a browser. All but the assets need a session. */
 export function createPage(options: PageOptions): Hono<ApiEnv> {
-  const { store, queue, clock, changes, sign, program = "vidgen" } = options;
+  const { store, queue, clock, changes, sign } = options;
   const app = new Hono<ApiEnv>();
   const checkEngines = createEngineChecks(options.engines, clock);
   const assets = createAssets(options.assets ?? new URL("./page/", import.meta.url), headers);
-  const send = createSend(assets.paths);
+  const send = createSend(assets.paths, options);
   const media = createMedia({ ...options, hasRedirects: false, headers: mediaHeaders });
   const signedIn = requireSession(options, send);
   const fromPage = [signedIn, requireOwnOrigin(options)] as const;
@@ -105,7 +106,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     const last = older === undefined ? await store.lastSearched(searched) : undefined;
     const unsearched = last === undefined ? undefined : addressBefore(c, last);
     const isNewest = before === undefined;
-    return send(c, <Gallery {...{ filter, cards, totals, isNewest, older, unsearched, program }} />);
+    return send(c, <Gallery {...{ filter, cards, totals, isNewest, older, unsearched }} />);
   });
 
   app.get("/generations/:id", signedIn, async (c) => {
@@ -114,9 +115,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     if (!generation) return send(c, <Missing />, 404);
     const [delivery] = await store.deliveries({ generations: [id], limit: 1 });
     const payments = await store.ledger({ generation: id, limit: 2 });
-    // `--local` finds the service of this machine's folder.
-    const isLocal = options.publicUrl === undefined && !store.isShared;
-    const again = makeAgain(generation, { baseUrl: requestUrl(c, options).origin, isLocal, program });
+    const again = makeAgain(generation, terminalOf(c, options));
     const list = { ...readFilter(c), account: accountOf(c), limit: 1 };
     const [newer] = await store.list({ ...list, after: id });
     const [older] = await store.list({ ...list, before: id });
@@ -231,13 +230,14 @@ const headers = {
 /** The bytes of a video or an image never change. */
 const mediaHeaders = { ...headers, "Cache-Control": "private, max-age=86400, immutable" };
 
-function createSend(findPaths: () => Promise<AssetPathNames>): Send {
+function createSend(findPaths: () => Promise<AssetPathNames>, options: PageOptions): Send {
   return async (c, page, status, added = {}) => {
     for (const [name, value] of Object.entries({ ...headers, ...added })) c.header(name, value);
     const paths = await findPaths();
     const { account } = c.var;
     const isOwner = account === localAccount;
-    const visitor = { isOwner, account, theme: getCookie(c, "vidgen_theme") };
+    const terminal = account === undefined ? undefined : terminalOf(c, options);
+    const visitor = { isOwner, account, terminal, theme: getCookie(c, "vidgen_theme") };
     const document = (
       <AssetPaths.Provider value={paths}>
         <Visitor.Provider value={visitor}>{page}</Visitor.Provider>

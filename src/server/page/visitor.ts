@@ -1,8 +1,10 @@
 import type { Context } from "hono";
 import { isUuid } from "../../protocol/id.ts";
+import { isLoopback, loginLine } from "../../protocol/url.ts";
 import { localAccount } from "../announcement.ts";
 import type { ApiEnv } from "../http/message.ts";
 import type { Store } from "../store/store.ts";
+import { quote } from "./again.ts";
 
 /** A request for the page, of somebody who is signed in. */
 export type PageContext = Context<ApiEnv>;
@@ -26,6 +28,33 @@ export async function findShown(c: PageContext, store: Pick<Store, "generation">
 /** The address under which the browser has asked. */
 export function requestUrl(c: PageContext, { publicUrl = c.req.url }: { publicUrl?: string | undefined }): URL {
   return new URL(publicUrl);
+}
+
+/** How a visitor uses this service in a terminal. */
+export type Terminal = {
+  /** How vidgen is called. */
+  program: string;
+  baseUrl: string;
+  /** Whether `--local` finds this service: for its owner, on its own machine. */
+  isLocal: boolean;
+  /** The flag of other commands that names this service. */
+  flag: string;
+  /** What is typed once before them; `undefined` with `--local`. */
+  login: string | undefined;
+};
+
+export function terminalOf(
+  c: PageContext,
+  options: { publicUrl?: string | undefined; store: Pick<Store, "isShared">; program?: string | undefined },
+): Terminal {
+  const { publicUrl, store, program = "vidgen" } = options;
+  const { origin: baseUrl, hostname } = requestUrl(c, options);
+  const isOwner = accountOf(c) === undefined;
+  const isLocal = isOwner && publicUrl === undefined && !store.isShared && isLoopback(hostname);
+  const used = { program, baseUrl, isLocal };
+  if (isLocal) return { ...used, flag: "--local", login: undefined };
+  const login = loginLine(baseUrl, program).replace(baseUrl, quote(baseUrl));
+  return { ...used, flag: `--base-url ${quote(baseUrl)}`, login };
 }
 
 /** Whether somebody has opened the address, rather than a program that expects an answer of the API. */

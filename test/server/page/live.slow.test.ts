@@ -263,7 +263,7 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     await page.make({ prompt: "a fox" });
     await tab.context().clearCookies();
     await tab.goto(`${page.url}/?text=fox`);
-    await shows(tab.locator("h1"), "Open the link of vidgen serve");
+    await shows(tab.locator("h1"), "Sign in with a link or an API key");
     await tab.waitForTimeout(500);
     expect(await tab.locator("#notice").isVisible()).toBe(false);
     await signIn(tab, page);
@@ -308,7 +308,7 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     await tab.getByLabel("Prompt").fill("of the owner");
     await tab.locator(".account > summary").click();
     await tab.getByRole("button", { name: "Sign out" }).click();
-    await shows(tab.locator("h1"), "Open the link of vidgen serve");
+    await shows(tab.locator("h1"), "Sign in with a link or an API key");
     await tab.goto(`${page.url}/callbacks?state=delivered&x=%22%3E`);
     await tab.getByLabel("API key").fill("a-wrong-key");
     await tab.keyboard.press("Enter");
@@ -322,10 +322,10 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     expect(await tab.getByLabel("Prompt").inputValue()).toBe("");
     await tab.locator(".account > summary").click();
     await tab.getByRole("button", { name: "Sign out" }).click();
-    await shows(tab.locator("h1"), "Open the link of vidgen serve");
+    await shows(tab.locator("h1"), "Sign in with a link or an API key");
     expect((await tab.context().cookies()).filter(({ name }) => name.startsWith("vidgen_page"))).toEqual([]);
     await tab.goto(page.url);
-    await shows(tab.locator("h1"), "Open the link of vidgen serve");
+    await shows(tab.locator("h1"), "Sign in with a link or an API key");
   });
 
   test("what moves while videos are made is moved as a whole, and stands still for those who ask for that", async () => {

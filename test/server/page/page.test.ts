@@ -378,6 +378,25 @@ describe("an account's own key", () => {
     return (await reply.json()) as { api_key: string; base_url: string; page_url: string };
   }
 
+  test("is told what it can type in a terminal of its own: a login at this page's address, and never --local", async () => {
+    const { url, get, make, link } = await openTwo();
+    const theirs = await make({ prompt: "a whale" }, theirKey, labelled("shots.csv", 2));
+    const paths = ["/", "/?text=nothing", "/batches", "/batches/shots.csv", `/generations/${theirs}`];
+    const Cookie = await signIn({ link });
+    for (const path of paths) {
+      const [own, owners] = await Promise.all([get(path), fetch(url + path, { headers: { Cookie } })]);
+      const [text, ofOwner] = [await own.text(), await owners.text()];
+      expect([path, text]).toEqual([path, expect.stringContaining(`vidgen login --base-url ${url}<`)]);
+      expect([path, text]).toEqual([path, expect.not.stringContaining("--local")]);
+      expect([path, ofOwner]).toEqual([path, expect.not.stringContaining("vidgen login")]);
+    }
+    expect(await (await get("/batches/shots.csv")).text()).toContain(`vidgen batch shots.csv --base-url ${url}`);
+    expect(await (await get(`/generations/${theirs}`)).text()).toContain(`--base-url ${url}`);
+    expect(await (await fetch(`${url}/batches/shots.csv`, { headers: { Cookie } })).text()).toContain(
+      "shots.csv --local",
+    );
+  });
+
   test("the link of a new account signs in once, to that account alone, until its key ends", async () => {
     const { url, store, mine } = await openTwo();
     const made = await manage(url, "", { name: "guest" });

@@ -180,7 +180,7 @@ function isSignedOut(): boolean {
 
 const notices: Record<Trouble, string> = {
   "signed out":
-    "You are signed out. Open the link of vidgen serve in this browser; this page then continues by itself.",
+    "You are signed out. Sign in again in this browser, with a link or an API key; this page then continues by itself.",
   busy: "vidgen serve has too many requests. No data is lost, and this page continues by itself.",
   database:
     "The database cannot be reached. No data is lost, and this page continues by itself once the database is back.",
