@@ -28,10 +28,10 @@ function isDashedText(word: string): boolean {
 }
 
 /** commander's code for an error, and the command that was typed. */
-type Typed = { code?: string | undefined; name?: string | undefined; quote(word: string): string };
+type ParseFailure = { code?: string | undefined; name?: string | undefined; quote(word: string): string };
 
 /** What to type for an argument that begins with a dash, such as a prompt: it was read as flags. `undefined` without one. */
-export function dashHint(argv: readonly string[], { code, name, quote }: Typed): string | undefined {
+export function dashHint(argv: readonly string[], { code, name, quote }: ParseFailure): string | undefined {
   const end = argv.indexOf("--");
   const words = end === -1 ? argv : argv.slice(0, end);
   const dashed =

@@ -27,9 +27,9 @@ import { checkOutputPath, noteOutputPath } from "./terminal/result.ts";
 import { quote } from "./terminal/text.ts";
 
 /** What the command line gives already; `usualModel` is selected first. */
-type KnownInput = Omit<RequestInput, "texts"> & { texts: FieldTexts; usualModel: string };
+type KnownInput = Omit<RequestInput, "texts"> & { texts: FieldTexts; initialModel: string };
 
-type AskOptions = Pick<SessionOptions, "local" | "baseUrl" | "engine"> & {
+type AskInputOptions = Pick<SessionOptions, "local" | "baseUrl" | "engine"> & {
   dryRun?: boolean;
   open?: boolean;
   /** Where the video is saved by `-o` or the setting; asked for when it is not set, unless `isSaved` is `false`. */
@@ -48,7 +48,7 @@ type AskOptions = Pick<SessionOptions, "local" | "baseUrl" | "engine"> & {
  * Asks for what the command line does not give, shows a summary and the equivalent command, and asks for a yes. Throws `interrupted` at Ctrl-C
  * and without the yes. Flags and settings are checked first, so that no question is asked in vain.
  */
-export async function askForInput(known: KnownInput, options: AskOptions, context: Context) {
+export async function askForInput(known: KnownInput, options: AskInputOptions, context: Context) {
   const { io, output } = context;
   const { local = false, dryRun, open = false } = options;
   const destination = { isLocal: local };
@@ -58,7 +58,7 @@ export async function askForInput(known: KnownInput, options: AskOptions, contex
   const { model = defaultModel } = known.texts;
   buildRequest({ ...known, texts: { ...known.texts, model, prompt: "still to come" }, set }, destination);
   if (!local && !dryRun) await resolveService(options.baseUrl, io);
-  const service = await openLook(options, context);
+  const service = await openForPrice(options, context);
 
   const input = await askForFields(known, local ? maxLocalSeconds : undefined, io);
   const request = buildRequest({ ...input, images: await readAllImages(input.images) }, destination);
@@ -69,7 +69,7 @@ export async function askForInput(known: KnownInput, options: AskOptions, contex
   const flags = options.flags({ ...fieldAttributes(input), ...(answer === undefined ? {} : { output: answer }) });
   const command = commandLine(input.texts.prompt, [...flags, ...(output.json ? ["--json"] : [])], io.env);
   await noteOutputPath(answer, output, io);
-  const place = options.isSaved ? formatRow("Save to", describePlace(outputPath)) : "";
+  const place = options.isSaved ? formatRow("Save to", describeOutput(outputPath)) : "";
   const { starts } = options;
   const cost = await expectCost(
     service,
@@ -83,7 +83,7 @@ export async function askForInput(known: KnownInput, options: AskOptions, contex
 }
 
 /** The service that a start would use, or one that nobody has where none is set: nothing is sent to it. */
-async function openLook({ local = false, baseUrl, engine }: AskOptions, { io, output, defer }: Context) {
+async function openForPrice({ local = false, baseUrl, engine }: AskInputOptions, { io, output, defer }: Context) {
   // The start says what there is to say.
   const quiet = { ...output, note: () => {} };
   const flags = { local, ...(baseUrl !== undefined && { baseUrl }), ...(engine && { engine }) };
@@ -103,11 +103,11 @@ function costSentence(cost: ExpectedCost, { starts, isLocal }: { starts: number;
   return ` ${starts === 1 ? "It costs" : "They cost"} ${price}.`;
 }
 
-type Limits = { usualModel: string; maxSeconds: number | undefined };
+type QuestionOptions = { initialModel: string; maxSeconds: number | undefined };
 
 /** Asks for what is missing of an input; `maxSeconds` is the longest video, where that is known. */
 async function askForFields(
-  { usualModel, ...known }: KnownInput,
+  { initialModel: usualModel, ...known }: KnownInput,
   maxSeconds: number | undefined,
   io: Io,
 ): Promise<RequestInput> {
@@ -116,16 +116,21 @@ async function askForFields(
   for (const field of fields) {
     if (field.name === "imageUrl") {
       if (hasOwnImage({ extra: readSettings(known.set) })) continue;
-      const asked = await askImages(texts.model ?? usualModel, images.imageUrl ?? [], field, io);
-      images = { ...images, imageUrl: asked };
-    } else if (!isImageField(field)) texts[field.name] ??= await askField(field, { usualModel, maxSeconds }, io);
+      const answers = await askImages(texts.model ?? usualModel, images.imageUrl ?? [], field, io);
+      images = { ...images, imageUrl: answers };
+    } else if (!isImageField(field))
+      texts[field.name] ??= await askField(field, { initialModel: usualModel, maxSeconds }, io);
   }
   const { prompt = "", model = usualModel } = texts;
   return { ...known, texts: { ...texts, prompt: withoutCurlyQuotes(prompt), model }, images };
 }
 
 /** Asks for the value of a field that has a question; `undefined` leaves it to the service. */
-async function askField(field: Field, { usualModel, maxSeconds }: Limits, io: Io): Promise<string | undefined> {
+async function askField(
+  field: Field,
+  { initialModel: usualModel, maxSeconds }: QuestionOptions,
+  io: Io,
+): Promise<string | undefined> {
   const { name, isRequired = false, label = name, question, suggestions } = field;
   if (question === undefined) return undefined;
   if (name === "model") return askChoice(question, modelChoices(usualModel), usualModel, io);
@@ -179,7 +184,7 @@ function formatRow(label: string, value: string): string {
   return `  ${label.padEnd(12)}${value}\n`;
 }
 
-function describePlace(outputPath: string | undefined): string {
+function describeOutput(outputPath: string | undefined): string {
   if (outputPath === undefined) return "nowhere: only its URL is printed";
   return outputPath === "." ? "the current folder" : outputPath;
 }

@@ -34,7 +34,7 @@ export type Ready = {
 };
 
 /** A generation that was started, now or earlier, and is to be followed. */
-export type Running = {
+export type FollowedStart = {
   attempt: Attempt;
   /** The fields that `--json` prints of it. */
   document: object;
@@ -46,7 +46,7 @@ export type Running = {
 };
 
 /** Sends the request, or finds the generation that is resumed, and prints the id as soon as it is known. */
-export async function start(ready: Ready, context: Starting): Promise<Running> {
+export async function start(ready: Ready, context: Starting): Promise<FollowedStart> {
   const { session, request, how } = ready;
   const { io, output, reporter, defer } = context;
   let stopShowing = () => {};
@@ -60,7 +60,9 @@ export async function start(ready: Ready, context: Starting): Promise<Running> {
     });
   if (started.kind === "accepted" || started.kind === "resumed") {
     defer(() => close(started.attempt));
-    return started.kind === "accepted" ? tellStarted(started, ready, context) : tellResumed(started, ready, context);
+    return started.kind === "accepted"
+      ? reportStarted(started, ready, context)
+      : reportResumed(started, ready, context);
   }
   const { kind, error } = started;
   throw reporter.notStarted(kind, session.isLocal ? explainLocalCredits(error) : error);
@@ -73,17 +75,17 @@ function stoppedBefore(error: unknown, { how }: Ready, { io, reporter, options }
   return reporter.stopped(id, withResumeHint(error, id, { ...options, outputPath: how.outputPath }, io));
 }
 
-function tellStarted(
+function reportStarted(
   { attempt, started }: StartedAttempt & { kind: "accepted" },
   { session, request }: Ready,
   { output, reporter }: Starting,
-): Running {
+): FollowedStart {
   const { id } = attempt;
   const { generation, credits_charged, remaining_credits, balance_fell } = started;
   const isPriced = countsCredits(session.service, request.model);
   const credits = isPriced ? credits_charged : undefined;
-  const told = { model: request.model, resumed: false, remaining_credits, credits, balance_fell };
-  reporter.tell({ event: "started", id, attempt: attempt.attempt, ...told });
+  const costs = { model: request.model, resumed: false, remaining_credits, credits, balance_fell };
+  reporter.tell({ event: "started", id, attempt: attempt.attempt, ...costs });
   const cost = isPriced ? priceText(started) : localText(request.model, session);
   // The local service has it, and an engine may never get it.
   const is_preview = session.service.isPreview(request.model);
@@ -94,11 +96,11 @@ function tellStarted(
   return { attempt, document, credits, isResumed: false, accepted: started };
 }
 
-function tellResumed(
+function reportResumed(
   { attempt, earlier }: StartedAttempt & { kind: "resumed" },
   { how, session }: Ready,
   { io, output, reporter }: Starting,
-): Running {
+): FollowedStart {
   const { id, file } = attempt;
   reporter.tell({ event: "started", id, attempt: attempt.attempt, model: earlier.request.model, resumed: true });
   const outcome = how.earlier === "reuse" ? "nothing is charged" : "--again starts a new one";
@@ -124,7 +126,7 @@ function localText(model: string, { service, enginesFor }: Session): string {
 
 /** `--no-wait`: prints the id. A Ctrl-C that came while the request was out takes effect here. */
 export async function printId(
-  { attempt, document }: Running,
+  { attempt, document }: FollowedStart,
   { isInProcess }: Pick<Session, "isInProcess">,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<void> {

@@ -4,13 +4,13 @@ import type { Context } from "./context.ts";
 import { askService, describeProviders } from "./service-choice.ts";
 import { canAsk } from "./terminal/prompts.ts";
 
-type Options = { local?: boolean; dryRun?: boolean; baseUrl?: string; engine?: string[] };
+type ServiceFlags = { local?: boolean; dryRun?: boolean; baseUrl?: string; engine?: string[] };
 
 /**
  * The options with a service that can be used: without a login, a person at a terminal is asked to log in, which happens here, to use a provider, or
  * the local service. Elsewhere they are returned as they are. Throws `interrupted` at Ctrl-C, `auth` for a provider without a key, and as `login` does.
  */
-export async function withService<Given extends Options>(given: Given, context: Context): Promise<Given> {
+export async function withService<Given extends ServiceFlags>(given: Given, context: Context): Promise<Given> {
   const { io } = context;
   if (given.local || given.dryRun || !canAsk(context, io) || (await hasKey(given.baseUrl, io))) return given;
   const choice = await askService("You are not logged in. What do you have?", io);

@@ -2,7 +2,7 @@ import { type Attempt, handOver } from "../client/generation/attempt.ts";
 import { asVidgenError, compareSeverity, type VidgenError } from "../errors.ts";
 import { errorDocument, type Output } from "./terminal/output.ts";
 import type { PrintOptions } from "./terminal/result.ts";
-import { type Delivering, deliver, readResult, watch } from "./watch.ts";
+import { type DeliverContext, deliver, readResult, watch } from "./watch.ts";
 
 /** How one of several generations of a command ended. */
 export type Outcome = {
@@ -23,7 +23,7 @@ type Failed = Outcome & { error: VidgenError };
 export async function followOne(
   attempt: Attempt,
   print: Omit<PrintOptions, "open" | "saveCommand">,
-  context: Delivering,
+  context: DeliverContext,
 ): Promise<Outcome> {
   const { id } = attempt;
   const { output, extra } = print;

@@ -11,7 +11,7 @@ import { asVidgenError, beforePaying, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { StartRequest } from "../protocol/schema.ts";
 import type { Context } from "./context.ts";
-import { printId, type Running, type Starting, start } from "./making.ts";
+import { type FollowedStart, printId, type Starting, start } from "./making.ts";
 import { endAll, failedOutcome, followOne, type Outcome } from "./several.ts";
 import { askToStart, canAsk } from "./terminal/prompts.ts";
 import { nearPath } from "./terminal/result.ts";
@@ -27,7 +27,7 @@ export type Takes = {
 };
 
 /** What has become of one of them; while it is followed, `outcome` is a promise. */
-type Made = {
+type TakeResult = {
   outcome: Outcome | Promise<Outcome>;
   /** Why it was not started. */
   failure?: VidgenError;
@@ -48,11 +48,11 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   const run = await openTakes(session.service, requests, how).catch(stop);
   defer(run.release);
   const news = requests.filter((_, index) => run.attempts[index] === undefined);
-  await confirm(news, takes, context).catch(stop);
+  await confirmTakes(news, takes, context).catch(stop);
   const budget = await openBudget(run.name, takes, io).catch(stop);
-  const follow = ({ attempt, document: extra, credits }: Running) =>
+  const follow = ({ attempt, document: extra, credits }: FollowedStart) =>
     followOne(attempt, { outputPath: how.outputPath, extra, credits, output }, { session, reporter, io });
-  const makeTake = async (index: number, request: StartRequest): Promise<Made> => {
+  const makeTake = async (index: number, request: StartRequest): Promise<TakeResult> => {
     const position = index + 1;
     const made = run.attempts[index];
     const take = { run: run.name, position, count: requests.length };
@@ -76,7 +76,7 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
       return { outcome: failedOutcome(failure, { id: failure.id ?? id, label }), failure, overrun };
     }
   };
-  const outcomes: Made["outcome"][] = [];
+  const outcomes: TakeResult["outcome"][] = [];
   let hasFailed = false;
   let budgetError: VidgenError | undefined;
   let left = 0;
@@ -107,7 +107,7 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
 }
 
 /** Asks a person once for all that is to be started. */
-async function confirm(
+async function confirmTakes(
   news: readonly StartRequest[],
   { session, isConfirmed }: Takes,
   context: Context,
@@ -160,7 +160,7 @@ async function printEarlier(
 }
 
 /** `--no-wait`. */
-async function endWithId(started: Running, session: Session, context: Context): Promise<Outcome> {
+async function endWithId(started: FollowedStart, session: Session, context: Context): Promise<Outcome> {
   const { attempt, document } = started;
   const { id } = attempt;
   if (context.output.json) return { id, document, handOver: () => handOverId(attempt) };

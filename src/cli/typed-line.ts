@@ -33,7 +33,7 @@ export type TypedLine = {
   hash: string;
   earlier: Earlier;
   /** `-o`, by flag, setting or default, at the local service or elsewhere. */
-  placeAt(service: { isLocal: boolean }): Promise<string | undefined>;
+  outputAt(service: { isLocal: boolean }): Promise<string | undefined>;
 };
 
 /**
@@ -52,8 +52,8 @@ export async function hashLine(words: TypedWords, command: CommandUnknownOpts, i
   const set = new Map((words.set ?? []).map((each) => [each.split("=", 1)[0], each]));
   const line = {
     ...words,
-    generation: await nameOf(words.generation, io),
-    from: await nameOf(words.from, io),
+    generation: await contentName(words.generation, io),
+    from: await contentName(words.from, io),
     set: [...set.values()].sort(),
     fields: values,
     images: read,
@@ -62,7 +62,7 @@ export async function hashLine(words: TypedWords, command: CommandUnknownOpts, i
 }
 
 /** A video file by its content, any other word as it is. */
-async function nameOf(word: string | undefined, { disk, signal, ...io }: Io): Promise<string | undefined> {
+async function contentName(word: string | undefined, { disk, signal, ...io }: Io): Promise<string | undefined> {
   if (word === undefined || !(await isVideoFile(word, { ...io, disk }))) return word;
   const file = await disk.open(word, "r").catch(() => undefined);
   if (file === undefined) return word;
@@ -75,15 +75,15 @@ async function nameOf(word: string | undefined, { disk, signal, ...io }: Io): Pr
  * was made since must not make it another request, which would be paid for again.
  */
 export async function findOwnAttempt(
-  { hash, earlier, placeAt }: TypedLine,
+  { hash, earlier, outputAt: placeAt }: TypedLine,
   journal: Pick<Journal, "scan">,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<Entry | undefined> {
   const entries = await findByTypedLine(journal, hash);
   if (entries.length === 0) return undefined;
-  const placeOf = async (isLocal: boolean): Promise<RecordedOutput> =>
+  const recordedAt = async (isLocal: boolean): Promise<RecordedOutput> =>
     recordOutput(await placeAt({ isLocal }), output.redact, io.disk);
-  const [local, other] = [await placeOf(true), await placeOf(false)];
+  const [local, other] = [await recordedAt(true), await recordedAt(false)];
   const isOutputOf = (entry: Entry) => isSameOutput(entry, entry.base_url === localBaseUrl ? local : other);
   return findResumable(entries, { earlier, now: io.date(), isOutputOf });
 }

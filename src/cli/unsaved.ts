@@ -7,7 +7,7 @@ export async function noteUnsaved({ io, output }: Pick<Context, "io" | "output">
   const isScript = !io.stdout.isTTY || !io.stderr.isTTY || Boolean(io.env.CI);
   if (isScript || output.quiet || output.json || output.events) return;
   // The command itself is done: a journal that cannot be read must not make it fail.
-  const left = await look(io).catch(() => []);
+  const left = await findLeft(io).catch(() => []);
   const count = new Set(left.map(({ base_url, id }) => `${base_url} ${id}`)).size;
   if (count === 0) return;
   const videos = count === 1 ? "1 paid video is" : `${count} paid videos are`;
@@ -15,7 +15,7 @@ export async function noteUnsaved({ io, output }: Pick<Context, "io" | "output">
 }
 
 /** Without `findJournal`, which loads all of the client: `models` needs none of it. */
-async function look(io: Io): Promise<Entry[]> {
+async function findLeft(io: Io): Promise<Entry[]> {
   const { journalIn, storageFolder } = await import("../connect/storage.ts");
   const { openJournal } = await import("../client/ledger/journal.ts");
   const { findUnsaved } = await import("../client/ledger/attempts.ts");

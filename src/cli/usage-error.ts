@@ -10,10 +10,10 @@ import { withoutCurlyQuotes } from "./terminal/prompts.ts";
 import { quote } from "./terminal/text.ts";
 import { hintFor } from "./words.ts";
 
-type Typed = { argv: readonly string[]; program: CommandUnknownOpts | undefined; io: Pick<Io, "disk"> };
+type TypedCommand = { argv: readonly string[]; program: CommandUnknownOpts | undefined; io: Pick<Io, "disk"> };
 
 /** A usage error, or commander's own, as it is printed: it always says what to type next. */
-export async function explainUsage(error: unknown, { argv, program, io }: Typed): Promise<VidgenError> {
+export async function explainUsage(error: unknown, { argv, program, io }: TypedCommand): Promise<VidgenError> {
   const name = commandOf(argv);
   const help = name === undefined ? "See `vidgen --help` for the commands." : `See \`vidgen ${name} --help\`.`;
   if (error instanceof CommanderError && program !== undefined) {
@@ -36,7 +36,7 @@ function withTwoDashes(argv: readonly string[], program: CommandUnknownOpts): st
 }
 
 /** `dash` is what to type for an argument that begins with one. */
-type Parsing = Omit<Typed, "program"> & { program: CommandUnknownOpts; dash: string | undefined; help: string };
+type Parsing = Omit<TypedCommand, "program"> & { program: CommandUnknownOpts; dash: string | undefined; help: string };
 
 /** commander's error as a usage error: its sentence, a guess, and what to type next. */
 async function explainParsing(error: CommanderError, parsing: Parsing): Promise<VidgenError> {

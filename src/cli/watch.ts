@@ -5,12 +5,12 @@ import type { Io } from "../io.ts";
 import type { Reporter } from "./terminal/reporter.ts";
 import { type PrintOptions, printResult, type Result, resultOf } from "./terminal/result.ts";
 
-type Watching = { session: Session; reporter: Reporter };
+type WatchContext = { session: Session; reporter: Reporter };
 
-export type Delivering = Watching & { io: Io };
+export type DeliverContext = WatchContext & { io: Io };
 
 /** Shows what happens to a generation until it has ended. Throws as `finish` does. */
-export async function watch(attempt: Attempt, { session, reporter }: Watching): Promise<Finished> {
+export async function watch(attempt: Attempt, { session, reporter }: WatchContext): Promise<Finished> {
   const { show, tell } = reporter;
   const { id, file } = attempt;
   try {
@@ -20,7 +20,7 @@ export async function watch(attempt: Attempt, { session, reporter }: Watching): 
         show({ event: "percent", id, percent, node });
         tell({ event: "state", id, status });
       },
-      outage: (reason) => show({ event: "trouble", id, reason }),
+      outage: (reason) => show({ event: "outage", id, reason }),
       progress: (received, total) => tell({ event: "progress", id, received, total: total ?? null }),
     });
     await session.complete(finished);
@@ -46,7 +46,7 @@ export async function readResult(
 }
 
 /** Ends a generation of a command with its result: prints it, tells how it ended, and hands it over once stdout has it. Returns its document. */
-export async function deliver(finished: Finished, print: PrintOptions, context: Delivering): Promise<object> {
+export async function deliver(finished: Finished, print: PrintOptions, context: DeliverContext): Promise<object> {
   const { session, reporter, io } = context;
   const result = await readResult(finished, session, print.output);
   await printResult(result, print, io);

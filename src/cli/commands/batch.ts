@@ -30,7 +30,7 @@ import {
 import type { Context } from "../context.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
 import { createBatchProgress, describeCounts } from "../terminal/batch-progress.ts";
-import { describePlan, endOfBatch } from "../terminal/batch-report.ts";
+import { createBatchError, describePlan } from "../terminal/batch-report.ts";
 import { addBatchStatus } from "./batch-status.ts";
 
 export function addBatch(program: CommandUnknownOpts, context: Context): void {
@@ -112,22 +112,22 @@ function declare(program: CommandUnknownOpts) {
   });
 }
 
-type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+type BatchFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 type BatchContext = Context & { command: ReturnType<typeof declare> };
 
 /** Starts a generation for each row of a file that is not done, and collects those that run. Throws the error that decides the exit code. */
-async function batch(file: string, given: Options, context: BatchContext): Promise<void> {
-  const prepared = await prepare(file, given, context).catch((error) => {
+async function batch(file: string, flags: BatchFlags, context: BatchContext): Promise<void> {
+  const prepared = await prepare(file, flags, context).catch((error) => {
     throw beforePaying(error);
   });
   if (prepared) await run(prepared, context);
 }
 
 /** What a batch runs with; `undefined` for a dry run, whose plan it prints. */
-async function prepare(file: string, given: Options, context: BatchContext): Promise<Running | undefined> {
+async function prepare(file: string, flags: BatchFlags, context: BatchContext): Promise<PreparedBatch | undefined> {
   const { io, output, defer } = context;
-  const options = await withEngine(given, io);
+  const options = await withEngine(flags, io);
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
   if (options.results?.trim() === "") throw usage("--results is empty.");
   const limits = readLimits(options);
@@ -149,11 +149,11 @@ async function prepare(file: string, given: Options, context: BatchContext): Pro
   const { set = [], each = [], inputFormat: format } = options;
   const ignoreColumns = options.ignoreColumns?.flatMap((names) => names.split(","));
   const isLocal = options.local ?? false;
-  const typed = { ...options, isLocal, style, texts: { ...texts, model }, images, set };
-  const flags = { ...typed, format, each, output: outputPath, ignoreColumns };
+  const requestOptions = { ...options, isLocal, style, texts: { ...texts, model }, images, set };
+  const rowOptions = { ...requestOptions, format, each, output: outputPath, ignoreColumns };
   const { rows, notes, unused } = await (file === "-"
-    ? noteWait(readRows(file, flags, io), "the rows", context)
-    : readRows(file, flags, io));
+    ? noteWait(readRows(file, rowOptions, io), "the rows", context)
+    : readRows(file, rowOptions, io));
   for (const note of notes) output.note(note);
   const keyed = keyRows(rows);
   const own = shard ? keyed.filter((row) => shardOf(row, shard.of) === shard.index) : keyed;
@@ -161,7 +161,7 @@ async function prepare(file: string, given: Options, context: BatchContext): Pro
   defer(services.close);
   const session = await services.open().catch((error) => {
     if (!options.dryRun) throw error;
-    return openUnset(error, { services, results }, context);
+    return openForPlan(error, { services, results }, context);
   });
   const source = { file, total: keyed.length, shard: shard ? `${shard.index}/${shard.of}` : null };
   const opened = await openBatch(
@@ -187,7 +187,7 @@ async function prepare(file: string, given: Options, context: BatchContext): Pro
 }
 
 /** For a plan, the service of the results file where none is set, else one that nobody has: nothing is sent to it. */
-async function openUnset(
+async function openForPlan(
   error: unknown,
   { services, results }: { services: Services; results: string },
   { io, output }: BatchContext,
@@ -215,7 +215,7 @@ async function prepareFrames({ io }: BatchContext) {
   return createFrameKeeper("The column from", io.signal, io);
 }
 
-function checkJoin({ join, shard, each = [] }: Options): void {
+function checkJoin({ join, shard, each = [] }: BatchFlags): void {
   if (join === undefined) return;
   // Also so that a mistyped name is never that of the rows or of their results, which --overwrite would replace.
   if (!/[^/\\]\.mp4$/i.test(join))
@@ -225,21 +225,21 @@ function checkJoin({ join, shard, each = [] }: Options): void {
 }
 
 /** What the film is made with, and what joins the videos by the keys of their rows, once all are there. */
-async function prepareJoin(target: string, opened: Batch, { overwrite, dryRun }: Options, context: BatchContext) {
+async function prepareJoin(filmPath: string, opened: Batch, { overwrite, dryRun }: BatchFlags, context: BatchContext) {
   const { prepareFilm, makeFilm } = await import("../film.ts");
-  const plan = await prepareFilm(target, opened, { overwrite, isDryRun: dryRun }, context);
+  const plan = await prepareFilm(filmPath, opened, { overwrite, isDryRun: dryRun }, context);
   const isKept = plan.earlier !== undefined && !overwrite;
   const { failed, unknown, lost, blocked } = opened.plan;
   return {
     description:
       failed + unknown + lost + blocked > 0
-        ? `${target} is not joined yet: it needs the videos of all rows.`
-        : `Then all videos are joined into ${target}${isKept ? ", unless it is up to date" : ""}.`,
+        ? `${filmPath} is not joined yet: it needs the videos of all rows.`
+        : `Then all videos are joined into ${filmPath}${isKept ? ", unless it is up to date" : ""}.`,
     make: (files: ReadonlyMap<string, string>) => makeFilm(plan, files, opened, context),
   };
 }
 
-type Running = {
+type PreparedBatch = {
   opened: Batch;
   limits: ReturnType<typeof readLimits> & { keepFrame: Awaited<ReturnType<typeof prepareFrames>> | undefined };
   film: Awaited<ReturnType<typeof prepareJoin>> | undefined;
@@ -247,11 +247,11 @@ type Running = {
   file: string;
   /** The columns that nothing uses. */
   unused: readonly string[];
-  options: Options;
+  options: BatchFlags;
   session: Session;
 };
 
-async function run(running: Running, { command, io, output }: BatchContext): Promise<void> {
+async function run(running: PreparedBatch, { command, io, output }: BatchContext): Promise<void> {
   const { opened, limits, film, results, file, unused, options, session } = running;
   // Else V8 lets garbage grow to several times what is in use: 220 MB after ten thousand rows, instead of 110.
   io.optimizeForSize();
@@ -263,9 +263,11 @@ async function run(running: Running, { command, io, output }: BatchContext): Pro
   const files = new Map<string, string>();
   for (const { key, state } of film ? opened.rows : [])
     if (state.kind === "done" && state.file !== undefined) files.set(key, state.file);
-  const onEvent = (told: GenerationEvent) => {
+  const onEvent = (reported: GenerationEvent) => {
     const event =
-      told.event === "ended" ? { ...told, video_url: session.lastingUrl(told.video_url ?? undefined) ?? null } : told;
+      reported.event === "ended"
+        ? { ...reported, video_url: session.lastingUrl(reported.video_url ?? undefined) ?? null }
+        : reported;
     progress.show(event);
     output.event(event);
     if (event.event !== "ended") return;
@@ -274,7 +276,7 @@ async function run(running: Running, { command, io, output }: BatchContext): Pro
     if (event.status === "completed" && event.error === null) output.line(progress.lineOf(event));
   };
   const { failFast, writeInfoJson } = options;
-  const how = {
+  const runOptions = {
     ...limits,
     failFast,
     infoJson: writeInfoJson,
@@ -283,7 +285,7 @@ async function run(running: Running, { command, io, output }: BatchContext): Pro
     onNote: output.note,
     onEvent,
   };
-  const end = await opened.run(how);
+  const end = await opened.run(runOptions);
   output.clearProgress();
   const { counts } = progress;
   output.summarize(counts);
@@ -293,27 +295,27 @@ async function run(running: Running, { command, io, output }: BatchContext): Pro
   if (output.json)
     await output.result("", { ...counts, results, unused_columns: unused, generations, ...(film && { film: made }) });
   const isFree = models.every(session.service.isFree);
-  const told = { results, hasCredits, isFree, flags: { ...options, file, command } };
-  const error = endOfBatch(opened, { end, counts }, told, io);
+  const reportOptions = { results, hasCredits, isFree, flags: { ...options, file, command } };
+  const error = createBatchError(opened, { end, counts }, reportOptions, io);
   if (error && failure) output.note(failure.message);
   if (error ?? failure) throw error ?? failure;
   output.note(`${describeCounts(counts, { hasCredits })}; ${results}`);
   if (made) output.line(made.file);
 }
 
-function pickPlanning({ overwrite, retryFailed, retryUnknown, dryRun }: Options) {
+function pickPlanning({ overwrite, retryFailed, retryUnknown, dryRun }: BatchFlags) {
   return { overwrite, retryFailed, retryUnknown, isDryRun: dryRun };
 }
 
-type Confirming = { yes: boolean | undefined; cost: ExpectedCost };
+type ConfirmOptions = { yes: boolean | undefined; cost: ExpectedCost };
 
-async function confirm({ to_start }: BatchPlan, { yes, cost }: Confirming, context: Context): Promise<void> {
+async function confirm({ to_start }: BatchPlan, { yes, cost }: ConfirmOptions, context: Context): Promise<void> {
   const { canAsk, askToStart } = await import("../terminal/prompts.ts");
   if (yes || to_start === 0 || !canAsk(context, context.io)) return;
   await askToStart(to_start, cost, context.io);
 }
 
-function readLimits({ jobs, maxCredits, keepCredits, maxCost, ...times }: Options) {
+function readLimits({ jobs, maxCredits, keepCredits, maxCost, ...times }: BatchFlags) {
   return {
     ...readTimes(times),
     jobs: readNumber(jobs, "--jobs", { least: 1 }),

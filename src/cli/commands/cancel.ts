@@ -26,10 +26,10 @@ function declare(program: CommandUnknownOpts) {
   return withDetails(command, { examples: ["vidgen cancel <id>", "vidgen cancel last --local"] });
 }
 
-type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+type CancelFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Cancels each generation. Prints nothing on stdout, but for `--json`. Throws the worst error. */
-async function cancel(typed: string[], given: Options, { io, output, defer }: Context): Promise<void> {
+async function cancel(typed: string[], given: CancelFlags, { io, output, defer }: Context): Promise<void> {
   const options = withEngineFlag(given);
   if (typed.includes("")) throw usage("An id is empty.");
   const { openServices } = await import("../../connect/services.ts");

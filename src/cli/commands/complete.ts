@@ -31,7 +31,7 @@ async function readRows(found: Candidates, current: string, io: Io): Promise<rea
 const maxNames = 30;
 
 /** The name that is completed for an entry of the journal, by kind; `undefined` for an entry that is not of that kind. */
-const nameOf: Record<JournalNames, (entry: Entry) => string | undefined> = {
+const completedName: Record<JournalNames, (entry: Entry) => string | undefined> = {
   ids: ({ id }) => id,
   "open ids": ({ id, status, file }) =>
     status === "processing" || (status === "completed" && file === undefined) ? id : undefined,
@@ -46,7 +46,7 @@ async function readNames(wanted: JournalNames, io: Io): Promise<Suggestion[]> {
   const entries = await readRecent(openJournal(journalIn(storageFolder("state", io)), io));
   const words = entries.flatMap((entry): Suggestion[] => {
     const { status, request } = entry;
-    const name = nameOf[wanted](entry) ?? "";
+    const name = completedName[wanted](entry) ?? "";
     return /^\w[\w.-]{0,99}$/.test(name)
       ? [[name, `${status} ${shorten(plainLine(`${request.model} ${request.prompt}`))}`.trimEnd()]]
       : [];

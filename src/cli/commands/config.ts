@@ -116,12 +116,12 @@ function noteVariable(name: SettingName, { io, output }: Pick<Context, "io" | "o
   for (const variable of overriding) if (io.env[variable]) output.note(`${variable} is set and overrides it.`);
 }
 
-type Setting = { setting: string; value: string | null; source: string | null };
+type ShownSetting = { setting: string; value: string | null; source: string | null };
 
 /** Each setting as the next command finds it; of the key only its end. */
-async function findSettings(io: Io): Promise<Setting[]> {
+async function findSettings(io: Io): Promise<ShownSetting[]> {
   const saved = await readSaved(io);
-  const find = (setting: SettingName, byDefault?: string): Setting => {
+  const find = (setting: SettingName, byDefault?: string): ShownSetting => {
     const variable = settingVariables[setting];
     if (io.env[variable]) return { setting, value: io.env[variable], source: variable };
     if (saved[setting] !== undefined) return { setting, value: saved[setting], source: configPath(io) };
@@ -149,7 +149,7 @@ async function findSettings(io: Io): Promise<Setting[]> {
   ];
 }
 
-function findKey(baseUrl: string | null, keys: Record<string, string> = {}, io: Io): Setting {
+function findKey(baseUrl: string | null, keys: Record<string, string> = {}, io: Io): ShownSetting {
   const setting = "api_key";
   const { VIDGEN_API_KEY } = io.env;
   if (VIDGEN_API_KEY) return { setting, value: `...${endOfKey(VIDGEN_API_KEY)}`, source: "VIDGEN_API_KEY" };
@@ -160,7 +160,7 @@ function findKey(baseUrl: string | null, keys: Record<string, string> = {}, io: 
 }
 
 /** A tab between the columns for a script, and a table for a terminal. */
-async function format(settings: Setting[], width: number | undefined): Promise<string> {
+async function format(settings: ShownSetting[], width: number | undefined): Promise<string> {
   const rows = settings.map(({ setting, value, source }) => [setting, value ?? "", source ?? "not set"]);
   if (width === undefined) return rows.map((row) => row.join("\t")).join("\n");
   const { formatTable } = await import("../terminal/table.ts");

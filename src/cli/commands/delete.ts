@@ -30,12 +30,12 @@ function declare(program: CommandUnknownOpts) {
   return withDetails(command, { examples: ["vidgen delete <id>", "vidgen delete <id> --files --yes"] });
 }
 
-type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+type DeleteFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 type Found = Deletable & { session: Session };
 
 /** Deletes each video. Prints nothing on stdout, but for `--json`. Throws the worst error. */
-async function deleteVideos(typed: string[], given: Options, context: Context): Promise<void> {
+async function deleteVideos(typed: string[], given: DeleteFlags, context: Context): Promise<void> {
   const { io, output, defer } = context;
   const options = withEngineFlag(given);
   if (typed.includes("")) throw usage("An id is empty.");
@@ -80,7 +80,7 @@ async function deleteVideos(typed: string[], given: Options, context: Context): 
 }
 
 /** Throws `usage` where nobody can be asked, and `interrupted` for a no. */
-async function confirm(found: readonly Found[], { files }: Options, context: Context): Promise<void> {
+async function confirm(found: readonly Found[], { files }: DeleteFlags, context: Context): Promise<void> {
   const { io } = context;
   const { askWhether, canAsk } = await import("../terminal/prompts.ts");
   if (!canAsk(context, io)) throw usage("Nobody can be asked here. Nothing was deleted.", "Add --yes to delete.");

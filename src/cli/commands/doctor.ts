@@ -25,13 +25,13 @@ function declare(program: CommandUnknownOpts) {
   });
 }
 
-type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+type DoctorFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /**
  * Runs the checks, causes before effects, and prints each with its fix. When checks failed, throws with the code of the first: the others may
  * follow from it. Costs nothing.
  */
-async function doctor(options: Options, context: Context): Promise<void> {
+async function doctor(options: DoctorFlags, context: Context): Promise<void> {
   const { io, output } = context;
   if (options.local && options.baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
   const { checkConfig, checkDisk, checkFfmpeg, checkJournal, checkLocalService } = await import("../doctor/machine.ts");

@@ -111,7 +111,7 @@ export function withStartFlags<Words extends unknown[]>(bare: Command<Words>) {
     .addOption(baseUrlOption());
 }
 
-type Options = ReturnType<ReturnType<typeof withStartFlags>["opts"]>;
+type GenerateFlags = ReturnType<ReturnType<typeof withStartFlags>["opts"]>;
 
 type StartContext = Context & { command: CommandUnknownOpts };
 
@@ -121,9 +121,9 @@ type StartContext = Context & { command: CommandUnknownOpts };
  */
 export async function generate(
   typed: string | undefined,
-  given: Options,
+  flags: GenerateFlags,
   context: StartContext,
-  again?: Again,
+  again?: RepeatedLine,
 ): Promise<void> {
   const { io, output } = context;
   const stop = (error: unknown) => {
@@ -131,7 +131,7 @@ export async function generate(
   };
   const reporter = createReporter(createProgress(output, io), output, io);
   const parent = again?.parent;
-  const options = await (parent ? withParent(given, parent) : withEngine(given, io))
+  const options = await (parent ? withParent(flags, parent) : withEngine(flags, io))
     .then((chosen) => (parent ? chosen : withService(chosen, context)))
     .catch(stop);
   const prepared = await prepare(typed, { ...options, parent, line: again?.line }, context).catch(stop);
@@ -139,19 +139,19 @@ export async function generate(
   const { session, requests, how } = prepared;
   const starting = { ...context, options, reporter };
   const [request] = requests;
-  if (requests.length === 1 && request) return make({ session, request, how }, starting);
+  if (requests.length === 1 && request) return followGeneration({ session, request, how }, starting);
   const { makeTakes } = await import("../takes.ts");
   await ringAfter(options.bell ?? false, () => makeTakes(prepared, starting), io);
 }
 
 /** The flags with the service of the generation that is repeated, unless they name another one. */
-async function withParent(given: Options, { base_url, engine }: StartedEntry): Promise<Options> {
-  const options = withEngineFlag(given);
+async function withParent(flags: GenerateFlags, { base_url, engine }: StartedEntry): Promise<GenerateFlags> {
+  const options = withEngineFlag(flags);
   if (options.local || options.baseUrl !== undefined || base_url !== localBaseUrl) return checkEngineTimeout(options);
   return checkEngineTimeout({ ...options, local: true, ...(engine === undefined ? {} : { engine: [...engine] }) });
 }
 
-async function make(ready: Ready, context: Starting & { options: Options }): Promise<void> {
+async function followGeneration(ready: Ready, context: Starting & { options: GenerateFlags }): Promise<void> {
   const { io, output, reporter, options } = context;
   const { session } = ready;
   const startedAt = io.now();
@@ -171,7 +171,7 @@ async function make(ready: Ready, context: Starting & { options: Options }): Pro
 }
 
 /** Does everything that can fail before the paid request; `undefined` when nothing is left to do. */
-async function prepare(typed: string | undefined, options: Options & Repeating, context: StartContext) {
+async function prepare(typed: string | undefined, options: GenerateFlags & Repeating, context: StartContext) {
   const { io, output, defer } = context;
   const { parent, overwrite = false } = options;
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
@@ -180,15 +180,15 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   const { localImages, readAllImages } = await import("../../client/request/images.ts");
   const times = readTimes(options);
   const count = readCount(options);
-  const earlier = howEarlier(options);
-  const given = await chooseOutputPath(options, context);
+  const earlier = chooseEarlier(options);
+  const typedOutput = await chooseOutputPath(options, context);
   // `again` has read it.
   const prompt = parent ? typed : await readPrompt(typed, context);
   const line = options.line ?? (await readLine({ command: "generate", prompt }, options, context));
   const frame = await findFrame(line, options, context);
-  const asked = { ...options, given, frame: frame?.path, starts: count };
-  const { input, outputPath: place, isConfirmed } = await resolveInput(prompt, asked, context);
-  const outputPath = count === 1 ? place : await placeForSeveral(place, io);
+  const inputOptions = { ...options, typedOutput, frame: frame?.path, starts: count };
+  const { input, outputPath: chosen, isConfirmed } = await resolveInput(prompt, inputOptions, context);
+  const outputPath = count === 1 ? chosen : await outputForSeveral(chosen, io);
   checkInfoPath(outputPath, options);
   const images = await readAllImages(input.images, { onNote: output.note });
   const request = buildRequest({ ...input, images }, { isLocal: options.local ?? false });
@@ -205,7 +205,7 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
   defer(services.close);
   const session = await services.open(parent?.base_url);
   // A folder that is named by a slash at its end may be missing.
-  if (count > 1 && place !== undefined && /[/\\]$/.test(place)) await createFolder(place, place, io.disk);
+  if (count > 1 && chosen !== undefined && /[/\\]$/.test(chosen)) await createFolder(chosen, chosen, io.disk);
   const protectedPaths = [...localImages(input.images), ...(options.from !== undefined ? [options.from] : [])];
   const saving = { outputPath, overwrite, protectedPaths, infoJson: options.writeInfoJson };
   const balance = session.isLocal ? undefined : () => findBalance(session.service);
@@ -218,34 +218,34 @@ async function prepare(typed: string | undefined, options: Options & Repeating, 
 }
 
 /** The generation that is repeated, and the line that says so. */
-type Again = { parent: StartedEntry; line: TypedLine };
+type RepeatedLine = { parent: StartedEntry; line: TypedLine };
 
-type Repeating = Partial<{ [name in keyof Again]: Again[name] | undefined }>;
+type Repeating = Partial<{ [name in keyof RepeatedLine]: RepeatedLine[name] | undefined }>;
 
 /** A command line that starts generations, as it is recognised when it is typed again. */
 export async function readLine(
   words: Pick<TypedWords, "command" | "generation" | "prompt">,
-  given: Options,
+  flags: GenerateFlags,
   { io, command }: StartContext,
 ): Promise<TypedLine> {
-  const options = withEngineFlag(given);
+  const options = withEngineFlag(flags);
   const count = readCount(options);
   const { local = false, baseUrl, from, set, wait } = options;
   const isNamed = words.command === "generate" || baseUrl !== undefined;
   const remote = isNamed ? await findBaseUrl(baseUrl, io) : undefined;
   const service = local ? "local" : remote && new URL(remote).origin;
-  const placeAt = async ({ isLocal }: { isLocal: boolean }) => {
-    const place = (await findAskedPath(options, io)) ?? (isLocal && wait ? "." : undefined);
-    return count === 1 ? place : placeForSeveral(place, io);
+  const outputAt = async ({ isLocal }: { isLocal: boolean }) => {
+    const outputPath = (await findOutput(options, io)) ?? (isLocal && wait ? "." : undefined);
+    return count === 1 ? outputPath : outputForSeveral(outputPath, io);
   };
   const hash = await hashLine({ ...words, from, set, count, service }, command, io);
-  return { hash, earlier: howEarlier(options), placeAt };
+  return { hash, earlier: chooseEarlier(options), outputAt };
 }
 
 /** The last frame that `--from` asks for; of a repeated generation the same one, unless other images are given. */
 async function findFrame(
   line: TypedLine,
-  { from: typed, parent, ...options }: Options & Repeating,
+  { from: typed, parent, ...options }: GenerateFlags & Repeating,
   context: StartContext,
 ): Promise<{ path: string; id: string | undefined } | undefined> {
   const { imageUrl: images = [] } = readFieldFlags(context.command).images;
@@ -262,7 +262,7 @@ async function findFrame(
 }
 
 /** How many generations are started. */
-function readCount({ count, reuse, open, maxCredits }: Options): number {
+function readCount({ count, reuse, open, maxCredits }: GenerateFlags): number {
   const starts = count === undefined ? 1 : readNumber(count, "-n", { least: 1, most: 20 });
   if (starts === 1) {
     if (maxCredits !== undefined)
@@ -282,41 +282,44 @@ function withNextSeed(request: StartRequest, index: number): StartRequest {
 }
 
 /** Where several videos go: in a folder under names with a number. Throws `usage` for a single file. */
-async function placeForSeveral(place: string | undefined, { disk }: Io): Promise<string | undefined> {
-  if (place === undefined) return undefined;
+async function outputForSeveral(outputPath: string | undefined, { disk }: Io): Promise<string | undefined> {
+  if (outputPath === undefined) return undefined;
   const { isFolder } = await import("../../client/save/output-path.ts");
-  if (await isFolder(place, disk)) return join(place, "{slug}-{n}.mp4");
-  if (place !== "-" && isDistinct(place)) return place;
-  throw usage(`-n needs a folder or distinct names, not ${place}: -o clips/ or -o '{slug}-{n}.mp4'`);
+  if (await isFolder(outputPath, disk)) return join(outputPath, "{slug}-{n}.mp4");
+  if (outputPath !== "-" && isDistinct(outputPath)) return outputPath;
+  throw usage(`-n needs a folder or distinct names, not ${outputPath}: -o clips/ or -o '{slug}-{n}.mp4'`);
 }
 
-function howEarlier({ again, reuse }: Options): Earlier {
+function chooseEarlier({ again, reuse }: GenerateFlags): Earlier {
   if (again && reuse) throw usage("--again and --reuse cannot be combined.");
   if (again) return "again";
   return reuse ? "reuse" : "resume";
 }
 
 /** Where the video goes, by flag or setting; `undefined` when neither says it. */
-async function chooseOutputPath(options: Options, { io, output, command }: StartContext): Promise<string | undefined> {
+async function chooseOutputPath(
+  options: GenerateFlags,
+  { io, output, command }: StartContext,
+): Promise<string | undefined> {
   const { wait, open = false } = options;
-  const asked = typedPath(options);
-  if (!wait && asked !== undefined)
+  const typed = outputFlag(options);
+  if (!wait && typed !== undefined)
     throw usage("--no-wait cannot be combined with -o: save the video later with `vidgen wait <id> -o ...`.");
   if (!wait && open)
     throw usage("--no-wait cannot be combined with --open: open the video later with `vidgen wait <id> --open`.");
   if (!wait && command.getOptionValueSource("timeout") === "cli")
     throw usage("--no-wait cannot be combined with --timeout: wait later with `vidgen wait <id> --timeout ...`.");
-  checkOutputPath(asked, { open, output }, io);
-  await noteOutputPath(asked, output, io);
-  return findAskedPath(options, io);
+  checkOutputPath(typed, { open, output }, io);
+  await noteOutputPath(typed, output, io);
+  return findOutput(options, io);
 }
 
-function typedPath({ output, download }: Options): string | undefined {
+function outputFlag({ output, download }: GenerateFlags): string | undefined {
   return output ?? (download ? "." : undefined);
 }
 
-async function findAskedPath(options: Options, io: Io): Promise<string | undefined> {
-  return typedPath(options) ?? (options.wait ? findOutputSetting(io) : undefined);
+async function findOutput(options: GenerateFlags, io: Io): Promise<string | undefined> {
+  return outputFlag(options) ?? (options.wait ? findOutputSetting(io) : undefined);
 }
 
 /**
@@ -325,11 +328,11 @@ async function findAskedPath(options: Options, io: Io): Promise<string | undefin
  */
 async function resolveInput(
   prompt: string | undefined,
-  options: Options & Repeating & { given: string | undefined; frame: string | undefined; starts: number },
+  options: GenerateFlags & Repeating & { typedOutput: string | undefined; frame: string | undefined; starts: number },
   context: StartContext,
 ): Promise<{ input: RequestInput; outputPath: string | undefined; isConfirmed: boolean }> {
   const { io } = context;
-  const { set = [], given, frame, parent } = options;
+  const { set = [], typedOutput, frame, parent } = options;
   const defaultPath = options.local && options.wait ? "." : undefined;
   const { texts, images: typedImages } = readFieldFlags(context.command);
   const { findDroppedImages, readSettings } = await import("../../protocol/request.ts");
@@ -341,13 +344,13 @@ async function resolveInput(
     const model = texts.model && (await confirmModel(texts.model, options, context));
     const earlier = { ...parent, isLocal: parent.base_url === localBaseUrl };
     const input = repeatRequest(earlier, { texts: { ...texts, prompt, model }, images, set });
-    return { input, outputPath: given ?? defaultPath, isConfirmed: false };
+    return { input, outputPath: typedOutput ?? defaultPath, isConfirmed: false };
   }
-  const usualModel = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
+  const initialModel = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
   if (prompt !== undefined) {
-    const model = await confirmModel(usualModel, options, context);
+    const model = await confirmModel(initialModel, options, context);
     const input = { texts: { ...texts, prompt, model }, images, set };
-    return { input, outputPath: given ?? defaultPath, isConfirmed: false };
+    return { input, outputPath: typedOutput ?? defaultPath, isConfirmed: false };
   }
   if (!canAsk(context, io))
     throw usage(missingPrompt, 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
@@ -355,13 +358,17 @@ async function resolveInput(
   const isSaved = options.wait && !options.dryRun;
   const noImage = frame === undefined ? {} : { image: undefined };
   const flags = (values: object) => flagWords(context.command, { ...options, ...values, ...noImage });
-  const known = { texts, images, set, usualModel };
-  const asked = await askForInput(known, { ...options, outputPath: given, defaultPath, isSaved, flags }, context);
-  return { ...asked, isConfirmed: true };
+  const known = { texts, images, set, initialModel };
+  const answers = await askForInput(
+    known,
+    { ...options, outputPath: typedOutput, defaultPath, isSaved, flags },
+    context,
+  );
+  return { ...answers, isConfirmed: true };
 }
 
 /** The model, or at a terminal the one that was meant by a slip. An engine may have models that vidgen does not know. */
-async function confirmModel(model: string, { dryRun, engine }: Options, context: StartContext): Promise<string> {
+async function confirmModel(model: string, { dryRun, engine }: GenerateFlags, context: StartContext): Promise<string> {
   const guess = guessModel(model);
   if (guess === undefined || dryRun || engine !== undefined || !canAsk(context, context.io)) return model;
   const isMeant = await askWhether(`Unknown model "${shorten(model)}". Did you mean ${guess}?`, true, context.io);

@@ -66,10 +66,10 @@ const modelOption = () =>
     models.map(({ id, characteristic }) => [id, characteristic]),
   );
 
-type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+type ListFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Prints what this machine has started, newest first, from the journal; opens the video of an id with `--open`. Asks no service. */
-async function list(words: string[], options: Options, { io, output }: Context): Promise<void> {
+async function list(words: string[], options: ListFlags, { io, output }: Context): Promise<void> {
   const { open, dismiss, forget, yes } = options;
   const [first, second] = Object.entries({ open, dismiss, forget }).flatMap(([name, value]) =>
     value === undefined ? [] : name,
@@ -105,7 +105,7 @@ async function list(words: string[], options: Options, { io, output }: Context):
 /** Which entries the words and flags ask for; an id, and the name of a saved file, count as words of their generation. Throws `usage` for a time that is none. */
 function createFilter(
   words: readonly string[],
-  { local, model, since }: Options,
+  { local, model, since }: ListFlags,
   now: Date,
 ): (entry: Entry) => boolean {
   const first = since === undefined ? undefined : readSince(since, now);
@@ -140,16 +140,16 @@ function omit(entry: object, names: readonly string[]): object {
   return Object.fromEntries(Object.entries(entry).filter(([name]) => !names.includes(name)));
 }
 
-function emptyNote(words: readonly string[], { status, local, model, since }: Options): string {
-  const asked = [
+function emptyNote(words: readonly string[], { status, local, model, since }: ListFlags): string {
+  const conditions = [
     local ? "is local" : "",
     status ? `is ${status}` : "",
     model ? `is by ${model}` : "",
     since ? `was started ${/^(\d+-|[a-z])/i.test(since) ? "since" : "in the last"} ${since}` : "",
     words.length > 0 ? `has "${words.join(" ")}" in its prompt` : "",
   ].filter(Boolean);
-  if (asked.length === 0) return "No generations have been started on this machine yet.";
-  return `No generation that was started here ${asked.join(" and ")}.`;
+  if (conditions.length === 0) return "No generations have been started on this machine yet.";
+  return `No generation that was started here ${conditions.join(" and ")}.`;
 }
 
 /** Such as "3 generations: 20 credits, $0.40, 1 of unknown cost; 960 credits left". */
@@ -168,11 +168,11 @@ async function summarize(entries: readonly Entry[], journal: Pick<Journal, "scan
   const recent = await readRecent(journal);
   const services = [...new Set(entries.filter((entry) => !isLocal(entry)).map(({ base_url }) => base_url))];
   const left = services.flatMap((service) => {
-    const told = recent.find(
+    const newest = recent.find(
       ({ base_url, remaining_credits }) => base_url === service && remaining_credits !== undefined,
     );
     const where = services.length > 1 ? ` at ${new URL(service).host}` : "";
-    return told?.remaining_credits === undefined ? [] : `${countCredits(told.remaining_credits)} left${where}`;
+    return newest?.remaining_credits === undefined ? [] : `${countCredits(newest.remaining_credits)} left${where}`;
   });
   return [`${shown}${costs.length > 0 ? `: ${costs.join(", ")}` : ""}`, ...left].join("; ");
 }
@@ -198,7 +198,7 @@ async function openSaved(
     () => false,
   );
   if (!isThere) throw new VidgenError("output", `The video of ${id} is no longer at ${file}.`);
-  const { openPlace } = await import("../terminal/opener.ts");
+  const { openExternally: openPlace } = await import("../terminal/opener.ts");
   await output.result(file, { id, file });
   const reason = await openPlace(file, io);
   if (reason !== undefined) output.note(`Not opened: ${reason}.`);
@@ -228,16 +228,17 @@ async function watchLease(
   { leaseOf }: Pick<Journal, "leaseOf">,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<void> {
-  for (let looks = 0; state === "sending" && (await leaseOf(attempt)) === "unsure"; looks++) {
-    if (looks === 2) output.note("Waiting up to 60 s to find out whether its process, on another machine, still runs.");
+  for (let attempts = 0; state === "sending" && (await leaseOf(attempt)) === "unsure"; attempts++) {
+    if (attempts === 2)
+      output.note("Waiting up to 60 s to find out whether its process, on another machine, still runs.");
     await io.sleep(1_000, io.signal);
   }
 }
 
-type Forgetting = { yes: boolean | undefined; journal: Journal; io: Io; output: Output };
+type ForgetOptions = { yes: boolean | undefined; journal: Journal; io: Io; output: Output };
 
 /** Throws `usage`, without `yes`, for what only the journal leads to: the id of a video that was paid for, or an attempt that may have been. */
-async function forgetEntry(typed: string, { yes, journal, io, output }: Forgetting): Promise<void> {
+async function forgetEntry(typed: string, { yes, journal, io, output }: ForgetOptions): Promise<void> {
   const entry = await journal.lock(async () => {
     const found = await findEntry(typed, journal, io);
     if (!yes && !isSettled(found)) throw lossError(found);
@@ -350,10 +351,10 @@ function documentOf(entry: Entry): object {
 }
 
 /** What a start has cost, as far as its service has stated it. */
-type Price = { credits?: number; usd?: number } | "free" | "?" | "-";
+type ListedPrice = { credits?: number; usd?: number } | "free" | "?" | "-";
 
 /** A failed one may have got its credits back. Of a real video at the local service its provider is paid, in USD. */
-function priceOf(entry: Entry): Price {
+function priceOf(entry: Entry): ListedPrice {
   const { status, id, cost, credits, is_preview } = entry;
   if (cost !== undefined) return { usd: cost };
   if (status === "unsent" || (status === "refused" && id === undefined) || isNotSubmitted(entry)) return "-";
@@ -372,7 +373,7 @@ function statusText({ status }: Entry): string {
   return status === "unknown" ? "unknown!" : status;
 }
 
-function formatPrice(price: Price): string {
+function formatPrice(price: ListedPrice): string {
   if (typeof price === "string") return price;
   return price.usd === undefined ? String(price.credits) : formatUsd(price.usd);
 }

@@ -35,10 +35,10 @@ function declare(program: CommandUnknownOpts) {
   });
 }
 
-type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+type ListenFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Receives callbacks until Ctrl-C or SIGTERM. Prints a line for each; with `--json` first a document with the address. */
-async function listen(options: Options, context: Context): Promise<void> {
+async function listen(options: ListenFlags, context: Context): Promise<void> {
   const { io, output } = context;
   const port = readNumber(options.port, "--port", { most: 65_535 });
   const forward = checkForward(options.forward);
@@ -78,7 +78,7 @@ async function checkOwnSecret({ env }: Pick<Io, "env">): Promise<void> {
 }
 
 /** Finds the secret: VIDGEN_WEBHOOK_SECRET, else the local service's, which may run for the first time later; none with `--no-check`. */
-function createSecretFinder({ check }: Options, { io, output }: Context): () => Promise<string | undefined> {
+function createSecretFinder({ check }: ListenFlags, { io, output }: Context): () => Promise<string | undefined> {
   let secret: string | undefined;
   return async () => {
     if (!check || secret !== undefined) return secret;
@@ -145,7 +145,7 @@ function documentOf(received: Received): object {
   return { event, id, status, video_url: videoUrl, webhook_id: webhookId, verified, duplicate, error: reason };
 }
 
-function uncheckedNote({ check }: Options): string {
+function uncheckedNote({ check }: ListenFlags): string {
   if (!check) return "Signatures are not checked.";
   return "Signatures are not checked: set VIDGEN_WEBHOOK_SECRET to the service's secret. Once the local service has run on this machine, its secret is used.";
 }

@@ -52,10 +52,10 @@ function declare(program: CommandUnknownOpts) {
   });
 }
 
-type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+type LoginFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Asks for a key, checks it with the service, and saves it. Returns the base URL, and the balance where the service tells it. */
-export async function login(options: Options, context: Context): Promise<{ baseUrl: string; credits?: number }> {
+export async function login(options: LoginFlags, context: Context): Promise<{ baseUrl: string; credits?: number }> {
   const { io, output } = context;
   const baseUrl = await chooseBaseUrl(options, context);
   if (isPlainHttp(baseUrl))
@@ -77,7 +77,7 @@ export async function login(options: Options, context: Context): Promise<{ baseU
 }
 
 /** Whether a person without a service chooses one that needs no login; then says what to type. */
-async function isElsewhere({ baseUrl, withToken }: Options, context: Context): Promise<boolean> {
+async function isElsewhere({ baseUrl, withToken }: LoginFlags, context: Context): Promise<boolean> {
   const { io, output } = context;
   if (withToken || output.json || !canAsk(context, io) || (await readBaseUrl(baseUrl, io)) !== undefined) return false;
   const { askService, describeProviders } = await import("../service-choice.ts");
@@ -93,7 +93,7 @@ async function isElsewhere({ baseUrl, withToken }: Options, context: Context): P
 const maxTries = 3;
 
 /** A key that the service has accepted: at a terminal one that it rejects is asked for again. Throws as `checkKey` does. */
-async function findGoodKey(options: Options, baseUrl: string, context: Context) {
+async function findGoodKey(options: LoginFlags, baseUrl: string, context: Context) {
   const { io, output } = context;
   const isAsked = !options.withToken && canAsk(context, io);
   if (isAsked) output.note(`The key will be stored in plain text in ${configPath(io)}.`);
@@ -150,7 +150,7 @@ function notSaved(
 }
 
 /** The base URL: the known one, or at a terminal an answer. There it is tried at once: a typing error is found before the key is asked for. */
-async function chooseBaseUrl(options: Options, context: Context): Promise<string> {
+async function chooseBaseUrl(options: LoginFlags, context: Context): Promise<string> {
   const { io } = context;
   const isAsked = !options.withToken && canAsk(context, io);
   const found = await readBaseUrl(options.baseUrl === undefined ? undefined : withScheme(options.baseUrl), io);
@@ -166,7 +166,7 @@ async function chooseBaseUrl(options: Options, context: Context): Promise<string
 }
 
 /** Where videos are saved from now on: as it is set, or at a terminal an answer, which is saved too; `undefined` for nowhere. */
-async function chooseOutput({ withToken }: Options, context: Context): Promise<string | undefined> {
+async function chooseOutput({ withToken }: LoginFlags, context: Context): Promise<string | undefined> {
   const { io, output } = context;
   const known = await findOutputSetting(io);
   if (known !== undefined || withToken || !canAsk(context, io)) return known;
@@ -180,14 +180,14 @@ async function chooseOutput({ withToken }: Options, context: Context): Promise<s
 }
 
 /** The flag allows plain http for the one base URL that is logged in to, whichever that is. */
-async function checkAnswer(text: string, source: string, { allowHttp }: Options, io: Io): Promise<string> {
+async function checkAnswer(text: string, source: string, { allowHttp }: LoginFlags, io: Io): Promise<string> {
   if (!allowHttp || !URL.canParse(text.trim())) return checkUsableUrl(text, source, io);
   return checkBaseUrl(text, source, [new URL(text.trim()).origin]);
 }
 
 type Asking = { baseUrl: string; tries: number };
 
-async function readKey({ withToken }: Options, { baseUrl, tries }: Asking, context: Context): Promise<string> {
+async function readKey({ withToken }: LoginFlags, { baseUrl, tries }: Asking, context: Context): Promise<string> {
   const { io, output } = context;
   if (withToken) return checkApiKey(await readStdinKey(context));
   if (!canAsk(context, io))

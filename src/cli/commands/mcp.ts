@@ -33,10 +33,10 @@ function declare(program: CommandUnknownOpts) {
   });
 }
 
-type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+type McpFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Serves an AI agent until it closes stdin. Needs no key to start: each tool asks for it when it needs it. */
-async function mcp({ dir, ...given }: Options, context: Context): Promise<void> {
+async function mcp({ dir, ...given }: McpFlags, context: Context): Promise<void> {
   const { io, output, defer } = context;
   const { local, baseUrl, engine, engineTimeout } = await withEngine(given, io);
   if (local && baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");

@@ -50,10 +50,10 @@ function declare(program: CommandUnknownOpts) {
   });
 }
 
-type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+type ModelsFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Prints the models and what each is for (interface section 2.2), or those of engines. */
-async function showModels(id: string | undefined, { engine }: Options, context: Context): Promise<void> {
+async function showModels(id: string | undefined, { engine }: ModelsFlags, context: Context): Promise<void> {
   if (engine !== undefined) return showOffers(id, engine, context);
   const { io, output } = context;
   const preset = (await findModelSetting(io)) ?? defaultModel;

@@ -139,20 +139,23 @@ function declare(program: CommandUnknownOpts) {
   });
 }
 
-type Flags = ReturnType<ReturnType<typeof declare>["opts"]>;
+type ServeFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** The flags, those that the file of `--config` stands for, and the address of the database wherever it was named. */
-type Options = Omit<Flags, "database" | "config"> & { database: string | undefined; config: ServeConfig | undefined };
+type ServeOptions = Omit<ServeFlags, "database" | "config"> & {
+  database: string | undefined;
+  config: ServeConfig | undefined;
+};
 
 /** How long open requests may take once the service is told to stop. */
 const graceMs = 3_000;
 
 /** Runs the local service until Ctrl-C or SIGTERM. Prints its address once it listens; with `--owner-key` a key, and ends. */
-async function serve(flags: Flags, isTyped: (flag: string) => boolean, given: Context): Promise<void> {
+async function serve(flags: ServeFlags, isTyped: (flag: string) => boolean, given: Context): Promise<void> {
   const database = findDatabase(flags.database, given.io, given.output);
   const config = await readFile(flags);
   const typed = Object.entries(flags).filter(([name]) => isTyped(name));
-  const options: Options = { ...flags, ...config?.options, ...Object.fromEntries(typed), config, database };
+  const options: ServeOptions = { ...flags, ...config?.options, ...Object.fromEntries(typed), config, database };
   await run(options, given).catch((error) => {
     if (config && error instanceof Error) error.message = config.explain(error.message);
     throw error;
@@ -160,14 +163,14 @@ async function serve(flags: Flags, isTyped: (flag: string) => boolean, given: Co
 }
 
 /** What the file of `--config` says, over which a flag wins. A list of engines is in one place, where nobody has to guess what a second one adds. */
-async function readFile({ config, engine }: Flags): Promise<ServeConfig | undefined> {
+async function readFile({ config, engine }: ServeFlags): Promise<ServeConfig | undefined> {
   if (config === undefined) return undefined;
   if (engine !== undefined)
     throw usage("--engine and --config cannot be combined.", `Add the engine to "engines" in ${config}.`);
   return (await import("../../server/config.ts")).readConfig(config);
 }
 
-async function run(options: Options, given: Context): Promise<void> {
+async function run(options: ServeOptions, given: Context): Promise<void> {
   const { io } = given;
   const { database } = options;
   if (options.ownerKey) return printOwnerKey(options, given);
@@ -195,7 +198,7 @@ async function run(options: Options, given: Context): Promise<void> {
   }
 }
 
-async function openEngines(options: Options, { io, output }: Context): Promise<Engine[]> {
+async function openEngines(options: ServeOptions, { io, output }: Context): Promise<Engine[]> {
   const { createEngines } = await import("../../server/engines/engines.ts");
   const settings = readEngineSettings(options, io, { leastJobs: options.database === undefined ? 1 : 0 });
   const engines = options.config?.engines ?? settings.engines;
@@ -226,7 +229,7 @@ type Service = RunningService | SharedService;
 type Log = Pick<OpenOptions, "onRequest" | "onDelivery" | "onEnd" | "onNote"> & Pick<AddressOptions, "tell">;
 
 /** What is said of what happens: lines for people, or with `--log json` nothing but documents. */
-async function createLog(options: Options, { io, output }: Context): Promise<Log> {
+async function createLog(options: ServeOptions, { io, output }: Context): Promise<Log> {
   const { deliveryLine, isGivenUp } = await import("../../server/callbacks/delivery.ts");
   const { requestLine } = await import("../../server/observe/log.ts");
   if (options.log === "json") {
@@ -248,7 +251,7 @@ async function createLog(options: Options, { io, output }: Context): Promise<Log
 }
 
 async function open(
-  options: Options,
+  options: ServeOptions,
   { engines, log }: { engines: Engine[]; log: Log },
   context: Context,
 ): Promise<Service> {
@@ -297,11 +300,11 @@ async function readNetworks(allowed: AllowedNetwork[]): Promise<(ip: string, acc
   }
 }
 
-function readCredits({ credits }: Pick<Options, "credits">): number | undefined {
+function readCredits({ credits }: Pick<ServeOptions, "credits">): number | undefined {
   return credits === undefined ? undefined : readNumber(credits, "--credits", { most: Number.MAX_SAFE_INTEGER });
 }
 
-function readKeep({ keep, keepRecords }: Options): OpenOptions["keep"] {
+function readKeep({ keep, keepRecords }: ServeOptions): OpenOptions["keep"] {
   const [videosMs, recordsMs] = [keepTime(keep, "--keep"), keepTime(keepRecords, "--keep-records")];
   if (videosMs !== undefined && recordsMs !== undefined && recordsMs < videosMs)
     throw usage("--keep-records must not be shorter than --keep: removing a record removes its video too.");
@@ -316,7 +319,7 @@ function keepTime(text: string | undefined, flag: string): number | undefined {
   return ms;
 }
 
-async function printOwnerKey({ database }: Options, { io, output }: Context): Promise<void> {
+async function printOwnerKey({ database }: ServeOptions, { io, output }: Context): Promise<void> {
   if (database === undefined)
     throw usage(
       "--owner-key needs --database: without it, serve prints its key at each start.",
@@ -330,7 +333,7 @@ async function printOwnerKey({ database }: Options, { io, output }: Context): Pr
   output.note("This key is shown only once. It manages all accounts.");
 }
 
-async function printLink({ database, publicUrl, ...options }: Options, { io, output }: Context): Promise<void> {
+async function printLink({ database, publicUrl, ...options }: ServeOptions, { io, output }: Context): Promise<void> {
   const { makeLink, makeSharedLink } = await import("../../server/page/link.ts");
   const make = async () => {
     if (database === undefined) return makeLink(findServiceFolder(io), io);
@@ -344,7 +347,7 @@ async function printLink({ database, publicUrl, ...options }: Options, { io, out
   output.note("The link signs in once, within 10 minutes. Anyone who has it can use it.");
 }
 
-async function backup(file: string, { database }: Options, { io, output }: Context): Promise<void> {
+async function backup(file: string, { database }: ServeOptions, { io, output }: Context): Promise<void> {
   if (database !== undefined)
     throw usage("--backup copies only the embedded database. Use pg_dump to copy a PostgreSQL database.");
   const { saveBackup } = await import("../../server/backup.ts");

@@ -40,10 +40,10 @@ function declare(program: CommandUnknownOpts) {
   });
 }
 
-type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+type StatusFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Polls a generation once. Prints its id, its status, and its URL when there is one. */
-async function status(typed: string | undefined, given: Options, { io, output, defer }: Context): Promise<void> {
+async function status(typed: string | undefined, given: StatusFlags, { io, output, defer }: Context): Promise<void> {
   const options = withEngineFlag(given);
   if (typed === "") throw usage("The id is empty.");
   const { openServices } = await import("../../connect/services.ts");

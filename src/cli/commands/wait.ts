@@ -68,13 +68,13 @@ function declare(program: CommandUnknownOpts) {
   });
 }
 
-type Flags = ReturnType<ReturnType<typeof declare>["opts"]>;
+type WaitFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** The flags, and where the videos go wherever that was set. */
-type Options = Omit<Flags, "output"> & { output: string | undefined };
+type WaitCommandOptions = Omit<WaitFlags, "output"> & { output: string | undefined };
 
 /** Follows existing generations concurrently, and saves them with `-o`. Throws the worst error. */
-async function wait(typed: string[], given: Flags, context: Context): Promise<void> {
+async function wait(typed: string[], given: WaitFlags, context: Context): Promise<void> {
   const { io, output, defer } = context;
   const options = { ...withEngineFlag(given), output: given.output ?? (await findOutputSetting(io)) };
   const { all, open = false } = options;
@@ -94,13 +94,15 @@ async function wait(typed: string[], given: Flags, context: Context): Promise<vo
   const isOne = !all && found.length < 2;
   if (open && !isOne) throw usage("--open works with one id only.");
   const reporter = createReporter(createProgress(output, io), output, io);
-  const waiting = { ...context, options, reporter };
+  const waitContext = { ...context, options, reporter };
   const follow = async () =>
-    isOne ? waitForOne(found[0] ?? (await findNewest(generations, output)), waiting) : waitForAll(found, waiting);
+    isOne
+      ? waitForOne(found[0] ?? (await findNewest(generations, output)), waitContext)
+      : waitForAll(found, waitContext);
   await ringAfter(options.bell ?? false, follow, io);
 }
 
-type Waiting = Context & { options: Options; reporter: Reporter };
+type WaitContext = Context & { options: WaitCommandOptions; reporter: Reporter };
 
 async function findNewest({ findRunning }: Generations, { note }: Pick<Output, "note">): Promise<LocatedGeneration> {
   const newest = await findRunning();
@@ -119,25 +121,29 @@ async function findTyped(typed: string[], { find }: Generations): Promise<Locate
  * Where the video of a generation is saved; `undefined` for its URL alone. One of the local service is saved as its start would have saved it:
  * its URL may end with the command.
  */
-function placeOf({ entry }: LocatedGeneration, { isLocal }: Session, { output }: Options): string | undefined {
+function chooseOutput(
+  { entry }: LocatedGeneration,
+  { isLocal }: Session,
+  { output }: WaitCommandOptions,
+): string | undefined {
   if (output !== undefined || !isLocal) return output;
   const { place, path = place } = entry ?? {};
   return path === undefined || place === "-" ? "." : nearPath(path) || ".";
 }
 
-async function waitForOne(located: LocatedGeneration, waiting: Waiting): Promise<void> {
-  const { options, io, output, reporter } = waiting;
+async function waitForOne(located: LocatedGeneration, waitContext: WaitContext): Promise<void> {
+  const { options, io, output, reporter } = waitContext;
   const { id, open } = located;
   const stop = (error: unknown) => {
     throw reporter.stopped(id, error);
   };
   const session = await open().catch(stop);
-  const outputPath = placeOf(located, session, options);
+  const outputPath = chooseOutput(located, session, options);
   const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);
   const resume = { ...options, outputPath };
   try {
-    const attempt = await openAttempt(session.service, id, openOptions(waiting, { outputPath, first: 1 }));
-    waiting.defer(() => close(attempt));
+    const attempt = await openAttempt(session.service, id, openOptions(waitContext, { outputPath, first: 1 }));
+    waitContext.defer(() => close(attempt));
     resume.outputPath = attempt.outputPath;
     const finished = await watch(attempt, { session, reporter });
     await deliver(
@@ -151,17 +157,17 @@ async function waitForOne(located: LocatedGeneration, waiting: Waiting): Promise
   }
 }
 
-type Place = { outputPath: string | undefined; first: number };
+type AttemptOutput = { outputPath: string | undefined; first: number };
 
-function openOptions({ options, io }: Waiting, place: Place): OpenAttemptOptions {
+function openOptions({ options, io }: WaitContext, attemptOutput: AttemptOutput): OpenAttemptOptions {
   const { overwrite, writeInfoJson } = options;
-  const infoJson = place.outputPath === undefined ? undefined : writeInfoJson;
-  return { ...readTimes(options), ...place, overwrite, infoJson, signal: io.signal };
+  const infoJson = attemptOutput.outputPath === undefined ? undefined : writeInfoJson;
+  return { ...readTimes(options), ...attemptOutput, overwrite, infoJson, signal: io.signal };
 }
 
 /** Prints each line when its video is ready; with `--json` one array at the end, in the order of the ids. */
-async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise<void> {
-  const { options, io, output, reporter, defer } = waiting;
+async function waitForAll(found: LocatedGeneration[], waitContext: WaitContext): Promise<void> {
+  const { options, io, output, reporter, defer } = waitContext;
   const { output: outputPath } = options;
   const { isFolder } = await import("../../client/save/output-path.ts");
   if (outputPath !== undefined && !isDistinct(outputPath) && !(await isFolder(outputPath, io.disk)))
@@ -171,10 +177,10 @@ async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise
     const { id, open } = located;
     try {
       const session = await open();
-      const place = { outputPath: placeOf(located, session, options), first: index + 1 };
-      const attempt = await openAttempt(session.service, id, openOptions(waiting, place));
+      const attemptOutput = { outputPath: chooseOutput(located, session, options), first: index + 1 };
+      const attempt = await openAttempt(session.service, id, openOptions(waitContext, attemptOutput));
       defer(() => close(attempt));
-      return await followOne(attempt, { ...place, output }, { session, reporter, io });
+      return await followOne(attempt, { ...attemptOutput, output }, { session, reporter, io });
     } catch (error) {
       return failedOutcome(reporter.stopped(id, error), { id });
     }

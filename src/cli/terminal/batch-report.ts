@@ -95,9 +95,9 @@ function priceOf(model: string, credits: number | null, service: Service): strin
   return credits === null ? ", cost unknown" : `, about ${countCredits(credits)}`;
 }
 
-type Ended = { end: RunEnd; counts: BatchCounts };
+type BatchEnd = { end: RunEnd; counts: BatchCounts };
 
-type How = {
+type ReportOptions = {
   results: string;
   /** Whether starts cost credits: then those that are left are told. */
   hasCredits: boolean;
@@ -108,14 +108,14 @@ type How = {
 };
 
 /** The error that a batch ends with, with what to do next; `undefined` when every row is done. */
-export function endOfBatch(
+export function createBatchError(
   { rows, plan }: Batch,
-  ended: Ended,
-  how: How,
+  ended: BatchEnd,
+  options: ReportOptions,
   io: Pick<Io, "env" | "signal">,
 ): VidgenError | undefined {
   const { end, counts } = ended;
-  const { results, hasCredits, isFree } = how;
+  const { results, hasCredits, isFree } = options;
   const { done, total, unknown, lost, failed, refused, running, unsent, to_start, remaining_credits } = counts;
   const [failure] = end.failures;
   if (done === total && failure === undefined) return undefined;
@@ -133,11 +133,11 @@ export function endOfBatch(
   const rowsDone = `${done} of ${countRows(total)} done`;
   const left = remaining_credits === null || !hasCredits ? "" : ` ${formatNumber(remaining_credits)} credits are left.`;
   const message = `${rowsDone}${others.length > 0 ? `; ${others.join(", ")}` : ""}.${why}${left}`;
-  const { file, command, retryFailed, retryUnknown, dryRun, ...flags } = how.flags;
+  const { file, command, retryFailed, retryUnknown, dryRun, ...flags } = options.flags;
   const typed = ["batch", file, ...flagWords(command, flags)].map(quote).join(" ");
   const words = `${programName(io.env)} ${typed}`;
   const isOpen = running + unsent + to_start > plan.blocked + end.blocked;
-  const isBlocked = needsMore(end, io);
+  const isBlocked = wouldStopAgain(end, io);
   const solution = isBlocked ? end.stopped?.hint : undefined;
   // The most urgent first: more than a few lines are not read.
   const hints = [
@@ -174,7 +174,7 @@ export function correctHint(lines: readonly number[], command: string): string {
 }
 
 /** Whether the same command would stop at once, for want of credits, a key or a connection. */
-function needsMore({ stopped }: RunEnd, { signal }: Pick<Io, "signal">): boolean {
+function wouldStopAgain({ stopped }: RunEnd, { signal }: Pick<Io, "signal">): boolean {
   return !signal.aborted && stopped !== undefined && ["auth", "credits", "network"].includes(stopped.code);
 }
 

@@ -9,7 +9,7 @@ type OpenerIo = Pick<Io, "platform" | "env" | "launch">;
  * Opens a file, by its absolute path, or an http(s) address with the platform's own program. Returns why it was not opened, or
  * `undefined`. No shell reads the place, and no program can take it for a flag.
  */
-export async function openPlace(place: string, io: OpenerIo): Promise<string | undefined> {
+export async function openExternally(place: string, io: OpenerIo): Promise<string | undefined> {
   const reason = findObstacle(io);
   if (reason !== undefined) return reason;
   if (!isAbsolute(place) && !/^https?:\/\//.test(place)) return "it is neither a file nor an http(s) URL";

@@ -12,7 +12,7 @@ export type ProgressEvent =
   /** How much of its video is made, or of what a node of its engine makes, in percent; `undefined` when the service does not say. */
   | { event: "percent"; id: string; percent: number | undefined; node?: string | undefined }
   /** Why the service has not been reachable for a while; shown until the next state. */
-  | { event: "trouble"; id: string; reason: string }
+  | { event: "outage"; id: string; reason: string }
   /** It is not followed any more. */
   | { event: "left"; id: string };
 
@@ -28,7 +28,7 @@ type Task = {
   status: string;
   percent?: number | undefined;
   node?: string | undefined;
-  trouble?: string;
+  outage?: string;
   download?: Download;
 };
 
@@ -61,21 +61,21 @@ export function createProgress(output: Output, io: Pick<Io, "now" | "sleep">): (
     if (output.isLive) draw();
     else output.progress(stateOf(task, task.id));
   };
-  const shorten = (said: string, length: number) => output.redact(said).replace(/\s+/g, " ").trim().slice(0, length);
-  const setStatus = (task: Task, said: string) => {
-    const status = shorten(said, 40);
-    const isSame = status === task.status && task.trouble === undefined;
-    delete task.trouble;
+  const shorten = (text: string, length: number) => output.redact(text).replace(/\s+/g, " ").trim().slice(0, length);
+  const setStatus = (task: Task, reported: string) => {
+    const status = shorten(reported, 40);
+    const isSame = status === task.status && task.outage === undefined;
+    delete task.outage;
     // After "completed" there is only the download, which has its own line.
-    if (isSame || said === "completed") return;
+    if (isSame || reported === "completed") return;
     task.status = status;
     showChange(task);
   };
   const setPercent = (task: Task, percent: number | undefined, node: string | undefined) =>
     Object.assign(task, { percent, node: node && shorten(node, 40) });
-  const setTrouble = (task: Task, reason: string) => {
-    const isNew = task.trouble === undefined;
-    task.trouble = shorten(reason, 100);
+  const setOutage = (task: Task, reason: string) => {
+    const isNew = task.outage === undefined;
+    task.outage = shorten(reason, 100);
     if (isNew) showChange(task);
   };
   const setDownload = (task: Task, received: number, total: number | null) => {
@@ -113,7 +113,7 @@ export function createProgress(output: Output, io: Pick<Io, "now" | "sleep">): (
     if (event.event === "state") setStatus(task, event.status);
     // Shown with the next line: without a terminal, a line for each percent would be too many.
     if (event.event === "percent") setPercent(task, event.percent, event.node);
-    if (event.event === "trouble") setTrouble(task, event.reason);
+    if (event.event === "outage") setOutage(task, event.reason);
     if (event.event === "progress") setDownload(task, event.received, event.total);
     if (event.event === "left") stop(task);
   };
@@ -160,12 +160,12 @@ function describeTasks({ running, done, startedAt }: Tasks, now: number, isShort
   const [only, ...others] = all;
   if (only && others.length === 0 && done === 0) return describeTask(only, now, isShort);
   const saving = all.filter(({ download }) => download);
-  const troubled = all.filter(({ trouble, download }) => trouble !== undefined && !download);
-  const generating = all.filter((task) => !saving.includes(task) && !troubled.includes(task));
+  const unreachable = all.filter(({ outage: trouble, download }) => trouble !== undefined && !download);
+  const generating = all.filter((task) => !saving.includes(task) && !unreachable.includes(task));
   const parts = [
     ...(generating.length === 0 ? [] : [`Generating ${listNames(generating)}`]),
     ...(saving.length === 0 ? [] : [`saving ${listNames(saving)}`]),
-    ...(troubled.length === 0 ? [] : [`no response for ${listNames(troubled)} (${troubled[0]?.trouble})`]),
+    ...(unreachable.length === 0 ? [] : [`no response for ${listNames(unreachable)} (${unreachable[0]?.outage})`]),
     ...(done === 0 ? [] : [`${done} done`]),
   ];
   const text = parts.join(", ");
@@ -183,13 +183,13 @@ function listNames(tasks: Task[]): string {
 function describeTask(task: Task, now: number, isShort: boolean): string {
   const state = stateOf(task, isShort ? task.id.slice(0, 8) : task.id);
   if (task.download) return `${state}  ${describeDownload(task.download, now)}`;
-  const isTypical = task.typicalMs !== undefined && task.trouble === undefined;
+  const isTypical = task.typicalMs !== undefined && task.outage === undefined;
   const typically = isTypical ? `, typically ${formatTime(task.typicalMs ?? 0)}` : "";
   return `${state}  ${formatTime(now - task.startedAt)}${typically}`;
 }
 
 /** What is done with one generation, called `id` in the text. */
-function stateOf({ status, percent, node, trouble, model, download }: Task, id: string): string {
+function stateOf({ status, percent, node, outage: trouble, model, download }: Task, id: string): string {
   if (download) return `Saving the video of ${id}`;
   if (trouble !== undefined) return `The service is not responding (${trouble}); retrying for ${id}`;
   if (/^queued$/i.test(status)) return `Waiting for the engine: ${id}${model === undefined ? "" : ` (${model})`}`;

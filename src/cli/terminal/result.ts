@@ -13,7 +13,7 @@ import type { Io } from "../../io.ts";
 import { readCost } from "../../protocol/schema.ts";
 import { readVideoFacts, type VideoFacts } from "../../video/mp4.ts";
 import { checkTemplate, findExtensionNote, findNoFolderNote } from "../../video/naming.ts";
-import { openPlace } from "./opener.ts";
+import { openExternally } from "./opener.ts";
 import type { Output } from "./output.ts";
 
 /** The video that a command ends with. */
@@ -132,8 +132,8 @@ function hrefOf({ file, lastingUrl }: Result, { env }: Io): string | undefined {
 
 /** Returns why it was not opened. */
 async function openResult({ file, lastingUrl }: Result, io: Io): Promise<string | undefined> {
-  if (file !== undefined) return openPlace(resolve(file), io);
-  return lastingUrl === undefined ? "its URL is only valid while the command runs" : openPlace(lastingUrl, io);
+  if (file !== undefined) return openExternally(resolve(file), io);
+  return lastingUrl === undefined ? "its URL is only valid while the command runs" : openExternally(lastingUrl, io);
 }
 
 type CheckOptions = { output: Output; open?: boolean };

@@ -1,6 +1,6 @@
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
-import { openPlace } from "../../../src/cli/terminal/opener.ts";
+import { openExternally } from "../../../src/cli/terminal/opener.ts";
 
 type Scene = { platform?: string; env?: Record<string, string>; code?: string };
 
@@ -10,7 +10,7 @@ async function open(place: string, { platform = "linux", env = { DISPLAY: ":0" }
     if (code !== undefined) throw Object.assign(new Error(code), { code });
     launched.push([command, ...args]);
   };
-  return { reason: await openPlace(place, { platform, env, launch }), launched };
+  return { reason: await openExternally(place, { platform, env, launch }), launched };
 }
 
 const [file, url] = ["/tmp/a fox's $(touch hacked) & co.mp4", "https://media.example/a.mp4?x=1&y=2"];

@@ -27,7 +27,7 @@ function createScene(isLive: boolean) {
         show({ event: "percent", id, percent, node });
         show({ event: "state", id, status });
       },
-      onTrouble: (reason: string) => show({ event: "trouble", id, reason }),
+      onTrouble: (reason: string) => show({ event: "outage", id, reason }),
       onProgress: (received: number, total: number | null) => show({ event: "progress", id, received, total }),
       stop: () => show({ event: "left", id }),
     };
