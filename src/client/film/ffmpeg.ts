@@ -30,13 +30,13 @@ export async function findFfmpeg(
   const ffmpeg = await findProgram(io);
   // A name without a folder is looked up on the PATH.
   const name = basename(ffmpeg).replace(/ffmpeg/i, "ffprobe");
-  const beside = dirname(ffmpeg) === "." ? name : join(dirname(ffmpeg), name);
+  const sibling = dirname(ffmpeg) === "." ? name : join(dirname(ffmpeg), name);
   try {
     // The version is in the banner on stderr.
     const { code, stdout, stderr } = await runWatched(ffmpeg, ["-encoders"], { signal }, io);
     const version = /^ffmpeg version (\S+)/m.exec(stderr)?.[1];
     if (code !== 0 || version === undefined) return { kind: "missing", reason: `${ffmpeg} is not a usable ffmpeg` };
-    for (const ffprobe of new Set([beside, "ffprobe"])) {
+    for (const ffprobe of new Set([sibling, "ffprobe"])) {
       if (!(await runs(ffprobe, io, signal))) continue;
       return { kind: "found", ffmpeg: { ffmpeg, ffprobe, version, hasX264: /\blibx264\b/.test(stdout) } };
     }

@@ -31,11 +31,11 @@ export async function untilFree<Result>(
   io: Pick<Clock, "now" | "sleep">,
 ): Promise<Result> {
   const end = io.now() + Math.min(timeoutMs, maxWaitMs);
-  for (let looks = 1; ; looks++) {
-    const found = await tryOnce(looks);
+  for (let attempts = 1; ; attempts++) {
+    const found = await tryOnce(attempts);
     if (found !== undefined) return found;
     if (io.now() >= end) throw new VidgenError("pending", message);
-    if (looks === 2) note(waitingNote);
+    if (attempts === 2) note(waitingNote);
     await io.sleep(pollMs, signal);
   }
 }
