@@ -239,10 +239,11 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
   const listenAt = async (
     handler: Handler,
     port: number,
-    { host, publicUrl }: { host: string; publicUrl?: string | undefined },
+    { host, publicUrl, route }: { host: string; publicUrl?: string | undefined; route?: string },
   ) => {
     const { withReplies } = options;
     const onRequest = (event: RequestEvent) => {
+      service.onRequest(route === undefined ? event : { ...event, route });
       if (event.isForwarded) noteProxy();
       if (!event.isRoutine) options.onRequest?.(event);
     };
@@ -253,7 +254,7 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     return publicUrl ?? namedUrl(listening, name);
   };
   const { host } = options;
-  mediaUrl = await listenAt(service.media, ports.media, { host, publicUrl: publicUrls.media });
+  mediaUrl = await listenAt(service.media, ports.media, { host, publicUrl: publicUrls.media, route: "video" });
   baseUrl = await listenAt(service.api, ports.api, { host, publicUrl: publicUrls.api });
   const metricsUrl =
     service.metrics && metricsAt && `${await listenAt(service.metrics, metricsAt.port, metricsAt)}/metrics`;

@@ -9,7 +9,7 @@ import { createSigner } from "./callbacks/signature.ts";
 import type { Engine } from "./engines/engine.ts";
 import type { Handler } from "./http/message.ts";
 import type { MediaStore } from "./media/media-store.ts";
-import type { createMetrics } from "./observe/metrics.ts";
+import type { CountedRequest, createMetrics } from "./observe/metrics.ts";
 import type { OnTrouble } from "./observe/trouble.ts";
 import type { Outbound } from "./outbound/outbound.ts";
 import { createChanges } from "./page/events.ts";
@@ -79,6 +79,8 @@ export type Service = {
   media: Handler;
   /** Answers /metrics without a key. */
   metrics: Handler | undefined;
+  /** Counts a request that was answered. */
+  onRequest(event: CountedRequest): void;
   /** Sends callbacks that are due, and resumes generations that have not ended: all, or each once it is polled. */
   start(resume: "all" | "polled"): Promise<void>;
   /** Resolves when every callback that is due now was attempted; a retry that is due later does not count. */
@@ -104,7 +106,8 @@ export function createService(options: ServiceOptions): Service {
     metrics?.onDelivery(event);
     options.onDelivery(event);
   };
-  const queue = createQueue({ ...options, get: outbound.get, onEnd, onCreate: metrics?.onCreate });
+  const counted = { onCreate: metrics?.onCreate, onTaken: metrics?.onTaken };
+  const queue = createQueue({ ...options, get: outbound.get, onEnd, ...counted });
   const sender = createCallbackSender({ ...options, sign, post: outbound.post, random: Math.random, onDelivery });
   const retention = options.keep && createRetention({ ...options, keep: options.keep });
   const startBy = createStartRoutes(rehearseStarts({ ...options, onStart: metrics?.onStart }));
@@ -119,6 +122,7 @@ export function createService(options: ServiceOptions): Service {
   return {
     api: createApp({ ...parts, media, health: health.paths, readMetrics, page }),
     media,
+    onRequest: (event) => metrics?.onRequest(event),
     metrics: readMetrics && createMetricsApp(readMetrics, onTrouble),
     async start(resume) {
       stopListening = store.listen((change) => {

@@ -74,7 +74,7 @@ export function createRoutes(options: AppOptions): Hono<ApiEnv> {
   for (const path of notOffered) app.all(`/v1/videos/${path}`, refuseNotOffered);
   for (const tag of Object.keys(access) as (keyof Routes)[]) {
     for (const [path, methods] of Object.entries(routes[tag])) {
-      app.all(path, allow(...Object.keys(methods)), ...access[tag]);
+      app.all(path, setRoute(path), allow(...Object.keys(methods)), ...access[tag]);
       for (const [method, route] of Object.entries(methods)) app.on(method, path, answer(route));
     }
   }
@@ -89,7 +89,7 @@ type ReadMetrics = () => ReturnType<Metrics["read"]>;
 /** Returns what answers /metrics without a key, at an address of its own. */
 export function createMetricsApp(readMetrics: ReadMetrics, onTrouble: OnTrouble): Handler {
   const app = createLogged();
-  app.all("/metrics", allow("GET"), answer(createMetricsRoute(readMetrics)));
+  app.all("/metrics", setRoute("/metrics"), allow("GET"), answer(createMetricsRoute(readMetrics)));
   app.notFound((c) =>
     errorResponse(refuse(404, "not_found", `no such path: ${c.req.path}; the metrics are at /metrics`)),
   );
@@ -128,6 +128,13 @@ function answer({ isRoutine = false, handle }: Route) {
   return (c: ApiContext) => {
     c.set("isRoutine", isRoutine);
     return handle(c);
+  };
+}
+
+function setRoute(path: string): MiddlewareHandler<ApiEnv> {
+  return (c, next) => {
+    c.set("route", path);
+    return next();
   };
 }
 

@@ -6,6 +6,10 @@ export type About = {
   /** The generation, and the model that was asked for. */
   id?: string;
   model?: string;
+  /** Its path as it is declared, such as "/v1/videos/:id": there are few of them. */
+  route?: string;
+  /** Its reply lasts as long as its client wants. */
+  isStream?: boolean;
   /** A request that programs repeat by themselves, such as the page or a load balancer, is not logged. */
   isRoutine?: boolean;
   /** Unchanged, when the handler has read it. */

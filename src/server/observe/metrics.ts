@@ -8,6 +8,7 @@ import type { Queue } from "../queue/queue.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import { createCheck } from "./health-check.ts";
+import type { RequestEvent } from "./log.ts";
 
 export type MetricsOptions = {
   store: Pick<Store, "pendingCallbacks" | "ledger">;
@@ -20,6 +21,9 @@ export type Metrics = {
   onStart(generation: StoredGeneration, cost: number): void;
   onEnd(ended: Ended): void;
   onCreate(engine: Engine, created: Created): void;
+  /** An engine has taken a generation, so long after its start. */
+  onTaken(model: string, waitedMs: number): void;
+  onRequest(request: CountedRequest): void;
   onDelivery(event: DeliveryEvent): void;
   /** What this process has counted since it began of each engine's creates, and of failures by model and reason. */
   counts(): Promise<Counts>;
@@ -27,7 +31,9 @@ export type Metrics = {
   read(queue: Measured): Promise<{ text: string; contentType: string }>;
 };
 
-type Measured = Pick<Queue, "waiting" | "outageOf">;
+export type CountedRequest = Pick<RequestEvent, "method" | "route" | "isStream" | "status" | "ms">;
+
+type Measured = Pick<Queue, "waiting" | "outageOf" | "loads">;
 
 export type Counts = {
   creates: { engine: string; outcome: Created; count: number }[];
@@ -36,6 +42,11 @@ export type Counts = {
 
 /** From a preview's seconds to the hours for which an engine may be waited for. */
 const secondsBuckets = [1, 5, 15, 30, 60, 120, 300, 600, 1_200, 3_600, 14_400, 86_400];
+
+/** From a look at the database to a large image or video that is sent. */
+const requestBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
+
+const methods = ["GET", "HEAD", "POST", "DELETE"];
 
 /** These gauges of prom-client have the ending of a counter, which promtool refuses. */
 const misnamed = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
@@ -64,14 +75,31 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
   );
   const failures = count("vidgen_generation_failures_total", "Generations that failed, by reason", "model", "reason");
   const attempts = count("vidgen_callback_attempts_total", "Attempts to deliver callbacks, by outcome", "outcome");
-  const seconds = new Histogram({
-    name: "vidgen_generation_duration_seconds",
-    help: `Time from start to end of the generations that ended ${ofProcess}.`,
-    labelNames: ["model", "status"],
-    buckets: secondsBuckets,
-    registers,
-  });
+  const measure = <Label extends string>(name: string, help: string, buckets: number[], ...labelNames: Label[]) =>
+    new Histogram({ name, help: `${help}, ${ofProcess}.`, labelNames, buckets, registers });
+  const seconds = measure(
+    "vidgen_generation_duration_seconds",
+    "Time from start to end of generations that ended",
+    secondsBuckets,
+    "model",
+    "status",
+  );
+  const waits = measure(
+    "vidgen_queue_wait_seconds",
+    "Time from start until an engine took the generation",
+    secondsBuckets,
+    "model",
+  );
+  const requests = measure(
+    "vidgen_http_request_duration_seconds",
+    "Time from the head of a request to the end of its reply",
+    requestBuckets,
+    ...["method", "route", "status"],
+  );
   const up = show("vidgen_engine_up", "Whether this process can use an engine for a model now", "engine", "model");
+  const ofEngine = "of all processes that share the database, as this process last saw them; of previews its own";
+  const running = show("vidgen_engine_running", `Generations that an engine makes, ${ofEngine}`, "engine");
+  const free = show("vidgen_engine_free", `Generations that an engine could make beside these, ${ofEngine}`, "engine");
   const isThere = show("vidgen_database_up", "Whether this process could read the queue in the database");
   const length = show("vidgen_queue_length", `Generations that wait for an engine, ${ofDatabase}`, "model");
   const age = show(
@@ -97,6 +125,13 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
     for (const [index, { engine }] of checks.entries())
       for (const model of engine.models)
         up.set({ engine: engine.name, model }, Number(isUp[index] && queue.outageOf(engine) === undefined));
+    running.reset();
+    free.reset();
+    // The owner may name an engine once for each of several models.
+    for (const { engine, ...load } of queue.loads()) {
+      running.inc({ engine: engine.name }, load.running);
+      free.inc({ engine: engine.name }, load.free);
+    }
   };
   const readDatabase = async (queue: Measured) => {
     const [waiting, callbacks] = await Promise.all([queue.waiting(), store.pendingCallbacks()]);
@@ -132,6 +167,12 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
         for (const { amount } of entries) returned.inc(Math.max(0, amount));
       };
       if (isRefunded) store.ledger({ generation: id, limit: 10 }).then(countReturned, () => {});
+    },
+    onTaken: (model, waitedMs) => waits.observe({ model }, waitedMs / 1_000),
+    onRequest({ method, route = "other", isStream, status, ms }) {
+      if (isStream) return;
+      const labels = { method: methods.includes(method) ? method : "other", route, status: status ?? "disconnected" };
+      requests.observe(labels, ms / 1_000);
     },
     onCreate: ({ name: engine }, outcome) => submitted.inc({ engine, outcome }),
     onDelivery(event) {

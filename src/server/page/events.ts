@@ -46,6 +46,7 @@ export function createChanges(limits = defaultLimits): Changes {
       const own = [...listeners].filter((each) => each.account === account);
       if (own.length >= limits.perAccount || listeners.size >= limits.inAll)
         throw refuse(429, "too_many_streams", "too many event streams are open; try again", retryAfter);
+      c.set("isStream", true);
       c.env.leaveLimit?.();
       // Without it nginx collects the events, and sends none of them for minutes.
       c.header("X-Accel-Buffering", "no");

@@ -58,6 +58,10 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   const signedIn = requireSession(options, send);
   const fromPage = [signedIn, requireOwnOrigin(options)] as const;
   const parts: PageParts = { app, options, send, signedIn, fromPage };
+  app.use((c, next) => {
+    c.set("route", "page");
+    return next();
+  });
   app.get("/assets/:name", assets.route);
   addComposer(parts);
   addComparison(parts);

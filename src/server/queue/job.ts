@@ -25,6 +25,8 @@ export type JobOptions = Omit<EndOptions, "confirm"> & {
   waitForSlot(): Promise<Slot | undefined>;
   /** Aborts when the generation was cancelled; `signal` aborts then, too. */
   cancelled: AbortSignal;
+  /** Called once an engine has taken a generation, with the time from its start until then. */
+  onTaken?: ((model: string, waitedMs: number) => void) | undefined;
   /** Called when there may be room for another one: this one has ended, or its engine has taken it. */
   onRoom(): void;
 };
@@ -94,17 +96,25 @@ async function render(
 ): Promise<Made> {
   const { id, account } = claimed;
   const { store, allSlots, onRoom } = options;
+  const waitedMs = Math.max(0, options.clock.date().getTime() - Date.parse(task.created_at));
+  let isTaken = claimed.engine !== null;
+  const onTaken = () => {
+    if (!isTaken) options.onTaken?.(task.request.model, waitedMs);
+    isTaken = true;
+  };
   const made = await makeVideo(task, slot.engine, {
     ...options,
     progress: (percent, node) => store.publish({ kind: "progress", id, percent, node, account }),
     onSubmitted() {
       slot.onTaken();
+      onTaken();
       onRoom();
     },
     releaseSlot() {
       if (slot.free()) void insist(() => store.freeSlot(id), options).then(onRoom, () => {});
     },
   });
+  if (made.kind !== "not submitted") onTaken();
   const isDeniedAlone = slot.onMade(made);
   const isDenied = allSlots.every(({ engine, denied }) => denied.has(id) || !canMake(engine, claimed));
   if (made.kind !== "not submitted" || !isDeniedAlone || !isDenied) return made;

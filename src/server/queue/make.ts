@@ -42,14 +42,14 @@ export type Made =
   | Extract<RenderOutcome, { kind: "not submitted" }>;
 
 /** A generation with its images in files: those of a request may have 28 MB in memory, and a job may take hours. */
-export type Task = RenderTask & { checkpoint: StoredGeneration["checkpoint"] };
+export type Task = RenderTask & Pick<StoredGeneration, "checkpoint" | "created_at">;
 
 /** Reads a generation and saves its images, unless an engine has them already. Resolves with what came of it when it cannot be made. */
 export async function loadTask(
   { id, account, engine }: Pick<Claim, "id" | "account" | "engine">,
   options: MakeOptions,
 ): Promise<Task | Exclude<Made, { kind: "made" }>> {
-  const { status, request, checkpoint } = await findGeneration(id, options);
+  const { status, request, checkpoint, created_at } = await findGeneration(id, options);
   // It was cancelled after it had been claimed, before it could be stopped here.
   if (status !== "processing") return { kind: "not submitted", reason: "it has ended" };
   if (checkpoint?.state === "submitting") {
@@ -67,7 +67,7 @@ export async function loadTask(
   try {
     const sources = engine !== null ? { images: [] } : await insist(() => options.store.images(id), options);
     const saved = await saveImages(listImages(sources), imageFolder, { ...options, account });
-    return { id, checkpoint, request: rest, ...replaceImages(sources, saved), ...files };
+    return { id, checkpoint, created_at, request: rest, ...replaceImages(sources, saved), ...files };
   } catch (error) {
     options.signal.throwIfAborted();
     // An image that cannot be used is the request's fault; a file that cannot be written is ours.
@@ -77,7 +77,7 @@ export async function loadTask(
 
 /** Has an engine make a task's video, and resolves when that is kept. Rejects only when the signal aborts. */
 export async function makeVideo(
-  { checkpoint, ...task }: Task,
+  { checkpoint, created_at: _, ...task }: Task,
   engine: Engine,
   {
     store,

@@ -31,6 +31,8 @@ export type Queue = {
   notSubmitted(generation: Pick<StoredGeneration, "status" | "request" | "checkpoint">): string | undefined;
   /** Why an engine takes no generations; `undefined` when it does. */
   outageOf(engine: Engine): Outage | undefined;
+  /** How many jobs each engine has, and how many more it can take: those of all processes that share the store, but for previews. */
+  loads(): { engine: Engine; running: number; free: number }[];
   /** What waits and is not being made, of all models. */
   waiting(): Promise<Waiting[]>;
   /** Stops the jobs that run. They stay unfinished in the store: the next process resumes them. */
@@ -44,6 +46,8 @@ export type QueueOptions = Omit<EndOptions, "signal" | "confirm"> & {
   isCommand?: boolean | undefined;
   /** Called with a line for the owner. */
   onNote(text: string): void;
+  /** Called once an engine has taken a generation, with the time from its start until then. */
+  onTaken?: ((model: string, waitedMs: number) => void) | undefined;
   /** Called with what came of a create. */
   onCreate?: ((engine: Engine, created: Created) => void) | undefined;
 };
@@ -151,6 +155,8 @@ export function createQueue(options: QueueOptions): Queue {
     },
     progressOf: (id) => progresses.get(id),
     notSubmitted: (generation) => whyNotSubmitted(generation, allSlots),
+    loads: () =>
+      allSlots.map(({ engine, jobs }) => ({ engine, running: jobs, free: Math.max(0, engine.concurrency - jobs) })),
     outageOf: (engine) => allSlots.find((slots) => slots.engine === engine)?.breaker.outage(),
     waiting: () => store.waiting(among(state)),
     async close() {

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { readPage } from "../../../src/docs.ts";
+import { open } from "../api/wire.ts";
 import { createCounted } from "../counted.ts";
 import { apiKey, baseUrl, bearer, otherKey, readError } from "../service.ts";
 
@@ -41,6 +42,57 @@ test("the time from start to end is a histogram by model and status", async () =
     [`vidgen_generation_duration_seconds_count{${labels}}`]: 2,
   });
   expect(seconds[`vidgen_generation_duration_seconds_bucket{le="15",${labels}}`]).toBeUndefined();
+});
+
+test("the time until an engine takes a generation is a histogram by model, and is known as soon as it does", async () => {
+  const { start, clock, rest, figures } = await createCounted();
+  await start("a fox");
+  await start("it waits");
+  await clock.sleep(1_000);
+  const count = 'vidgen_queue_wait_seconds_count{model="sora-2"}';
+  await rest(1);
+  expect(await figures("queue_wait_seconds_count")).toEqual({ [count]: 1 });
+  await rest(2);
+  await start("not submitted");
+  await clock.sleep(1_000);
+  expect(await figures("queue_wait_seconds")).toMatchObject({
+    'vidgen_queue_wait_seconds_bucket{le="1",model="sora-2"}': 1,
+    'vidgen_queue_wait_seconds_bucket{le="60",model="sora-2"}': 2,
+    'vidgen_queue_wait_seconds_sum{model="sora-2"}': expect.closeTo(30, 0),
+    [count]: 2,
+  });
+});
+
+test("an engine has so many that it makes, and room for so many more", async () => {
+  const { start, clock, rest, figures } = await createCounted({ concurrency: 3 });
+  await start("a fox");
+  await clock.sleep(1_000);
+  const [running, free] = ['vidgen_engine_running{engine="fake"}', 'vidgen_engine_free{engine="fake"}'];
+  expect(await figures("engine_running", "engine_free")).toEqual({ [running]: 1, [free]: 2 });
+  await rest(1);
+  expect(await figures("engine_running", "engine_free")).toEqual({ [free]: 3 });
+});
+
+test("requests are a histogram by method, route and status, without the streams", async () => {
+  const { service, figures } = await createCounted();
+  const { url, close } = await open(service.api, { onRequest: service.onRequest });
+  const get = (path: string, init?: RequestInit) => fetch(url + path, init);
+  for (const id of [1, 2]) await get(`/v1/videos/${id}`, { headers: bearer(apiKey) });
+  await get("/v1/videos/canary", { method: "PATCH" });
+  await get("/canary");
+  await close(0);
+  service.onRequest({ method: "CANARY", status: undefined, ms: 20 });
+  service.onRequest({ method: "GET", route: "page", isStream: true, status: 200, ms: 60_000 });
+  const name = "vidgen_http_request_duration_seconds";
+  expect(await figures("http_request_duration_seconds_count")).toEqual({
+    [`${name}_count{method="GET",route="/v1/videos/:id",status="404"}`]: 2,
+    [`${name}_count{method="other",route="/v1/videos/:id",status="405"}`]: 1,
+    [`${name}_count{method="GET",route="other",status="404"}`]: 1,
+    [`${name}_count{method="other",route="other",status="disconnected"}`]: 1,
+  });
+  expect(await figures(`http_request_duration_seconds_bucket{le="0.025",method="other",route="other"`)).toEqual({
+    [`${name}_bucket{le="0.025",method="other",route="other",status="disconnected"}`]: 1,
+  });
 });
 
 test("the queue has what waits and not what is being made, and its age is that of the oldest", async () => {
@@ -141,7 +193,7 @@ test("labels are models, engines and words: no id, prompt, account, key or error
   for (const secret of [...ids, "canary", "local"]) expect(told).not.toContain(secret);
   expect(told).toMatch(/^nodejs_eventloop_lag_p99_seconds /m);
   const helps = told.match(/^# HELP vidgen_.*$/gm) ?? [];
-  expect(helps).toHaveLength(12);
+  expect(helps).toHaveLength(16);
   for (const help of helps)
     expect(help).toMatch(/this process|in the database; each process reports the same value\.$/);
 });
