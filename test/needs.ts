@@ -25,6 +25,7 @@ export const pgBouncer = find("/usr/sbin/pgbouncer");
 export const hasSwift = existsSync("/usr/lib/python3/dist-packages/swift/common/middleware/s3api");
 
 export const hasPromtool = isOnPath("promtool");
+export const hasSystemd = isOnPath("systemd-analyze");
 export const hasFfmpeg = isOnPath("ffmpeg") && isOnPath("ffprobe");
 export const hasGroff = isOnPath("groff");
 export const hasTmux = isOnPath("tmux");
@@ -53,6 +54,7 @@ export const missing = [
     "No foreign clients: test/foreign/ is not tested. `npm ci --prefix test/foreign` installs them.",
   ],
   [hasPromtool, "No promtool: the metrics' format and the alerts are not checked. Debian's package is prometheus."],
+  [hasSystemd, "No systemd-analyze: the units of the pages are not checked. Debian's package is systemd."],
   [hasFfmpeg, "No ffmpeg: last frames and films are not tested. Debian's package is ffmpeg."],
   [hasGroff, "No groff: the manual is not formatted. Debian's package is groff."],
   [hasTmux, "No tmux: a real terminal is not tested. Debian's package is tmux."],

@@ -69,6 +69,7 @@ export const configSchema = z
       name: text("a host name without a port").optional(),
       public_url: address().optional(),
       public_media_url: address().optional(),
+      grace: time().optional(),
       media: text("a folder, or s3://bucket/prefix").optional(),
       media_redirect: toggle().optional(),
       keep: time().optional(),

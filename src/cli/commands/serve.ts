@@ -86,6 +86,7 @@ function declare(program: CommandUnknownOpts) {
     .option("--name <host>", "host name by which other machines reach it, without a port")
     .option("--public-url <url>", "URL by which other machines reach the API, such as that of an HTTPS proxy")
     .option("--public-media-url <url>", "URL by which other machines reach the videos; may have a path")
+    .option("--grace <time>", "when it is stopped, how long unfinished replies may still take", "3s")
     .optionsGroup("Storage:")
     .option(
       "--database <url>",
@@ -147,9 +148,6 @@ type ServeOptions = Omit<ServeFlags, "database" | "config"> & {
   config: ServeConfig | undefined;
 };
 
-/** How long open requests may take once the service is told to stop. */
-const graceMs = 3_000;
-
 /** Runs the local service until Ctrl-C or SIGTERM. Prints its address once it listens; with `--owner-key` a key, and ends. */
 async function serve(flags: ServeFlags, isTyped: (flag: string) => boolean, given: Context): Promise<void> {
   const database = findDatabase(flags.database, given.io, given.output);
@@ -182,6 +180,7 @@ async function run(options: ServeOptions, given: Context): Promise<void> {
     throw usage("--restored is for the embedded database: that a PostgreSQL database was restored is not recognized.");
   if (options.mediaRedirect && !options.media?.startsWith("s3://"))
     throw usage("--media-redirect needs --media s3://bucket/prefix: a folder has no URL to redirect to.");
+  const graceMs = readTime(options.grace, "--grace");
   const log = await createLog(options, given);
   const context = { ...given, output: { ...given.output, note: log.onNote } };
   const engines = await openEngines(options, context);

@@ -56,6 +56,7 @@ test.each([
     /--media-redirect needs --media s3/,
   ],
   [["--backup", "copy.db", "--database", "postgres://db/vidgen"], /Use pg_dump to copy a PostgreSQL database/],
+  [["--grace", "soon"], /--grace must be a time such as/],
   [["--keep", "30"], /--keep must be at least 1h, such as 30d; "30" is less/],
   [["--keep", "a month"], /--keep must be a time such as/],
   [["--keep-records", "30"], /--keep-records must be at least 1h/],
@@ -92,9 +93,15 @@ async function createServing(...flags: string[]) {
     // The service of this very process.
     return hostname === "127.0.0.1" ? fetch(request) : undefined;
   });
+  const slept: number[] = [];
+  const { sleep } = world.io;
+  world.io.sleep = (ms, signal) => {
+    slept.push(ms);
+    return sleep(ms, signal);
+  };
   const ended = world.vidgen("serve", "--port", "0", "--media-port", "0", ...flags);
   const { printed } = world;
-  return { world, printed, stop: () => stop(world, ended) };
+  return { world, printed, slept, stop: () => stop(world, ended) };
 }
 
 function stop(world: World, ended: Promise<unknown>): Promise<unknown> {
@@ -118,6 +125,21 @@ test("prints its key also for who has it in VIDGEN_API_KEY already, as it says",
   await expect.poll(() => world.printed.stdout).toContain("}\n");
   expect(JSON.parse(world.printed.stdout)).toMatchObject({ api_key });
   await stop(world, ended);
+});
+
+test.each([
+  [[], 3_000],
+  [["--grace", "1m30s"], 90_000],
+])("with %j, a reply that is unfinished when it stops has %i ms", async (flags, ms) => {
+  const { slept, printed, stop } = await createServing("--json", ...flags);
+  await expect.poll(() => printed.stdout).toContain("}\n");
+  const { base_url } = JSON.parse(printed.stdout);
+  const reply = fetch(base_url, { method: "POST", body: new ReadableStream(), duplex: "half" } as RequestInit);
+  const cut = expect(reply).rejects.toThrow("fetch failed");
+  await expect.poll(async () => (await fetch(`${base_url}/healthz`)).status).toBe(200);
+  await stop();
+  await cut;
+  expect(slept).toContain(ms);
 });
 
 test("accounts, without a login, are those of the service that runs on this machine", async () => {
