@@ -206,11 +206,12 @@ async function takeBegun(state: State): Promise<void> {
 /** Reads which slots the processes that share the store have taken, and has the jobs begin that got theirs by a claim of another process. */
 async function readSlots(state: State): Promise<void> {
   const { allSlots, options } = state;
-  const taken = await options.store.slots?.();
+  // A preview's are counted here: each process has its own.
+  const shared = allSlots.filter(({ engine }) => !engine.isSimulation);
+  const taken = shared.length > 0 ? await options.store.slots?.() : undefined;
   if (!taken) return;
   for (const [name, { given }] of taken) for (const id of given) beginGiven(state, id, name);
-  // A preview's are counted here: each process has its own.
-  for (const slots of allSlots) if (!slots.engine.isSimulation) slots.jobs = taken.get(slots.name)?.count ?? 0;
+  for (const slots of shared) slots.jobs = taken.get(slots.name)?.count ?? 0;
 }
 
 function beginGiven({ allSlots, waitlist }: State, id: string, name: string): void {
@@ -231,7 +232,8 @@ async function takeNew(state: State, group: readonly EngineSlots[]): Promise<voi
       const { engine, wanted, limit, denied } = next;
       const found = await claim(state, wanted, { limit, avoided: [...avoided, ...denied] });
       for (const claimed of found) beginWith(state, claimed, engine.slots);
-      if (found.length > 0 || (wanted.slot && (await haveOthersTaken(state, engine.slots)))) continue;
+      if (found.length > 0) continue;
+      // Nothing waits; or another process was faster, and goes on with the other engines.
       if (denied.length === 0) break;
       left.delete(engine.slots);
     }
@@ -245,13 +247,6 @@ function beginWith(state: State, claimed: Claim, slots: EngineSlots): void {
   // A job that was cancelled meanwhile releases the generation.
   if (state.jobs.has(claimed.id)) slot.free();
   else begin(state, claimed, { kind: "make", slot });
-}
-
-/** Whether other processes have taken slots of an engine since this one looked. */
-async function haveOthersTaken(state: State, slots: EngineSlots): Promise<boolean> {
-  const before = slots.jobs;
-  await readSlots(state);
-  return slots.jobs > before;
 }
 
 /** Has images fetched for engines that can make the same. */

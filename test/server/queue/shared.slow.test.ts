@@ -1,3 +1,5 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../src/io.ts";
 import { hashKey } from "../../../src/server/api/accounts.ts";
@@ -11,7 +13,8 @@ import { postgresPrograms } from "../../needs.ts";
 import { query } from "../../postgres.ts";
 import { slowness } from "../../slowness.ts";
 import { listenAsEngine } from "../../soak/engines-server.ts";
-import { clientsOf, whileSharing } from "../../soak/shared-processes.ts";
+import { type Announced, createClient, startedId } from "../../soak/serve.ts";
+import { clientsOf, type Shared, whileSharing } from "../../soak/shared-processes.ts";
 import { apiKey, baseUrl, bearer, fakeEngine, readStart, startRequest } from "../service.ts";
 import { open, useServer } from "../store/postgres/open.ts";
 import { aPng } from "./pictures.ts";
@@ -132,35 +135,59 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
   });
 });
 
-describe("an engine of processes that come and go", { skip: postgresPrograms === undefined }, () => {
-  const jobs = 4;
-  const [count, patienceMs] = [24, 40_000];
+describe("engines of processes that come and go", { skip: postgresPrograms === undefined }, () => {
+  const patienceMs = 40_000;
+  const cost = 10;
+
+  /** An engine that makes a video until the test says so, and tells how many it had to make at once, at the most. */
+  async function listen() {
+    let most = 0;
+    const { fake, flags, close } = await listenAsEngine("vllm-omni", {
+      async fault({ route, serve }) {
+        if (route !== "create") return undefined;
+        const reply = await serve();
+        most = Math.max(most, running().length);
+        return reply;
+      },
+    });
+    onTestFinished(close);
+    const running = () => [...fake.jobs.values()].filter(({ end }) => !end);
+    return { fake, flags, url: flags[1]?.split("=")[1], running, most: () => most };
+  }
+
+  const addAccount = async ({ base_url, api_key }: Announced, name: string) => {
+    const headers = { ...bearer(String(api_key)), "Content-Type": "application/json" };
+    const body = JSON.stringify({ name, credits: 10_000 });
+    const reply = await fetch(`${base_url}/accounts`, { method: "POST", headers, body });
+    return ((await reply.json()) as { api_key: string }).api_key;
+  };
+
+  /** What is polled was submitted: what is being submitted when its process is killed ends as unclear. */
+  const arePolled = async ({ running }: Pick<Awaited<ReturnType<typeof listen>>, "running">) =>
+    expect.poll(() => running().every(({ polls }) => polls > 0), { timeout: patienceMs }).toBe(true);
+
+  const areCompleted = async ({ books }: Shared, count: number) => {
+    const states = async () => [...(await books(cost)).states.values()];
+    await expect.poll(states, { timeout: patienceMs }).toEqual(Array(count).fill("completed"));
+  };
 
   test(
-    "never makes more than it may at once, and always as many, while one joins, one is killed and one is suspended",
+    "an engine never makes more than it may at once, and always as many, while one joins, one is killed and one is suspended",
     { timeout: 4 * patienceMs },
     () =>
       whileSharing(createRandom("slots"), async (shared) => {
-        let most = 0;
-        const engine = await listenAsEngine("vllm-omni", {
-          async fault({ route, serve }) {
-            if (route !== "create") return undefined;
-            const reply = await serve();
-            most = Math.max(most, running().length);
-            return reply;
-          },
-        });
-        onTestFinished(engine.close);
-        const running = () => [...engine.fake.jobs.values()].filter(({ end }) => !end);
+        const [jobs, count] = [4, 24];
+        const { fake, flags: engine, running, most } = await listen();
         const complete = (ids: number) => {
-          for (const { id } of running().slice(0, ids)) engine.fake.complete(id);
+          for (const { id } of running().slice(0, ids)) fake.complete(id);
         };
-        /** As many as ever it makes them again, of those that are started next. */
+        /** It makes as many as ever, once so many were submitted. */
         const isFull = async (created: number) => {
-          await expect.poll(() => engine.fake.creates.length, { timeout: patienceMs }).toBe(created);
+          await expect.poll(() => fake.creates.length, { timeout: patienceMs }).toBe(created);
+          await arePolled({ running });
           expect(running()).toHaveLength(jobs);
         };
-        const flags = [...engine.flags, "--jobs", `${jobs}`, "--credits", "1000"];
+        const flags = [...engine, "--jobs", `${jobs}`, "--credits", "1000"];
         const [first, second] = await shared.open(2, ...flags);
         if (!first || !second) throw new Error("two processes were to listen");
         const [client] = clientsOf([first], 4);
@@ -183,10 +210,63 @@ describe("an engine of processes that come and go", { skip: postgresPrograms ===
           await isFull(created);
         }
         complete(jobs);
-        const states = async () => [...(await shared.books(10)).states.values()];
-        await expect.poll(states, { timeout: patienceMs }).toEqual(Array(count).fill("completed"));
-        expect(engine.fake.creates).toHaveLength(count);
-        expect(most).toBe(jobs);
+        await areCompleted(shared, count);
+        expect(fake.creates).toHaveLength(count);
+        expect(most()).toBe(jobs);
+      }),
+  );
+
+  test(
+    "20 engines of one job and one of 16 are never idle while 200 generations of three accounts take turns, also when a process is killed",
+    { timeout: 4 * patienceMs },
+    () =>
+      whileSharing(createRandom("mixed"), async (shared) => {
+        const engines = await Promise.all(Array.from({ length: 21 }, listen));
+        const jobsOf = (index: number) => (index === 20 ? 16 : 1);
+        const room = 36;
+        const config = join(makeFolder(), "serve.json");
+        const listed = engines.map(({ url }, index) => ({ url, models: ["wan-2.5"], jobs: jobsOf(index) }));
+        writeFileSync(config, JSON.stringify({ engines: listed }));
+        const processes = await shared.open(3, "--config", config, "--credits", "100000");
+        const [first, second] = processes;
+        if (!first || !second) throw new Error("three processes were to listen");
+        const counts = { local: 120, b: 50, c: 30 };
+        for (const [name, count] of Object.entries(counts)) {
+          const api_key = name === "local" ? first.announced.api_key : await addAccount(first.announced, name);
+          const client = createClient({ ...first.announced, api_key }, 8);
+          const start = async (index: number) =>
+            startedId(await client.start({ prompt: `${name} ${index}`, model: "wan-2.5" }));
+          await Promise.all(Array.from({ length: count }, (_, index) => start(index)));
+          client.close();
+        }
+        const created = () => engines.flatMap(({ fake }) => fake.creates.map(({ fields }) => String(fields.prompt)));
+        const createdOf = (name: string) => created().filter((prompt) => prompt.startsWith(`${name} `)).length;
+        const isFull = async (count: number) => {
+          await expect.poll(() => created().length, { timeout: patienceMs }).toBe(count);
+          await Promise.all(engines.map(arePolled));
+          expect(engines.map(({ running }) => running().length)).toEqual(engines.map((_, index) => jobsOf(index)));
+        };
+        const completeAll = () => {
+          for (const { fake, running } of engines) for (const { id } of running()) fake.complete(id);
+        };
+        await isFull(room);
+        const before = new Map(Object.keys(counts).map((name) => [name, createdOf(name)]));
+        for (let round = 2; round * room <= 200; round++) {
+          if (round === 3) await second.end();
+          completeAll();
+          await isFull(round * room);
+          // Each process may be about to submit what it has claimed in an account's turn.
+          const gained = Object.entries(counts)
+            .filter(([name, count]) => createdOf(name) < count)
+            .map(([name]) => createdOf(name) - (before.get(name) ?? 0));
+          expect(Math.max(...gained) - Math.min(...gained)).toBeLessThanOrEqual(processes.length);
+        }
+        completeAll();
+        await expect.poll(() => created().length, { timeout: patienceMs }).toBe(200);
+        completeAll();
+        await areCompleted(shared, 200);
+        expect(new Set(created()).size).toBe(200);
+        expect(engines.map(({ most }) => most())).toEqual(engines.map((_, index) => jobsOf(index)));
       }),
   );
 });
