@@ -2,11 +2,11 @@ import { type Argument, type CommandUnknownOpts, Option } from "@commander-js/ex
 import { readTime } from "../connect/values.ts";
 import { usage } from "../errors.ts";
 
-/** What the help says about a command and commander has no field for. */
+/** The parts of a command's help that commander has no field for. */
 type HelpDetails = {
-  /** The help begins with them. */
+  /** Shown at the beginning of the help. */
   examples: readonly string[];
-  /** The end of the help. */
+  /** Shown at the end of the help. */
   after?: string;
 };
 
@@ -88,7 +88,7 @@ export function collectValues(value: string, earlier: string[] | undefined): str
   return [...(earlier ?? []), value];
 }
 
-/** `--timeout` and `--interval` in milliseconds; without `--interval` the service's own pace. Throws `usage`. */
+/** `--timeout` and `--interval` in milliseconds; without `--interval` the service sets the pace. Throws `usage`. */
 export function readTimes({ timeout, interval }: { timeout: string; interval?: string }) {
   const timeoutMs = readTime(timeout, "--timeout");
   const intervalMs = interval === undefined ? undefined : readTime(interval, "--interval");
@@ -96,7 +96,7 @@ export function readTimes({ timeout, interval }: { timeout: string; interval?: s
   return { timeoutMs, intervalMs };
 }
 
-/** The words of a command line that sets these values; flags that have their default are left out. */
+/** The words of a command line with these flags, without those that have their default. */
 export function flagWords(command: CommandUnknownOpts, values: Readonly<Record<string, unknown>>): string[] {
   return command.options.flatMap((option) => {
     const value = values[option.attributeName()];

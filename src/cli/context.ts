@@ -1,7 +1,7 @@
 import type { Io } from "../io.ts";
 import type { Output } from "./terminal/output.ts";
 
-/** Tidies up after a command; `isOk` when the command came to a good end. */
+/** Cleans up after a command; `isOk` if the command succeeded. */
 export type Close = (isOk: boolean) => Promise<void>;
 
 /** What every command gets besides its own arguments and flags. */
@@ -10,6 +10,6 @@ export type Context = {
   output: Output;
   /** Whether questions may be asked; `false` with `--no-input`. */
   input: boolean;
-  /** Has something tidied up once the command's last word is printed, the newest first. */
+  /** Registers a clean-up that runs after the last output of the command, the newest first. */
   defer(close: Close): void;
 };

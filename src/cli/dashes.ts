@@ -1,8 +1,8 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 
 /**
- * The words, with each text that begins with a dash and is a value joined to its flag, as in --style="-quiet forest": commander takes the flags of every command,
- * such as -q, out of any other word.
+ * Joins each value that begins with a dash to its flag, as in --style="-quiet forest": in a separate word, commander would read global flags such
+ * as -q.
  */
 export function joinValues(argv: readonly string[], program: CommandUnknownOpts): readonly string[] {
   const name = argv.find((word) => !word.startsWith("-"));
@@ -22,7 +22,7 @@ export function joinValues(argv: readonly string[], program: CommandUnknownOpts)
   return joined;
 }
 
-/** Whether a word begins with a dash and is surely no flag. */
+/** Whether a word begins with a dash and cannot be a flag. */
 function isDashedText(word: string): boolean {
   return /^-.*\s/s.test(word);
 }
@@ -30,13 +30,13 @@ function isDashedText(word: string): boolean {
 /** commander's code for an error, and the command that was typed. */
 type ParseFailure = { code?: string | undefined; name?: string | undefined; quote(word: string): string };
 
-/** What to type for an argument that begins with a dash, such as a prompt: it was read as flags. `undefined` without one. */
+/** What to type if an argument that begins with a dash, such as a prompt, was read as flags. `undefined` without one. */
 export function dashHint(argv: readonly string[], { code, name, quote }: ParseFailure): string | undefined {
   const end = argv.indexOf("--");
   const words = end === -1 ? argv : argv.slice(0, end);
   const dashed =
     words.find((word) => isDashedText(word) && !/^--[\w-]+=/.test(word)) ??
-    // Without a command, one word is no prompt: a start costs money.
+    // Without a command, one word is not taken for a prompt: a start costs money.
     words.find((word) => name !== undefined && code === "commander.unknownOption" && /^-\p{L}{3}/u.test(word));
   if (dashed === undefined) return undefined;
   const others = words.filter((word) => word !== dashed && word !== name);

@@ -10,7 +10,7 @@ import { errorDocument } from "./terminal/output.ts";
 import { earlierDocument } from "./terminal/result.ts";
 
 type DryRunOptions = Pick<StartFlags, "local" | "engine" | "baseUrl"> & {
-  /** The service that is asked where no flag names one. */
+  /** The service to use if no flag names one. */
   at: string | undefined;
   outputPath: string | undefined;
   earlier: Earlier;
@@ -45,7 +45,7 @@ export async function printDryRun(
   await output.result(text, requests.length === 1 ? documents[0] : documents);
 }
 
-/** The service that a start would use, as one that nothing is sent to; `undefined` where none is set. */
+/** The service that a start would use, for reading only; `undefined` if none is set. */
 async function openForDryRun({ at, ...flags }: DryRunOptions, { io, output, defer }: Context) {
   const { openServices } = await import("../connect/services.ts");
   const services = await openServices({ ...flags, isStarting: true, isDryRun: true, output }, io);
@@ -60,7 +60,7 @@ function isNew(choice: Choice | undefined): boolean {
   return choice === undefined || choice.kind === "new";
 }
 
-/** What the requests that would be sent are expected to cost, such as "Cost: about 10 credits." */
+/** The expected cost of the requests, such as "Cost: about 10 credits." */
 async function describeCosts(requests: readonly StartRequest[], service: Service | undefined): Promise<string> {
   if (requests.length === 0) return "Cost: nothing.";
   if (service === undefined) return "Cost: unknown, since no service is set.";

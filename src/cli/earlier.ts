@@ -10,8 +10,8 @@ import { findLast, locateGenerations } from "./generations.ts";
 import { findByFile, isVideoFile, last } from "./saved-file.ts";
 
 /**
- * What `--from` names: a generation, by its id or "last", or the file of any video; `own` is the attempt that this very line goes on with. Throws
- * `usage`, and `not_found` for "last".
+ * The source that `--from` names: a generation, by its id or "last", or the file of any video. `own` is the attempt that this command resumes.
+ * Throws `usage`, and `not_found` for "last".
  */
 export async function findFrameSource(
   typed: string,
@@ -33,7 +33,7 @@ export async function findFrameSource(
   return { id: entry.id, entry, open: () => services.open(entry.base_url) };
 }
 
-/** The generation that "last" meant for an attempt of the same command. Throws `not_found` where the journal has it no more. */
+/** The generation that "last" meant for an attempt of the same command. Throws `not_found` if the journal no longer has it. */
 export async function resolveLast(own: Entry, id: string | undefined, journal: Journal): Promise<StartedEntry> {
   if (id === undefined) throw new Error("an attempt of a line with a generation has its id");
   return findStarted(id, journal).catch((error) => {

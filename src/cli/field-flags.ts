@@ -2,7 +2,7 @@ import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { type Field, type FieldTexts, fields, type Images, isImageField } from "../protocol/fields.ts";
 import { collectValues, withSuggestions } from "./command.ts";
 
-/** What the flags of the request's fields say. */
+/** The values of the flags for the request's fields. */
 export type FieldFlags = { texts: FieldTexts; images: Images };
 
 const flags = fields.flatMap((field) =>
@@ -33,7 +33,7 @@ export function readFieldFlags(command: CommandUnknownOpts): FieldFlags {
   return { texts, images };
 }
 
-/** The same values by the attributes of the flags, as commander has them. */
+/** The same values by commander's attribute names. */
 export function fieldAttributes({ texts, images }: FieldFlags): Record<string, unknown> {
   return Object.fromEntries(
     flags.map(({ field, attribute }) => [

@@ -18,10 +18,10 @@ import type { Output } from "./terminal/output.ts";
 
 type FilmOptions = { overwrite: boolean | undefined; isDryRun: boolean | undefined };
 
-/** What the film of a batch is to be made with. */
+/** The checked film of a batch, ready to be made. */
 export type BatchFilm = Replacing & { filmPath: string; ffmpeg: Ffmpeg };
 
-/** Checks what a film of these rows needs, before anything is paid. Throws `usage`, and `output` where the film cannot be written. */
+/** Checks what a film of these rows needs, before anything is paid. Throws `usage`, and `output` if the film cannot be written. */
 export async function prepareFilm(
   filmPath: string,
   { rows, plan, findFilm, checkKept }: Pick<Batch, "rows" | "plan" | "findFilm" | "checkKept">,
@@ -47,8 +47,8 @@ export async function prepareFilm(
 }
 
 /**
- * Joins the videos of all rows in the order of the file, as `joinClips` does; `undefined`, with a note, where one has none. `files` are the
- * saved videos by the keys of their rows. Returns the film as `--json` shows it.
+ * Joins the videos of all rows in the order of the file, as `joinClips` does. `files` are the saved videos by the keys of their rows. Returns the
+ * film as `--json` shows it; `undefined`, with a note, if a row has no video.
  */
 export async function makeFilm(
   { filmPath, ...plan }: BatchFilm,

@@ -9,15 +9,15 @@ import { findFrameSource } from "./earlier.ts";
 type TakeFrameOptions = {
   timeoutMs: number;
   intervalMs: number | undefined;
-  /** The attempt that this very line goes on with. */
+  /** The attempt that this command resumes. */
   own: Entry | undefined;
   /** The service of the generation that is repeated. */
   at: string | undefined;
-  /** The service that is asked for an id that no journal on this machine knows. */
+  /** The service to ask about an id that the journal does not have. */
   service: Pick<SessionOptions, "local" | "baseUrl" | "engine" | "engineTimeout">;
 };
 
-/** Takes the last frame of what `--from` names. The services that have its video are closed again: the start opens its own. */
+/** Takes the last frame of the source that `--from` names. Closes the services that it opens: the start opens its own. */
 export async function takeFrame(
   typed: string,
   { own, at, service, ...times }: TakeFrameOptions,

@@ -9,10 +9,10 @@ import type { Io } from "../io.ts";
 import { isUuid } from "../protocol/id.ts";
 import { findByFile, isSavedFile, last } from "./saved-file.ts";
 
-/** A generation that a command is about. `open` gives the session of its service, and rejects when that has no key here. */
+/** A generation that a command is about. `open` returns the session of its service, and rejects without a key for it. */
 export type LocatedGeneration = {
   id: string;
-  /** What the journal knows of it. */
+  /** Its entry in the journal. */
   entry?: StartedEntry;
   open(): Promise<Session>;
 };
@@ -20,22 +20,22 @@ export type LocatedGeneration = {
 /** The generations that a command can be about. */
 export type Generations = {
   /**
-   * The generation that a typed id, the beginning of a UUID, or a saved video's file stands for: that of the journal, at the service where it was
-   * started, else the id itself at the service of the settings. "last" is the newest one of the journal. Throws `usage` when several begin so, and
-   * `not_found` for "last" where nothing was started, and for a file of no generation.
+   * Finds a generation by its id, the beginning of a UUID, its saved file, or "last", the newest. Searches the journal; an id that it does not have
+   * belongs to the service of the settings. Throws `usage` if several ids match, and `not_found` for "last" in an empty journal or for an unknown
+   * file.
    */
   find(typed: string): Promise<LocatedGeneration>;
-  /** The same for a command that changes the generation. Throws `usage` for less than eight characters of an id that has more. */
+  /** The same for a command that changes the generation. Throws `usage` for fewer than eight characters of a longer id. */
   findForChange(typed: string): Promise<LocatedGeneration>;
-  /** The newest generation that has not ended, and how many others have not. Throws `not_found` when there is none. */
+  /** The newest running generation, and the number of other running ones. Throws `not_found` without one. */
   findRunning(): Promise<LocatedGeneration & { others: number }>;
-  /** The newest generation that has not ended, else the newest one. Throws `not_found` when there is none. */
+  /** The newest running generation, else the newest one. Throws `not_found` without one. */
   findRunningOrLast(): Promise<LocatedGeneration>;
-  /** The generations that have not ended, or are still to be saved; the oldest first. */
+  /** The generations that run or must still be saved, the oldest first. */
   findOpen(): Promise<LocatedGeneration[]>;
 };
 
-/** As many characters as `list` shows of an id at a terminal: what changes something takes no fewer, which may be a slip. */
+/** The number of characters of an id that `list` shows at a terminal. Commands that change something accept no fewer. */
 export const minTyped = 8;
 
 type NameOptions<Item> = { namesOf(item: Item): readonly string[]; least: number };
@@ -50,7 +50,7 @@ export function namesOf({ id = "", attempt }: Entry): readonly string[] {
   return [attempt, id];
 }
 
-/** The items that have the typed text as a name, else those of which a UUID begins with it, where it has at least `least` characters. */
+/** The items with the typed text as a name, else those with a UUID that begins with it, if it has at least `least` characters. */
 export function findNamed<Item>(typed: string, items: readonly Item[], { namesOf, least }: NameOptions<Item>): Item[] {
   const exact = items.filter((item) => namesOf(item).includes(typed));
   if (exact.length > 0 || typed.length < least) return exact;
@@ -63,10 +63,10 @@ export function tooShortError(typed: string): VidgenError {
   return usage(`"${typed}" is too short: give at least ${minTyped} characters of it.`, "`vidgen list` shows them.");
 }
 
-/** What was started before that runs no more: a long journal is not read to its beginning for it. */
+/** A generation older than this no longer runs, so a long journal is not read to its beginning. */
 const longestRunMs = 7 * 24 * 3600_000;
 
-/** With `--local` or `--base-url` they are those of that one service; without them, all that the journal knows. */
+/** With `--local` or `--base-url` only those of that service, without them all in the journal. */
 export async function locateGenerations(
   { local, baseUrl }: Pick<SessionOptions, "local" | "baseUrl">,
   { journal, open }: Pick<Services, "journal" | "open">,
@@ -83,7 +83,7 @@ export async function locateGenerations(
     open: () => open(entry.base_url),
   });
   const isRunning = (entry: Entry) => entry.state === "running";
-  /** Those that run, the newest first; with `isOneEnough` the journal is read no further than to the part that has the newest. */
+  /** The running generations, the newest first. With `isOneEnough` the journal is read only as far as the newest. */
   const findAllRunning = async ({ isOneEnough = false } = {}) => {
     const since = io.date().getTime() - longestRunMs;
     const isNew = ({ at }: Entry) => new Date(at).getTime() > since;
@@ -94,7 +94,7 @@ export async function locateGenerations(
     }
     return distinct(running);
   };
-  /** Read once, however many ids were typed; an id needs no journal that can be read. */
+  /** Read once for all ids. A full id works even if the journal cannot be read. */
   let known: Promise<StartedEntry[]> | undefined;
 
   /** The service of the settings, which may know an id that was not started here. */
@@ -142,7 +142,7 @@ export async function locateGenerations(
   };
 }
 
-/** The generation whose video is in a file. Throws `not_found` where the journal has none. */
+/** The generation whose video is in a file. Throws `not_found` if the journal has none. */
 async function findSaved(path: string, journal: Journal, io: Io): Promise<StartedEntry> {
   const entry = await findByFile(path, journal, io);
   if (entry !== undefined) return entry;
@@ -151,7 +151,7 @@ async function findSaved(path: string, journal: Journal, io: Io): Promise<Starte
   });
 }
 
-/** The newest generation of the journal, among those that are meant. Throws `not_found` where there is none. */
+/** The newest generation of the journal that matches. Throws `not_found` without one. */
 export async function findLast(
   journal: Pick<Journal, "scan">,
   isMeant: (entry: Entry) => entry is StartedEntry = isStarted,

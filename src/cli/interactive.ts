@@ -26,21 +26,21 @@ import {
 import { checkOutputPath, noteOutputPath } from "./terminal/result.ts";
 import { quote } from "./terminal/text.ts";
 
-/** What the command line gives already; `usualModel` is selected first. */
+/** The input from the command line; `initialModel` is selected first. */
 type KnownInput = Omit<RequestInput, "texts"> & { texts: FieldTexts; initialModel: string };
 
 type AskInputOptions = Pick<SessionOptions, "local" | "baseUrl" | "engine"> & {
   dryRun?: boolean;
   open?: boolean;
-  /** Where the video is saved by `-o` or the setting; asked for when it is not set, unless `isSaved` is `false`. */
+  /** The output path from `-o` or the setting; asked for if it is not set, unless `isSaved` is `false`. */
   outputPath: string | undefined;
-  /** Where it is saved when neither those nor an answer say it. */
+  /** The output path without those and without an answer. */
   defaultPath: string | undefined;
   /** How many generations are started. */
   starts: number;
   /** Whether the command waits for the video, and may save it. */
   isSaved: boolean;
-  /** The words of the typed command line with these values in place of the typed ones. */
+  /** The words of the typed command line, with these values replaced. */
   flags(values: object): string[];
 };
 
@@ -53,7 +53,7 @@ export async function askForInput(known: KnownInput, options: AskInputOptions, c
   const { local = false, dryRun, open = false } = options;
   const destination = { isLocal: local };
   await readAllImages(known.images);
-  // Skips the check of the number of images, which are asked for below.
+  // Skips the check of the number of images: they are asked for below.
   const set = ["imageUrl=", ...known.set];
   const { model = defaultModel } = known.texts;
   buildRequest({ ...known, texts: { ...known.texts, model, prompt: "still to come" }, set }, destination);
@@ -82,9 +82,9 @@ export async function askForInput(known: KnownInput, options: AskInputOptions, c
   return { input, outputPath };
 }
 
-/** The service that a start would use, or one that nobody has where none is set: nothing is sent to it. */
+/** The service that a start would use, or a placeholder if none is set. Nothing is sent to it. */
 async function openForPrice({ local = false, baseUrl, engine }: AskInputOptions, { io, output, defer }: Context) {
-  // The start says what there is to say.
+  // The start prints the notes itself.
   const quiet = { ...output, note: () => {} };
   const flags = { local, ...(baseUrl !== undefined && { baseUrl }), ...(engine && { engine }) };
   const services = await openServices({ ...flags, isStarting: true, isDryRun: true, output: quiet }, io);
@@ -96,7 +96,7 @@ async function openForPrice({ local = false, baseUrl, engine }: AskInputOptions,
   return session.service;
 }
 
-/** Such as " It costs about 10 credits."; what is free needs no word, and of another engine nobody may know. */
+/** Such as " It costs about 10 credits."; empty if it is free, or if the price of an engine is unknown. */
 function costSentence(cost: ExpectedCost, { starts, isLocal }: { starts: number; isLocal: boolean }): string {
   const price = formatExpected(cost) ?? (isLocal ? undefined : "credits");
   if (cost.kind === "free" || price === undefined) return "";
@@ -105,7 +105,7 @@ function costSentence(cost: ExpectedCost, { starts, isLocal }: { starts: number;
 
 type QuestionOptions = { initialModel: string; maxSeconds: number | undefined };
 
-/** Asks for what is missing of an input; `maxSeconds` is the longest video, where that is known. */
+/** Asks for the missing fields of an input; `maxSeconds` is the longest video, if known. */
 async function askForFields(
   { initialModel: usualModel, ...known }: KnownInput,
   maxSeconds: number | undefined,
@@ -125,7 +125,7 @@ async function askForFields(
   return { ...known, texts: { ...texts, prompt: withoutCurlyQuotes(prompt), model }, images };
 }
 
-/** Asks for the value of a field that has a question; `undefined` leaves it to the service. */
+/** Asks for the value of a field, if it has a question. `undefined` means the service's default. */
 async function askField(
   field: Field,
   { initialModel: usualModel, maxSeconds }: QuestionOptions,
@@ -150,7 +150,7 @@ async function askField(
   return (await askText(`${question}${hint}`, check, io)).trim() || undefined;
 }
 
-/** Asks where to save the video, as `-o` takes it; `undefined` for its URL alone. `check` throws for a place that cannot be used. */
+/** Asks for an output path, as for `-o`; `undefined` prints only the URL. `check` throws for a path that cannot be used. */
 async function askOutputPath(check: (outputPath: string) => void, io: Io): Promise<string | undefined> {
   const read = (text: string) => readPath(text, io);
   const wrong = "Enter a file such as fox.mp4, a folder/, or . for this folder.";
@@ -168,7 +168,7 @@ async function askOutputPath(check: (outputPath: string) => void, io: Io): Promi
   return isBare ? `${outputPath}.mp4` : outputPath || ".";
 }
 
-/** What an input comes to, for a person to look over. */
+/** The input as a list, to be checked before it is sent. */
 function summarize({ texts, images }: RequestInput): string {
   const rows = fields.flatMap((field): [string, string][] => {
     const { name, label, question } = field;
@@ -211,13 +211,13 @@ export function commandLine(prompt: string, flags: readonly string[], env: Io["e
 
 const serviceDefault = "service default";
 
-/** The known models, and the usual model where it is not one of them. */
+/** The known models, and the initial model if it is not one of them. */
 function modelChoices(usual: string): Choice[] {
   const known = models.map(({ id, characteristic }: Model) => ({ value: id, name: `${id}: ${characteristic}` }));
   return findModel(usual) ? known : [{ value: usual, name: usual }, ...known];
 }
 
-/** Asks for images where the model takes several: the required ones, then more until the maximum or an empty answer. */
+/** Asks for images: first the required ones, then more until the maximum or an empty answer. */
 async function askImages(model: string, given: readonly string[], { question }: Field, io: Io): Promise<string[]> {
   const images = [...given];
   const { min, max } = findModel(model)?.images ?? { min: 0, max: 0 };

@@ -37,12 +37,12 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
   return code;
 }
 
-/** commander throws once it has printed help or the version; also the help of vidgen without a command, which it takes for an error. */
+/** commander throws after it has printed help or the version; also without a command, which it treats as an error. */
 function ignoreHelpShown(error: unknown): void {
   if (!(error instanceof CommanderError && (error.exitCode === 0 || error.code === "commander.help"))) throw error;
 }
 
-/** The words with a help flag behind the command: commander takes `-h generate` for the help of vidgen. */
+/** Moves a help flag behind the command: commander would print the help of vidgen for `-h generate`. */
 function withHelpLast(argv: readonly string[]): readonly string[] {
   const at = argv.findIndex((word) => word === "-h" || word === "--help");
   const [flag] = argv.slice(at);
@@ -50,7 +50,7 @@ function withHelpLast(argv: readonly string[]): readonly string[] {
   return isBefore && flag ? [...argv.slice(0, at), ...argv.slice(at + 1), flag] : argv;
 }
 
-/** The error as it is printed; what explains a usage error is loaded for one alone. */
+/** The error to print. The code that explains usage errors is loaded only for them. */
 async function explain(error: unknown, argv: readonly string[], program: CommandUnknownOpts | undefined, io: Io) {
   const known = asVidgenError(error);
   if (!(error instanceof CommanderError) && known.code !== "usage") return known;

@@ -26,26 +26,26 @@ export type StartFlags = {
 
 export type Starting = Context & { options: StartFlags; reporter: Reporter };
 
-/** All that a start needs, once everything that can fail before it has been done. */
+/** The parameters of a start, after everything that can fail before it. */
 export type Ready = {
   session: Session;
   request: StartRequest;
   how: PaidStartOptions;
 };
 
-/** A generation that was started, now or earlier, and is to be followed. */
+/** A generation to follow, started now or earlier. */
 export type FollowedStart = {
   attempt: Attempt;
-  /** The fields that `--json` prints of it. */
+  /** Its fields for `--json`. */
   document: object;
-  /** What it cost, where that is known. */
+  /** What it cost, if known. */
   credits?: number | undefined;
   isResumed: boolean;
-  /** The answer to a start that was sent now. */
+  /** The answer, if it was started now. */
   accepted?: AcceptedStart;
 };
 
-/** Sends the request, or finds the generation that is resumed, and prints the id as soon as it is known. */
+/** Sends the request, or finds the generation to resume, and prints the id as soon as it is known. */
 export async function start(ready: Ready, context: Starting): Promise<FollowedStart> {
   const { session, request, how } = ready;
   const { io, output, reporter, defer } = context;
@@ -68,7 +68,7 @@ export async function start(ready: Ready, context: Starting): Promise<FollowedSt
   throw reporter.notStarted(kind, session.isLocal ? explainLocalCredits(error) : error);
 }
 
-/** The error of a start that has sent nothing; one that was about to resume a generation says which, and how to go on. */
+/** The error of a start that has sent nothing. If it was about to resume a generation, adds its id and the command to resume it. */
 function stoppedBefore(error: unknown, { how }: Ready, { io, reporter, options }: Starting): unknown {
   const { id, code } = asVidgenError(error);
   if (id === undefined || code === "unknown" || code === "not_found") return error;
@@ -87,7 +87,7 @@ function reportStarted(
   const costs = { model: request.model, resumed: false, remaining_credits, credits, balance_fell };
   reporter.tell({ event: "started", id, attempt: attempt.attempt, ...costs });
   const cost = isPriced ? priceText(started) : localText(request.model, session);
-  // The local service has it, and an engine may never get it.
+  // It is in the local service's queue; an engine may never get it.
   const is_preview = session.service.isPreview(request.model);
   const isQueued = session.isLocal && is_preview === false;
   output.note(`${isQueued ? "Queued" : "Started"} ${id} (${request.model}${cost}).`);
@@ -109,7 +109,7 @@ function reportResumed(
   return { attempt, document, isResumed: true };
 }
 
-/** The price is what the service states alone: the balance falls also by what others spend. */
+/** The price is only what the service states: the balance also falls when others spend. */
 function priceText({ credits_charged, remaining_credits, balance_fell = 0 }: AcceptedStart): string {
   const price = formatCost({ credits: credits_charged });
   const left = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
@@ -117,14 +117,14 @@ function priceText({ credits_charged, remaining_credits, balance_fell = 0 }: Acc
   return balance_fell > 0 ? `${left}; the balance fell by ${balance_fell}` : left;
 }
 
-/** A preview is free; what another engine makes may cost money elsewhere. The service says which it is, and not a flag. */
+/** A preview is free, but the video of another engine may cost money elsewhere. The service decides, not a flag. */
 function localText(model: string, { service, enginesFor }: Session): string {
   if (service.isFree(model)) return ", free";
   const engines = enginesFor(model);
   return engines.length === 0 ? "" : `, by ${engines.join(" ")}`;
 }
 
-/** `--no-wait`: prints the id. A Ctrl-C that came while the request was out takes effect here. */
+/** `--no-wait`: prints the id. A Ctrl-C during the request takes effect here. */
 export async function printId(
   { attempt, document }: FollowedStart,
   { isInProcess }: Pick<Session, "isInProcess">,
@@ -133,7 +133,7 @@ export async function printId(
   const { id } = attempt;
   await output.result(id, document);
   await output.printed();
-  // Whoever reads stdout has the id.
+  // The id is now on stdout.
   await handOverId(attempt);
   if (isInProcess()) output.note(`It is rendered when you run vidgen wait ${id}, or while vidgen serve is running.`);
   io.signal.throwIfAborted();

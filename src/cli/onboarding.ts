@@ -7,8 +7,8 @@ import { canAsk } from "./terminal/prompts.ts";
 type ServiceFlags = { local?: boolean; dryRun?: boolean; baseUrl?: string; engine?: string[] };
 
 /**
- * The options with a service that can be used: without a login, a person at a terminal is asked to log in, which happens here, to use a provider, or
- * the local service. Elsewhere they are returned as they are. Throws `interrupted` at Ctrl-C, `auth` for a provider without a key, and as `login` does.
+ * The options with a usable service. Without a login, asks at a terminal whether to log in, which happens here, to use a provider, or the local
+ * service; elsewhere returns the options unchanged. Throws `interrupted` at Ctrl-C, `auth` for a provider without a key, and as `login` does.
  */
 export async function withService<Given extends ServiceFlags>(given: Given, context: Context): Promise<Given> {
   const { io } = context;

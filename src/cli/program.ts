@@ -5,7 +5,7 @@ import { withDetails } from "./command.ts";
 import type { Context } from "./context.ts";
 import type { OutputFlags } from "./terminal/output.ts";
 
-/** In the order of the help. The file of a command is loaded when that command runs, or when all are needed. */
+/** In the order of the help. A command's file is loaded when that command runs, or when all are needed. */
 const commands = {
   generate: async () => (await import("./commands/generate.ts")).addGenerate,
   again: async () => (await import("./commands/again.ts")).addAgain,
@@ -29,15 +29,15 @@ const commands = {
   help: async () => (await import("./commands/help.ts")).addHelp,
 };
 
-/** The command that a command line names: the first word that is no flag, since the flags of every command take no value. */
+/** The command that a command line names: the first word that is not a flag, since global flags take no value. */
 export function commandOf(argv: readonly string[]): string | undefined {
   const name = argv.find((word) => !word.startsWith("-"));
   return name !== undefined && Object.hasOwn(commands, name) ? name : undefined;
 }
 
 /**
- * The program with the command that these words name. It has all commands where the words name none, for the help and for a guess, or one
- * that tells of the others.
+ * The program with the command that these words name; with all commands if they name none, or name a command that describes the others. Help and
+ * guesses need them.
  */
 export async function createProgram(argv: readonly string[], context: Context): Promise<CommandUnknownOpts> {
   const program = createEmpty(context);
@@ -46,14 +46,14 @@ export async function createProgram(argv: readonly string[], context: Context): 
   const name = commandOf(argv);
   const isAlone = name !== undefined && name !== "help" && name !== "__complete";
   for (const [each, load] of Object.entries(commands)) if (!isAlone || each === name) (await load())(program, context);
-  // In a word with a flag of the command's own, such as -yq, the program does not find them. `readGlobalFlags` reads them.
+  // commander does not find them in a word with a flag of the command, such as -yq. `readGlobalFlags` does.
   for (const command of program.commands)
     for (const flags of ["-q, --quiet", "-v, --verbose"]) command.addOption(new Option(flags).hideHelp());
   return program;
 }
 
 function createEmpty({ io, output }: Context): CommandUnknownOpts {
-  // Of a pipe, such as to less, the terminal is that of stderr.
+  // For a pipe, such as to less, the terminal is that of stderr.
   const columns = io.stdout.columns ?? Math.min(io.stderr.columns ?? 80, 80);
   const program = new Command("vidgen")
     .description(
@@ -65,7 +65,7 @@ function createEmpty({ io, output }: Context): CommandUnknownOpts {
     .exitOverride()
     .configureOutput({
       writeOut: output.print,
-      // commander writes the help of vidgen without a command there, and nothing else.
+      // commander writes only the help of vidgen without a command there.
       writeErr: output.print,
       getOutHelpWidth: () => columns,
       // main prints errors, in one shape.
@@ -91,7 +91,7 @@ function createEmpty({ io, output }: Context): CommandUnknownOpts {
   return program;
 }
 
-/** The flags of every command, read before the rest is parsed: errors in the rest must already be printed by these flags. */
+/** The global flags, read before the rest is parsed: errors in the rest must already be printed as they say. */
 export function readGlobalFlags(argv: readonly string[]): OutputFlags & Pick<Context, "input"> {
   const end = argv.indexOf("--");
   const flags = end === -1 ? argv : argv.slice(0, end);
@@ -107,15 +107,15 @@ export function readGlobalFlags(argv: readonly string[]): OutputFlags & Pick<Con
 }
 
 /**
- * Short flags without a value may be written as one word, such as -qv or -yq; after them one with a value may come, such as -yqo. A word with white
- * space is a value, such as "-quiet forest"; of the others that begin with a dash none is: `checkValues` refuses them.
+ * Short flags without a value may be written as one word, such as -qv or -yq, and end with one that takes a value, such as -yqo. A word with white
+ * space is a value, such as "-quiet forest"; no other word with a dash is: `checkValues` refuses them.
  */
 function hasFlag(words: readonly string[], short: string, long: string): boolean {
   return words.some((word) => word === long || /^-([qvy]+)\S*$/.exec(word)?.[1]?.includes(short.slice(1)));
 }
 
 /**
- * Throws `usage` for a value that is itself a flag, also a misspelt one, because its own value is missing: `-o --local` would go to the paid
+ * Throws `usage` for a value that is itself a flag, even a misspelt one, because its own value is missing: `-o --local` would use the paid
  * service, and save to a file of that name. `-` is stdin, and `-5` a number.
  */
 function checkValues(command: CommandUnknownOpts): void {

@@ -14,7 +14,7 @@ export type ResumeHintOptions = {
   outputPath: string | undefined;
 };
 
-/** The hint with the command that resumes these generations, or with "--all" those that are open. */
+/** The hint with the command that resumes these generations, or with "--all" all open ones. */
 export function resumeHint(ids: string[] | "--all", options: ResumeHintOptions, io: Pick<Io, "env">): string {
   return `Resume with: ${waitCommand(ids, options, io)}`;
 }

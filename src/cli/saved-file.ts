@@ -7,7 +7,7 @@ import { findById, findLine } from "../client/ledger/search.ts";
 import { systemCode, systemReason, usage } from "../errors.ts";
 import type { Io } from "../io.ts";
 
-/** Stands for the newest generation, where an id is asked for. */
+/** The word for the newest generation, in place of an id. */
 export const last = "last";
 
 /** Whether a word names a file: it has the ending of a video, or is the name of a file that exists. */
@@ -22,14 +22,14 @@ export async function isSavedFile(typed: string, { disk }: Pick<Io, "disk">): Pr
   );
 }
 
-/** The same where a word with a slash is no id either. Some services have ids with a slash. */
+/** The same, and any word with a slash: only where such a word cannot be an id, since some services have ids with a slash. */
 export async function isVideoFile(typed: string, io: Pick<Io, "disk">): Promise<boolean> {
   return /[/\\]/.test(typed) || isSavedFile(typed, io);
 }
 
 /**
- * The generation whose video has the content of this file, whatever its name is now; where the file is gone, the one that was saved there. `undefined`
- * where the journal has none. Throws `usage` for a file that cannot be read.
+ * The generation whose video has the content of this file, whatever its name is now; if the file is gone, the generation that was saved there.
+ * `undefined` if the journal has none. Throws `usage` for a file that cannot be read.
  */
 export async function findByFile(
   path: string,
@@ -49,7 +49,7 @@ export async function findByFile(
   return undefined;
 }
 
-/** `undefined` where there is no such file. */
+/** `undefined` if there is no such file. */
 async function hashOf(path: string, { disk, signal }: Io): Promise<string | undefined> {
   const file = await disk.open(path, "r").catch((error) => {
     if (systemCode(error) !== "ENOENT") throw usage(`Cannot read the video ${path}: ${systemReason(error)}.`);

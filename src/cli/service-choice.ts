@@ -2,7 +2,7 @@ import type { Io } from "../io.ts";
 import { programName } from "./terminal/output.ts";
 import { askChoice } from "./terminal/prompts.ts";
 
-/** What can make the videos of a person who has not logged in. */
+/** The services that work without a login. */
 const services = [
   { value: "provider", name: "a provider's key (OpenRouter, fal, Replicate, ...)" },
   { value: "service", name: "a company's service: its base URL and a key" },
@@ -15,7 +15,7 @@ export async function askService(question: string, io: Io): Promise<Choice> {
   return (await askChoice(question, [...services], "service", io)) as Choice;
 }
 
-/** What to type to have videos made by a provider. */
+/** The command that generates with a provider. */
 export function describeProviders({ env }: Pick<Io, "env">): string {
   const name = programName(env);
   const key = env.OPENROUTER_API_KEY ? [] : ["  export OPENROUTER_API_KEY=<key>"];

@@ -6,20 +6,20 @@ import { type DeliverContext, deliver, readResult, watch } from "./watch.ts";
 
 /** How one of several generations of a command ended. */
 export type Outcome = {
-  /** `undefined` for a start that has no id. */
+  /** `undefined` for a start without an id. */
   id: string | undefined;
-  /** What it is called where it has no id. */
+  /** Its name in messages if it has no id. */
   label?: string;
-  /** Its part of `--json`. */
+  /** Its element of the `--json` array. */
   document: object;
   error?: VidgenError | undefined;
-  /** Called once stdout has it. */
+  /** Called once it is written to stdout. */
   handOver?(): Promise<void>;
 };
 
 type Failed = Outcome & { error: VidgenError };
 
-/** Follows one of several to its end. Prints it right then, unless `--json` has all at the end. Never rejects. */
+/** Follows one of several generations to its end and prints it at once, or with `--json` at the end of the command. Never rejects. */
 export async function followOne(
   attempt: Attempt,
   print: Omit<PrintOptions, "open" | "saveCommand">,
@@ -43,7 +43,7 @@ export async function followOne(
   }
 }
 
-/** The outcome of one that went wrong. */
+/** The outcome of a generation that failed. */
 export function failedOutcome(
   error: VidgenError,
   { id, label, status = null }: { id: string | undefined; label?: string; status?: string | null | undefined },
@@ -52,8 +52,8 @@ export function failedOutcome(
 }
 
 /**
- * Ends a command of several generations: prints with `--json` one array, in their order, and else what went wrong, each message once. Throws
- * the worst error, with the hint that `hintFor` gives for all that have gone wrong.
+ * Ends a command of several generations: prints one array with `--json`, otherwise each error message once. Throws the worst error, with the hint
+ * that `hintFor` returns for all failures.
  */
 export async function endAll(
   outcomes: readonly Outcome[],
@@ -74,7 +74,7 @@ export async function endAll(
   throw worst.with({ hint: hintFor(failed) }).with({ hint: worst === unprinted ? undefined : unprinted?.message });
 }
 
-/** Prints one array, and hands all over. Returns the error with all ids where stdout cannot be written: with them the results can be asked for again. */
+/** Prints one array, and hands all over. If stdout cannot be written, returns the error with all ids, so that the results are not lost. */
 async function printAll(outcomes: readonly Outcome[], output: Output): Promise<VidgenError | undefined> {
   const documents = outcomes.map(({ document }) => document);
   try {

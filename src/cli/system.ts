@@ -43,8 +43,8 @@ export function systemIo(): Io {
 }
 
 /**
- * Ends the process with a code. One that stands for a signal becomes that signal: a shell stops its loop, which may start the next paid
- * generation, only for a child that died of it. A signal without effect, as for the first process of a container, leaves the code.
+ * Ends the process with a code, or with the signal that the code means: a shell ends its loop, which may start the next paid generation, only if
+ * the child died of the signal. If the signal has no effect, as for the first process of a container, the code is used.
  */
 export function endProcess(code: number): void {
   const name = signalNames.find((name) => constants.signals[name] + 128 === code);
@@ -56,7 +56,7 @@ export function endProcess(code: number): void {
   process.exit(code);
 }
 
-/** Ends the process in the middle of its command, with exit code 6 while a paid request is out. */
+/** Ends the process in the middle of its command, with exit code 6 during a paid request. */
 function abort(error: VidgenError, unsettled: ReadonlySet<string>): void {
   let { message, exit } = error;
   if (unsettled.size > 0) {

@@ -22,22 +22,22 @@ export type Takes = {
   requests: readonly StartRequest[];
   how: PaidStartOptions & { earlier: Earlier };
   maxCredits: number | undefined;
-  /** A person was asked before. */
+  /** The user has already said yes. */
   isConfirmed: boolean;
 };
 
-/** What has become of one of them; while it is followed, `outcome` is a promise. */
+/** The result of one of them; while it is followed, `outcome` is a promise. */
 type TakeResult = {
   outcome: Outcome | Promise<Outcome>;
   /** Why it was not started. */
   failure?: VidgenError;
-  /** The same, where that is the budget. */
+  /** The same, if the budget is the reason. */
   overrun?: VidgenError | undefined;
 };
 
 /**
- * Starts the generations of `-n` one after the other, or resumes those that the same command has left, and follows them side by side. Once a
- * start has failed, no other one is sent. Prints each when it is ready, with `--json` one array at the end. Throws the worst error.
+ * Starts the generations of `-n` one after the other, or resumes those of an interrupted run, and follows them concurrently. After a failed start
+ * no other is sent. Prints each when it is ready, with `--json` one array at the end. Throws the worst error.
  */
 export async function makeTakes(takes: Takes, context: Starting): Promise<void> {
   const { session, requests, how } = takes;
@@ -70,7 +70,7 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
       if (started.accepted) budget?.started(request, started.accepted);
       return { outcome: options.wait ? follow(started) : await endWithId(started, session, context) };
     } catch (thrown) {
-      // The thrown copy also says that nothing was charged, but the takes before this one were.
+      // The thrown copy also says that nothing was charged, but the earlier takes were.
       const failure = overrun ?? asVidgenError(thrown);
       const label = `${position} of ${requests.length}`;
       return { outcome: failedOutcome(failure, { id: failure.id ?? id, label }), failure, overrun };
@@ -92,10 +92,10 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
     budgetError ??= overrun;
   }
   if (left > 0) output.note(`${left} of ${requests.length} ${left === 1 ? "was" : "were"} not started.`);
-  // An unclear or lost one stops the same command.
+  // The same command would stop at an unclear or lost attempt.
   const isStopped = ({ error: { code } }: { error: VidgenError }) => code === "unknown" || code === "not_found";
   const ended = await Promise.all(outcomes);
-  // With --again the same command would pay for all of them again. Without, it continues an older run unless this one has begun.
+  // With --again the same command would pay for all of them again; without it, it resumes this run, or an older one if this has started nothing.
   const hasBegun = ended.some(({ id }) => id !== undefined);
   const same = how.earlier === "again" && hasBegun ? "the same command without --again" : "the same command";
   const hintFor = (failed: readonly { error: VidgenError }[]) => {
@@ -106,7 +106,7 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   await endAll(ended, output, hintFor);
 }
 
-/** Asks a person once for all that is to be started. */
+/** Asks once for all starts. */
 async function confirmTakes(
   news: readonly StartRequest[],
   { session, isConfirmed }: Takes,
@@ -117,7 +117,7 @@ async function confirmTakes(
   await askToStart(news.length, await expectCost(session.service, news), io);
 }
 
-/** The budget of `--max-credits`, with what earlier processes have spent in this run. */
+/** The budget of `--max-credits`, including what earlier processes spent in this run. */
 async function openBudget(run: string, { session: { service }, maxCredits }: Takes, { date }: Io) {
   if (maxCredits === undefined) return undefined;
   const { createCosts, checkBudget } = await import("../client/batch/costs.ts");
@@ -130,12 +130,12 @@ async function openBudget(run: string, { session: { service }, maxCredits }: Tak
   };
 }
 
-/** Whether an error says that there is no generation, and that none was charged. */
+/** Whether an error means that nothing was started and nothing charged. */
 function isUnstarted({ id, code }: VidgenError): boolean {
   return id === undefined && code !== "unknown";
 }
 
-/** Whether nothing is left to do for a take: its file is still there, or with --no-wait its id was printed. */
+/** Whether a take is done: its file still exists, or with --no-wait its id was printed. */
 async function hasResult(made: Entry, { wait }: { wait: boolean }, { disk }: Pick<Io, "disk">): Promise<boolean> {
   if (!isTakeDone(made)) return false;
   if (made.state === "running") return !wait;

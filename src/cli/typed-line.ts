@@ -13,32 +13,32 @@ import type { Context } from "./context.ts";
 import { readFieldFlags } from "./field-flags.ts";
 import { isVideoFile } from "./saved-file.ts";
 
-/** What a person typed to start generations, as far as it decides what is made. */
+/** The typed words that decide which generations are started. */
 export type TypedWords = {
   command: "generate" | "again";
   /** The generation that `again` names. */
   generation?: string | undefined;
-  /** The text, wherever it came from. */
+  /** The text, from the argument, a file or stdin. */
   prompt: string | undefined;
   from?: string | undefined;
   set?: readonly string[] | undefined;
   count: number;
-  /** The origin of the service, or "local"; `undefined` for that of the generation which is repeated. */
+  /** The origin of the service, or "local"; `undefined` for the service of the repeated generation. */
   service: string | undefined;
 };
 
 /** A command line that starts generations. */
 export type TypedLine = {
-  /** As the intent has it. */
+  /** Recorded in the intent line of the journal. */
   hash: string;
   earlier: Earlier;
-  /** `-o`, by flag, setting or default, at the local service or elsewhere. */
+  /** The output path by flag, setting or default; the local service has another default. */
   outputAt(service: { isLocal: boolean }): Promise<string | undefined>;
 };
 
 /**
- * The hash of a typed command, by which "last" keeps its meaning when it is typed again (`findOwn`): a file is known by its bytes, the prompt by its text, "last" by this word. Flags
- * that change neither the request nor its place, such as --timeout, are no part of it.
+ * The hash of a typed command, by which "last" keeps its meaning when the command is typed again (`findOwnAttempt`). A file counts by its bytes, the
+ * prompt by its text, "last" as this word. Flags that change neither the request nor the output path, such as --timeout, do not count.
  */
 export async function hashLine(words: TypedWords, command: CommandUnknownOpts, io: Io): Promise<string> {
   const { readAllImages } = await import("../client/request/images.ts");
@@ -47,7 +47,7 @@ export async function hashLine(words: TypedWords, command: CommandUnknownOpts, i
     const text = texts[field.name];
     return text === undefined ? [] : [[field.name, wireValue(field, text)]];
   });
-  // The start itself says why an image cannot be read.
+  // The start itself reports an image that cannot be read.
   const read = await readAllImages(images, { onNote: () => {} }).catch(() => images);
   const set = new Map((words.set ?? []).map((each) => [each.split("=", 1)[0], each]));
   const line = {
@@ -61,7 +61,7 @@ export async function hashLine(words: TypedWords, command: CommandUnknownOpts, i
   return createHash("sha256").update(JSON.stringify(line)).digest("base64url");
 }
 
-/** A video file by its content, any other word as it is. */
+/** The hash of a video file's content; any other word unchanged. */
 async function contentName(word: string | undefined, { disk, signal, ...io }: Io): Promise<string | undefined> {
   if (word === undefined || !(await isVideoFile(word, { ...io, disk }))) return word;
   const file = await disk.open(word, "r").catch(() => undefined);
@@ -71,8 +71,8 @@ async function contentName(word: string | undefined, { disk, signal, ...io }: Io
 }
 
 /**
- * The earlier attempt of the same command that this line would go on with. "last" means in it what it meant when that was written: a generation that
- * was made since must not make it another request, which would be paid for again.
+ * The earlier attempt of the same command that this line would resume. "last" keeps the meaning it had then: with a newer generation as "last" this
+ * would be another request, which would be paid for again.
  */
 export async function findOwnAttempt(
   { hash, earlier, outputAt: placeAt }: TypedLine,

@@ -2,7 +2,7 @@ import type { Entry } from "../client/ledger/history.ts";
 import type { Io } from "../io.ts";
 import type { Context } from "./context.ts";
 
-/** Ends a command at a terminal with a line about videos that were paid for, and that nobody has fetched: they would be forgotten. */
+/** At a terminal, prints a line about paid videos that are not saved, so that they are not forgotten. */
 export async function noteUnsaved({ io, output }: Pick<Context, "io" | "output">): Promise<void> {
   const isScript = !io.stdout.isTTY || !io.stderr.isTTY || Boolean(io.env.CI);
   if (isScript || output.quiet || output.json || output.events) return;
@@ -14,7 +14,7 @@ export async function noteUnsaved({ io, output }: Pick<Context, "io" | "output">
   output.note(`${videos} not saved: vidgen wait --all -o ./`);
 }
 
-/** Without `findJournal`, which loads all of the client: `models` needs none of it. */
+/** Does not use `findJournal`, which loads the whole client: `models` does not need it. */
 async function findLeft(io: Io): Promise<Entry[]> {
   const { journalIn, storageFolder } = await import("../connect/storage.ts");
   const { openJournal } = await import("../client/ledger/journal.ts");

@@ -12,7 +12,7 @@ import { hintFor } from "./words.ts";
 
 type TypedCommand = { argv: readonly string[]; program: CommandUnknownOpts | undefined; io: Pick<Io, "disk"> };
 
-/** A usage error, or commander's own, as it is printed: it always says what to type next. */
+/** A usage error, or commander's own, with a hint that says what to type next. */
 export async function explainUsage(error: unknown, { argv, program, io }: TypedCommand): Promise<VidgenError> {
   const name = commandOf(argv);
   const help = name === undefined ? "See `vidgen --help` for the commands." : `See \`vidgen ${name} --help\`.`;
@@ -26,7 +26,7 @@ export async function explainUsage(error: unknown, { argv, program, io }: TypedC
   return known.with({ hint: dashHint(argv, { name, quote }) ?? (known.hint === undefined ? help : undefined) });
 }
 
-/** The line with a second dash where a long flag has one, as in `-local`; `undefined` where none has. */
+/** The line with a second dash for long flags with only one, as in `-local`; `undefined` if there is none. */
 function withTwoDashes(argv: readonly string[], program: CommandUnknownOpts): string | undefined {
   const commands = [program, ...program.commands, ...program.commands.flatMap((each) => each.commands)];
   const flags = new Set(["--help", ...commands.flatMap(({ options }) => options.map(({ long }) => long))]);
@@ -59,13 +59,13 @@ async function explainParsing(error: CommanderError, parsing: Parsing): Promise<
   return usage(sentence, `To generate a video from this prompt: ${line}`);
 }
 
-/** What commander says, and its own guess, which is on a line of its own and in parentheses. */
+/** commander's message, and its guess, which is on a line of its own and in parentheses. */
 function sentenceOf({ message }: CommanderError): { sentence: string; similar: string | undefined } {
   const [what = "", similar] = message.replace(/^error: /, "").split(/\n\((.*)\)$/);
   return { sentence: `${what.charAt(0).toUpperCase()}${what.slice(1)}`.replace(/\.?$/, "."), similar };
 }
 
-/** What there is for words of which the first is no command; also for two that were quoted as one, such as "rm df27". */
+/** The hint for words that do not begin with a command; also for two words quoted as one, such as "rm df27". */
 function findHint([word = "", ...rest]: readonly string[]): string | undefined {
   const [first = "", second = "", ...others] = word.split(/\s+/);
   const isPair = rest.length === 0 && second !== "" && others.length === 0;
@@ -78,10 +78,10 @@ function operandsOf(words: readonly string[]): readonly string[] {
   return end === -1 ? words : words.slice(0, end);
 }
 
-/** The fewest words that are taken for a prompt without quotes. */
+/** The minimum number of words that count as a prompt without quotes. */
 const minWords = 3;
 
-/** Whether words are surely a prompt, which costs money: one text with a space, or several words of which none is about something that exists. */
+/** Whether words must be a prompt, which costs money: a text with a space, or several words, none of them a command, an id or a file. */
 async function isPrompt(
   words: readonly string[],
   program: CommandUnknownOpts,
@@ -90,7 +90,7 @@ async function isPrompt(
   const names = program.commands.map((each) => each.name());
   if (words.length < minWords) {
     const [first = "", ...others] = words.length === 1 ? (words[0] ?? "").split(/\s+/) : [];
-    // A command and its argument that were quoted as one, such as "wait df27", are no prompt.
+    // A command and its argument quoted as one, such as "wait df27", are not a prompt.
     return others.length > 0 && !(others.length === 1 && names.includes(first));
   }
   if (words.some((word) => names.includes(word) || word === last || isLikeId(word))) return false;
@@ -110,7 +110,7 @@ function isLikeId(word: string): boolean {
   return /^(?=.*\d)([0-9a-f-]{4,}|.*_.*)$/i.test(word) || /[/\\]|\.\w{2,4}$/.test(word);
 }
 
-/** What to type where flags of a command come before it; `undefined` where they are none of any. */
+/** What to type if a command's flags come before it; `undefined` if no command has these flags. */
 async function flagsAfterCommand(
   argv: readonly string[],
   program: CommandUnknownOpts,
@@ -141,7 +141,7 @@ async function flagsAfterCommand(
   return `Flags come after \`generate\`: ${line}`;
 }
 
-/** The flag that a word is, also with its value in it, as in `--model=ray-3` and `-mray-3`. */
+/** The flag in a word, also with its value, as in `--model=ray-3` and `-mray-3`. */
 function findOption(word: string, options: readonly Option[]): Option | undefined {
   const [long = ""] = word.split("=", 1);
   const isShort = /^-[^-]/.test(word);
@@ -153,7 +153,7 @@ function takesNext({ required, short, long }: Option, word: string): boolean {
   return required && (word === short || word === long);
 }
 
-/** Whether a command only holds others, such as `config`: commander runs its default one for any other word. */
+/** Whether a command only groups others, such as `config`: commander runs the default one for any other word. */
 function isGroup({ commands, registeredArguments }: CommandUnknownOpts): boolean {
   return commands.length > 0 && registeredArguments.length === 0;
 }
@@ -177,7 +177,7 @@ function findParsed(command: CommandUnknownOpts): CommandUnknownOpts {
   return next === undefined ? command : findParsed(next);
 }
 
-/** For more arguments than one prompt: a prompt without quotes, a value with a space in it, or several prompts. */
+/** For more than one argument: a prompt without quotes, a value with a space in it, or several prompts. */
 function tooManyPrompts(command: CommandUnknownOpts, argv: readonly string[]): VidgenError {
   const before = command.registeredArguments.length - 1;
   const name = [command.name(), ...command.args.slice(0, before)].join(" ");
@@ -199,8 +199,8 @@ function tooManyPrompts(command: CommandUnknownOpts, argv: readonly string[]): V
 type CutValue = { flag: string; value: string; rest: string[] };
 
 /**
- * The words of a command, with the ones that stand between a flag's value and the next flag joined to that value: as in `--timeout 5 minutes`.
- * `text` are those before the first flag; where there are none, nothing is joined, since the prompt may follow a value.
+ * The words of a command, with words between a flag's value and the next flag joined to that value, as in `--timeout 5 minutes`. `text` are the
+ * words before the first flag; without any, nothing is joined, since the prompt may follow a value.
  */
 function joinCutValues(words: readonly string[], command: CommandUnknownOpts) {
   const text = operandsOf(words);
@@ -219,15 +219,15 @@ function joinCutValues(words: readonly string[], command: CommandUnknownOpts) {
   return { text, flags, cut };
 }
 
-/** The line of a command that makes a video of these words. */
+/** The command line that generates a video from these words. */
 function lineOf(name: string, words: readonly string[], flags: readonly string[]): string {
   const text = withoutCurlyQuotes(words.join(" "));
-  // Windows knows double quotes alone.
+  // Windows has only double quotes.
   const prompt = /["$`\\!%]/.test(text) ? quote(text) : `"${text}"`;
   return [`vidgen ${name}`, prompt, ...flags.map(quote)].join(" ");
 }
 
-/** The names that a shortened one may stand for, such as --aspect for --aspect-ratio; commander finds those with similar letters. */
+/** The flags that a shortened name may mean, such as --aspect for --aspect-ratio; commander finds only similar names. */
 function findLonger(code: string, command: CommandUnknownOpts): string[] {
   const isFlag = code === "commander.unknownOption";
   if (!isFlag && code !== "commander.unknownCommand") return [];

@@ -32,7 +32,7 @@ export async function watch(attempt: Attempt, { session, reporter }: WatchContex
   }
 }
 
-/** The result of a run that has ended without an error, and in its document whether it was charged. Throws as `resultOf`. */
+/** The result of a run that ended without an error; its document also says whether it was charged. Throws as `resultOf` does. */
 export async function readResult(
   finished: Finished,
   session: Session,
@@ -45,7 +45,7 @@ export async function readResult(
   };
 }
 
-/** Ends a generation of a command with its result: prints it, tells how it ended, and hands it over once stdout has it. Returns its document. */
+/** Prints the result of a generation, reports its end, and hands it over once it is written to stdout. Returns its document. */
 export async function deliver(finished: Finished, print: PrintOptions, context: DeliverContext): Promise<object> {
   const { session, reporter, io } = context;
   const result = await readResult(finished, session, print.output);

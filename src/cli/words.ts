@@ -1,17 +1,17 @@
 import { quote } from "./terminal/text.ts";
 
-/** What there is for a word that is no command of vidgen. */
+/** The hint for a word that is not a command of vidgen. */
 export type Hint = {
-  /** As it is typed; with a space it is a command of a group, such as "config get". */
+  /** The typed word; with a space, a command of a group, such as "config get". */
   typed: readonly string[];
-  /** What the line is for, or that vidgen does not offer it. */
+  /** What the command is for, or that vidgen does not offer this. */
   says: string;
-  /** A command that is free of charge. What was typed after the word replaces `<id>`, `<rows>`, `[id]` or `[words]`, where it fits; else those in brackets are left out. */
+  /** A free command. The words after the typed one replace `<id>`, `<rows>`, `[id]` or `[words]` if they fit; otherwise those in brackets are left out. */
   line: string;
 };
 
 /**
- * Hints and no aliases: a program that follows a hint must not pay for a video because of a word that vidgen does not know. So no line starts a
+ * Hints, not aliases: a program that follows a hint must not pay for a video because of a word that vidgen does not know. So no hint starts a
  * generation.
  */
 export const hints: readonly Hint[] = [
@@ -125,7 +125,7 @@ export const hints: readonly Hint[] = [
   },
 ];
 
-/** What there is for a word, in one sentence that ends with a command; `rest` are the words after it. */
+/** The hint for a word, in one sentence that ends with a command; `rest` are the words after it. */
 export function hintFor(word: string, rest: readonly string[] = []): string | undefined {
   const hint = hints.find(({ typed }) => typed.includes(word.toLowerCase()));
   return hint && `${hint.says}: ${fillIn(hint.line, rest)}`;

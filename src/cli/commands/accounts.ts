@@ -208,7 +208,7 @@ async function confirmDelete(name: string, context: Context): Promise<void> {
   if (!isSure) throw new VidgenError("interrupted", "Nothing was deleted.");
 }
 
-/** Resolves with the accounts of the service that the flags and settings name, else of the one that runs on this machine. */
+/** Resolves with the accounts of the service that the flags and settings name, by default of the service on this machine. */
 async function open(given: { local?: true; baseUrl?: string }, { io, output, defer }: Context): Promise<Accounts> {
   const { openServices } = await import("../../connect/services.ts");
   const isNamed = given.local || (await findBaseUrl(given.baseUrl, io)) !== undefined;
@@ -263,7 +263,7 @@ function countKeys(count: number): string {
   return count === 1 ? "One key was" : `${count} keys were`;
 }
 
-/** A tab between the columns for a script, and a table for a terminal. */
+/** A table at a terminal; for a script, columns with a tab in between. */
 async function formatAccounts(accounts: Account[], width: number | undefined): Promise<string[]> {
   const rows = accounts.map(({ account, credits, keys, max_running, max_per_hour }) =>
     [account, credits, keys, max_running ?? "-", max_per_hour ?? "-"].map(String),

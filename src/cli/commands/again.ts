@@ -50,7 +50,7 @@ export function addAgain(program: CommandUnknownOpts, context: Context): void {
   });
 }
 
-/** The generation whose request is repeated. Throws `not_found` for one that the journal does not know, since only that has its request. */
+/** The generation whose request is repeated. Throws `not_found` if the journal does not have it: no other place has its request. */
 async function findParent(typed: string, own: Entry | undefined, journal: Journal, io: Io): Promise<StartedEntry> {
   if (typed === "") throw usage("The id is empty.");
   if (typed === last) return own ? resolveLast(own, own.parent, journal) : findLast(journal);

@@ -52,19 +52,19 @@ function describe({ rows, open, shards, double_rows, ...counts }: BatchStatus): 
   return [first, ...notes, ...lines].join("\n");
 }
 
-/** A video that is ready and open is still to be saved; a start that is out no longer may have been charged. */
+/** A finished video that is open must still be saved; a start without an answer may have been charged. */
 function wordOf(status: BatchStatus["open"][number]["status"]): string {
   if (status === "completed") return "not saved";
   if (status === "starting") return "unknown";
   return status === "processing" ? "running" : status;
 }
 
-/** Whether a row was refused because of what it asks for: the reason is its own, and no run starts it again by itself. */
+/** Whether a row was refused because of its own request: then no run starts it again by itself. */
 function isOwnFault(error: BatchStatus["open"][number]["error"]): boolean {
   return error?.code === "rejected" || error?.code === "unknown";
 }
 
-/** As `batch` would end: `pending` when rows are only to be started or followed. */
+/** The error that `batch` would end with: `pending` if rows must only be started or followed. */
 function endOf({
   rows,
   done,

@@ -116,7 +116,7 @@ type BatchFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 type BatchContext = Context & { command: ReturnType<typeof declare> };
 
-/** Starts a generation for each row of a file that is not done, and collects those that run. Throws the error that decides the exit code. */
+/** Starts a generation for each row that is not done, and waits for those that run. Throws the error that decides the exit code. */
 async function batch(file: string, flags: BatchFlags, context: BatchContext): Promise<void> {
   const prepared = await prepare(file, flags, context).catch((error) => {
     throw beforePaying(error);
@@ -124,7 +124,7 @@ async function batch(file: string, flags: BatchFlags, context: BatchContext): Pr
   if (prepared) await run(prepared, context);
 }
 
-/** What a batch runs with; `undefined` for a dry run, whose plan it prints. */
+/** Does everything that can fail before the first start, and prints the plan. `undefined` for a dry run. */
 async function prepare(file: string, flags: BatchFlags, context: BatchContext): Promise<PreparedBatch | undefined> {
   const { io, output, defer } = context;
   const options = await withEngine(flags, io);
@@ -186,7 +186,7 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
   return { opened, limits: { ...limits, keepFrame }, film, results, file, unused, options, session };
 }
 
-/** For a plan, the service of the results file where none is set, else one that nobody has: nothing is sent to it. */
+/** The session for a plan when no base URL is set: the service of the results file, or a placeholder. Nothing is sent to it. */
 async function openForPlan(
   error: unknown,
   { services, results }: { services: Services; results: string },
@@ -200,16 +200,16 @@ async function openForPlan(
   return services.open(source?.service ?? unsetUrl);
 }
 
-/** What the rows that are to be started are expected to cost in all. */
+/** The expected cost of all rows to start. */
 async function expectCosts({ rows, plan: { credits } }: Batch, service: Service): Promise<ExpectedCost> {
   const { countsCredits, expectCost } = await import("../../client/generation/cost.ts");
   const requests = rows.flatMap(({ state, record }) => (state.kind === "new" ? record : []));
-  // The results files know prices that the newest part of the journal does not have.
+  // The results files have prices that the newest part of the journal lacks.
   const isKnown = credits !== null && requests.every(({ model }) => countsCredits(service, model));
   return isKnown ? { kind: "credits", amount: credits } : expectCost(service, requests);
 }
 
-/** What takes the last frames of videos. Throws `usage` without ffmpeg. */
+/** Prepares to take the last frames of videos. Throws `usage` without ffmpeg. */
 async function prepareFrames({ io }: BatchContext) {
   const { createFrameKeeper } = await import("../../connect/frames.ts");
   return createFrameKeeper("The column from", io.signal, io);
@@ -217,14 +217,14 @@ async function prepareFrames({ io }: BatchContext) {
 
 function checkJoin({ join, shard, each = [] }: BatchFlags): void {
   if (join === undefined) return;
-  // Also so that a mistyped name is never that of the rows or of their results, which --overwrite would replace.
+  // A mistyped name could otherwise be the file of the rows or of their results, which --overwrite would replace.
   if (!/[^/\\]\.mp4$/i.test(join))
     throw usage(`--join must name an .mp4 file, such as film.mp4, not "${join}". Nothing was sent.`);
   if (shard !== undefined) throw usage("--join and --shard cannot be combined: a shard has a part of the videos only.");
   if (each.length > 0) throw usage("--join and --each cannot be combined: a row has several videos then.");
 }
 
-/** What the film is made with, and what joins the videos by the keys of their rows, once all are there. */
+/** Checks the film before anything is paid. `make` joins the videos, given by the keys of their rows. */
 async function prepareJoin(filmPath: string, opened: Batch, { overwrite, dryRun }: BatchFlags, context: BatchContext) {
   const { prepareFilm, makeFilm } = await import("../film.ts");
   const plan = await prepareFilm(filmPath, opened, { overwrite, isDryRun: dryRun }, context);
@@ -245,7 +245,7 @@ type PreparedBatch = {
   film: Awaited<ReturnType<typeof prepareJoin>> | undefined;
   results: string;
   file: string;
-  /** The columns that nothing uses. */
+  /** The columns that no field or template uses. */
   unused: readonly string[];
   options: BatchFlags;
   session: Session;
@@ -253,7 +253,7 @@ type PreparedBatch = {
 
 async function run(running: PreparedBatch, { command, io, output }: BatchContext): Promise<void> {
   const { opened, limits, film, results, file, unused, options, session } = running;
-  // Else V8 lets garbage grow to several times what is in use: 220 MB after ten thousand rows, instead of 110.
+  // Otherwise V8 lets garbage grow: 220 MB after ten thousand rows, instead of 110.
   io.optimizeForSize();
   const { countsCredits } = await import("../../client/generation/cost.ts");
   const models = [...new Set(opened.rows.map(({ record }) => record.model))];

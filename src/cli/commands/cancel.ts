@@ -28,7 +28,7 @@ function declare(program: CommandUnknownOpts) {
 
 type CancelFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** Cancels each generation. Prints nothing on stdout, but for `--json`. Throws the worst error. */
+/** Cancels each generation. Prints nothing on stdout without `--json`. Throws the worst error. */
 async function cancel(typed: string[], given: CancelFlags, { io, output, defer }: Context): Promise<void> {
   const options = withEngineFlag(given);
   if (typed.includes("")) throw usage("An id is empty.");
@@ -37,7 +37,7 @@ async function cancel(typed: string[], given: CancelFlags, { io, output, defer }
   const services = await openServices({ ...options, output }, io);
   defer(services.close);
   const { findForChange } = await locateGenerations(options, services, io);
-  // Nothing is cancelled when one of them cannot be told.
+  // Nothing is cancelled if an id cannot be resolved.
   const located = await Promise.all(typed.map(findForChange));
   const found = [...new Map(located.map((each) => [each.id, each])).values()];
   const documents: object[] = [];
@@ -46,7 +46,7 @@ async function cancel(typed: string[], given: CancelFlags, { io, output, defer }
     try {
       const { generation, creditsReturned, wasOver } = await cancelOne(each, io.signal);
       documents.push({ credits_returned: creditsReturned ?? null, ...generation });
-      // What was free has no price to speak of.
+      // A free video has no price to report.
       const isFree = each.entry?.credits === 0;
       const back = isFree ? "" : ", and no credits were returned now";
       output.note(

@@ -10,7 +10,7 @@ import type { Candidates, JournalNames } from "../completion/candidates.ts";
 import type { Context } from "../context.ts";
 import { plainLine } from "../terminal/output.ts";
 
-/** The hidden command that the completion scripts call. It prints no error: that would land in the line that is being typed. */
+/** The hidden command that the completion scripts call. It prints no errors: they would appear in the line being typed. */
 export function addComplete(program: CommandUnknownOpts, { io, output }: Context): void {
   program
     .command("__complete", { hidden: true })
@@ -30,7 +30,7 @@ async function readRows(found: Candidates, current: string, io: Io): Promise<rea
 
 const maxNames = 30;
 
-/** The name that is completed for an entry of the journal, by kind; `undefined` for an entry that is not of that kind. */
+/** The name to complete for an entry of the journal, by kind; `undefined` for an entry of another kind. */
 const completedName: Record<JournalNames, (entry: Entry) => string | undefined> = {
   ids: ({ id }) => id,
   "open ids": ({ id, status, file }) =>
@@ -39,7 +39,7 @@ const completedName: Record<JournalNames, (entry: Entry) => string | undefined> 
   "unclear attempts": ({ attempt, state, dismissed }) => (stopsOthers(state) && !dismissed ? attempt : undefined),
 };
 
-/** The newest names in the journal, each with its status, model and prompt. Those that a shell would have to quote are left out. */
+/** The newest names in the journal, each with its status, model and prompt. Names that need quotes in a shell are left out. */
 async function readNames(wanted: JournalNames, io: Io): Promise<Suggestion[]> {
   const { openJournal } = await import("../../client/ledger/journal.ts");
   const { readRecent } = await import("../../client/ledger/search.ts");
@@ -54,7 +54,7 @@ async function readNames(wanted: JournalNames, io: Io): Promise<Suggestion[]> {
   return words.slice(0, maxNames);
 }
 
-/** The files that begin like the typed `@path`, each after its `@`. Names that a shell would have to quote are left out. */
+/** The files that begin like the typed `@path`, each after its `@`. Names that need quotes in a shell are left out. */
 async function listFiles(current: string): Promise<Suggestion[]> {
   const folder = current.slice(1, current.lastIndexOf("/") + 1);
   const files = (await readdir(folder || ".", { withFileTypes: true })).filter((entry) => !entry.isDirectory());

@@ -99,7 +99,7 @@ async function set(name: SettingName, typed: string, { io, output }: Context): P
   noteVariable(name, { io, output });
 }
 
-/** Return the value as it is saved. Throw `usage` for one that cannot be used. */
+/** Return the value to save. Throw `usage` for an invalid value. */
 const checkers: Readonly<Record<SettingName, (value: string, io: Io) => string | Promise<string>>> = {
   base_url: (value, io) => checkUsableUrl(withScheme(value), "base_url", io),
   model: checkModel,
@@ -118,7 +118,7 @@ function noteVariable(name: SettingName, { io, output }: Pick<Context, "io" | "o
 
 type ShownSetting = { setting: string; value: string | null; source: string | null };
 
-/** Each setting as the next command finds it; of the key only its end. */
+/** Each setting as the next command finds it; only the end of the key. */
 async function findSettings(io: Io): Promise<ShownSetting[]> {
   const saved = await readSaved(io);
   const find = (setting: SettingName, byDefault?: string): ShownSetting => {
@@ -129,7 +129,7 @@ async function findSettings(io: Io): Promise<ShownSetting[]> {
   };
   const baseUrl = find("base_url");
   const engine = find("engine");
-  // A saved engine is not used where a variable names a service: see `findEngineSetting`.
+  // A saved engine is not used if a variable names a service: see `findEngineSetting`.
   const overriding = engine.source === configPath(io) && io.env.VIDGEN_BASE_URL;
   const used = overriding
     ? { ...engine, value: null, source: `${engine.source}, overridden by VIDGEN_BASE_URL` }
@@ -159,7 +159,7 @@ function findKey(baseUrl: string | null, keys: Record<string, string> = {}, io: 
     : { setting, value: null, source: null };
 }
 
-/** A tab between the columns for a script, and a table for a terminal. */
+/** A table at a terminal; for a script, columns with a tab in between. */
 async function format(settings: ShownSetting[], width: number | undefined): Promise<string> {
   const rows = settings.map(({ setting, value, source }) => [setting, value ?? "", source ?? "not set"]);
   if (width === undefined) return rows.map((row) => row.join("\t")).join("\n");

@@ -34,7 +34,7 @@ type DeleteFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 type Found = Deletable & { session: Session };
 
-/** Deletes each video. Prints nothing on stdout, but for `--json`. Throws the worst error. */
+/** Deletes each video. Prints nothing on stdout without `--json`. Throws the worst error. */
 async function deleteVideos(typed: string[], given: DeleteFlags, context: Context): Promise<void> {
   const { io, output, defer } = context;
   const options = withEngineFlag(given);
@@ -47,7 +47,7 @@ async function deleteVideos(typed: string[], given: DeleteFlags, context: Contex
   const { findForChange } = await locateGenerations(options, services, io);
   const located = await Promise.all(typed.map(findForChange));
   const found: Found[] = [];
-  // Nothing is deleted when one of them cannot be.
+  // Nothing is deleted if one of them cannot be deleted.
   for (const { id, open } of new Map(located.map((each) => [each.id, each])).values()) {
     const session = await open();
     const deletable = await findDeletable(session.service, id, io).catch(async (error) => {
@@ -79,7 +79,7 @@ async function deleteVideos(typed: string[], given: DeleteFlags, context: Contex
   if (worst) throw worst;
 }
 
-/** Throws `usage` where nobody can be asked, and `interrupted` for a no. */
+/** Throws `usage` if nobody can be asked, and `interrupted` for a no. */
 async function confirm(found: readonly Found[], { files }: DeleteFlags, context: Context): Promise<void> {
   const { io } = context;
   const { askWhether, canAsk } = await import("../terminal/prompts.ts");
@@ -99,7 +99,7 @@ function isSaved(entry: Deletable["entry"]): boolean {
   return entry?.file !== undefined && entry.file !== "-";
 }
 
-/** Deletes the saved file if it still has the content that was saved. Returns its path; `undefined` where it was not deleted. */
+/** Deletes the saved file if it still has the content that was saved. Returns its path, or `undefined` if it was not deleted. */
 async function deleteFile({ entry }: Deletable, disk: Disk): Promise<string | undefined> {
   const { hasContent } = await import("../../client/ledger/content.ts");
   if (!isSaved(entry) || entry?.file === undefined || entry.content === undefined) return undefined;

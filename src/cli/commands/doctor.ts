@@ -28,7 +28,7 @@ function declare(program: CommandUnknownOpts) {
 type DoctorFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /**
- * Runs the checks, causes before effects, and prints each with its fix. When checks failed, throws with the code of the first: the others may
+ * Runs the checks, causes before effects, and prints each with its fix. If checks fail, throws with the code of the first: the others may
  * follow from it. Costs nothing.
  */
 async function doctor(options: DoctorFlags, context: Context): Promise<void> {

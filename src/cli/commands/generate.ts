@@ -116,8 +116,8 @@ type GenerateFlags = ReturnType<ReturnType<typeof withStartFlags>["opts"]>;
 type StartContext = Context & { command: CommandUnknownOpts };
 
 /**
- * Starts a generation, or several with `-n`, waits for it, and saves it with `-o`. Prints the address, the saved file, or with `--no-wait` the
- * id. `again` has the one whose request is repeated, with what is typed in place of what it had.
+ * Starts a generation, or several with `-n`, waits for it, and saves it with `-o`. Prints the URL, the saved file, or with `--no-wait` the
+ * id. `again` is the generation to repeat; typed values replace those of its request.
  */
 export async function generate(
   typed: string | undefined,
@@ -170,7 +170,7 @@ async function followGeneration(ready: Ready, context: Starting & { options: Gen
   }
 }
 
-/** Does everything that can fail before the paid request; `undefined` when nothing is left to do. */
+/** Does everything that can fail before the paid request. `undefined` after a dry run. */
 async function prepare(typed: string | undefined, options: GenerateFlags & Repeating, context: StartContext) {
   const { io, output, defer } = context;
   const { parent, overwrite = false } = options;
@@ -182,7 +182,7 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   const count = readCount(options);
   const earlier = chooseEarlier(options);
   const typedOutput = await chooseOutputPath(options, context);
-  // `again` has read it.
+  // The `again` command has already read it.
   const prompt = parent ? typed : await readPrompt(typed, context);
   const line = options.line ?? (await readLine({ command: "generate", prompt }, options, context));
   const frame = await findFrame(line, options, context);
@@ -204,7 +204,7 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   const services = await openServices({ ...options, isStarting: true, output }, io);
   defer(services.close);
   const session = await services.open(parent?.base_url);
-  // A folder that is named by a slash at its end may be missing.
+  // A name with a slash at its end is a folder, which may be missing.
   if (count > 1 && chosen !== undefined && /[/\\]$/.test(chosen)) await createFolder(chosen, chosen, io.disk);
   const protectedPaths = [...localImages(input.images), ...(options.from !== undefined ? [options.from] : [])];
   const saving = { outputPath, overwrite, protectedPaths, infoJson: options.writeInfoJson };
@@ -217,12 +217,12 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   return { session, requests, how: { ...saving, ...times, ...sending }, maxCredits, isConfirmed };
 }
 
-/** The generation that is repeated, and the line that says so. */
+/** The generation that is repeated, and the typed command line. */
 type RepeatedLine = { parent: StartedEntry; line: TypedLine };
 
 type Repeating = Partial<{ [name in keyof RepeatedLine]: RepeatedLine[name] | undefined }>;
 
-/** A command line that starts generations, as it is recognised when it is typed again. */
+/** Reads a command line that starts generations, so that it is recognised when typed again. */
 export async function readLine(
   words: Pick<TypedWords, "command" | "generation" | "prompt">,
   flags: GenerateFlags,
@@ -242,7 +242,7 @@ export async function readLine(
   return { hash, earlier: chooseEarlier(options), outputAt };
 }
 
-/** The last frame that `--from` asks for; of a repeated generation the same one, unless other images are given. */
+/** The last frame that `--from` asks for. A repeated generation uses its own again, unless other images are given. */
 async function findFrame(
   line: TypedLine,
   { from: typed, parent, ...options }: GenerateFlags & Repeating,
@@ -275,13 +275,13 @@ function readCount({ count, reuse, open, maxCredits }: GenerateFlags): number {
   return starts;
 }
 
-/** With a seed each of several requests has the next one: with the same they would be the same. */
+/** Gives each of several requests the next seed: with the same seed they would be equal. */
 function withNextSeed(request: StartRequest, index: number): StartRequest {
   const { seed } = request as { seed?: unknown };
   return typeof seed === "number" ? { ...request, seed: seed + index } : request;
 }
 
-/** Where several videos go: in a folder under names with a number. Throws `usage` for a single file. */
+/** The output path for several videos: a folder gets names with a number. Throws `usage` for a single file. */
 async function outputForSeveral(outputPath: string | undefined, { disk }: Io): Promise<string | undefined> {
   if (outputPath === undefined) return undefined;
   const { isFolder } = await import("../../client/save/output-path.ts");
@@ -296,7 +296,7 @@ function chooseEarlier({ again, reuse }: GenerateFlags): Earlier {
   return reuse ? "reuse" : "resume";
 }
 
-/** Where the video goes, by flag or setting; `undefined` when neither says it. */
+/** The output path from the flag or the setting; `undefined` without both. */
 async function chooseOutputPath(
   options: GenerateFlags,
   { io, output, command }: StartContext,
@@ -323,8 +323,8 @@ async function findOutput(options: GenerateFlags, io: Io): Promise<string | unde
 }
 
 /**
- * The fields of the request, and where the video goes: from the command line, the generation that is repeated and the settings, or asked for at a
- * terminal. A local video is always saved: its URL may end with the command.
+ * The fields of the request and the output path: from the command line, the repeated generation and the settings, or asked for at a terminal. A
+ * local video is always saved, because its URL may stop working when the command ends.
  */
 async function resolveInput(
   prompt: string | undefined,
@@ -367,7 +367,7 @@ async function resolveInput(
   return { ...answers, isConfirmed: true };
 }
 
-/** The model, or at a terminal the one that was meant by a slip. An engine may have models that vidgen does not know. */
+/** The model; for a probable typing error, asks at a terminal. Engines may have models that vidgen does not know. */
 async function confirmModel(model: string, { dryRun, engine }: GenerateFlags, context: StartContext): Promise<string> {
   const guess = guessModel(model);
   if (guess === undefined || dryRun || engine !== undefined || !canAsk(context, context.io)) return model;

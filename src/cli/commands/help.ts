@@ -36,7 +36,7 @@ async function printManual(program: CommandUnknownOpts, { output }: Context): Pr
   await output.result(manual, { manual });
 }
 
-/** Prints the page for agents as a skill: below what tells an agent when to read it. */
+/** Prints the page for agents as a skill, after a header that says when to read it. */
 async function printSkill({ output }: Context): Promise<void> {
   const skill = `---
 name: vidgen
@@ -48,7 +48,7 @@ ${readPage("agents").text}`;
 }
 
 /**
- * Prints the help of the program, a command or a topic; with `--json` the same as data. Of a topic with the name of a command, such as
+ * Prints the help of the program, a command or a topic; with `--json` the same as data. For a topic with the name of a command, such as
  * `batch`, it prints the page, and as data the command with the page: its flags are in `vidgen batch --help`.
  */
 async function printHelp(words: readonly string[], program: CommandUnknownOpts, context: Context): Promise<void> {
@@ -66,7 +66,7 @@ async function printHelp(words: readonly string[], program: CommandUnknownOpts, 
   await output.result(page.text, document);
 }
 
-/** Words that people look for, and the page that has them. */
+/** Words that people look for, and the page about each. */
 const otherNames: Readonly<Record<string, string>> = { price: "cost", prices: "cost", pricing: "cost", costs: "cost" };
 
 /** The command that words name, such as `config set`. */
@@ -77,7 +77,7 @@ function findCommand(words: readonly string[], program: CommandUnknownOpts): Com
   );
 }
 
-/** Draws a page for the terminal, and shows it in the reader's pager; not that for agents, who would wait for a key. */
+/** Draws a page for the terminal and shows it in a pager. Not the page for agents: a pager would wait for a key. */
 async function showPage({ name, text }: Page, { io, output, input }: Context): Promise<void> {
   const { Chalk } = await import("chalk");
   const { drawPage } = await import("../help/drawing.ts");

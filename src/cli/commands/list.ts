@@ -68,7 +68,7 @@ const modelOption = () =>
 
 type ListFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** Prints what this machine has started, newest first, from the journal; opens the video of an id with `--open`. Asks no service. */
+/** Prints the generations started on this machine, newest first, from the journal; with `--open` opens a video. Sends no request. */
 async function list(words: string[], options: ListFlags, { io, output }: Context): Promise<void> {
   const { open, dismiss, forget, yes } = options;
   const [first, second] = Object.entries({ open, dismiss, forget }).flatMap(([name, value]) =>
@@ -91,7 +91,7 @@ async function list(words: string[], options: ListFlags, { io, output }: Context
   const entries = await listAttempts({ ...options, limit: Number(options.limit), isMeant }, journal, io);
   const documents = entries.map(documentOf);
   const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
-  // Redacted before it is laid out and cut: half of a key would not be recognised.
+  // Redacted before it is cut: half of a key would not be recognised.
   const show = (text: string) => output.redact(plainLine(text));
   await output.result(
     (await formatEntries(entries, { width, mark: cutMark(io.env), date: io.date, show })).join("\n"),
@@ -102,7 +102,7 @@ async function list(words: string[], options: ListFlags, { io, output }: Context
   else if (width !== undefined && !output.json) output.note(await summarize(entries, journal, Number(options.limit)));
 }
 
-/** Which entries the words and flags ask for; an id, and the name of a saved file, count as words of their generation. Throws `usage` for a time that is none. */
+/** Creates a filter from the words and flags. An id or the name of a saved file also counts as a word. Throws `usage` for an invalid time. */
 function createFilter(
   words: readonly string[],
   { local, model, since }: ListFlags,
@@ -122,13 +122,13 @@ function isSavedAs(word: string, { file }: Entry): boolean {
   return file !== undefined && file !== "-" && (file === resolve(word) || basename(file) === word);
 }
 
-/** The days that have a name, by how many days ago they were. */
+/** Names of days, and how many days ago each was. */
 const namedDays = new Map([
   ["today", 0],
   ["yesterday", 1],
 ]);
 
-/** When `--since` begins, in milliseconds since 1970: so long ago, or at the beginning of a day on this machine's clock. Throws `usage`. */
+/** The start of `--since` in milliseconds since 1970: a duration ago, or local midnight of a day. Throws `usage`. */
 function readSince(text: string, now: Date): number {
   const daysAgo = namedDays.get(text.toLowerCase());
   if (daysAgo !== undefined) return new Date(now.getFullYear(), now.getMonth(), now.getDate() - daysAgo).getTime();
@@ -177,7 +177,7 @@ async function summarize(entries: readonly Entry[], journal: Pick<Journal, "scan
   return [`${shown}${costs.length > 0 ? `: ${costs.join(", ")}` : ""}`, ...left].join("; ");
 }
 
-/** Opens a saved video in the default player, and prints its path. Throws `output` where there is no such file. */
+/** Opens a saved video in the default player, and prints its path. Throws `output` if the file is gone. */
 async function openSaved(
   typed: string,
   journal: Journal,
@@ -211,7 +211,7 @@ const unclearNote =
 async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
   await watchLease(await findEntry(typed, journal, io), journal, { io, output });
   const attempt = await journal.lock(async () => {
-    // Read again now that the lease is known: a process may have written its outcome just before it ended.
+    // Read again: the process may have written its outcome just before it ended.
     const entry = await findEntry(typed, journal, io);
     const lease = entry.state === "sending" ? await journal.leaseOf(entry.attempt) : "dead";
     if (!stopsOthers(entry.state) || lease !== "dead")
@@ -237,7 +237,7 @@ async function watchLease(
 
 type ForgetOptions = { yes: boolean | undefined; journal: Journal; io: Io; output: Output };
 
-/** Throws `usage`, without `yes`, for what only the journal leads to: the id of a video that was paid for, or an attempt that may have been. */
+/** Without `yes`, throws `usage` for an entry that only the journal has: the id of a paid video, or an attempt that may have been charged. */
 async function forgetEntry(typed: string, { yes, journal, io, output }: ForgetOptions): Promise<void> {
   const entry = await journal.lock(async () => {
     const found = await findEntry(typed, journal, io);
@@ -250,7 +250,7 @@ async function forgetEntry(typed: string, { yes, journal, io, output }: ForgetOp
   );
 }
 
-/** Whether nothing is to be done about an entry any more: it cost nothing, has failed, or its video is saved. */
+/** Whether an entry needs no more action: it cost nothing, has failed, or its video is saved. */
 function isSettled({ status, id, file }: Entry): boolean {
   if (status === "completed") return file !== undefined;
   if (status === "refused") return id === undefined;
@@ -271,8 +271,8 @@ function lossError({ attempt, id, status }: Entry): VidgenError {
 }
 
 /**
- * The entry whose id or attempt begins with the typed text, if it is the only one, or whose video is in the file of this name; "last" is the newest
- * generation. Throws `not_found`, and `usage` for less than eight characters of an id that has more.
+ * The only entry whose id or attempt begins with the typed text, or whose video is in the file of this name; "last" is the newest generation.
+ * Throws `not_found`, and `usage` for fewer than eight characters of a longer id.
  */
 async function findEntry(typed: string, journal: Journal, io: Io): Promise<Entry> {
   if (typed === last) return findLast(journal);
@@ -289,7 +289,7 @@ async function findEntry(typed: string, journal: Journal, io: Io): Promise<Entry
   });
 }
 
-/** `show` makes a text fit to be shown: one line without keys. */
+/** `show` returns a text on one line, without keys. */
 type Layout = {
   width: number | undefined;
   mark: ReturnType<typeof cutMark>;
@@ -297,7 +297,7 @@ type Layout = {
   show(text: string): string;
 };
 
-/** One line per entry. A terminal gets a table of its width, with short ids; a script gets all of each entry, with tabs in between. */
+/** One line per entry: at a terminal a table of its width with short ids, for a script the whole entry with tabs in between. */
 async function formatEntries(entries: Entry[], { width, mark, date, show }: Layout): Promise<string[]> {
   const cells = entries.map((entry) => {
     const { attempt, id = `(${shortenId(attempt)})`, base_url, request, file, reason = "" } = entry;
@@ -312,7 +312,7 @@ async function formatEntries(entries: Entry[], { width, mark, date, show }: Layo
   if (entries.length === 0) return [];
   const { cut, formatTable, shareOf } = await import("../terminal/table.ts");
   const column = (index: number) => cells.map((row) => row[index] ?? "");
-  // Of a path the end is kept.
+  // The end of a path says more than its beginning.
   const results = entries.map(({ file, reason = "" }) =>
     file === undefined
       ? cut(show(reason), shareOf(width), { mark })
@@ -350,10 +350,10 @@ function documentOf(entry: Entry): object {
   };
 }
 
-/** What a start has cost, as far as its service has stated it. */
+/** The cost of a start, if its service has stated it. */
 type ListedPrice = { credits?: number; usd?: number } | "free" | "?" | "-";
 
-/** A failed one may have got its credits back. Of a real video at the local service its provider is paid, in USD. */
+/** A failed generation may have got its credits back. A provider of the local service is paid in USD. */
 function priceOf(entry: Entry): ListedPrice {
   const { status, id, cost, credits, is_preview } = entry;
   if (cost !== undefined) return { usd: cost };
@@ -364,7 +364,7 @@ function priceOf(entry: Entry): ListedPrice {
   return { credits };
 }
 
-/** Whether it failed before an engine of the local service got it: a code says that nothing was charged. */
+/** Whether it failed before an engine of the local service got it: then it has a code, and nothing was charged. */
 function isNotSubmitted({ status, code, cost, base_url }: Entry): boolean {
   return status === "failed" && code !== undefined && cost === undefined && isLocal({ base_url });
 }
@@ -382,7 +382,7 @@ function isLocal({ base_url }: Pick<Entry, "base_url">): boolean {
   return base_url === localBaseUrl;
 }
 
-/** The beginning of a UUID stands for it in every command. */
+/** Every command accepts the beginning of a UUID. */
 function shortenId(id: string): string {
   return isUuid(id) ? id.slice(0, 8) : id;
 }

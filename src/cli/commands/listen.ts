@@ -61,7 +61,7 @@ async function listen(options: ListenFlags, context: Context): Promise<void> {
   }
 }
 
-/** The URL of the application. Throws `usage` for one that cannot be used. */
+/** The URL of the application. Throws `usage` for an invalid one. */
 function checkForward(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
   const address = withScheme(text);
@@ -77,7 +77,7 @@ async function checkOwnSecret({ env }: Pick<Io, "env">): Promise<void> {
     throw usage("VIDGEN_WEBHOOK_SECRET is not a Standard Webhooks secret: it must be whsec_ followed by base64.");
 }
 
-/** Finds the secret: VIDGEN_WEBHOOK_SECRET, else the local service's, which may run for the first time later; none with `--no-check`. */
+/** Finds the secret: VIDGEN_WEBHOOK_SECRET, or that of the local service, which may start later; `--no-check` needs none. */
 function createSecretFinder({ check }: ListenFlags, { io, output }: Context): () => Promise<string | undefined> {
   let secret: string | undefined;
   return async () => {
@@ -88,7 +88,7 @@ function createSecretFinder({ check }: ListenFlags, { io, output }: Context): ()
   };
 }
 
-/** Returns what handles each request: it prints a line, and resolves with the HTTP status of the answer. */
+/** Returns a handler that prints a line for each request and resolves with the HTTP status of the answer. */
 async function createAnswer(
   forward: string | undefined,
   findSecret: () => Promise<string | undefined>,
@@ -119,7 +119,7 @@ async function createAnswer(
   };
 }
 
-/** A callback with the answer to it, or why the request was refused. */
+/** A callback and the answer to it, or the reason why the request was refused. */
 type Received = (Callback & Answer & { isDuplicate: boolean }) | CallbackFault;
 
 /** Such as "completed 7d562bbb signature ok". */

@@ -54,7 +54,7 @@ function declare(program: CommandUnknownOpts) {
 
 type LoginFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** Asks for a key, checks it with the service, and saves it. Returns the base URL, and the balance where the service tells it. */
+/** Asks for a key, checks it with the service, and saves it. Returns the base URL, and the balance if the service states it. */
 export async function login(options: LoginFlags, context: Context): Promise<{ baseUrl: string; credits?: number }> {
   const { io, output } = context;
   const baseUrl = await chooseBaseUrl(options, context);
@@ -76,7 +76,7 @@ export async function login(options: LoginFlags, context: Context): Promise<{ ba
   return { baseUrl, ...known };
 }
 
-/** Whether a person without a service chooses one that needs no login; then says what to type. */
+/** Whether the user chose a service that needs no login. If so, prints what to type. */
 async function isElsewhere({ baseUrl, withToken }: LoginFlags, context: Context): Promise<boolean> {
   const { io, output } = context;
   if (withToken || output.json || !canAsk(context, io) || (await readBaseUrl(baseUrl, io)) !== undefined) return false;
@@ -89,10 +89,10 @@ async function isElsewhere({ baseUrl, withToken }: LoginFlags, context: Context)
   return true;
 }
 
-/** How often a key is asked for at a terminal before the address has to be typed again. */
+/** The maximum number of tries to type a key before the address must be typed again. */
 const maxTries = 3;
 
-/** A key that the service has accepted: at a terminal one that it rejects is asked for again. Throws as `checkKey` does. */
+/** A key that the service accepts. At a terminal, asks again after a rejected key. Throws as `checkKey` does. */
 async function findGoodKey(options: LoginFlags, baseUrl: string, context: Context) {
   const { io, output } = context;
   const isAsked = !options.withToken && canAsk(context, io);
@@ -119,7 +119,7 @@ async function checkKey(baseUrl: string, apiKey: string, context: Context) {
   return { accepted: verdict === "accepted" ? "The service accepted the key." : unusual, ...known };
 }
 
-/** Sends one free request, without a key to see whether this is the service at all. Throws when it is not, or cannot be used now. */
+/** Sends one free request, without a key, to check that the address is a service. Throws if it is not, or cannot be used now. */
 async function tryService(baseUrl: string, apiKey: string | undefined, { io, output }: Context): Promise<KeyCheck> {
   const { tryKey } = await import("../../connect/key-check.ts");
   const { describeFailure } = await import("../../client/http/reply.ts");
@@ -149,7 +149,7 @@ function notSaved(
   return new VidgenError(code, `${message} Nothing was saved.`, details);
 }
 
-/** The base URL: the known one, or at a terminal an answer. There it is tried at once: a typing error is found before the key is asked for. */
+/** The base URL: the known one, or at a terminal an answer, which is tried before the key is asked for. */
 async function chooseBaseUrl(options: LoginFlags, context: Context): Promise<string> {
   const { io } = context;
   const isAsked = !options.withToken && canAsk(context, io);
@@ -165,7 +165,7 @@ async function chooseBaseUrl(options: LoginFlags, context: Context): Promise<str
   return checkTyped(await askText("The service's base URL:", check, io));
 }
 
-/** Where videos are saved from now on: as it is set, or at a terminal an answer, which is saved too; `undefined` for nowhere. */
+/** The folder for videos: the setting, or at a terminal an answer, which is saved too; `undefined` for none. */
 async function chooseOutput({ withToken }: LoginFlags, context: Context): Promise<string | undefined> {
   const { io, output } = context;
   const known = await findOutputSetting(io);
@@ -179,7 +179,7 @@ async function chooseOutput({ withToken }: LoginFlags, context: Context): Promis
   return answer;
 }
 
-/** The flag allows plain http for the one base URL that is logged in to, whichever that is. */
+/** The flag allows plain http for the base URL of this login only. */
 async function checkAnswer(text: string, source: string, { allowHttp }: LoginFlags, io: Io): Promise<string> {
   if (!allowHttp || !URL.canParse(text.trim())) return checkUsableUrl(text, source, io);
   return checkBaseUrl(text, source, [new URL(text.trim()).origin]);

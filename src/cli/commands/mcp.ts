@@ -35,7 +35,7 @@ function declare(program: CommandUnknownOpts) {
 
 type McpFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** Serves an AI agent until it closes stdin. Needs no key to start: each tool asks for it when it needs it. */
+/** Serves an AI agent until it closes stdin. Starts without a key: each tool reads it when needed. */
 async function mcp({ dir, ...given }: McpFlags, context: Context): Promise<void> {
   const { io, output, defer } = context;
   const { local, baseUrl, engine, engineTimeout } = await withEngine(given, io);

@@ -78,7 +78,7 @@ async function showModels(id: string | undefined, { engine }: ModelsFlags, conte
     );
 }
 
-/** Such as "10 credits", "$0.40" or "free"; `undefined` where it is not known. Only a service of this machine is believed to be free. */
+/** Such as "10 credits", "$0.40" or "free"; `undefined` if unknown. Only a service on this machine is believed to be free. */
 function formatModelPrice(price: ModelPrice | undefined): string | undefined {
   if (price?.cost !== undefined) return formatUsd(price.cost);
   if (price?.credits === undefined) return undefined;
@@ -93,7 +93,7 @@ function documentOf({ id, characteristic }: Model, preset: string) {
   return { id, characteristic, default: id === preset };
 }
 
-/** Prints a model with what is known of its price, by its service and this machine's journal, and of what it takes. */
+/** Prints a model, its price as its service and this machine's journal know it, and what it accepts. */
 async function showOne(model: Model, preset: string, { io, output }: Context): Promise<void> {
   const { findJournal } = await import("../../connect/services.ts");
   const { listPrices, priceFieldsOf } = await import("../../client/ledger/price.ts");
@@ -132,7 +132,7 @@ async function showOne(model: Model, preset: string, { io, output }: Context): P
   await output.result(lines.join("\n"), [{ ...documentOf(model, preset), ...about }]);
 }
 
-/** What is said of the price, before those of earlier videos; `price` is what the service says where there are none. */
+/** The text about the price, before the prices of earlier videos; `price` is used when there are no earlier ones. */
 function describePrice(earlier: number, price: ModelPrice | undefined): string {
   if (earlier > 0) return "the service stated for earlier videos:";
   if (price === undefined) return "otherwise unknown until the service states one";

@@ -142,7 +142,7 @@ function declare(program: CommandUnknownOpts) {
 
 type ServeFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** The flags, those that the file of `--config` stands for, and the address of the database wherever it was named. */
+/** The flags, those that the `--config` file sets, and the address of the database from the flag or the environment. */
 type ServeOptions = Omit<ServeFlags, "database" | "config"> & {
   database: string | undefined;
   config: ServeConfig | undefined;
@@ -160,7 +160,7 @@ async function serve(flags: ServeFlags, isTyped: (flag: string) => boolean, give
   });
 }
 
-/** What the file of `--config` says, over which a flag wins. A list of engines is in one place, where nobody has to guess what a second one adds. */
+/** Reads the `--config` file; flags override it. Engines come from the file or from flags, never both: the result would be a guess. */
 async function readFile({ config, engine }: ServeFlags): Promise<ServeConfig | undefined> {
   if (config === undefined) return undefined;
   if (engine !== undefined)
@@ -186,7 +186,7 @@ async function run(options: ServeOptions, given: Context): Promise<void> {
   const engines = await openEngines(options, context);
   const service = await open(options, { engines, log }, context);
   try {
-    // A process that makes no videos may not reach the engines.
+    // A process without jobs may be unable to reach the engines.
     const used = engines.filter(({ concurrency }) => concurrency > 0);
     const checks = await startChecks(used, io);
     if (database !== undefined) noteLimits({ media: options.media, engines: used }, context);
@@ -204,7 +204,7 @@ async function openEngines(options: ServeOptions, { io, output }: Context): Prom
   return createEngines({ ...hideKeys(settings, output), engines, onNote: output.note }, io);
 }
 
-/** Keys that a file names are not among those of the environment that are never printed. */
+/** Hides keys that come from a file: only those of the environment are hidden so far. */
 function hideKeys(settings: ReturnType<typeof readEngineSettings>, { hide }: Context["output"]) {
   const hidden = <Key extends string | undefined>(key: Key) => {
     if (key !== undefined) hide(key);
@@ -217,7 +217,7 @@ function hideKeys(settings: ReturnType<typeof readEngineSettings>, { hide }: Con
   };
 }
 
-/** Asks each engine whether it can be used. The service runs meanwhile. */
+/** Starts to check each engine. The service runs meanwhile. */
 async function startChecks(engines: Engine[], io: Io): Promise<Promise<EngineCheck>[]> {
   const { checkEngine } = await import("../../server/engines/check.ts");
   return engines.map((engine) => checkEngine(engine, io, io.signal));
@@ -227,7 +227,7 @@ type Service = RunningService | SharedService;
 
 type Log = Pick<OpenOptions, "onRequest" | "onDelivery" | "onEnd" | "onNote"> & Pick<AddressOptions, "tell">;
 
-/** What is said of what happens: lines for people, or with `--log json` nothing but documents. */
+/** Logs what happens: lines for people, or with `--log json` only documents. */
 async function createLog(options: ServeOptions, { io, output }: Context): Promise<Log> {
   const { deliveryLine, isGivenUp } = await import("../../server/callbacks/delivery.ts");
   const { requestLine } = await import("../../server/observe/log.ts");
@@ -281,7 +281,7 @@ async function open(
     : launchShared({ ...settings, database, media: options.media }, context);
 }
 
-/** A network that is not public, and the accounts for which it is allowed: the owner's without any. */
+/** A private network, and the accounts for which it is allowed; without accounts, the owner's. */
 type AllowedNetwork = { network: string; accounts: string[] };
 
 async function readNetworks(allowed: AllowedNetwork[]): Promise<(ip: string, account: string | undefined) => boolean> {
@@ -313,7 +313,7 @@ function readKeep({ keep, keepRecords }: ServeOptions): OpenOptions["keep"] {
 function keepTime(text: string | undefined, flag: string): number | undefined {
   if (text === undefined) return undefined;
   const ms = readTime(text, flag);
-  // A number alone is seconds, and was meant as days.
+  // A plain number means seconds, but was probably meant as days.
   if (ms < 3_600_000) throw usage(`${flag} must be at least 1h, such as 30d; "${text}" is less.`);
   return ms;
 }
@@ -362,7 +362,7 @@ async function backup(file: string, { database }: ServeOptions, { io, output }: 
   );
 }
 
-/** Rejects when another process has taken over the folder: it may when this process was suspended for over a minute. */
+/** Resolves on Ctrl-C or SIGTERM. Rejects if another process took over the folder, as it may after this process was suspended for a minute. */
 function waitForStop({ lost }: Service, io: Io): Promise<void> {
   const message = "Another process has taken over the local service's folder, so this process has stopped.";
   const hint = "No data is lost: the other process continues with all accepted generations, and --local uses it.";

@@ -85,7 +85,7 @@ async function status(typed: string | undefined, given: StatusFlags, { io, outpu
   throw failure ?? new VidgenError("pending", `${waiting}.`, { id: generation.id });
 }
 
-/** Where its video was saved, if that is still there. */
+/** The saved file, if it still exists. */
 async function findFile(entry: Entry | undefined, { disk }: Pick<Io, "disk">): Promise<string | undefined> {
   if (entry?.file === undefined || entry.file === "-") return undefined;
   return disk.stat(entry.file).then(

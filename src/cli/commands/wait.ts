@@ -70,7 +70,7 @@ function declare(program: CommandUnknownOpts) {
 
 type WaitFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** The flags, and where the videos go wherever that was set. */
+/** The flags, with the output path from the flag or the setting. */
 type WaitCommandOptions = Omit<WaitFlags, "output"> & { output: string | undefined };
 
 /** Follows existing generations concurrently, and saves them with `-o`. Throws the worst error. */
@@ -111,15 +111,15 @@ async function findNewest({ findRunning }: Generations, { note }: Pick<Output, "
   return newest;
 }
 
-/** Each generation once, even if two of the typed ids stand for the same one. */
+/** Each generation once, even if two typed ids mean the same one. */
 async function findTyped(typed: string[], { find }: Generations): Promise<LocatedGeneration[]> {
   const found = await Promise.all(typed.map(find));
   return [...new Map(found.map((each) => [each.id, each])).values()];
 }
 
 /**
- * Where the video of a generation is saved; `undefined` for its URL alone. One of the local service is saved as its start would have saved it:
- * its URL may end with the command.
+ * The output path of a generation; `undefined` prints only its URL. A local video is always saved, where its own start would have saved it,
+ * because its URL may stop working when the command ends.
  */
 function chooseOutput(
   { entry }: LocatedGeneration,

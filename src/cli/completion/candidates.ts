@@ -1,10 +1,10 @@
 import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { type Suggestion, suggestionsFor } from "../command.ts";
 
-/** What can be offered: known words, none where any value is possible, names of the journal, or the files that `@path` can name. */
+/** The words to offer: known words, none if any value is possible, names from the journal, or files for `@path`. */
 export type Candidates = readonly Suggestion[] | JournalNames | "@files";
 
-/** Ids of generations: all, those that can be waited for, those with a file; or attempts that can be dismissed. */
+/** Ids of all generations, of open ones, or of saved ones; or attempts that can be dismissed. */
 export type JournalNames = "ids" | "open ids" | "saved ids" | "unclear attempts";
 
 /** The commands that take only some ids. */
@@ -13,7 +13,7 @@ const idsFor: Readonly<Record<string, JournalNames>> = { wait: "open ids", cance
 /** Makes the script complete file names itself; none of vidgen's own words begins with a colon. */
 const files: readonly Suggestion[] = [[":files", ""]];
 
-/** What can be offered at the cursor, after the words `typed`; the caller keeps those that begin with `current`. Hidden commands are left out. */
+/** The words to offer after the words `typed`, without hidden commands. The caller keeps those that begin with `current`. */
 export function findCandidates(program: CommandUnknownOpts, typed: readonly string[], current: string): Candidates {
   const isLiteral = typed.includes("--");
   const isOperand = (word: string, i: number) => !word.startsWith("-") && !findValueFlag(program, typed[i - 1]);
@@ -35,7 +35,7 @@ export function findCandidates(program: CommandUnknownOpts, typed: readonly stri
   return idsFor[command] ?? valuesOf(parameter);
 }
 
-/** The flag of any command that takes its value from the word after this one: `--output`, `-o` or, of several in one word, `-yo`. */
+/** The flag whose value is the next word: `--output`, `-o` or the last of several in one word, `-yo`. */
 function findValueFlag(program: CommandUnknownOpts, word = ""): Option | undefined {
   const commands = [program, ...program.commands.flatMap((each) => [each, ...each.commands])];
   const options = commands.flatMap((each) => each.options).filter(({ required }) => required);

@@ -1,4 +1,4 @@
-/** The scripts with which a shell completes vidgen's command line. Each asks `vidgen __complete`, and evaluates nothing of what is typed or answered. */
+/** The completion scripts for each shell. They call `vidgen __complete`, and never evaluate what is typed or printed. */
 export const scripts = {
   bash: `# Completion of vidgen for bash. In ~/.bashrc: source <(vidgen completion bash)
 _vidgen() {

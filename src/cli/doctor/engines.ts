@@ -8,10 +8,10 @@ const limitMs = 15_000;
 const fix =
   "Check that it runs, and the address in `vidgen serve --engine`. Generations for it wait until it can be used, and fail after --engine-timeout.";
 
-/** An engine as the service of this version tells of it: since when (ISO 8601) and why it takes no generations. */
+/** What a service of this version reports about an engine: since when (ISO 8601) and why it accepts no generations. */
 type EngineReport = EngineCheck & { out_since?: string | null; out_reason?: string | null };
 
-/** The engines of the local service that runs on this machine; none with the preview alone, and with a service that does not tell. */
+/** The engines of the local service on this machine; none if it has only the preview, or does not report them. */
 export async function checkEngines({ baseUrl, apiKey }: Pick<Local, "baseUrl" | "apiKey">, io: Io): Promise<Check[]> {
   const limit = io.limit(limitMs, io.signal, new Error("no response"));
   try {
@@ -27,7 +27,7 @@ export async function checkEngines({ baseUrl, apiKey }: Pick<Local, "baseUrl" | 
   }
 }
 
-/** Which variables have keys of engines; the keys themselves are never shown. */
+/** The variables with keys of engines. The keys themselves are never shown. */
 export function checkKeys({ env }: Pick<Io, "env">): Check[] {
   const names = engineKeyNames(env);
   return names.length === 0 ? [] : [pass("keys", `for engines: ${names.join(", ")}`)];

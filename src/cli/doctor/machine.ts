@@ -44,7 +44,7 @@ export async function checkJournal(io: Io): Promise<Check> {
   }
 }
 
-/** A warning about a file or a folder that other users can use. Windows has no such modes. */
+/** A warning about a file or a folder that other users can read or write. Windows has no such modes. */
 async function warnIfOpen(name: string, path: string, { platform }: Pick<Io, "platform">): Promise<Check | undefined> {
   const found = platform === "win32" ? undefined : await stat(path).catch(() => undefined);
   const mode = found && openModeOf(found);
@@ -85,7 +85,7 @@ export async function checkLocalService(io: Io): Promise<Check[]> {
   }
 }
 
-/** ffmpeg, which most commands do not need: without it nothing fails here. */
+/** ffmpeg. Most commands do not need it, so the check does not fail without it. */
 export async function checkFfmpeg(io: Io): Promise<Check> {
   const fix = `${ffmpegInstallHint}; FFMPEG_PATH may name the program or its folder.`;
   const found = await findFfmpeg(io, io.signal);
@@ -104,7 +104,7 @@ export async function checkDisk(): Promise<Check> {
     const { bavail, bsize } = await statfs(".");
     return judgeFreeSpace(bavail * bsize);
   } catch (error) {
-    return warn("disk", `cannot tell the free space: ${systemReason(error)}`, "Check with `df`.");
+    return warn("disk", `cannot read the free space: ${systemReason(error)}`, "Check with `df`.");
   }
 }
 
@@ -118,7 +118,7 @@ export function judgeFreeSpace(freeBytes: number): Check {
 /** File systems store very small files in the inode, which works on a full disk too. */
 const trialBytes = 64 * 1024;
 
-/** Why no file can be saved in a folder, which may not exist yet; `undefined` when it can. A trial file also finds a full disk or quota. */
+/** Why no file can be saved in a folder, which may not exist yet. Writes a trial file, which also detects a full disk or quota. */
 async function findWriteError(folder: string): Promise<string | undefined> {
   const path = join(await nearestFolder(folder), `.vidgen-trial-${randomUUID()}`);
   try {

@@ -31,7 +31,7 @@ export async function checkSettings(flag: string | undefined, io: Io): Promise<S
   try {
     ({ apiKey } = await resolveApiKey(baseUrl, io));
     const end = endOfKey(apiKey);
-    // Fewer than four characters do not tell one key from another.
+    // The last four characters are enough to recognise a key.
     checks.push(pass("key", `${end.length < 4 ? "set" : `ends in ${end}`}, from ${sourceOf("VIDGEN_API_KEY", io)}`));
   } catch (error) {
     checks.push(failWith("key", error, "Correct VIDGEN_API_KEY, or save the key again with `vidgen login`."));
@@ -39,7 +39,7 @@ export async function checkSettings(flag: string | undefined, io: Io): Promise<S
   return { checks, baseUrl, apiKey };
 }
 
-/** Whoever uses --local alone has no base URL; a key without one is a mistake. */
+/** With --local alone no base URL is needed; a key without a base URL is a mistake. */
 function judgeMissing({ env }: Io): Check {
   const [says, fix] = ["none is set", "Run `vidgen login`, or set VIDGEN_BASE_URL; --local needs none."];
   return env.VIDGEN_API_KEY ? fail("base URL", says, { code: "usage", fix }) : warn("base URL", says, fix);
@@ -51,7 +51,7 @@ function sourceOf(variable: "VIDGEN_API_KEY" | "VIDGEN_BASE_URL", io: Io): strin
 
 type Address = { baseUrl: string; apiKey: string | undefined };
 
-/** More than looking up a name may take: see `connection.ts`. */
+/** Longer than a name lookup may take: see `connection.ts`. */
 const answerLimitMs = 30_000;
 
 /** Sends one free request, as any command would, and reports what it shows: proxy, name, connection, reply and clock. */

@@ -3,12 +3,12 @@ import { wrapAnsi } from "fast-wrap-ansi";
 import { type Block, joinLines, readBlocks, readCells, readItems, readSpans, type Span } from "../../docs.ts";
 import { padEnd, widthOf } from "../terminal/table.ts";
 
-/** The terminal that a page is drawn for. */
+/** The terminal to draw a page for. */
 export type Paper = { columns: number; color: ChalkInstance; isAscii: boolean };
 
 /**
  * A page for a terminal: headings at the margin, and below them text, lists and tables that are wrapped at its width. Lines of code are never
- * broken, so that they can be copied; where one is too long, the comments behind them go above them.
+ * broken, so that they can be copied; if one is too long, the comments behind them go above them.
  */
 export function drawPage(text: string, paper: Paper): string {
   const blocks = readBlocks(text).filter(({ kind }) => kind !== "image");
@@ -76,7 +76,7 @@ function wrap(text: string, width: number): string[] {
 
 const gap = "  ";
 
-/** Draws the columns side by side. Where they do not fit, the last cell of each row, which explains the others, goes below them. */
+/** Draws the columns side by side. If they do not fit, the last cell of each row, which explains the others, goes below. */
 function drawTable(lines: readonly string[], paper: Paper): string[] {
   const { columns, color, isAscii } = paper;
   const width = columns - margin.length;
@@ -107,7 +107,7 @@ const minColumns = 16;
 
 /**
  * The width of each column. If all fit, it is that of the widest cell; otherwise the narrow columns keep theirs, and the wide ones share the rest.
- * `undefined` where a column would be narrower than its longest word or than `minColumns`.
+ * `undefined` if a column would be narrower than its longest word or than `minColumns`.
  */
 function findWidths(rows: readonly (readonly string[])[], width: number): number[] | undefined {
   const columns = (rows[0] ?? []).map((_, index) => rows.map((row) => row[index] ?? ""));

@@ -3,7 +3,7 @@ import { detailsOf } from "../command.ts";
 import { wrapWords } from "../terminal/text.ts";
 import { topicNames } from "./topics.ts";
 
-/** The help of a command, examples first, with the flags of every command as its last group. Of the program these come after the commands. */
+/** The help of a command: examples first, global flags last. In the program's help, the global flags follow the commands. */
 export function formatHelp(command: CommandUnknownOpts, helper: Help): string {
   const { examples, after } = detailsOf(command);
   const flags = [...helper.visibleOptions(command), ...helper.visibleGlobalOptions(command)];
@@ -33,7 +33,7 @@ function formatTopicNames(helper: Help): string {
   return ["Topics, for vidgen help <topic>:", ...rows].join("\n");
 }
 
-/** What `vidgen` alone prints: what most people need, on one screen. */
+/** Printed by `vidgen` alone: the commands that most people need, on one screen. */
 export function formatOverview(program: CommandUnknownOpts, helper: Help): string {
   const find = (name: string) => program.commands.find((each) => each.name() === name) ?? [];
   const shown = Object.entries(overview).map(([heading, names]) => ({ heading, commands: names.flatMap(find) }));
@@ -72,7 +72,7 @@ function widthOf({ helpWidth = 80 }: Help): number {
   return helpWidth;
 }
 
-/** A description goes below its flag where it would have fewer columns beside it. */
+/** If less width than this is left beside a flag, its description goes below it. */
 const minDescription = 40;
 
 export function formatItem(term: string, termWidth: number, description: string, helper: Help): string {

@@ -1,7 +1,7 @@
 import { joinLines, type Page, readBlocks, readCells, readItems, readSpans } from "../../docs.ts";
 import type { CommandTree, Flag } from "./tree.ts";
 
-/** The manual page `vidgen(1)` in roff's man macros, made of the commands' help and the pages. It has no date, so that builds are reproducible. */
+/** The manual page `vidgen(1)` in roff's man macros, built from the commands' help and the pages. It has no date, so that builds are reproducible. */
 export function formatManual(program: CommandTree, pages: readonly Page[], version: string): string {
   const { name, description, commands = [], examples, flags } = program;
   const lines = [
@@ -51,7 +51,7 @@ function formatPage({ name, text: page }: Page): string[] {
   return [`.SH ${quote(text(name.replace("-", " ").toUpperCase()))}`, ...parts];
 }
 
-/** The last cell is what the others mean. */
+/** The last cell explains the others. */
 function formatCells(cells: readonly string[]): string[] {
   const terms = cells.slice(0, -1).filter((cell) => cell !== "");
   const words = readSpans(terms.join(" ")).map(({ text }) => text);
@@ -66,7 +66,7 @@ function formatExamples(examples: readonly string[]): string[] {
   return examples.length === 0 ? [] : [".PP", ".nf", ".RS 4", ...examples.map(line), ".RE", ".fi"];
 }
 
-/** A line of Markdown: code in bold, and of links their words. */
+/** A line of Markdown: code in bold, links as their text. */
 function paragraph(words: string): string {
   const isBold = (kind: string) => kind === "code" || kind === "bold";
   const spans = readSpans(words).map((span) => (isBold(span.kind) ? `\\fB${text(span.text)}\\fR` : text(span.text)));
@@ -79,7 +79,7 @@ function firstPart(description: string): string {
   return first.charAt(0).toLowerCase() + first.slice(1);
 }
 
-/** A line of text as it is. */
+/** A line of text, escaped. */
 function line(words: string): string {
   return guard(text(words));
 }

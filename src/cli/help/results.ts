@@ -12,7 +12,7 @@ import {
 } from "../../client/generation/event-schema.ts";
 import { accountReplies } from "../../connect/accounts.ts";
 
-/** An object with these fields; it may have others too, such as further ones of the service. */
+/** An object with these fields, and possibly others, such as new ones of the service. */
 const object = z.looseObject;
 const text = z.string();
 const textOrNull = text.nullable();
@@ -30,7 +30,7 @@ const generation = {
   prompt: textOrNull.optional(),
   error: z.unknown().optional(),
 };
-/** Whether it was charged, where that was stated. */
+/** Whether it was charged, if that was stated. */
 const charged = z.enum(["yes", "no"]).optional();
 
 /** One line of `--events`. */
@@ -47,7 +47,7 @@ const startedOne = {
   file: text.optional(),
   charged,
 };
-/** With `-n` an array, which also has those that were not started. */
+/** With `-n` an array, which also contains the generations that were not started. */
 const started = z.union([
   object(startedOne),
   z.array(object({ ...startedOne, id: textOrNull.optional(), status: textOrNull })),
@@ -84,7 +84,7 @@ const { accounts } = accountReplies.list.shape;
 const settings = z.array(object({ setting: text, value: textOrNull, source: textOrNull }));
 const check = object({ name: text, state: z.enum(["pass", "warn", "fail"]), says: text, fix: textOrNull });
 
-/** Each line of `listen`: the first one, and then one a callback. */
+/** The lines of `listen`: the address first, then one per callback. */
 const listening = object({ event: z.literal("listening"), callback_url: text });
 const received = object({
   event: z.literal("callback"),

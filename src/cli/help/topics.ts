@@ -1,6 +1,6 @@
 import { listPages, type Page, readPage, readTables, type TableRow } from "../../docs.ts";
 
-/** What `--json` prints of the topics that programs read as data. Of every other one it prints the page. */
+/** What `--json` prints for the topics that programs read as data. For every other topic it prints the page. */
 const documents: Readonly<Record<string, (tables: TableRow[][], text: string) => unknown>> = {
   "exit-codes": ([codes = []]) => codes.map((row) => ({ ...row, code: Number(row.code) })),
   environment: ([variables = []]) => variables.map((row) => ({ ...row, flag: row.flag || null })),
@@ -35,7 +35,7 @@ export const topicNames = {
   ],
 };
 
-/** The topics with what each is about, a line for each. */
+/** The topics, one per line, with a summary. */
 export function formatTopics(): string {
   const width = Math.max(...listPages().map((name) => name.length));
   const line = (name: string) => `  ${name.padEnd(width)}  ${readPage(name).title}`;
@@ -49,18 +49,18 @@ export function readTopics(): Page[] {
   return listPages().map(readPage);
 }
 
-/** What `--json` prints of a topic. */
+/** What `--json` prints for a topic. */
 export function topicDocument({ name, text }: Page): unknown {
   return documents[name]?.(readTables(text), text) ?? { page: text };
 }
 
-/** The topics that are data, as `vidgen help --json` has them: `exit_codes` and so on. */
+/** The topics that are data, with their names in `vidgen help --json`, such as `exit_codes`. */
 export function topicsAsData(): Record<string, unknown> {
   const names = Object.keys(documents);
   return Object.fromEntries(names.map((name) => [name.replace("-", "_"), topicDocument(readPage(name))]));
 }
 
-/** A table of two columns as an object. */
+/** Turns a table of two columns into an object. */
 function meanings(rows: readonly TableRow[]): Record<string, string> {
   return Object.fromEntries(rows.map((row) => Object.values(row)));
 }

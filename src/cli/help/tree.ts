@@ -7,7 +7,7 @@ export type Flag = ReturnType<typeof describeFlag>;
 
 export type CommandTree = Omit<ReturnType<typeof describe>, "examples"> & {
   examples: readonly string[];
-  /** Left out where there are none. */
+  /** Left out if empty. */
   commands?: CommandTree[];
 };
 
@@ -17,7 +17,7 @@ export function helpDocument(command: CommandUnknownOpts): object {
   return { version: command.version(), ...describeCommand(command), ...topicsAsData() };
 }
 
-/** A command and those below it, hidden ones left out, as plain data: for `help --json` and the man page. */
+/** A command and its subcommands as plain data, without hidden ones: for `help --json` and the man page. */
 export function describeCommand(command: CommandUnknownOpts): CommandTree {
   const commands = command.createHelp().visibleCommands(command);
   return { ...describe(command), ...(commands.length === 0 ? {} : { commands: commands.map(describeCommand) }) };
@@ -51,12 +51,12 @@ function describeArgument(argument: Argument) {
   return { name: argument.name(), description, required, variadic, choices, known: knownValues(argument) };
 }
 
-/** Values that completion offers too, where others are taken as well; `null` where there are none. */
+/** Values that completion offers but that are not the only ones; `null` without any. */
 function knownValues(parameter: Option | Argument) {
   return suggestionsFor(parameter)?.map(([word]) => word) ?? null;
 }
 
-/** `usage` is the flag as it is typed: "-m, --model <id>"; `choices` are the only values it takes. */
+/** `usage` is such as "-m, --model <id>"; `choices` are the only values it accepts. */
 function describeFlag(option: Option) {
   const { flags: usage, short = null, long = null, description, argChoices: choices = null } = option;
   const takesValue = option.required || option.optional;

@@ -6,7 +6,7 @@ import type { Incoming } from "../../protocol/callback.ts";
 export type Endpoint = {
   /** Such as "http://127.0.0.1:8789/". */
   url: string;
-  /** Accepts no more connections, and cuts those that are open. */
+  /** Stops listening, and closes open connections. */
   close(): Promise<void>;
 };
 
@@ -20,17 +20,17 @@ const maxConnections = 100;
 const maxBodyBytes = 1_000_000;
 
 /**
- * Listens on 127.0.0.1 alone. Each request that arrives whole is answered with the HTTP status that `answer` resolves with; `answer` must not
+ * Listens on 127.0.0.1 only. Each complete request is answered with the HTTP status that `answer` resolves with; `answer` must not
  * reject. Rejects with the system's error, such as EADDRINUSE.
  */
 export async function openEndpoint(port: number, answer: (incoming: Incoming) => Promise<number>): Promise<Endpoint> {
   const server = createServer(limits, (request, response) => void reply(request, response, answer));
   server.maxConnections = maxConnections;
-  // One request a connection: pipelined ones could be any number at once.
+  // One request per connection: the number of pipelined ones has no limit.
   server.maxRequestsPerSocket = 1;
   server.listen(port, "127.0.0.1");
   await once(server, "listening");
-  // Accepting a connection can fail, as when too many files are open; the next one may succeed.
+  // Accepting a connection can fail, such as with too many open files; the next one may succeed.
   server.on("error", () => {});
   const { port: own } = server.address() as AddressInfo;
   return {
@@ -55,12 +55,12 @@ async function reply(
     // Node would announce the end of the connection by itself, because of its limit, but then leave it open.
     response.writeHead(status, { Connection: "close" }).end();
   } catch {
-    // The sender has gone, or its time is over: nobody reads an answer.
+    // The sender has closed the connection or timed out: nobody reads an answer.
     response.destroy();
   }
 }
 
-/** Reads to the end even a body that is too long: a sender that is still sending would not read the reply. Rejects when it is cut off. */
+/** Reads even a body that is too long to its end: a sender that is still sending would not read the reply. Rejects if it is cut off. */
 async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let length = 0;

@@ -2,17 +2,17 @@ import { systemCode } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Callback } from "../../protocol/callback.ts";
 
-/** The answer to a callback; `reason` when there was no usable one from the application. */
+/** The answer to a callback; `reason` if the application gave no usable one. */
 export type Answer = { httpStatus: number; reason?: string };
 
-/** Below the 15 s after which the local service gives up an attempt, so that it gets the answer. */
+/** Less than the 15 s after which the local service gives up an attempt. */
 const timeoutMs = 12_000;
-/** The latest callbacks that are remembered to recognise duplicates. */
+/** The number of callbacks that are remembered to recognise duplicates. */
 const maxRemembered = 10_000;
 
 /**
- * Passes each callback on once, by its webhook-id; a duplicate gets the answer to the first one. One that the application did not accept is
- * passed on again when the sender retries. Without a `url` every callback is accepted. The function it returns never rejects.
+ * Forwards each callback once, by its webhook-id; a duplicate gets the answer to the first one. If the application did not accept a callback, a
+ * retry is forwarded again. Without a `url` every callback is accepted. The returned function never rejects.
  */
 export function createForwarder(url: string | undefined, io: Pick<Io, "fetch" | "limit" | "signal">) {
   const answers = new Map<string, Promise<Answer>>();
@@ -34,7 +34,7 @@ function isAccepted({ httpStatus }: Answer): boolean {
   return httpStatus >= 200 && httpStatus < 300;
 }
 
-/** Resolves with the application's own status; with 502 when it cannot be reached or does not answer in time. */
+/** Resolves with the application's own status, or 502 if it cannot be reached or does not answer in time. */
 async function send(
   { headers, body }: Callback,
   url: string,

@@ -3,7 +3,7 @@ import { readNumber } from "../../connect/values.ts";
 import { usage } from "../../errors.ts";
 import { isLoopback } from "../../protocol/url.ts";
 
-/** The flags of `serve` about where it listens, and how others reach it. */
+/** The flags of `serve` for the addresses it listens on, and the URLs by which others reach it. */
 type AddressFlags = {
   host: string;
   port: string;
@@ -15,7 +15,7 @@ type AddressFlags = {
   publicMediaUrl?: string | undefined;
 };
 
-/** Where the service listens, and how others reach it. Throws `usage`. */
+/** The addresses the service listens on, and the URLs by which others reach it. Throws `usage`. */
 export function readAddresses({ host, name, allowRemote, ...flags }: AddressFlags) {
   if (host === "") throw usage("--host is empty.");
   const isOwn = isLoopback(inUrl(host));
@@ -38,11 +38,11 @@ export function readAddresses({ host, name, allowRemote, ...flags }: AddressFlag
     media: readNumber(flags.mediaPort, "--media-port", { most: 65_535 }),
   };
   const names = [...(name === undefined ? [] : [inUrl(name)]), ...hostsOf(publicUrls)];
-  // With a name, as of a tunnel or a proxy, others reach even a service on loopback: it must not call this machine for them.
+  // With a public name, such as of a tunnel or a proxy, others reach even a service on loopback: it must not call this machine for them.
   return { host, name, ports, metricsAt, publicUrls, isLoopback: isOwn && names.every(isLoopback) };
 }
 
-/** `[host:]port`: only this machine reads the figures unless another host is named. */
+/** `[host:]port`: only this machine can read the metrics unless a host is named. */
 function readMetricsPort(text: string, allowRemote: true | undefined): { host: string; port: number } {
   const [, named = "127.0.0.1", digits = ""] = /^(?:(.+):)?(.*)$/s.exec(text) ?? [];
   const host = named.replace(/^\[(.*)\]$/, "$1");
@@ -67,7 +67,7 @@ function readPublicUrls({ publicUrl, publicMediaUrl }: Pick<AddressFlags, "publi
   return { api, media };
 }
 
-/** The text without a slash at its end. It is not repeated in errors, since it may contain a password. */
+/** Removes a slash at the end. Errors do not repeat the text, since it may contain a password. */
 function readUrl(text: string | undefined, flag: string): string | undefined {
   if (text === undefined) return undefined;
   const url = URL.canParse(text) ? new URL(text) : undefined;
@@ -85,7 +85,7 @@ function inUrl(host: string): string {
   return host.includes(":") ? `[${host}]` : host;
 }
 
-/** Whether listening there covers all addresses of this machine, however it is written, such as "0". */
+/** Whether the host means all addresses of this machine, in any notation, such as "0". */
 function isEveryAddress(host: string): boolean {
   const url = `http://${inUrl(host)}`;
   return URL.canParse(url) && ["0.0.0.0", "[::]"].includes(new URL(url).hostname);

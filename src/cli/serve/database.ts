@@ -2,7 +2,7 @@ import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Output } from "../terminal/output.ts";
 
-/** The address of the database: flag > VIDGEN_DATABASE_URL; `undefined` when there is none. From now on it is not printed. Throws `usage`. */
+/** The address of the database: flag > VIDGEN_DATABASE_URL; `undefined` without both. Hides it in all output from now on. Throws `usage`. */
 export function findDatabase(
   flag: string | undefined,
   { env }: Pick<Io, "env">,
@@ -20,13 +20,13 @@ export function findDatabase(
   return text;
 }
 
-/** The password in the address of a PostgreSQL database, empty when there is none; `undefined` when it is no such address. */
+/** The password in the address of a PostgreSQL database, or an empty text; `undefined` for another kind of address. */
 function readPassword(text: string): string | undefined {
   try {
-    // Without a host, the connection is a socket of this machine.
+    // Without a host, the connection is a local socket.
     const url = new URL(text.replace("@/", "@localhost/"));
     if (!/^postgres(ql)?:$/.test(url.protocol)) return undefined;
-    // A / or # in a password ends the host: what follows would be taken for the host's name, and printed with it.
+    // A / or # in a password ends the host: part of the password would be read as the host's name, and printed.
     if ((url.pathname + url.hash).includes("@")) return undefined;
     return decodeURIComponent(url.password) || (url.searchParams.get("password") ?? "");
   } catch {
@@ -42,7 +42,7 @@ export function databaseError(error: unknown): VidgenError {
     return usage("--database needs the package pg, which is not installed with vidgen.", installHint());
   // Not `systemReason`: a file that "does not exist" is a socket or a certificate, not the database.
   const reason = error instanceof Error ? error.message : String(error);
-  // The driver's words for an address without a password, where one is wanted.
+  // The driver's message for a missing password.
   if (/client password must be a string/.test(reason)) return usage("The database requires a password.", hint);
   // SQLSTATE: the statement was cancelled, most often by a time limit.
   if (code === "57014")
@@ -60,7 +60,7 @@ export function databaseError(error: unknown): VidgenError {
 
 const hint = "Its address is in VIDGEN_DATABASE_URL or --database: postgres://user:password@host:5432/name.";
 
-/** How the package gets to where this program, at `url`, finds it. */
+/** The command that installs the package where this program, at `url`, finds it. */
 export function installHint(url = import.meta.url): string {
   return url.includes("/_npx/")
     ? "Run it as: npx -p vidgen -p pg vidgen serve ..."

@@ -18,7 +18,7 @@ export async function launchOwn(settings: Settings, { io }: Context): Promise<Ru
   return opened;
 }
 
-/** Opens the service of a database that other processes may use, too. */
+/** Opens the service of a database that other processes may share. */
 export async function launchShared(
   settings: Settings & { database: string; media: string | undefined },
   { io, output }: Context,
@@ -38,7 +38,7 @@ export async function launchShared(
   return opened;
 }
 
-/** The error when the service cannot listen; `undefined` when something else has failed. */
+/** The error if the service cannot listen; `undefined` for any other failure. */
 function listenError(error: unknown, host: string): VidgenError | undefined {
   if (!(error instanceof Error && "syscall" in error && /listen|getaddrinfo/.test(String(error.syscall))))
     return undefined;

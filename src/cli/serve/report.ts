@@ -3,10 +3,10 @@ import type { Io } from "../../io.ts";
 import { isLoopback, isPlainHttp, remoteWays } from "../../protocol/url.ts";
 import type { Context } from "../context.ts";
 
-/** The engines, as far as they are told about. */
+/** The fields of engines that are reported. */
 type Engines = readonly { name: string; models: readonly string[]; isSimulation: boolean }[];
 
-/** The service, as far as it is told about; its key is `null` when an earlier process has shown it. */
+/** The fields of the service that are reported; `key` is `null` if an earlier process has shown it. */
 type ReportedService = {
   address: { base_url: string; media_url: string; api_key: string | null; webhook_secret: string };
   pageUrl: string | undefined;
@@ -16,11 +16,11 @@ type ReportedService = {
 export type AddressOptions = {
   host: string;
   allowRemote?: true | undefined;
-  /** Writes an event to a log for programs, which gets no key and no link that signs in. */
+  /** Writes an event to the JSON log, which gets no keys and no links that sign in. */
   tell?: ((event: string, fields: object) => void) | undefined;
 };
 
-/** Prints the service's address, and what its owner has to know. With `--json` the one document waits for the checks. */
+/** Prints the service's address and notes for its owner. With `--json` prints one document, after the checks. */
 export async function printAddress(
   service: ReportedService,
   checks: Promise<EngineCheck>[],
@@ -28,7 +28,7 @@ export async function printAddress(
   { io, output }: Context,
 ): Promise<void> {
   const { base_url, media_url, api_key, webhook_secret } = service.address;
-  // Printed on purpose; whoever uses it with other commands has it in VIDGEN_API_KEY.
+  // Printed on purpose, although it may be in VIDGEN_API_KEY, which is hidden elsewhere.
   if (api_key !== null) output.reveal(api_key);
   const page_url = service.pageUrl ?? null;
   const engines = output.json ? await Promise.all(checks) : [];
@@ -72,7 +72,7 @@ function exportLines(baseUrl: string, apiKey: string | null): string {
   return `export VIDGEN_BASE_URL=${baseUrl}\n${allow}${key}`;
 }
 
-/** Notes what keeps other machines from going on with the work of this one. */
+/** Notes what prevents other machines from continuing the work of this one. */
 export function noteLimits(
   { media, engines }: { media: string | undefined; engines: Engines },
   { output }: Context,
@@ -88,7 +88,7 @@ export function noteLimits(
       );
 }
 
-/** Prints a line for each engine as soon as it is checked; none for the preview alone, which always works. */
+/** Prints a line for each engine once it is checked; none if there is only the preview, which always works. */
 export async function printChecks(
   checks: Promise<EngineCheck>[],
   engines: Engines,

@@ -7,7 +7,7 @@ import { isSignal } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Output } from "./output.ts";
 
-/** Shows how far a batch is: at a terminal one line that is redrawn, elsewhere a line for each row that ends. */
+/** Shows the progress of a batch: at a terminal one line that is redrawn, elsewhere a line for each row that ends. */
 export function createBatchProgress(
   plan: BatchPlan,
   { output, hasCredits }: { output: Output; hasCredits: boolean },
@@ -24,15 +24,15 @@ export function createBatchProgress(
       take(event);
       if (event.event === "ended") {
         const { id, error } = event;
-        // After Ctrl-C nothing more is drawn: the rows go on with the next run.
+        // Nothing is printed after Ctrl-C: the next run resumes the rows.
         if (error && isSignal(error)) return;
-        // What was not accepted took no time worth counting.
+        // A refused row took no time worth counting.
         if (id !== null) ended++;
         if ((!output.isLive && !output.hasLines) || error !== null) output.note(rowLine(event, counts));
       }
       if (output.isLive && (event.event === "ended" || event.event === "started")) draw();
     },
-    /** What stdout gets of a row that is done: its file or address, or where stderr is in the same place, the line about the row. */
+    /** The line on stdout for a row that is done: its file or URL, or the line about the row if stderr is shown in the same place. */
     lineOf: (event: EndedEvent) =>
       output.hasLines && !output.quiet ? rowLine(event, counts) : (event.file ?? event.video_url ?? ""),
   };
@@ -47,7 +47,7 @@ function rowLine({ row, line, id, status, file, video_url, error }: EndedEvent, 
   return `[${done}/${total}] line ${line}${name}: ${outcome}`;
 }
 
-/** By how long the rows of this run took so far, those that run taken as half done; `undefined` before the first one has ended. */
+/** The expected time left, by the rows of this run so far; running rows count as half done. `undefined` before the first row has ended. */
 function findLeftMs({ to_start, running }: BatchCounts, ended: number, elapsedMs: number): number | undefined {
   return ended === 0 ? undefined : ((to_start + running / 2) * elapsedMs) / (ended + running / 2);
 }

@@ -14,7 +14,7 @@ import { flagWords } from "../command.ts";
 import { programName } from "./output.ts";
 import { quote } from "./text.ts";
 
-/** What a batch will do, as a person reads it before it does so. */
+/** The plan of a batch, printed before it starts. */
 export function describePlan(
   { plan, rows, costs }: Pick<Batch, "plan" | "rows" | "costs">,
   { results, service, cost, budget }: { results: string; service: Service; cost: ExpectedCost; budget: Budget },
@@ -48,7 +48,7 @@ export function describePlan(
   return [`${countRows(rows.length)}: ${counts.join(", ")} (${results})`, ...starts, ...total, ...notes].join("\n");
 }
 
-/** How far the credits go, where they are known not to be enough for all rows. */
+/** How many rows the credits are enough for, if not for all. */
 function describeLimit(rows: readonly PlannedRow[], costs: Costs, budget: Budget): string | undefined {
   const { maxCredits = Number.POSITIVE_INFINITY, keepCredits = 0 } = budget;
   const toStart = rows.filter(({ state }) => state.kind === "new");
@@ -88,7 +88,7 @@ function describeUnclear({ line, state, attempt, id, at }: Entry): string {
   return `  line ${line} may have been charged: attempt ${attempt}, ${time}${named}`;
 }
 
-/** What is said of the price of the rows of a model. */
+/** The text about the price of a model's rows. */
 function priceOf(model: string, credits: number | null, service: Service): string {
   if (service.isFree(model)) return ", free";
   if (!countsCredits(service, model)) return "";
@@ -99,7 +99,7 @@ type BatchEnd = { end: RunEnd; counts: BatchCounts };
 
 type ReportOptions = {
   results: string;
-  /** Whether starts cost credits: then those that are left are told. */
+  /** Whether starts cost credits: then the remaining credits are printed. */
   hasCredits: boolean;
   /** Whether all rows are free. */
   isFree: boolean;
@@ -107,7 +107,7 @@ type ReportOptions = {
   flags: { file: string; command: CommandUnknownOpts } & Record<string, unknown>;
 };
 
-/** The error that a batch ends with, with what to do next; `undefined` when every row is done. */
+/** The error that a batch ends with, and what to do next; `undefined` if every row is done. */
 export function createBatchError(
   { rows, plan }: Batch,
   ended: BatchEnd,
@@ -139,7 +139,7 @@ export function createBatchError(
   const isOpen = running + unsent + to_start > plan.blocked + end.blocked;
   const isBlocked = wouldStopAgain(end, io);
   const solution = isBlocked ? end.stopped?.hint : undefined;
-  // The most urgent first: more than a few lines are not read.
+  // The most urgent first: nobody reads more than a few lines.
   const hints = [
     ...(unknown + lost > 0
       ? [`Check your account. Unknown and lost rows start again only with: ${words} --retry-unknown`]
@@ -155,7 +155,7 @@ export function createBatchError(
   return new VidgenError(code, message, { hint: hints.slice(0, 3).join("\n"), cause: end.stopped });
 }
 
-/** The lines of the rows that the service has refused for a reason of their own, in this run or before. */
+/** The lines of rows that the service refused because of their own request, in this run or before. */
 function findRefused(rows: readonly PlannedRow[], { failures }: RunEnd): number[] {
   const before = rows.flatMap(({ line, state }) =>
     state.kind === "failed" && state.attempt.state === "refused" ? line : [],
@@ -166,14 +166,14 @@ function findRefused(rows: readonly PlannedRow[], { failures }: RunEnd): number[
   return [...new Set([...before, ...now])].sort((a, b) => a - b);
 }
 
-/** Rows that were refused cost nothing; the same row would be refused again. */
+/** Refused rows cost nothing; unchanged, they would be refused again. */
 export function correctHint(lines: readonly number[], command: string): string {
   const shown = `${lines.slice(0, maxShown).join(", ")}${lines.length > maxShown ? ", ..." : ""}`;
   const [what, was] = lines.length === 1 ? ["line", "was"] : ["lines", "were"];
   return `Correct ${what} ${shown}, which ${was} refused and cost nothing, then run: ${command}`;
 }
 
-/** Whether the same command would stop at once, for want of credits, a key or a connection. */
+/** Whether the same command would stop at once: no credits, no valid key or no connection. */
 function wouldStopAgain({ stopped }: RunEnd, { signal }: Pick<Io, "signal">): boolean {
   return !signal.aborted && stopped !== undefined && ["auth", "credits", "network"].includes(stopped.code);
 }
@@ -195,7 +195,7 @@ function codeOf(
   return worst?.code ?? "pending";
 }
 
-/** A row whose image has changed is no fault of the command line, and a bug is reported as such only where it ends the command. */
+/** A changed image is not an error of the command line, and a bug is reported as one only if it ends the command. */
 function codeOfRow(code: CommandErrorCode | undefined): CommandErrorCode {
   return code === undefined || code === "usage" || code === "bug" ? "rejected" : code;
 }

@@ -8,17 +8,17 @@ import type {
 } from "../../client/generation/events.ts";
 import type { Io } from "../../io.ts";
 
-/** An event as it is printed; `at` is ISO 8601, UTC. */
+/** A printed event; `at` is ISO 8601, UTC. */
 type PrintedEvent = (GenerationEvent | FilmEvent | SummaryEvent) & { at: string };
 
-/** Dates the events of a command, prints each, and counts for the summary how the generations have ended. */
+/** Adds the time to the events of a command, prints them, and counts the outcomes for the summary. */
 export function createEventLines(print: (event: PrintedEvent) => void, { date }: Pick<Io, "date">) {
   const { counts, take } = createCounts();
   let given: BatchCounts | undefined;
   let isOver = false;
   const write = (event: GenerationEvent | FilmEvent | SummaryEvent) => {
     const { event: name, ...fields } = event;
-    // Nothing comes after the summary, not even what a generation in the background reports.
+    // Nothing is printed after the summary, not even events of a generation in the background.
     if (!isOver) print({ event: name, at: date().toISOString(), ...fields } as PrintedEvent);
   };
   return {
@@ -26,7 +26,7 @@ export function createEventLines(print: (event: PrintedEvent) => void, { date }:
       if (event.event !== "joining" && event.event !== "joined") take(event);
       write(event);
     },
-    /** A batch knows more of its rows than their events tell. */
+    /** Set by a batch, which counts rows that have no events. */
     setCounts(counts: BatchCounts): void {
       given = counts;
     },

@@ -6,8 +6,8 @@ import type { Io } from "../../io.ts";
 type OpenerIo = Pick<Io, "platform" | "env" | "launch">;
 
 /**
- * Opens a file, by its absolute path, or an http(s) address with the platform's own program. Returns why it was not opened, or
- * `undefined`. No shell reads the place, and no program can take it for a flag.
+ * Opens a file, by its absolute path, or an http(s) URL with the platform's own program. Returns why it was not opened, or `undefined`. No shell
+ * reads the argument, and no program can take it for a flag.
  */
 export async function openExternally(place: string, io: OpenerIo): Promise<string | undefined> {
   const reason = findObstacle(io);
@@ -33,6 +33,6 @@ function findObstacle({ platform, env }: OpenerIo): string | undefined {
 function openerOf(place: string, platform: string): [command: string, ...args: string[]] {
   if (platform === "darwin") return ["open", place];
   if (platform !== "win32") return ["xdg-open", place];
-  // `start` belongs to cmd, which would read the place as a command line. A path becomes a URL, which has no spaces.
+  // `start` belongs to cmd, which would read the argument as a command line. A path becomes a URL, which has no spaces.
   return ["rundll32.exe", "url.dll,FileProtocolHandler", isAbsolute(place) ? pathToFileURL(place).href : place];
 }

@@ -16,7 +16,7 @@ import { cutMark, isAscii, wrapWords } from "./text.ts";
 /** The global flags that control what is printed. */
 export type OutputFlags = {
   json: boolean;
-  /** stdout gets events, and nothing else. */
+  /** stdout gets only events. */
   events: boolean;
   quiet: boolean;
   verbose: boolean;
@@ -25,28 +25,28 @@ export type OutputFlags = {
 
 /** Results go to stdout, everything for a person to stderr. */
 export type Output = OutputFlags & {
-  /** Whether progress is one line that is redrawn, as at a terminal; else each state is printed as a line. */
+  /** Whether progress is one redrawn line, as at a terminal; otherwise each state is printed as a line. */
   isLive: boolean;
-  /** Whether what `line` prints is seen among the notes, as at a terminal, so that these need not repeat it. */
+  /** Whether the output of `line` appears between the notes, as at a terminal: then notes need not repeat it. */
   hasLines: boolean;
   /**
-   * Prints the result of a command: `text`, as a link to `href` where the terminal shows links; with `--json` the document.
-   * With `--events` it prints nothing. Throws `output` when stdout cannot be written.
+   * Prints the result of a command: `text`, as a link to `href` if the terminal shows links; with `--json` the document.
+   * With `--events` it prints nothing. Throws `output` if stdout cannot be written.
    */
   result(text: string, document: unknown, href?: string): Promise<void>;
   /** With `--events` prints an event as one line on stdout. A failure to write it is reported by `printed`. */
   event(event: GenerationEvent | FilmEvent): void;
-  /** Sets the counts of the summary, which otherwise follow from the events; there may be further ones. */
+  /** Sets the counts of the summary, which otherwise come from the events. */
   summarize(counts: BatchCounts): void;
-  /** With `--events` prints the summary. Returns the exit code, which becomes that of `output` when stdout could not take all events. */
+  /** With `--events` prints the summary. Returns the exit code; that of `output` if some events could not be written. */
   end(code: number): Promise<number>;
   /** Prints one of several results of a command as a line, unless `--json` or `--events`. A failure to write it is reported by `printed`. */
   line(text: string): void;
   /** With `--json` prints one of several documents of a command, as a line. A failure to write it is reported by `printed`. */
   document(document: object): void;
-  /** Prints text on stdout as it is, such as help; with `--events` on stderr. */
+  /** Prints text on stdout unchanged, such as help; with `--events` on stderr. */
   print(text: string): void;
-  /** Resolves once everything given to `print` and `event` is written. Throws `output` when stdout cannot be written. */
+  /** Resolves once everything is written to stdout. Throws `output` if it cannot be written. */
   printed(): Promise<void>;
   /** Prints a line on stderr, unless `--quiet`. */
   note(text: string): void;
@@ -58,7 +58,7 @@ export type Output = OutputFlags & {
   trace(text: string): void;
   /** Replaces a secret in everything that is printed from now on. */
   hide(secret: string): void;
-  /** Shows a secret again that `hide` was given. */
+  /** Undoes `hide` for a secret. */
   reveal(secret: string): void;
   /** The text with the hidden secrets replaced. */
   redact(text: string): string;
@@ -68,12 +68,12 @@ export type Output = OutputFlags & {
   flush(): Promise<void>;
 };
 
-/** On a narrower terminal hardly a word has room beside another. */
+/** A narrower terminal is treated as this wide: words would hardly fit side by side. */
 const minColumns = 20;
 
 type OutputIo = Pick<Io, "stdout" | "stderr" | "isOneStream" | "env" | "date">;
 
-/** `openEvents` is what `--events` needs: without that flag it is not loaded. */
+/** `openEvents` loads the code for `--events`, only with that flag. */
 export function createOutput(
   flags: OutputFlags,
   { stdout, stderr, isOneStream, env, date }: OutputIo,
@@ -92,7 +92,7 @@ export function createOutput(
     return isLink ? `\u001b]8;;${href}\u001b\\${text}\u001b]8;;\u001b\\` : text;
   };
   const show = (text: string) => redact(asTyped(text, env));
-  /** A text for a person: broken between words at a terminal, and in ASCII where the locale has nothing else. */
+  /** A text for a person: wrapped at a terminal, and in ASCII if the locale is ASCII. */
   const layOut = (text: string) => {
     const shown = show(text).replaceAll("\u2026", cutMark(env));
     return stderr.isTTY && (stderr.columns ?? 0) >= minColumns ? wrapWords(shown, stderr.columns ?? 0) : shown;
@@ -180,7 +180,7 @@ export function programName(env: Io["env"]): string {
   return env.npm_command === "exec" ? "npx vidgen" : "vidgen";
 }
 
-/** The text with the commands in it as the user has to type them. A command stands after a backtick or a colon. */
+/** Replaces vidgen with the words that the user must type, in commands after a backtick or a colon. */
 export function asTyped(text: string, env: Io["env"]): string {
   return text.replace(/(?<=`|: )vidgen (?=[a-z-])/g, `${programName(env)} `);
 }
@@ -227,7 +227,7 @@ export function jsonText(document: unknown, redact: (text: string) => string, in
   );
 }
 
-/** Rejects with `output` when the write fails. A closed pipe is no error: in `| head` the reader has what it wanted. */
+/** Rejects with `output` if the write fails. A closed pipe is not an error: in `| head` the reader wants no more. */
 function write(stream: Io["stdout"], text: string): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(text, (error) => {
@@ -239,7 +239,7 @@ function write(stream: Io["stdout"], text: string): Promise<void> {
   });
 }
 
-/** Writes one of several lines at once, so that no other output can end up inside it. Rejects as `write` does. */
+/** Writes a line in one call, so that no other output can end up inside it. Rejects as `write` does. */
 function writeOne(stdout: Io["stdout"], line: string): Promise<void> {
   return write(stdout, `${line}\n`).catch((error) => {
     const hint = "Some output is missing. No video was lost: `vidgen list` shows what was started and saved.";

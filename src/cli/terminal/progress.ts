@@ -4,19 +4,19 @@ import { formatTime } from "../../connect/format.ts";
 import type { Io } from "../../io.ts";
 import type { Output } from "./output.ts";
 
-/** An event of `--events`, or one that is only shown to people. */
+/** An event of `--events`, or an event for the progress line only. */
 export type ProgressEvent =
   | GenerationEvent
   /** A generation is being followed; `typicalMs` is how long its model typically takes. */
   | { event: "following"; id: string; model?: string | undefined; typicalMs?: number | undefined }
-  /** How much of its video is made, or of what a node of its engine makes, in percent; `undefined` when the service does not say. */
+  /** The percentage of its video, or of one node's work in its engine; `undefined` if the service does not state it. */
   | { event: "percent"; id: string; percent: number | undefined; node?: string | undefined }
   /** Why the service has not been reachable for a while; shown until the next state. */
   | { event: "outage"; id: string; reason: string }
-  /** It is not followed any more. */
+  /** It is no longer followed. */
   | { event: "left"; id: string };
 
-/** The bytes of a video so far, and the first count with its time, from which the speed follows. */
+/** The bytes of a video so far; the speed is measured from the first count and its time. */
 type Download = { received: number; total: number | null; firstReceived: number; startedAt: number };
 
 /** A generation that is followed; times in milliseconds. */
@@ -37,7 +37,7 @@ type Tasks = { running: Map<string, Task>; done: number; startedAt: number };
 
 const redrawMs = 1_000;
 const downloadRedrawMs = 200;
-/** Without a terminal a line is printed this often, so that the command does not look stuck. */
+/** Without a terminal, a line is printed at this interval, so that the command does not look stuck. */
 const heartbeatMs = 30_000;
 
 /** Shows the generations of a command: at a terminal one line that is redrawn; elsewhere a line for each change, and one every 30 s. */
@@ -111,7 +111,7 @@ export function createProgress(output: Output, io: Pick<Io, "now" | "sleep">): (
     const task = "id" in event && event.id !== null ? tasks.running.get(event.id) : undefined;
     if (task === undefined) return;
     if (event.event === "state") setStatus(task, event.status);
-    // Shown with the next line: without a terminal, a line for each percent would be too many.
+    // Shown with the next line: without a terminal, one line per percent would be too many.
     if (event.event === "percent") setPercent(task, event.percent, event.node);
     if (event.event === "outage") setOutage(task, event.reason);
     if (event.event === "progress") setDownload(task, event.received, event.total);
@@ -123,7 +123,7 @@ export function createProgress(output: Output, io: Pick<Io, "now" | "sleep">): (
 const longStartMs = 10_000;
 
 /**
- * Shows that a start request was sent, until the returned function is called: at a terminal for how long, elsewhere a line every 30 s. `--timeout`
+ * Shows that a start request was sent, until the returned function is called: at a terminal with the time, elsewhere a line every 30 s. `--timeout`
  * starts when the id is known, because without the id the video that was paid for could not be found.
  */
 export function showStart(
@@ -188,7 +188,7 @@ function describeTask(task: Task, now: number, isShort: boolean): string {
   return `${state}  ${formatTime(now - task.startedAt)}${typically}`;
 }
 
-/** What is done with one generation, called `id` in the text. */
+/** The current step of a generation; `id` is its name in the text. */
 function stateOf({ status, percent, node, outage: trouble, model, download }: Task, id: string): string {
   if (download) return `Saving the video of ${id}`;
   if (trouble !== undefined) return `The service is not responding (${trouble}); retrying for ${id}`;

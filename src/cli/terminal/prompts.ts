@@ -10,7 +10,7 @@ import { isAscii } from "./text.ts";
 
 type AskOptions = { input: boolean };
 
-/** Whether a person can be asked: stdin and stderr are terminals that can show a prompt, this is no CI, and `--no-input` was not given. */
+/** Whether questions can be asked: stdin and stderr are terminals that can show a prompt, not in CI, and without `--no-input`. */
 export function canAsk(options: AskOptions, io: Io): boolean {
   return options.input && io.stdin.isTTY === true && io.stderr.isTTY === true && !io.env.CI && io.env.TERM !== "dumb";
 }
@@ -35,7 +35,7 @@ export async function askText(message: string, validate: Check, io: Io): Promise
   return ask((context) => input({ message, validate, ...asciiTheme(io) }, context), io);
 }
 
-/** A path as it was typed, where no shell expands it. */
+/** A typed path with `~` expanded, as a shell would do. */
 export function readPath(text: string, { home }: Pick<Io, "home">): string {
   return text.trim().replace(/^~(?=\/)/, () => home || "~");
 }
@@ -71,12 +71,12 @@ export async function askWhether(message: string, initial: boolean, io: Io): Pro
   return ask((context) => confirm({ message, default: initial, ...asciiTheme(io) }, context), io);
 }
 
-/** Asks for a yes; Enter alone is a no unless a yes is usual. Throws `interrupted` for a no. */
+/** Asks for a yes; Enter alone is a no unless `isUsual`. Throws `interrupted` for a no. */
 export async function askYes(message: string, io: Io, { isUsual }: { isUsual: boolean }): Promise<void> {
   if (!(await askWhether(message, isUsual, io))) throw new VidgenError("interrupted", "Not started.");
 }
 
-/** Asks for a yes to a number of starts, and says what they cost where that is known. Throws `interrupted` for a no. */
+/** Asks whether to start a number of generations, with their cost if known. Throws `interrupted` for a no. */
 export async function askToStart(count: number, cost: ExpectedCost, io: Io): Promise<void> {
   const isFree = cost.kind === "free";
   const price = isFree ? undefined : formatExpected(cost);
@@ -84,7 +84,7 @@ export async function askToStart(count: number, cost: ExpectedCost, io: Io): Pro
   await askYes(`Start ${what}${price === undefined ? "" : ` for ${price}`}?`, io, { isUsual: isFree });
 }
 
-/** The symbols of a question in ASCII, where the locale has nothing else. */
+/** The symbols of a question in ASCII, if the locale is ASCII. */
 function asciiTheme<More extends object>({ env }: Io, more?: More) {
   return isAscii(env) ? { theme: { prefix: { idle: "?", done: "+" }, ...more } } : {};
 }
@@ -93,7 +93,7 @@ type Context = { input: Io["stdin"]; output: Io["stderr"]; signal: AbortSignal }
 
 /** Asks on stderr, so that stdout stays free for the result. Throws `interrupted` at Ctrl-C, and when the input ends. */
 async function ask<Answer>(prompt: (context: Context) => Promise<Answer>, io: Io): Promise<Answer> {
-  // readline pauses its input at Ctrl-D and at the end of stdin; without an abort the prompt would wait for ever.
+  // readline pauses its input at Ctrl-D and at the end of stdin; without an abort the prompt would never end.
   const inputEnd = new AbortController();
   const onPause = () => inputEnd.abort();
   io.stdin.once("pause", onPause);
@@ -123,7 +123,7 @@ function readStdin(what: string, { io, output }: Reading): Promise<Buffer> {
 
 const quietWaitMs = 2_000;
 
-/** Says what is read from stdin when that has not ended after 2 s: a pipe that nobody closes would be waited for in silence. */
+/** Prints what is read from stdin if it has not ended after 2 s, such as a pipe that nobody closes. */
 export async function noteWait<Read>(reading: Promise<Read>, what: string, { io, output }: Reading): Promise<Read> {
   const over = new AbortController();
   io.sleep(quietWaitMs, over.signal).then(
@@ -133,15 +133,15 @@ export async function noteWait<Read>(reading: Promise<Read>, what: string, { io,
   return reading.finally(() => over.abort());
 }
 
-/** A key on stdin; what is not text has characters that no key has. */
+/** A key on stdin. Bytes that are not text become characters that no key has. */
 export async function readStdinKey(context: Reading): Promise<string> {
   const bytes = await readStdin("the key", context);
   return (toUtf8(bytes) ?? bytes).toString("utf8");
 }
 
 /**
- * The text of a prompt as it was typed: itself, "-" for stdin, "@path" for a file; without an argument, what is piped in. `undefined` when
- * there is no prompt. Throws `usage` for a file that cannot be read, and for bytes that are not text: they would cost credits all the same.
+ * The text of a typed prompt: itself, "-" for stdin, "@path" for a file; without an argument, piped input. `undefined` without a prompt. Throws
+ * `usage` for a file that cannot be read, and for bytes that are not text: they would cost credits too.
  */
 export async function readPrompt(typed: string | undefined, context: Reading): Promise<string | undefined> {
   const text = await readPromptText(typed, context);
@@ -151,7 +151,7 @@ export async function readPrompt(typed: string | undefined, context: Reading): P
 /** The quotes that word processors put around a text. */
 const curlyQuotes = [/^\s*[“”„]([^“”„]+)[“”]\s*$/, /^\s*[‘‚]([^‘‚]+)[‘’]\s*$/];
 
-/** A text without the quotes that a word processor has put around it: for a shell they are letters. */
+/** Removes the quotes that a word processor put around a text: a shell does not. */
 export function withoutCurlyQuotes(text: string): string {
   const [inside = text] = curlyQuotes.flatMap((pattern) => pattern.exec(text)?.[1] ?? []);
   return inside;

@@ -12,19 +12,18 @@ import type { ProgressEvent } from "./progress.ts";
 import type { Result } from "./result.ts";
 
 /**
- * Takes what happens to the generations of one command, once, and has it shown: as progress for a person, and with `--events` as lines of
- * JSON.
+ * Reports what happens to the generations of one command: as progress for a person, and with `--events` as lines of JSON.
  */
 export type Reporter = {
   tell(event: GenerationEvent): void;
-  /** Shows what is of interest to a person alone. */
+  /** Shows an event for the progress line only. */
   show(event: ProgressEvent): void;
-  /** The last status that the service told of a generation. */
+  /** The last status that the service reported for a generation. */
   statusOf(id: string): string | undefined;
-  /** Tells how the start has ended that was not accepted, and returns the error. */
+  /** Reports a start that was not accepted, and returns the error. */
   notStarted(status: EndStatus, error: VidgenError): VidgenError;
   ended(id: string, result: Result): void;
-  /** Tells that the command has stopped following a generation because of an error, and returns the error. */
+  /** Reports that the command stopped following a generation because of an error, and returns the error. */
   stopped(id: string, error: unknown): VidgenError;
 };
 

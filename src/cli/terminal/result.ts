@@ -18,22 +18,22 @@ import type { Output } from "./output.ts";
 
 /** The video that a command ends with. */
 export type Result = {
-  /** As `--json` shows it. */
+  /** The `--json` document. */
   document: object;
-  /** Where it was saved; without a file it is at `videoUrl`. */
+  /** The saved file; without one, the video is at `videoUrl`. */
   file: string | undefined;
   videoUrl: string;
-  /** The same, unless it ends with the command. */
+  /** The same, unless it stops working when the command ends. */
   lastingUrl: string | undefined;
-  /** Whether this command has saved the file; else an earlier one has. */
+  /** Whether this command saved the file, or an earlier one did. */
   isNew: boolean;
-  /** What the service says that it cost, in US dollars. */
+  /** The cost that the service states, in US dollars. */
   cost?: number | undefined;
 };
 
 /**
- * The result of a run that has ended without an error; `--json` leaves out URLs that end with this process. Throws as `checkVideoUrl` when the
- * video was not saved.
+ * The result of a run that ended without an error; `--json` leaves out URLs that stop working when this process ends. Throws as `checkVideoUrl`
+ * does if the video was not saved.
  */
 export function resultOf(
   finished: Finished,
@@ -54,7 +54,7 @@ export function resultOf(
   return { document, file, videoUrl, lastingUrl, isNew: true, cost: readCost(generation) };
 }
 
-/** Throws `rejected` for an address that holds the API key: the key is never printed, and without it the address is of no use. */
+/** Throws `rejected` for a URL that contains the API key: the key is never printed, and without it the URL is of no use. */
 export function checkVideoUrl(videoUrl: string, id: string, { redact }: Pick<Output, "redact">): void {
   if (redact(videoUrl) === videoUrl) return;
   const message = "The video is ready, but its URL contains your API key and is not printed. Save the video with -o.";
@@ -70,11 +70,11 @@ export type PrintOptions = {
   open: boolean;
   /** Further fields of the `--json` document. */
   extra?: object;
-  /** How long the run took from the start of its generation, in milliseconds. */
+  /** Milliseconds since the start of the generation. */
   tookMs?: number | undefined;
-  /** What the generation cost, where that is known. */
+  /** What the generation cost, if known. */
   credits?: number | undefined;
-  /** The command that saves a video which this one does not save. */
+  /** The command that saves the video later. */
   saveCommand?: string | undefined;
   output: Output;
 };
@@ -99,7 +99,7 @@ export async function printResult(result: Result, options: PrintOptions, io: Io)
 
 type Run = { tookMs?: number | undefined; price: string | undefined };
 
-/** Such as "Saved fox.mp4 (5 s, 854x480, 334 kB) in 14 s for 10 credits"; what is not known is left out. */
+/** Such as "Saved fox.mp4 (5 s, 854x480, 334 kB) in 14 s for 10 credits", without what is unknown. */
 async function describeSaved(file: string, { isNew }: Result, { tookMs, price }: Run, io: Io): Promise<string> {
   const facts = await readFacts(file, io).catch(() => []);
   const about = `${file}${facts.length === 0 ? "" : ` (${facts.join(", ")})`}`;
@@ -108,7 +108,7 @@ async function describeSaved(file: string, { isNew }: Result, { tookMs, price }:
   return `Saved ${about}${time}${price === undefined ? "" : ` ${price}`}`;
 }
 
-/** The length, the size in pixels and the size in bytes of a video, each where it can be read. */
+/** The length, the size in pixels and the size in bytes of a video, as far as they can be read. */
 async function readFacts(path: string, { disk }: Pick<Io, "disk">): Promise<string[]> {
   const file = await disk.open(path, "r");
   try {
@@ -124,7 +124,7 @@ async function readFacts(path: string, { disk }: Pick<Io, "disk">): Promise<stri
   }
 }
 
-/** The link's address; `undefined` when the URL ends with this process, or the terminal is on another machine than the file. */
+/** The link's URL; `undefined` if it stops working when this process ends, or if the terminal is on another machine than the file. */
 function hrefOf({ file, lastingUrl }: Result, { env }: Io): string | undefined {
   if (file === undefined) return lastingUrl;
   return env.SSH_CONNECTION || env.SSH_TTY ? undefined : pathToFileURL(resolve(file)).href;
@@ -138,7 +138,7 @@ async function openResult({ file, lastingUrl }: Result, io: Io): Promise<string 
 
 type CheckOptions = { output: Output; open?: boolean };
 
-/** Throws `usage` for a place that no video can go to, such as a stdout that is a terminal. */
+/** Throws `usage` for an output path that cannot be used, such as - when stdout is a terminal. */
 export function checkOutputPath(outputPath: string | undefined, { output, open }: CheckOptions, io: Io): void {
   if (outputPath === "") throw usage("-o is empty.");
   if (outputPath !== undefined) checkTemplate(outputPath);
@@ -150,7 +150,7 @@ export function checkOutputPath(outputPath: string | undefined, { output, open }
     throw usage("-o - writes the video to stdout, which is a terminal: pipe it, or save it to a file.");
 }
 
-/** Says before anything is paid what to know about a place. */
+/** Prints notes about an output path, before anything is paid. */
 export async function noteOutputPath(
   outputPath: string | undefined,
   { note }: Pick<Output, "note">,
@@ -161,21 +161,21 @@ export async function noteOutputPath(
   if (text !== undefined && !(await isFolder(outputPath, disk))) note(text);
 }
 
-/** Throws `usage` when `--write-info-json` has no saved file that it could write beside. */
+/** Throws `usage` if `--write-info-json` has no saved file to write beside. */
 export function checkInfoPath(outputPath: string | undefined, { writeInfoJson }: { writeInfoJson?: boolean }): void {
   if (!writeInfoJson || (outputPath !== undefined && outputPath !== "-")) return;
   throw usage("--write-info-json writes a file beside the saved video: it needs -o with a file or a folder.");
 }
 
-/** How long a reader that stops early has for it before the last byte. */
+/** How long to wait before the last byte, so that a reader that stops early is noticed. */
 const readerMs = 1_000;
 
 /**
- * Throws `output` also where the reader closes the pipe early: then the video is not delivered. A pipe takes 64 kB, which may be all of the video,
- * whether they are read or not, and a reader that has stopped is noticed by the next write alone: so the last byte is written a second after the others.
+ * Also throws `output` if the reader closes the pipe early: then the video is not delivered. A pipe buffers 64 kB, possibly the whole video, even if
+ * nobody reads them, and only the next write fails when the reader has stopped: so the last byte is written a second after the others.
  */
 async function streamTo(file: string, { stdout, disk, sleep, signal, hasReader = false }: Io): Promise<void> {
-  // The pipeline ends when the stream has taken the bytes; this callback comes when they are written.
+  // The pipeline ends when the stream has buffered the bytes; this callback is called when they are written.
   const written = () =>
     new Promise<void>((resolve, reject) => stdout.write("", (error) => (error ? reject(error) : resolve())));
   const send = async (range: { start?: number; end?: number }) => {
@@ -196,7 +196,7 @@ async function streamTo(file: string, { stdout, disk, sleep, signal, hasReader =
   }
 }
 
-/** What `--json` prints of a generation that is resumed. */
+/** The `--json` document of a resumed generation. */
 export function earlierDocument({
   id,
   status,
@@ -207,7 +207,7 @@ export function earlierDocument({
   return { id, status, model, prompt, created_at: at, remaining_credits };
 }
 
-/** A path below the current folder is shown from there. */
+/** A path below the current folder, relative to it. */
 export function nearPath(file: string): string {
   const near = relative("", file);
   return near.startsWith("..") || isAbsolute(near) ? file : near;

@@ -1,7 +1,7 @@
 import type { Ora } from "ora";
 import type { Io } from "../../io.ts";
 
-/** The one line of a terminal that is redrawn. */
+/** The line of a terminal that is redrawn. */
 type Spinner = { show(text: string): void; stop(): void };
 
 /** Loads ora with the first text. ora keeps other writes above its line, and shows the cursor again when the process exits. */
@@ -17,7 +17,7 @@ export function createSpinner(
     const { default: createOra } = await import("ora");
     ({ cut } = await import("./table.ts"));
     const stream = stderr as NodeJS.WriteStream;
-    // With `discardStdin` ora would read stdin raw, and swallow Ctrl-C.
+    // With `discardStdin` ora would read stdin in raw mode, which disables Ctrl-C.
     ora = createOra({
       stream,
       discardStdin: false,

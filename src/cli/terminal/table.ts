@@ -5,21 +5,21 @@ import stringWidth from "string-width";
 export type Column = {
   header: string;
   cells: readonly string[];
-  /** Where the width does not do for all, columns with a rank are left out, the highest first. */
+  /** If the width is not enough, columns with a rank are left out, the highest first. */
   rank?: number;
 };
 
-/** `position` is the end that is cut off, and `mark` stands there. */
+/** `position` is the end to cut off; `mark` replaces it. */
 type CutOptions = { position?: "start" | "end" | undefined; mark?: "..." | "\u2026" | undefined };
 
-/** How wide a cell of a long text is: a fifth of the terminal, and no less than a word or two. */
+/** The width of a cell with long text: a fifth of the terminal, but room for a word or two. */
 export function shareOf(width: number): number {
   return Math.max(12, Math.floor(width / 5));
 }
 
 /**
- * The rows for a terminal of this width, a line each, after a line of headers. The last column takes what the others leave, which is a fifth
- * of the width as long as there are others to leave out. Columns without any text are left out.
+ * One line per row, after a line of headers, for a terminal of this width. The last column gets the rest of the width: at least a fifth while other
+ * columns can be left out. Empty columns are left out.
  */
 export function formatTable(columns: readonly Column[], width: number, how: CutOptions = {}): string[] {
   const used = columns.filter(({ cells }) => cells.some((cell) => cell !== ""));
@@ -40,12 +40,12 @@ export function formatTable(columns: readonly Column[], width: number, how: CutO
   });
 }
 
-/** The text as wide as a terminal of `width` columns shows it at the most. */
+/** The text, cut at `width` columns. */
 export function cut(text: string, width: number, { position = "end", mark = "\u2026" }: CutOptions = {}): string {
   if (width < 2) return "";
   const how = { position, truncationCharacter: mark };
   const shown = truncate(text, width, how);
-  // cli-truncate keeps the whole of a letter that is two columns wide and has room for one.
+  // cli-truncate keeps a letter of two columns even if there is room for only one.
   return stringWidth(shown) <= width ? shown : truncate(text, width - 1, how);
 }
 

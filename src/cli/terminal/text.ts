@@ -1,21 +1,21 @@
 import type { Io } from "../../io.ts";
 
-/** Whether the locale is one that has ASCII alone. */
+/** Whether the locale is ASCII only. */
 export function isAscii({ LC_ALL, LC_CTYPE, LANG }: Io["env"]): boolean {
   return /^(C|POSIX)$/.test(LC_ALL || LC_CTYPE || LANG || "");
 }
 
-/** What marks a text that is cut off. */
+/** The mark at the end of a text that is cut off. */
 export function cutMark(env: Io["env"]): "..." | "\u2026" {
   return isAscii(env) ? "..." : "\u2026";
 }
 
-/** Breaks lines between words where they are wider than the terminal; what continues a line has its indentation. */
+/** Wraps lines that are wider than the terminal, between words and with the same indentation. */
 export function wrapWords(text: string, columns: number): string {
   return text.replace(/.+/g, (line) => wrapLine(line, columns));
 }
 
-/** A command is not broken: it would be run in two halves when it is copied. */
+/** A command is not wrapped: copied, it would run as two. */
 const words = /(?:(?<=: )|^ *)(?:npx |printf .*\| )?vidgen .*|[^\s`]*`[^`]*`\S*|\S+/g;
 
 function wrapLine(line: string, columns: number): string {
@@ -31,7 +31,7 @@ function wrapLine(line: string, columns: number): string {
   return lines.join("\n");
 }
 
-/** Quotes a word for a shell where it needs quotes; zsh expands a word that begins with "=". */
+/** Quotes a word for a shell if it needs quotes; zsh expands a word that begins with "=". */
 export function quote(word: string): string {
   return /^(?!=)[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
