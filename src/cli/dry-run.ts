@@ -67,7 +67,7 @@ async function describeCosts(requests: readonly StartRequest[], service: Service
   const { expectCost } = await import("../client/generation/cost.ts");
   const cost = formatExpected(await expectCost(service, requests));
   if (cost !== undefined) return `Cost: ${cost}.`;
-  return "Cost: unknown: no price of such a video was stated before. `vidgen models` shows the prices that are known.";
+  return "Cost: unknown: no price for this request was stated before. `vidgen models` shows the known prices.";
 }
 
 type Described = { text: string; document: unknown };

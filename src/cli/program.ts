@@ -107,7 +107,7 @@ export function readGlobalFlags(argv: readonly string[]): OutputFlags & Pick<Con
 }
 
 /**
- * Short flags without a value may be written as one word, such as -qv or -yq, and end with one that takes a value, such as -yqo. A word with white
+ * Short flags without a value may be written as one word, such as -qv or -yq; the last may take a value, such as -yqo. A word with white
  * space is a value, such as "-quiet forest"; no other word with a dash is: `checkValues` refuses them.
  */
 function hasFlag(words: readonly string[], short: string, long: string): boolean {

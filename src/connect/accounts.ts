@@ -147,7 +147,7 @@ function refusedError(reply: Reply): VidgenError {
 
 /** The error for other services, which may answer anything here. */
 function notServedError({ status }: Reply): VidgenError {
-  return new VidgenError("rejected", "This service has no accounts to manage: only `vidgen serve` has them.", {
+  return new VidgenError("rejected", "This service has no accounts to manage: only a `vidgen serve` has accounts.", {
     httpStatus: status,
     hint: "`vidgen accounts --local` is for the service on this machine.",
   });

@@ -139,7 +139,7 @@ type PublicName<Name> = Name extends "attempt"
     ? `${First}${Capitalize<PublicName<Rest>>}`
     : Name;
 
-/** The library's error codes lack those for signals. */
+/** The library's error codes do not include those for signals. */
 type Named<Value> = Value extends object
   ? { [Name in keyof Value as PublicName<Name>]: Named<Value[Name]> }
   : Value extends CommandErrorCode

@@ -13,7 +13,7 @@ export type ToolError = {
 /** Hints for agents, for codes whose usual hint names flags of other commands. */
 const agentHints: Partial<Record<CommandErrorCode, string>> = {
   unknown:
-    "Repeating the call sends nothing. Ask the user to check the account: if the generation is there, get_video with its id fetches it. If it is not, the user runs `vidgen list --dismiss <attempt>` with the attempt from the message, and the same call then starts a new one. again: true starts a new one in any case, and pays for it.",
+    "Repeating the call sends nothing. Ask the user to check the account: if the generation is there, get_video with its id fetches it. If it is not, the user runs `vidgen list --dismiss <attempt>` with the attempt from the message, and the same call then starts a new one. again: true starts a new generation in any case, and pays for it.",
   not_found: "list_videos shows the ids of the generations that were started on this computer.",
   network: "Try again later; `vidgen doctor` diagnoses the problem.",
   auth: "A person must type `vidgen login`, or start the server with VIDGEN_API_KEY set. After a login this call works without a restart.",

@@ -96,7 +96,7 @@ const table = [
     findFault: findDurationFault,
     findWarning: findDurationWarning,
     toWire: readDuration,
-    hint: "`--set duration=...` sends anything else as it is.",
+    hint: "`--set duration=...` sends anything else unchanged.",
     label: "Length",
     question: "How long, in seconds?",
     findAnswerFault: findSecondsFault,

@@ -76,7 +76,7 @@ function portOf(url: string): number {
   return Number(port) || (protocol === "https:" ? 443 : 80);
 }
 
-/** The videos of a `vidgen serve` are one port above its API unless it was told otherwise. */
+/** The videos of a `vidgen serve` are one port above its API unless set otherwise. */
 function waysHint({ href }: URL): string {
   const baseUrl = href.replace(/\/+$/, "");
   const media = new URL(href);

@@ -13,7 +13,7 @@ export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Contex
     .description(
       "Counts the rows in the results files of a batch or of its shards, and lists the rows that are not done.",
     )
-    .argument("<results...>", "results files, or the batch file, which stands for all of its results files")
+    .argument("<results...>", "results files, or the batch file, which means all of its results files")
     .action(async (typed) => {
       const { readStatus } = await import("../../client/batch/status.ts");
       const { findResultsOf } = await import("../../client/batch/rows-file.ts");

@@ -204,7 +204,7 @@ async function openForPlan(
 async function expectCosts({ rows, plan: { credits } }: Batch, service: Service): Promise<ExpectedCost> {
   const { countsCredits, expectCost } = await import("../../client/generation/cost.ts");
   const requests = rows.flatMap(({ state, record }) => (state.kind === "new" ? record : []));
-  // The results files have prices that the newest part of the journal lacks.
+  // The results files have prices that are not in the newest part of the journal.
   const isKnown = credits !== null && requests.every(({ model }) => countsCredits(service, model));
   return isKnown ? { kind: "credits", amount: credits } : expectCost(service, requests);
 }

@@ -37,7 +37,7 @@ function declare(program: CommandUnknownOpts) {
     .helpGroup("Look:")
     .summary("list the generations started on this machine")
     .description(
-      "Lists the generations started on this machine, newest first, from its journal: id, status, model, age, cost, the file or the reason why there is none, the service if there are several, and the prompt.",
+      "Lists the generations started on this machine, newest first, from its journal: id, status, model, age, cost, the file or the reason why it was not saved, the service if there are several, and the prompt.",
     )
     .argument(
       "[words...]",
@@ -51,7 +51,10 @@ function declare(program: CommandUnknownOpts) {
     .option("--open", "open the saved video of a generation")
     .option("--dismiss <attempt>", "close an attempt with an unknown outcome, after you have checked your account")
     .option("--forget <id>", "remove a generation (also last) or an attempt from the journal")
-    .option("-y, --yes", "with --forget, also remove one that may have been charged and whose video is not saved");
+    .option(
+      "-y, --yes",
+      "with --forget, also remove a generation that may have been charged and whose video is not saved",
+    );
   const examples = [
     "vidgen list",
     "vidgen list red fox --since 7d",

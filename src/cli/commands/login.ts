@@ -60,7 +60,7 @@ export async function login(options: LoginFlags, context: Context): Promise<{ ba
   const baseUrl = await chooseBaseUrl(options, context);
   if (isPlainHttp(baseUrl))
     output.note(
-      `Plain http is allowed for ${new URL(baseUrl).origin} while that is an address in a private network. The key is not encrypted on the way, and whoever has this address in another network gets it.`,
+      `Plain http is allowed for ${new URL(baseUrl).origin} while that is an address in a private network. The key is not encrypted on the way, and in another network, the machine with this address would receive it.`,
     );
   else if (options.allowHttp) output.note(`${baseUrl} needs no --allow-http, so nothing was allowed.`);
   const { key, accepted, ...known } = await findGoodKey(options, baseUrl, context);

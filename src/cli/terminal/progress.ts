@@ -160,7 +160,7 @@ function describeTasks({ running, done, startedAt }: Tasks, now: number, isShort
   const [only, ...others] = all;
   if (only && others.length === 0 && done === 0) return describeTask(only, now, isShort);
   const saving = all.filter(({ download }) => download);
-  const unreachable = all.filter(({ outage: trouble, download }) => trouble !== undefined && !download);
+  const unreachable = all.filter(({ outage, download }) => outage !== undefined && !download);
   const generating = all.filter((task) => !saving.includes(task) && !unreachable.includes(task));
   const parts = [
     ...(generating.length === 0 ? [] : [`Generating ${listNames(generating)}`]),
@@ -189,9 +189,9 @@ function describeTask(task: Task, now: number, isShort: boolean): string {
 }
 
 /** The current step of a generation; `id` is its name in the text. */
-function stateOf({ status, percent, node, outage: trouble, model, download }: Task, id: string): string {
+function stateOf({ status, percent, node, outage, model, download }: Task, id: string): string {
   if (download) return `Saving the video of ${id}`;
-  if (trouble !== undefined) return `The service is not responding (${trouble}); retrying for ${id}`;
+  if (outage !== undefined) return `The service is not responding (${outage}); retrying for ${id}`;
   if (/^queued$/i.test(status)) return `Waiting for the engine: ${id}${model === undefined ? "" : ` (${model})`}`;
   const made = [percent === undefined ? "" : `${percent} %`, node].filter(Boolean).join(" of ");
   const words = [model, status === "processing" ? "" : status, made].filter(Boolean);

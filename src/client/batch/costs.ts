@@ -171,7 +171,7 @@ export function createCosts(
       usd === undefined
         ? undefined
         : [...kinds.values()].reduce((sum, { running, maxUsd = 0 }) => sum + running * maxUsd, usd),
-    /** The highest known price of such a request in USD. */
+    /** The highest known price of a similar request in USD. */
     priceUsd: (request: StartRequest) => kindOf(request).maxUsd,
   };
 }

@@ -427,7 +427,7 @@ function unclearError({ attempt, at, id, reason = "" }: Entry): VidgenError {
     id,
     hint: [
       `Check your account for a generation from that time; \`vidgen wait ${id ?? "<id>"}\` fetches it.`,
-      `If there is none, run \`vidgen list --dismiss ${attempt}\` and try again. --again starts a new one in any case, and is charged.`,
+      `If there is none, run \`vidgen list --dismiss ${attempt}\` and try again. --again starts a new generation in any case, and is charged.`,
     ].join("\n"),
   });
 }

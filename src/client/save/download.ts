@@ -259,7 +259,7 @@ async function fetchMedia(
     if (!URL.canParse(location, at)) throw new VidgenError("output", "The video URL redirects to an invalid URL.");
     const next = new URL(location, at);
     const isAllowed = next.protocol === "https:" || (next.protocol === "http:" && at.startsWith("http:"));
-    if (!isAllowed) throw new VidgenError("output", "The video URL redirects to one that is not https.");
+    if (!isAllowed) throw new VidgenError("output", "The video URL redirects to a URL that is not https.");
     at = next.href;
   }
 }

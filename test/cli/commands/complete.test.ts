@@ -106,7 +106,7 @@ test.each([
   [["generate", "x", "--model=v"], models.map(({ id }) => `--model=${id}`)],
   [
     ["-m", "status", "list", "--status", ""],
-    ["starting", "processing", "completed", "failed", "lost", "unknown", "dismissed", "unsent", "refused"],
+    ["starting", "processing", "completed", "failed", "lost", "unknown", "dismissed", "deleted", "unsent", "refused"],
   ],
   [
     ["completion", ""],

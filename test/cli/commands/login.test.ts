@@ -382,7 +382,7 @@ test("--allow-http allows plain http for this origin, says who can get the key, 
   const { world, config } = await inLan();
   const run = await world.vidgen("login", "--base-url", lan, "--with-token", "--allow-http");
   expect(run).toMatchObject({ code: 0, stdout: "" });
-  expect(run.stderr).toContain("whoever has this address in another network gets it");
+  expect(run.stderr).toContain("in another network, the machine with this address would receive it");
   expect(JSON.parse(readFileSync(config, "utf8"))).toMatchObject({ keys: { [lan]: apiKey }, allow_http: [lan] });
   const { stdout } = await world.vidgen("doctor");
   expect(stdout).toContain(`plain http     allowed for ${lan} in a private network, by ${config}`);

@@ -62,7 +62,7 @@ describe("--dry-run begins with the cost", () => {
 
   test("of what is known, and sends nothing", async () => {
     const world = await createStating({ credits_charged: 7, remaining_credits: 90 });
-    expect(await dryRun(world)).toMatch(/^Cost: unknown: no price of such a video was stated before\./);
+    expect(await dryRun(world)).toMatch(/^Cost: unknown: no price for this request was stated before\./);
     await world.vidgen("generate", "an owl", "--no-wait");
     const sent = world.requests.length;
     expect(await dryRun(world)).toBe("Cost: about 7 credits.");

@@ -12,7 +12,7 @@ const url = "https://media.video.example/fox.mp4";
 const fresh = "https://media.video.example/fox.mp4?fresh";
 const video = tinyMp4("a red fox runs through snow");
 
-/** Its last box has size 0: it goes on to the end of the file. */
+/** Its last box has size 0: it extends to the end of the file. */
 const openEnded = video.slice().fill(0, 28, 32);
 
 /** What the media address does at one request. */
@@ -425,7 +425,7 @@ test.each([
   ["https to data", url, "data:video/mp4,x"],
 ])("a redirect from %s is refused", async (_, from, to) => {
   const { outcome, requests } = await run([redirect(to), whole()], { from });
-  expect(outcome).toMatchObject({ message: "The video URL redirects to one that is not https." });
+  expect(outcome).toMatchObject({ message: "The video URL redirects to a URL that is not https." });
   expect(requests).toHaveLength(1);
 });
 
