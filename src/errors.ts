@@ -56,13 +56,21 @@ export const exits: Readonly<{ ok: Exit } & Record<CommandErrorCode, Exit & { ra
   terminated: { exit: 143, rank: 3, meaning: "SIGTERM; prints the id and the command to resume with" },
 };
 
+/** Whether the generation that an error is about was charged: "maybe" where nobody can say. */
+export type ErrorCharge = "yes" | "no" | "maybe";
+
+/** A command that continues after an error: its words, beginning with those of the program, and whether it can start a generation. */
+export type NextCommand = { argv: string[]; pays: boolean };
+
 type ErrorDetails = {
   hint?: string | undefined;
   id?: string | undefined;
   httpStatus?: number | undefined;
   headers?: Readonly<Record<string, string>> | undefined;
   attempt?: string | undefined;
+  charged?: ErrorCharge | undefined;
   ended?: "failed" | "unknown" | undefined;
+  next?: readonly NextCommand[] | undefined;
   cause?: unknown;
 };
 
@@ -76,10 +84,14 @@ export class VidgenError extends Error {
   readonly httpStatus: number | undefined;
   /** Some headers of the reply that caused it, by lower-case name. */
   readonly headers: Readonly<Record<string, string>> | undefined;
-  /** The name of an attempt that may have been charged; otherwise unset. */
+  /** The start that it is about, by its name in the journal. */
   readonly attempt: string | undefined;
-  /** How the generation ended, if the service said so. */
+  /** Whether that was charged, where it is known. */
+  readonly charged: ErrorCharge | undefined;
+  /** How the generation has ended, if the service itself said so; not set when the service could not be asked. */
   readonly ended: ErrorDetails["ended"];
+  /** The commands that continue, where they do not follow from the code. */
+  readonly next: ErrorDetails["next"];
 
   constructor(code: CommandErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? {} : { cause: details.cause });
@@ -90,7 +102,9 @@ export class VidgenError extends Error {
     this.httpStatus = details.httpStatus;
     this.headers = details.headers;
     this.attempt = details.attempt;
+    this.charged = details.charged ?? impliedCharge(code);
     this.ended = details.ended;
+    this.next = details.next;
   }
 
   /** The service's id of the failed request. */
@@ -111,7 +125,9 @@ export class VidgenError extends Error {
       httpStatus: this.httpStatus ?? details.httpStatus,
       headers: this.headers ?? details.headers,
       attempt: this.attempt ?? details.attempt,
+      charged: this.charged ?? details.charged,
       ended: this.ended ?? details.ended,
+      next: this.next ?? details.next,
       cause: this.cause ?? details.cause,
     });
   }
@@ -121,6 +137,11 @@ export class VidgenError extends Error {
     if (this.message.includes(id)) return this;
     return new VidgenError(this.code, `${id}: ${this.message}`, { ...this, cause: this.cause });
   }
+}
+
+function impliedCharge(code: CommandErrorCode): ErrorCharge | undefined {
+  if (code === "unknown") return "maybe";
+  return code === "usage" ? "no" : undefined;
 }
 
 /** Whether an error is a signal, such as Ctrl-C, and not a failure. */
@@ -196,7 +217,7 @@ export function beforePaying(error: unknown): VidgenError {
 
 /** Adds a sentence to an error that says that nothing was sent. */
 export function sayNothingSent(error: unknown): VidgenError {
-  const known = asVidgenError(error);
+  const known = asVidgenError(error).with({ charged: "no" });
   const { code, message } = known;
   if (message.includes("Nothing was sent")) return known;
   const sentence = /[.!?]$/.test(message) ? message : `${message}.`;

@@ -134,6 +134,8 @@ export type Io = {
   /** Whether stdout is a pipe or a socket: its reader may stop early. */
   hasReader?: boolean;
   env: Readonly<Record<string, string | undefined>>;
+  /** The words that call vidgen again as this process was called; without them it is `vidgen`. */
+  program?: readonly string[] | undefined;
   platform: string;
   /** Such as "20.19.0". */
   nodeVersion: string;

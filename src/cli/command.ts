@@ -52,8 +52,10 @@ export const saveOption = (
 export const infoJsonOption = () =>
   new Option("--write-info-json", "with -o, also write <file>.json: the request, times and credits");
 
+export const defaultTimeout = "15m";
+
 export const timeoutOption = () =>
-  new Option("--timeout <time>", "maximum time to wait: 90s, 5m, 1h30m or plain seconds").default("15m");
+  new Option("--timeout <time>", "maximum time to wait: 90s, 5m, 1h30m or plain seconds").default(defaultTimeout);
 
 export const intervalOption = () =>
   new Option("--interval <time>", "polling interval, at least 1s (default: 10s, then 5s)");

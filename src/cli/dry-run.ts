@@ -6,7 +6,6 @@ import { findWarnings } from "../protocol/fields.ts";
 import type { StartRequest } from "../protocol/schema.ts";
 import type { Context } from "./context.ts";
 import type { StartFlags } from "./making.ts";
-import { errorDocument } from "./terminal/output.ts";
 import { earlierDocument } from "./terminal/result.ts";
 
 type DryRunOptions = Pick<StartFlags, "local" | "engine" | "baseUrl"> & {
@@ -76,9 +75,10 @@ async function describeDryStart(
   request: StartRequest,
   choice: Choice | undefined,
   options: DryRunOptions & { url: string },
-  { io, output }: Context,
+  context: Context,
 ): Promise<Described> {
-  if (choice !== undefined && choice.kind !== "new") return describeChoice(choice, options, io);
+  const { io, output } = context;
+  if (choice !== undefined && choice.kind !== "new") return describeChoice(choice, options, context);
   for (const { attempt } of choice?.dismissed ?? [])
     output.note(`Would dismiss attempt ${attempt}, which was or may have been charged.`);
   const { startInit } = await import("../client/http/api.ts");
@@ -95,7 +95,7 @@ async function describeDryStart(
 async function describeChoice(
   choice: Exclude<Choice, { kind: "new" }>,
   { earlier }: DryRunOptions,
-  io: Context["io"],
+  { io, output }: Context,
 ): Promise<Described> {
   if (choice.kind === "resume") {
     const { entry } = choice;
@@ -115,7 +115,7 @@ async function describeChoice(
       ? ""
       : " Only if the service says that it recognizes the key of that attempt, the request would be sent again with it: then it cannot be charged twice.";
   const text = `Would send nothing, and end with ${error.exit}: ${error.message}${resend}`;
-  return { text, document: errorDocument(error) };
+  return { text, document: output.errorDocument(error) };
 }
 
 function isImage(value: unknown): value is string {

@@ -3,7 +3,7 @@ import { findKeys } from "../connect/settings.ts";
 import { asVidgenError, usage } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { Close } from "./context.ts";
-import { createProgram, readGlobalFlags } from "./program.ts";
+import { commandOf, createProgram, readGlobalFlags } from "./program.ts";
 import { createOutput } from "./terminal/output.ts";
 
 // bin/vidgen.js imports all three from this entry.
@@ -13,7 +13,8 @@ export { endProcess, systemIo } from "./system.ts";
 export async function main(argv: readonly string[], io: Io): Promise<number> {
   const { input, ...flags } = readGlobalFlags(argv);
   const lines = flags.events ? await import("./terminal/event-lines.ts") : undefined;
-  const output = createOutput(flags, io, lines?.createEventLines);
+  const typed = { argv, command: commandOf(argv), openEvents: lines?.createEventLines };
+  const output = createOutput(flags, io, typed);
   for (const key of findKeys(io)) output.hide(key);
   const deferred: Close[] = [];
   const context = { io, output, input, defer: (close: Close) => void deferred.unshift(close) };

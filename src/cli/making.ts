@@ -8,7 +8,7 @@ import type { Session } from "../connect/session.ts";
 import { asVidgenError } from "../errors.ts";
 import type { AcceptedStart, StartRequest } from "../protocol/schema.ts";
 import type { Context } from "./context.ts";
-import { withResumeHint } from "./resume.ts";
+import { withResume, withResumeHint } from "./resume.ts";
 import { showStart } from "./terminal/progress.ts";
 import type { Reporter } from "./terminal/reporter.ts";
 import { earlierDocument } from "./terminal/result.ts";
@@ -22,6 +22,7 @@ export type StartFlags = {
   overwrite?: boolean;
   writeInfoJson?: boolean;
   open?: boolean;
+  timeout?: string;
 };
 
 export type Starting = Context & { options: StartFlags; reporter: Reporter };
@@ -48,7 +49,7 @@ export type FollowedStart = {
 /** Sends the request, or finds the generation to resume, and prints the id as soon as it is known. */
 export async function start(ready: Ready, context: Starting): Promise<FollowedStart> {
   const { session, request, how } = ready;
-  const { io, output, reporter, defer } = context;
+  const { io, output, reporter, options, defer } = context;
   let stopShowing = () => {};
   const onSending = () => {
     stopShowing = showStart(output, io);
@@ -65,14 +66,24 @@ export async function start(ready: Ready, context: Starting): Promise<FollowedSt
       : reportResumed(started, ready, context);
   }
   const { kind, error } = started;
-  throw reporter.notStarted(kind, session.isLocal ? explainLocalCredits(error) : error);
+  const { id } = error;
+  const explained = session.isLocal ? explainLocalCredits(error) : error;
+  const isOpen = kind === "unknown" && id !== undefined;
+  throw reporter.notStarted(
+    kind,
+    isOpen ? withResume(explained, id, { ...options, outputPath: how.outputPath }, io) : explained,
+  );
 }
 
 /** The error of a start that has sent nothing. If it was about to resume a generation, adds its id and the command to resume it. */
-function stoppedBefore(error: unknown, { how }: Ready, { io, reporter, options }: Starting): unknown {
-  const { id, code } = asVidgenError(error);
-  if (id === undefined || code === "unknown" || code === "not_found") return error;
-  return reporter.stopped(id, withResumeHint(error, id, { ...options, outputPath: how.outputPath }, io));
+function stoppedBefore(thrown: unknown, { how }: Ready, { io, reporter, options }: Starting): unknown {
+  const error = asVidgenError(thrown);
+  const { id, code } = error;
+  if (id === undefined) return error;
+  const resume = { ...options, outputPath: how.outputPath };
+  // Their hints say what the command does.
+  if (code === "unknown" || code === "not_found") return withResume(error, id, resume, io);
+  return reporter.stopped(id, withResumeHint(error, id, resume, io));
 }
 
 function reportStarted(

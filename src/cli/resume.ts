@@ -1,5 +1,7 @@
-import { VidgenError } from "../errors.ts";
+import { type NextCommand, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
+import { defaultTimeout } from "./command.ts";
+import { programWords } from "./next.ts";
 import { programName } from "./terminal/output.ts";
 import { quote } from "./terminal/text.ts";
 
@@ -10,6 +12,8 @@ export type ResumeHintOptions = {
   baseUrl?: string;
   overwrite?: boolean;
   writeInfoJson?: boolean;
+  /** As it was typed. */
+  timeout?: string;
   /** `-o` as it was typed. */
   outputPath: string | undefined;
 };
@@ -21,7 +25,18 @@ export function resumeHint(ids: string[] | "--all", options: ResumeHintOptions, 
 
 /** The command that waits for these generations at the service of the options, and saves them. */
 export function waitCommand(ids: string[] | "--all", options: ResumeHintOptions, io: Pick<Io, "env">): string {
-  const { local, engine = [], engineTimeout, baseUrl, outputPath, overwrite, writeInfoJson } = options;
+  return `${programName(io.env)} ${waitWords(ids, options).map(quote).join(" ")}`;
+}
+
+type ProgramIo = Pick<Io, "env" | "program">;
+
+/** The same command for a program. */
+export function waitNext(ids: string[] | "--all", options: ResumeHintOptions, io: ProgramIo): NextCommand[] {
+  return [{ argv: [...programWords(io), ...waitWords(ids, options)], pays: false }];
+}
+
+function waitWords(ids: string[] | "--all", options: ResumeHintOptions): string[] {
+  const { local, engine = [], engineTimeout, baseUrl, outputPath, overwrite, writeInfoJson, timeout } = options;
   const flags = [
     ...engine.flatMap((spec) => ["--engine", spec]),
     ...(engineTimeout === undefined ? [] : ["--engine-timeout", engineTimeout]),
@@ -30,17 +45,24 @@ export function waitCommand(ids: string[] | "--all", options: ResumeHintOptions,
     ...(outputPath === undefined ? [] : ["-o", outputPath]),
     ...(overwrite ? ["--overwrite"] : []),
     ...(writeInfoJson ? ["--write-info-json"] : []),
+    ...(timeout === undefined || timeout === defaultTimeout ? [] : ["--timeout", timeout]),
   ];
   const words = typeof ids === "string" ? [ids] : ids;
   const isOdd = typeof ids !== "string" && ids.some((id) => id.startsWith("-"));
-  const all = isOdd ? [...flags, "--", ...words] : [...words, ...flags];
-  return `${programName(io.env)} wait ${all.map(quote).join(" ")}`;
+  return ["wait", ...(isOdd ? [...flags, "--", ...words] : [...words, ...flags])];
 }
 
 /** Adds the id, and the command to resume, to an error that came after a generation was paid for. */
-export function withResumeHint(error: unknown, id: string, options: ResumeHintOptions, io: Pick<Io, "env">): unknown {
+export function withResumeHint(error: unknown, id: string, options: ResumeHintOptions, io: ProgramIo): unknown {
   if (!(error instanceof VidgenError)) return error;
-  return error.with({ id, hint: isOver(error) ? undefined : resumeHint([id], options, io) });
+  return withResume(error, id, options, io).with({ hint: isOver(error) ? undefined : resumeHint([id], options, io) });
+}
+
+/** The same without a hint, where one hint names several generations. What is lost can be asked for again. */
+export function withResume(error: VidgenError, id: string, options: ResumeHintOptions, io: ProgramIo): VidgenError {
+  const isLost = error.code === "not_found" && error.attempt !== undefined;
+  const next = isOver(error) && !isLost ? undefined : waitNext([id], options, io);
+  return error.with({ id, next });
 }
 
 /** Whether an error means that there is nothing to resume. */

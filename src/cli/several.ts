@@ -1,6 +1,7 @@
 import { type Attempt, handOver } from "../client/generation/attempt.ts";
-import { asVidgenError, compareSeverity, type VidgenError } from "../errors.ts";
-import { errorDocument, type Output } from "./terminal/output.ts";
+import { asVidgenError, compareSeverity, type ErrorCharge, type NextCommand, VidgenError } from "../errors.ts";
+import { type ResumeHintOptions, withResume } from "./resume.ts";
+import type { Output } from "./terminal/output.ts";
 import type { PrintOptions } from "./terminal/result.ts";
 import { type DeliverContext, deliver, readResult, watch } from "./watch.ts";
 
@@ -19,11 +20,14 @@ export type Outcome = {
 
 type Failed = Outcome & { error: VidgenError };
 
+/** `resume` has the flags of the command, for the one that resumes the generation. */
+type FollowContext = DeliverContext & { resume: Omit<ResumeHintOptions, "outputPath"> };
+
 /** Follows one of several generations to its end and prints it at once, or with `--json` at the end of the command. Never rejects. */
 export async function followOne(
   attempt: Attempt,
   print: Omit<PrintOptions, "open" | "saveCommand">,
-  context: DeliverContext,
+  context: FollowContext,
 ): Promise<Outcome> {
   const { id } = attempt;
   const { output, extra } = print;
@@ -38,8 +42,10 @@ export async function followOne(
     reporter.ended(id, result);
     return { id, document: { ...extra, ...result.document }, handOver: () => handOver(finished) };
   } catch (thrown) {
-    const error = reporter.stopped(id, thrown);
-    return failedOutcome(error, { id, status: error.ended ?? reporter.statusOf(id) });
+    const { outputPath } = attempt;
+    const error = withResume(asVidgenError(thrown), id, { ...context.resume, outputPath }, context.io);
+    reporter.stopped(id, error);
+    return failedOutcome(error, { id, status: error.ended ?? reporter.statusOf(id) }, output);
   }
 }
 
@@ -47,18 +53,22 @@ export async function followOne(
 export function failedOutcome(
   error: VidgenError,
   { id, label, status = null }: { id: string | undefined; label?: string; status?: string | null | undefined },
+  { errorDocument }: Pick<Output, "errorDocument">,
 ): Outcome {
   return { id, ...(label === undefined ? {} : { label }), document: { id, status, ...errorDocument(error) }, error };
 }
 
+/** What to do next after a command of several generations, for a person and for a program. */
+type NextSteps = { hint?: string | undefined; next?: readonly NextCommand[] | undefined };
+
 /**
- * Ends a command of several generations: prints one array with `--json`, otherwise each error message once. Throws the worst error, with the hint
- * that `hintFor` returns for all failures.
+ * Ends a command of several generations: prints one array with `--json`, otherwise each error message once. Throws the worst error, with what
+ * to do next that `findNextSteps` returns for all failures.
  */
 export async function endAll(
   outcomes: readonly Outcome[],
   output: Output,
-  hintFor: (failed: readonly Failed[]) => string | undefined,
+  findNextSteps: (failed: readonly Failed[]) => NextSteps,
 ): Promise<void> {
   const unprinted = output.json ? await printAll(outcomes, output) : undefined;
   const failed = outcomes.filter((outcome): outcome is Failed => outcome.error !== undefined);
@@ -71,7 +81,22 @@ export async function endAll(
   const [worst, ...others] = [...errors, unprinted ?? []].flat().sort(compareSeverity);
   if (!worst) return;
   if (!output.json) for (const error of others) await output.fail(error);
-  throw worst.with({ hint: hintFor(failed) }).with({ hint: worst === unprinted ? undefined : unprinted?.message });
+  const { hint, next } = findNextSteps(failed);
+  const { code, message } = worst;
+  throw new VidgenError(code, message, { ...worst, charged: chargeOfAll(outcomes), next, cause: worst.cause })
+    .with({ hint })
+    .with({ hint: worst === unprinted ? undefined : unprinted?.message });
+}
+
+/** Whether any of them was, or may have been, charged; `undefined` where that is not known of all. */
+function chargeOfAll(outcomes: readonly Outcome[]): ErrorCharge | undefined {
+  const charges = outcomes.map(({ document, error }) =>
+    error === undefined ? (document as { charged?: ErrorCharge }).charged : error.charged,
+  );
+  return (
+    (["maybe", "yes"] as const).find((each) => charges.includes(each)) ??
+    (charges.includes(undefined) ? undefined : "no")
+  );
 }
 
 /** Prints one array, and hands all over. If stdout cannot be written, returns the error with all ids, so that the results are not lost. */

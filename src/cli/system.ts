@@ -1,6 +1,7 @@
 import { setMaxListeners } from "node:events";
 import { fstatSync } from "node:fs";
 import { constants, homedir } from "node:os";
+import { basename, delimiter, dirname } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { createFetch } from "../client/http/http.ts";
 import { createRedaction } from "../client/http/redaction.ts";
@@ -23,6 +24,7 @@ export function systemIo(): Io {
     isOneStream: isOneStream(),
     hasReader: hasReader(),
     env: process.env,
+    program: findProgram(),
     platform: process.platform,
     nodeVersion: process.versions.node,
     pid: process.pid,
@@ -68,6 +70,14 @@ function abort(error: VidgenError, unsettled: ReadonlySet<string>): void {
   for (const key of findKeys({ env: process.env, home: findHome(), platform: process.platform })) hide(key);
   process.stderr.write(`error: ${redact(message)}\n`);
   endProcess(exit);
+}
+
+/** `vidgen` where a shell finds it by that name; else Node with the path of the script, as in a clone. */
+function findProgram(): string[] {
+  const { argv, env } = process;
+  const [, script = ""] = argv;
+  const isFound = (env.PATH ?? "").split(delimiter).includes(dirname(script));
+  return isFound && basename(script) === "vidgen" ? ["vidgen"] : ["node", script];
 }
 
 function isOneStream(): boolean {

@@ -51,7 +51,11 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   await confirmTakes(news, takes, context).catch(stop);
   const budget = await openBudget(run.name, takes, io).catch(stop);
   const follow = ({ attempt, document: extra, credits }: FollowedStart) =>
-    followOne(attempt, { outputPath: how.outputPath, extra, credits, output }, { session, reporter, io });
+    followOne(
+      attempt,
+      { outputPath: how.outputPath, extra, credits, output },
+      { session, reporter, io, resume: options },
+    );
   const makeTake = async (index: number, request: StartRequest): Promise<TakeResult> => {
     const position = index + 1;
     const made = run.attempts[index];
@@ -73,7 +77,7 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
       // The thrown copy also says that nothing was charged, but the earlier takes were.
       const failure = overrun ?? asVidgenError(thrown);
       const label = `${position} of ${requests.length}`;
-      return { outcome: failedOutcome(failure, { id: failure.id ?? id, label }), failure, overrun };
+      return { outcome: failedOutcome(failure, { id: failure.id ?? id, label }, output), failure, overrun };
     }
   };
   const outcomes: TakeResult["outcome"][] = [];
@@ -98,12 +102,15 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   // With --again the same command would pay for all of them again; without it, it resumes this run, or an older one if this has started nothing.
   const hasBegun = ended.some(({ id }) => id !== undefined);
   const same = how.earlier === "again" && hasBegun ? "the same command without --again" : "the same command";
-  const hintFor = (failed: readonly { error: VidgenError }[]) => {
-    if (failed.some(isStopped) || budgetError?.hint !== undefined) return undefined;
-    if (budgetError) return `Raise --max-credits, then run ${same} to get the rest.`;
-    return `Run ${same} to get the rest: what is running or finished is not paid for again.`;
+  const findNextSteps = (failed: readonly { error: VidgenError }[]) => {
+    const stopped = failed.find(isStopped);
+    if (stopped) return { next: stopped.error.next };
+    if (budgetError?.hint !== undefined) return { next: [] };
+    if (budgetError) return { hint: `Raise --max-credits, then run ${same} to get the rest.`, next: [] };
+    const hint = `Run ${same} to get the rest: what is running or finished is not paid for again.`;
+    return { hint, next: output.sameLine() };
   };
-  await endAll(ended, output, hintFor);
+  await endAll(ended, output, findNextSteps);
 }
 
 /** Asks once for all starts. */

@@ -70,10 +70,11 @@ export function restateError(error: InternalError, { journal, idempotencyKey, re
   const restate = (text: string) => plain(redact(text));
   const written = journal === undefined ? "" : `, and is recorded in ${journal}`;
   const unclear = `It was not sent again${written}. Check your account for the generation before you retry.`;
-  const hint = attempt === undefined ? error.hint && restate(restateHint(error.hint)) : unclear;
+  const isUnclear = code === "unknown" && attempt !== undefined;
+  const hint = isUnclear ? unclear : error.hint && restate(restateHint(error.hint));
   const restated = new InternalError(code, restate(error.message), { id, httpStatus, headers, cause, hint });
   // The name that other libraries use.
   if (code === "interrupted") restated.name = "AbortError";
-  const named = { idempotencyKey: attempt && (idempotencyKey ?? attempt) };
+  const named = { idempotencyKey: isUnclear ? (idempotencyKey ?? attempt) : undefined };
   return Object.assign(restated, named) as typeof restated & VidgenError;
 }

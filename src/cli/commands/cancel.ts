@@ -5,7 +5,6 @@ import { asVidgenError, compareSeverity, usage, type VidgenError } from "../../e
 import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import type { LocatedGeneration } from "../generations.ts";
-import { errorDocument } from "../terminal/output.ts";
 
 export function addCancel(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((ids, options) => cancel(ids, options, context));
@@ -57,7 +56,7 @@ async function cancel(typed: string[], given: CancelFlags, { io, output, defer }
     } catch (thrown) {
       io.signal.throwIfAborted();
       const error = asVidgenError(thrown);
-      documents.push({ id: each.id, ...errorDocument(error) });
+      documents.push({ id: each.id, ...output.errorDocument(error) });
       errors.push(found.length > 1 && !output.json ? error.about(each.id) : error);
     }
   }

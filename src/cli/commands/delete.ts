@@ -6,7 +6,6 @@ import { asVidgenError, compareSeverity, systemReason, usage, VidgenError } from
 import type { Disk } from "../../io.ts";
 import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { errorDocument } from "../terminal/output.ts";
 import { nearPath } from "../terminal/result.ts";
 
 export function addDelete(program: CommandUnknownOpts, context: Context): void {
@@ -69,7 +68,7 @@ async function deleteVideos(typed: string[], given: DeleteFlags, context: Contex
     } catch (thrown) {
       io.signal.throwIfAborted();
       const error = asVidgenError(thrown);
-      documents.push({ id, ...errorDocument(error) });
+      documents.push({ id, ...output.errorDocument(error) });
       errors.push(found.length > 1 && !output.json ? error.about(id) : error);
     }
   }

@@ -18,6 +18,7 @@ import { isDistinct } from "../../video/naming.ts";
 import {
   baseUrlOption,
   bellOption,
+  defaultTimeout,
   engineOption,
   engineTimeoutOption,
   eventsOption,
@@ -161,7 +162,7 @@ async function followGeneration(ready: Ready, context: Starting & { options: Gen
   try {
     if (!options.wait) return await printId(started, session, context);
     const finished = await ringAfter(options.bell ?? false, () => watch(attempt, { session, reporter }), io);
-    const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);
+    const saveCommand = waitCommand([id], { ...options, timeout: defaultTimeout, outputPath: "." }, io);
     const tookMs = isResumed ? undefined : io.now() - startedAt;
     const print = { outputPath, extra: document, open: options.open ?? false, tookMs, credits, saveCommand, output };
     await deliver(finished, print, { session, reporter, io });

@@ -8,6 +8,7 @@ import type { WireGeneration } from "../../protocol/schema.ts";
 import { shorten } from "../../protocol/text.ts";
 import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
+import { withResume } from "../resume.ts";
 import { plainLine } from "../terminal/output.ts";
 import { checkVideoUrl } from "../terminal/result.ts";
 import { noteUnsaved } from "../unsaved.ts";
@@ -50,6 +51,7 @@ async function status(typed: string | undefined, given: StatusFlags, { io, outpu
   const { locateGenerations } = await import("../generations.ts");
   const { failedError, readNotSubmitted, readVideoUrl } = await import("../../client/generation/follow.ts");
   const { failureReason } = await import("../../protocol/schema.ts");
+  const { withCharge } = await import("../../client/ledger/price.ts");
   const services = await openServices({ ...options, output }, io);
   defer(services.close);
   const generations = await locateGenerations(options, services, io);
@@ -82,7 +84,8 @@ async function status(typed: string | undefined, given: StatusFlags, { io, outpu
   if (failure) output.note(failureReason(generation) ?? "The service gave no reason.");
   if (!options.exitStatus || generation.status === "completed") return;
   const waiting = readNotSubmitted(generation)?.replace(/^n/, "N") ?? "Still generating";
-  throw failure ?? new VidgenError("pending", `${waiting}.`, { id: generation.id });
+  const error = withCharge(failure ?? new VidgenError("pending", `${waiting}.`), entry, session);
+  throw withResume(error, generation.id, { ...options, outputPath: undefined }, io);
 }
 
 /** The saved file, if it still exists. */

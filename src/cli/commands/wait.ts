@@ -1,14 +1,17 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { close, type OpenAttemptOptions, openAttempt } from "../../client/generation/attempt.ts";
+import { withCharge } from "../../client/ledger/price.ts";
 import { isExistsError } from "../../client/save/files.ts";
 import { withEngine, withEngineFlag } from "../../connect/engines.ts";
+import { localBaseUrl } from "../../connect/local.ts";
 import type { Session } from "../../connect/session.ts";
 import { findOutputSetting } from "../../connect/settings.ts";
-import { usage } from "../../errors.ts";
+import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
 import { isDistinct } from "../../video/naming.ts";
 import {
   baseUrlOption,
   bellOption,
+  defaultTimeout,
   engineOption,
   engineTimeoutOption,
   eventsOption,
@@ -23,7 +26,7 @@ import {
 } from "../command.ts";
 import type { Context } from "../context.ts";
 import type { Generations, LocatedGeneration } from "../generations.ts";
-import { isOver, resumeHint, waitCommand, withResumeHint } from "../resume.ts";
+import { isOver, resumeHint, waitCommand, waitNext, withResume, withResumeHint } from "../resume.ts";
 import { endAll, failedOutcome, followOne, type Outcome } from "../several.ts";
 import type { Output } from "../terminal/output.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
@@ -135,11 +138,11 @@ async function waitForOne(located: LocatedGeneration, waitContext: WaitContext):
   const { options, io, output, reporter } = waitContext;
   const { id, open } = located;
   const stop = (error: unknown) => {
-    throw reporter.stopped(id, error);
+    throw reporter.stopped(id, charged(error, located));
   };
   const session = await open().catch(stop);
   const outputPath = chooseOutput(located, session, options);
-  const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);
+  const saveCommand = waitCommand([id], { ...options, timeout: defaultTimeout, outputPath: "." }, io);
   const resume = { ...options, outputPath };
   try {
     const attempt = await openAttempt(session.service, id, openOptions(waitContext, { outputPath, first: 1 }));
@@ -155,6 +158,11 @@ async function waitForOne(located: LocatedGeneration, waitContext: WaitContext):
     // The same -o would fail again.
     stop(isExistsError(error) ? error : withResumeHint(error, id, resume, io));
   }
+}
+
+/** The error with whether its generation was charged, as far as the journal knows. */
+function charged(thrown: unknown, { entry }: LocatedGeneration): VidgenError {
+  return withCharge(asVidgenError(thrown), entry, { isLocal: entry?.base_url === localBaseUrl });
 }
 
 type AttemptOutput = { outputPath: string | undefined; first: number };
@@ -180,15 +188,18 @@ async function waitForAll(found: LocatedGeneration[], waitContext: WaitContext):
       const attemptOutput = { outputPath: chooseOutput(located, session, options), first: index + 1 };
       const attempt = await openAttempt(session.service, id, openOptions(waitContext, attemptOutput));
       defer(() => close(attempt));
-      return await followOne(attempt, { ...attemptOutput, output }, { session, reporter, io });
+      return await followOne(attempt, { ...attemptOutput, output }, { session, reporter, io, resume: options });
     } catch (error) {
-      return failedOutcome(reporter.stopped(id, error), { id });
+      const known = withResume(charged(error, located), id, { ...options, outputPath }, io);
+      return failedOutcome(reporter.stopped(id, known), { id }, output);
     }
   };
   const outcomes = await Promise.all(found.map(follow));
   await endAll(outcomes, output, (failed) => {
     const left = failed.flatMap(({ id, error }) => (isOver(error) || id === undefined ? [] : id));
-    if (left.length === 0) return undefined;
-    return resumeHint(options.all ? "--all" : left, { ...options, outputPath }, io);
+    if (left.length === 0) return {};
+    const ids = options.all ? "--all" : left;
+    const resume = { ...options, outputPath };
+    return { hint: resumeHint(ids, resume, io), next: waitNext(ids, resume, io) };
   });
 }

@@ -8,9 +8,10 @@ import { type BatchCounts, isGeneral } from "../../client/generation/events.ts";
 import type { Service } from "../../client/generation/service.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import { countCredits, countRows, formatExpected, formatNumber } from "../../connect/format.ts";
-import { asVidgenError, type CommandErrorCode, compareSeverity, VidgenError } from "../../errors.ts";
+import { asVidgenError, type CommandErrorCode, compareSeverity, type ErrorCharge, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { flagWords } from "../command.ts";
+import { programWords } from "../next.ts";
 import { programName } from "./output.ts";
 import { quote } from "./text.ts";
 
@@ -112,7 +113,7 @@ export function createBatchError(
   { rows, plan }: Batch,
   ended: BatchEnd,
   options: ReportOptions,
-  io: Pick<Io, "env" | "signal">,
+  io: Pick<Io, "env" | "program" | "signal">,
 ): VidgenError | undefined {
   const { end, counts } = ended;
   const { results, hasCredits, isFree } = options;
@@ -134,8 +135,8 @@ export function createBatchError(
   const left = remaining_credits === null || !hasCredits ? "" : ` ${formatNumber(remaining_credits)} credits are left.`;
   const message = `${rowsDone}${others.length > 0 ? `; ${others.join(", ")}` : ""}.${why}${left}`;
   const { file, command, retryFailed, retryUnknown, dryRun, ...flags } = options.flags;
-  const typed = ["batch", file, ...flagWords(command, flags)].map(quote).join(" ");
-  const words = `${programName(io.env)} ${typed}`;
+  const typed = ["batch", file, ...flagWords(command, flags)];
+  const words = `${programName(io.env)} ${typed.map(quote).join(" ")}`;
   const isOpen = running + unsent + to_start > plan.blocked + end.blocked;
   const isBlocked = wouldStopAgain(end, io);
   const solution = isBlocked ? end.stopped?.hint : undefined;
@@ -152,7 +153,18 @@ export function createBatchError(
       : []),
     `Row details: ${programName(io.env)} batch status ${quote(results)}`,
   ];
-  return new VidgenError(code, message, { hint: hints.slice(0, 3).join("\n"), cause: end.stopped });
+  const program = programWords(io);
+  const sameBatch = { argv: [...program, ...typed], pays: true };
+  const next = [isOpen ? sameBatch : { argv: [...program, "batch", "status", results], pays: false }];
+  const charged = chargeOf(counts, isFree) ?? end.stopped?.charged;
+  return new VidgenError(code, message, { hint: hints.slice(0, 3).join("\n"), charged, next, cause: end.stopped });
+}
+
+/** Whether rows were charged, in this run or before. */
+function chargeOf({ done, running, failed, lost, unknown }: BatchCounts, isFree: boolean): ErrorCharge | undefined {
+  if (unknown > 0) return "maybe";
+  if (done + running + failed + lost === 0) return undefined;
+  return isFree ? "no" : "yes";
 }
 
 /** The lines of rows that the service refused because of their own request, in this run or before. */

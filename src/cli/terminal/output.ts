@@ -1,14 +1,16 @@
 import { Chalk } from "chalk";
 import {
   type BatchCounts,
+  type ErrorFields,
   errorFieldsOf,
   type FilmEvent,
   type GenerationEvent,
 } from "../../client/generation/events.ts";
 import { createRedaction, redactValue } from "../../client/http/redaction.ts";
-import { asVidgenError, isSignal, systemCode, VidgenError } from "../../errors.ts";
+import { asVidgenError, isSignal, type NextCommand, systemCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { plain } from "../../protocol/text.ts";
+import { nextOf, programWords, sameLine, type Typed } from "../next.ts";
 import type { createEventLines } from "./event-lines.ts";
 import { createSpinner } from "./spinner.ts";
 import { cutMark, isAscii, wrapWords } from "./text.ts";
@@ -62,6 +64,10 @@ export type Output = OutputFlags & {
   reveal(secret: string): void;
   /** The text with the hidden secrets replaced. */
   redact(text: string): string;
+  /** The error as `--json` prints it. */
+  errorDocument(error: VidgenError): { error: ErrorFields };
+  /** The command line that was typed, as what to run next. */
+  sameLine(): NextCommand[];
   /** Prints an error, with `--events` as an event too, and returns the exit code. */
   fail(error: unknown): number;
   /** Resolves once everything written has left the process. */
@@ -71,14 +77,19 @@ export type Output = OutputFlags & {
 /** A narrower terminal is treated as this wide: words would hardly fit side by side. */
 const minColumns = 20;
 
-type OutputIo = Pick<Io, "stdout" | "stderr" | "isOneStream" | "env" | "date">;
+type OutputIo = Pick<Io, "stdout" | "stderr" | "isOneStream" | "env" | "program" | "date">;
 
-/** `openEvents` loads the code for `--events`, only with that flag. */
+type OutputOptions = Pick<Typed, "argv" | "command"> & {
+  /** What `--events` needs: without that flag it is not loaded. */
+  openEvents?: typeof createEventLines | undefined;
+};
+
 export function createOutput(
   flags: OutputFlags,
-  { stdout, stderr, isOneStream, env, date }: OutputIo,
-  openEvents?: typeof createEventLines,
+  { stdout, stderr, isOneStream, env, program, date }: OutputIo,
+  { argv, command, openEvents }: OutputOptions = { argv: [], command: undefined },
 ): Output {
+  const typed = { program: programWords({ program, env }), argv, command };
   const { hide, reveal, redact } = createRedaction();
   // With --json a program reads stderr, so only the error's document goes there, unless stderr is a terminal.
   const isQuiet = flags.quiet || (flags.json && !stderr.isTTY);
@@ -106,9 +117,22 @@ export function createOutput(
     printed = Promise.all([printed, writing]).then(() => {});
     printed.catch(() => {});
   };
-  const events = openEvents?.((event) => keepFailure(writeOne(stdout, jsonText(event, show))), { date });
+  const events = openEvents?.((event) => keepFailure(writeOne(stdout, jsonText(event, redact))), { date });
+  const restate = (fields: ErrorFields): ErrorFields => {
+    const { message, hint } = fields;
+    return { ...fields, message: asTyped(message, env), hint: hint && asTyped(hint, env) };
+  };
+  // A word that holds a key cannot be shown, and without it the command would be another one.
+  const isShown = ({ argv }: NextCommand) => argv.every((word) => redact(word) === word);
+  const withNext = (fields: ErrorFields) => ({ ...restate(fields), next: nextOf(fields, typed).filter(isShown) });
+  const errorDocument = (error: VidgenError) => ({ error: withNext(errorFieldsOf(error)) });
+  const complete = <Event extends GenerationEvent | FilmEvent>(event: Event): Event => {
+    if (!("error" in event) || !event.error) return event;
+    // A row of a batch has no command of its own.
+    return { ...event, error: "row" in event ? restate(event.error) : withNext(event.error) };
+  };
   const report = (error: VidgenError) => {
-    if (flags.json) stderr.write(`${jsonText(errorDocument(error), show, 2)}\n`);
+    if (flags.json) stderr.write(`${jsonText(errorDocument(error), redact, 2)}\n`);
     else stderr.write(layOut(errorText(error)).replace(/^error: /, (label) => color.red(label)));
     if (flags.verbose && error.code === "bug" && error.cause instanceof Error) writeLine(error.cause.stack ?? "");
     return error.exit;
@@ -124,7 +148,7 @@ export function createOutput(
       const body = flags.json ? jsonText(document, redact, 2) : withLink(redact(plain(text)), href);
       if (body !== "") await write(stdout, `${body}\n`);
     },
-    event: (event) => events?.tell(event),
+    event: (event) => events?.tell(complete(event)),
     summarize: (counts) => events?.setCounts(counts),
     async end(code) {
       if (!events) return code;
@@ -160,6 +184,8 @@ export function createOutput(
     },
     hide,
     reveal,
+    errorDocument,
+    sameLine: () => sameLine(typed),
     fail(thrown) {
       spinner.stop();
       const error = asVidgenError(thrown);
@@ -175,19 +201,14 @@ export function createOutput(
   };
 }
 
-/** "npx vidgen" when vidgen was called that way, else "vidgen": printed commands must work when they are pasted. */
+/** "npx vidgen" when vidgen was called that way, else "vidgen". */
 export function programName(env: Io["env"]): string {
-  return env.npm_command === "exec" ? "npx vidgen" : "vidgen";
+  return programWords({ env }).join(" ");
 }
 
 /** Replaces vidgen with the words that the user must type, in commands after a backtick or a colon. */
 export function asTyped(text: string, env: Io["env"]): string {
   return text.replace(/(?<=`|: )vidgen (?=[a-z-])/g, `${programName(env)} `);
-}
-
-/** The error as `--json` prints it. */
-export function errorDocument(error: VidgenError) {
-  return { error: errorFieldsOf(error) };
 }
 
 function errorText(error: VidgenError): string {

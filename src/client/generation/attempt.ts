@@ -4,7 +4,7 @@ import { type CompletedGeneration, readCost, type WireGeneration } from "../../p
 import { nextState } from "../ledger/attempt.ts";
 import type { Content } from "../ledger/content.ts";
 import { type Entry, isOpen, isPaidBy, type JournalLine } from "../ledger/history.ts";
-import { chargedOf, creditsOf } from "../ledger/price.ts";
+import { chargedOf, creditsOf, withCharge } from "../ledger/price.ts";
 import { claimOutput, clear, releaseOf, type WaitOptions } from "../save/claim.ts";
 import { writeInfo } from "../save/info.ts";
 import { save } from "../save/save.ts";
@@ -77,7 +77,7 @@ export async function openAttempt(service: Service, id: string, options: OpenAtt
   // `findEntry` never fails: a paid video can be saved even if the journal cannot be read.
   const entry = await findEntry(service, id);
   const claimed = await claimOutput(outputPath, { ...options, id, entry }, service, service.io).catch((error) => {
-    throw asVidgenError(error).with({ id });
+    throw withCharge(asVidgenError(error).with({ id }), entry, service);
   });
   const { target, file } = claimed;
   return createAttempt(service, { id, attempt, target, file, outputPath: target?.outputPath ?? outputPath, options });
@@ -106,7 +106,7 @@ export async function finish(attempt: Attempt, listeners: Listeners = {}): Promi
     check();
     return finished;
   } catch (error) {
-    throw asVidgenError(error).with({ id });
+    throw withCharge(asVidgenError(error).with({ id }), await findEntry(attempt.service, id), attempt.service);
   }
 }
 

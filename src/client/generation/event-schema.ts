@@ -10,13 +10,21 @@ const number = z.number();
 const whole = z.number().int().min(0);
 const codes = Object.keys(exits).filter((name) => name !== "ok") as CommandErrorCode[];
 
+/** A command that continues after an error; `pays` is true where it can start a generation. */
+const nextCommand = z.object({ argv: z.array(text), pays: z.boolean() });
+
 /** An error as `--json` and `--events` show it. */
 export const errorFields = z.object({
   code: z.enum(codes),
   message: text,
   hint: textOrNull,
   id: textOrNull,
+  attempt: textOrNull,
+  /** Whether the generation was charged: "maybe" where it is unclear; left out where nobody has said so. */
+  charged: z.enum(["yes", "no", "maybe"]).optional(),
   http_status: z.number().int().nullable(),
+  /** Left out for a row of a batch: the batch's own error has it. */
+  next: z.array(nextCommand).optional(),
 });
 
 /** How a generation or a row ended in this run: `processing` if it still runs, `lost` if the service no longer knows it. */

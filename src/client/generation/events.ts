@@ -44,8 +44,10 @@ export function createEventFilter(now: () => number): (event: GenerationEvent) =
 }
 
 /** The fields of an error in JSON. */
-export function errorFieldsOf({ code, message, hint, id, httpStatus }: VidgenError): ErrorFields {
-  return { code, message, hint: hint ?? null, id: id ?? null, http_status: httpStatus ?? null };
+export function errorFieldsOf(error: VidgenError): ErrorFields {
+  const { code, message, hint = null, id = null, attempt = null, charged, httpStatus = null, next } = error;
+  const stated = charged === undefined ? {} : { charged };
+  return { code, message, hint, id, attempt, ...stated, http_status: httpStatus, ...(next && { next: [...next] }) };
 }
 
 /** Whether a start was refused for a reason that does not concern its request, such as the key or the credits: the next run tries again. */

@@ -234,20 +234,17 @@ export function failedError(id: string, generation: WireGeneration): VidgenError
   const reason = failureReason(generation) ?? "the service gave no reason";
   const failure = Object.hasOwn(failures, String(error_code)) ? failures[error_code as FailureCode] : undefined;
   if (failure) {
-    const { code, message, hint } = failure;
+    const { code, message, hint, charged } = failure;
     const ended = code === "unknown" ? code : "failed";
-    return new VidgenError(code, message(reason.replace(/\.$/, "")), {
-      id,
-      ended,
-      hint: errorText(statedHint) ?? hint,
-    });
+    const details = { id, ended, charged, hint: errorText(statedHint) ?? hint } as const;
+    return new VidgenError(code, message(reason.replace(/\.$/, "")), details);
   }
   const defaultHint = "Try another prompt or model; each attempt is charged.";
   const hint = reason === cancelledReason ? undefined : (errorText(statedHint) ?? defaultHint);
   return new VidgenError("failed", `The generation failed: ${reason}`, { id, ended: "failed", hint });
 }
 
-type FailureKind = { code: VidgenError["code"]; message(reason: string): string; hint?: string };
+type FailureKind = Pick<VidgenError, "code"> & { message(reason: string): string; hint?: string; charged?: "no" };
 
 const notCharged = (reason: string) => `The generation failed: ${reason}. Nothing was charged.`;
 
@@ -261,11 +258,13 @@ const failures: Readonly<Record<FailureCode, FailureKind>> = {
   not_submitted: {
     code: "network",
     message: notCharged,
+    charged: "no",
     hint: "Start the engine or choose another one, then run the same command: it starts a new generation.",
   },
   auth: {
     code: "auth",
     message: notCharged,
+    charged: "no",
     hint: "`vidgen doctor` shows which variables with engine keys are set.",
   },
   not_fetched: {

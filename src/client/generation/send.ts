@@ -179,7 +179,7 @@ async function sendAndRecord(
   if (outcome.kind !== "unknown") service.io.unsettled.delete(attempt);
   const settled =
     recorded.kind === "refused" ? await settleRefused(service, recorded, { attempt, ...options }) : recorded;
-  if (settled.kind !== "accepted") return { ...settled, error: explainKey(service, settled.error) };
+  if (settled.kind !== "accepted") return { ...settled, error: explainKey(service, settled.error).with({ attempt }) };
   const { generation, credits_charged: credits, remaining_credits } = settled.started;
   const { name: base_url, account } = service;
   const entry = {
@@ -478,13 +478,13 @@ function stoppedBetweenRequests({ code, message, hint }: VidgenError, notNow: No
   }
   return {
     kind: "unsent",
-    error: new VidgenError(code, `${message} Nothing was sent, nothing was charged.`, { hint }),
+    error: new VidgenError(code, `${message} Nothing was sent, nothing was charged.`, { hint, charged: "no" }),
   };
 }
 
 function unreachable({ reason }: Pick<Unsent, "reason">): SendOutcome {
   const message = `Could not reach the service: ${reason}. Nothing was sent, nothing was charged.`;
-  return { kind: "unsent", error: new VidgenError("network", message, { hint: doctorHint }) };
+  return { kind: "unsent", error: new VidgenError("network", message, { hint: doctorHint, charged: "no" }) };
 }
 
 function notAccepted(last: Unsent | NotNow, notNow: NotNow): Refused {

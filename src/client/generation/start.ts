@@ -5,6 +5,7 @@ import type { DatedLine, Entry, JournalLine } from "../ledger/history.ts";
 import type { FileIdentity } from "../ledger/identity.ts";
 import type { Hold, Journal, Lock } from "../ledger/journal.ts";
 import { type Choice, type Earlier, type KeptKey, refusalError, type StartedEntry } from "../ledger/policy.ts";
+import { withCharge } from "../ledger/price.ts";
 import { findByPrompt, findLine } from "../ledger/search.ts";
 import { withdraw } from "../ledger/withdraw.ts";
 import { claimOutput, dismiss, releaseOf, untilFree, type WaitOptions } from "../save/claim.ts";
@@ -149,7 +150,7 @@ async function prepare(
     service.note(resendNote);
     chosen = await chooseAndWrite(service, { ...wanted, keptKey }, options);
   }
-  if (chosen.kind === "refuse") throw refusalError(chosen);
+  if (chosen.kind === "refuse") throw withCharge(refusalError(chosen), chosen.entry, service);
   return chosen.kind === "new" ? chosen : resume(service, wanted, chosen, options);
 }
 
@@ -346,7 +347,7 @@ async function resume(
   } catch (error) {
     await hold?.release();
     // With the id, a program can resume the generation that was paid for.
-    throw asVidgenError(error).with({ id });
+    throw withCharge(asVidgenError(error).with({ id }), entry, service);
   }
 }
 

@@ -1,3 +1,4 @@
+import type { VidgenError } from "../../errors.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
 import { type Entry, isPaidBy } from "./history.ts";
 
@@ -41,6 +42,19 @@ export function chargedOf(
   const stated = [isLocal && is_preview !== true ? undefined : credits, cost].filter((price) => price !== undefined);
   if (stated.length === 0) return undefined;
   return stated.some((price) => price > 0) ? "yes" : "no";
+}
+
+/**
+ * Adds to an error about a generation its attempt, and whether that was charged: what a service has accepted was, unless it costs nothing. Of an
+ * engine of the local service only a stated price tells.
+ */
+export function withCharge(error: VidgenError, entry: Entry | undefined, where: { isLocal: boolean }): VidgenError {
+  if (entry === undefined) return error;
+  // Credits that a provider lacks are no answer to whether it was charged.
+  const isOpen = error.ended !== undefined && error.code === "credits";
+  const isAccepted = entry.id !== undefined && entry.state !== "refused" && entry.state !== "unknown";
+  const accepted = chargedOf(entry, where) ?? (where.isLocal ? undefined : "yes");
+  return error.with({ attempt: entry.attempt, charged: isAccepted && !isOpen ? accepted : undefined });
 }
 
 /** The newest stated cost of a kind of request. A drop of the balance is not a price, because others spend too. */

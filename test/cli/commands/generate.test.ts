@@ -626,7 +626,8 @@ describe("how it ends", () => {
     const run = await world.vidgen("generate", "a [fail] fox", "--json");
     expect(run).toMatchObject({ code: 4, stdout: "" });
     const { error } = JSON.parse(run.stderr);
-    expect(Object.keys(error)).toEqual(["code", "message", "hint", "id", "http_status"]);
+    const fields = ["code", "message", "hint", "id", "attempt", "charged", "http_status", "next"];
+    expect(Object.keys(error)).toEqual(fields);
     // A preview costs nothing.
     const hint = "Try another prompt or model.";
     expect(error).toMatchObject({ code: "failed", id: expect.stringMatching(uuid), hint });

@@ -55,8 +55,9 @@ test("several ids with --json are one array, in the order of the ids, and the ex
     { status: null, error: { code: "not_found" } },
   ]);
   expect(documents.map(({ id }: { id: string }) => id)).toEqual(ids);
-  const fields = ["code", "message", "hint", "id", "http_status"];
-  expect(documents.slice(1).map(({ error }: { error: object }) => Object.keys(error))).toEqual([fields, fields]);
+  const fields = ["code", "message", "hint", "id", "attempt", "charged", "http_status", "next"];
+  const unstated = fields.filter((name) => name !== "charged");
+  expect(documents.slice(1).map(({ error }: { error: object }) => Object.keys(error))).toEqual([fields, unstated]);
   expect(documents[1].error).toMatchObject({ message: expect.stringMatching(/^The generation failed/), id: ids[1] });
   expect(documents[2].error).toMatchObject({ id: unknownId, http_status: 404 });
   expect(JSON.parse(run.stderr)).toMatchObject({ error: { code: "not_found", id: unknownId } });
@@ -273,10 +274,10 @@ test("several that were interrupted have one command to resume with, and their l
   const [message, hint, ...rest] = run.stderr.split("\n").slice(-3);
   expect([message, rest]).toEqual([expect.stringMatching(/^error: .*: Timed out after 2s; still generating\.$/), [""]]);
   for (const id of ids) expect(message).toContain(id);
-  expect(hint).toBe(`  Resume with: vidgen wait ${one} ${two} -o ${join(world.folder, "clips/")}`);
+  expect(hint).toBe(`  Resume with: vidgen wait ${one} ${two} -o ${join(world.folder, "clips/")} --timeout 2s`);
   const all = await world.vidgen("wait", "--all", "--timeout", "2s", "--json");
   expect(JSON.parse(all.stdout).map(({ status }: { status: string }) => status)).toEqual(["processing", "processing"]);
-  expect(JSON.parse(all.stderr).error.hint).toBe("Resume with: vidgen wait --all");
+  expect(JSON.parse(all.stderr).error.hint).toBe("Resume with: vidgen wait --all --timeout 2s");
 });
 
 test("--all with a service is about that one: what was started elsewhere is left alone", async () => {

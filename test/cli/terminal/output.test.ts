@@ -43,7 +43,15 @@ function createScene(scene: Scene = {}) {
   const { written, writes, streams } = createStreams(scene);
   const flags = { json: false, events: false, quiet: false, verbose: false, color: undefined, ...given };
   const io = { ...streams, isOneStream: false, env, date: () => new Date(0) };
-  return { output: createOutput(flags, io, flags.events ? createEventLines : undefined), written, writes };
+  return {
+    output: createOutput(flags, io, {
+      argv: ["list"],
+      command: "list",
+      openEvents: flags.events ? createEventLines : undefined,
+    }),
+    written,
+    writes,
+  };
 }
 
 test.each([
@@ -135,7 +143,16 @@ test("with --json an error is one document on stderr", async () => {
   expect(await output.fail(error)).toBe(6);
   expect(written.stdout).toBe("");
   expect(JSON.parse(written.stderr)).toEqual({
-    error: { code: "unknown", message: "No answer.\u001b[31m", hint: "Look\nthere.", id: "1b4e", http_status: 502 },
+    error: {
+      code: "unknown",
+      message: "No answer.\u001b[31m",
+      hint: "Look\nthere.",
+      id: "1b4e",
+      attempt: null,
+      charged: "maybe",
+      http_status: 502,
+      next: [{ argv: ["vidgen", "wait", "1b4e"], pays: false }],
+    },
   });
 });
 
@@ -143,7 +160,16 @@ test("with --json what an error does not know is null", async () => {
   const { output, written } = createScene({ json: true });
   await output.fail(new VidgenError("usage", "Bad flag."));
   expect(JSON.parse(written.stderr)).toEqual({
-    error: { code: "usage", message: "Bad flag.", hint: null, id: null, http_status: null },
+    error: {
+      code: "usage",
+      message: "Bad flag.",
+      hint: null,
+      id: null,
+      attempt: null,
+      charged: "no",
+      http_status: null,
+      next: [],
+    },
   });
 });
 
@@ -254,7 +280,11 @@ test("with --events stdout has one event a line, each written at once, and nothi
   const shown = odd.replace(secret, "[key]");
   expect(lines.map((line) => JSON.parse(line))).toEqual([
     { event: "state", at, id: "1b4e", status: shown },
-    { event: "error", at, error: { code: "failed", message: shown, hint: null, id: null, http_status: null } },
+    {
+      event: "error",
+      at,
+      error: { code: "failed", message: shown, hint: null, id: null, attempt: null, http_status: null, next: [] },
+    },
     expect.objectContaining({ event: "summary", at, exit_code: 4, total: 0 }),
   ]);
   expect(written.stderr).toMatch(/^help/);

@@ -1,0 +1,43 @@
+import type { ErrorFields } from "../client/generation/events.ts";
+import { isSignal, type NextCommand } from "../errors.ts";
+import type { Io } from "../io.ts";
+
+/** The command line that was typed. */
+export type Typed = {
+  /** The words that call the program, such as `npx vidgen`. */
+  program: readonly string[];
+  argv: readonly string[];
+  /** The command among them. */
+  command: string | undefined;
+};
+
+/** Commands that can start a generation, and those that run until they are stopped. */
+const starting = ["generate", "again", "batch"];
+const lasting = ["serve", "mcp", "listen"];
+/** A person decides about these: no program is told to repeat them. */
+const decided = ["--again", "--dismiss", "--retry-failed", "--retry-unknown"];
+
+/** The words that call the program: printed commands must work when they are pasted. */
+export function programWords({ program, env }: Pick<Io, "program" | "env">): string[] {
+  if (env.npm_command === "exec") return ["npx", "vidgen"];
+  return [...(program ?? ["vidgen"])];
+}
+
+/** What to run after an error: what its command has said, else what follows from its code. */
+export function nextOf({ code, id, next }: Pick<ErrorFields, "code" | "id" | "next">, typed: Typed): NextCommand[] {
+  if (next !== undefined) return next;
+  const free = (...words: string[]) => [{ argv: [...typed.program, ...words], pays: false }];
+  if (code === "unknown")
+    return id === null ? free("list", "--status", "unknown") : free("wait", ...(id.startsWith("-") ? ["--"] : []), id);
+  if (code === "not_found") return free("list");
+  return code === "pending" || code === "network" || isSignal({ code }) ? sameLine(typed) : [];
+}
+
+/** The same line again. It pays where it can: the generation that it would resume may have been delivered, or have failed, meanwhile. */
+export function sameLine({ program, argv, command = "" }: Typed): NextCommand[] {
+  const end = argv.indexOf("--");
+  const flags = end === -1 ? argv : argv.slice(0, end);
+  if (lasting.includes(command) || flags.some((word) => decided.includes(word))) return [];
+  const isLook = flags.includes("--dry-run") || argv[argv.indexOf("batch") + 1] === "status";
+  return [{ argv: [...program, ...argv], pays: starting.includes(command) && !isLook }];
+}
