@@ -7,7 +7,10 @@ import type { Started, StartStatus } from "./results.ts";
 
 /** The options of `createClient`. */
 export type ClientOptions = {
-  /** The service's URL: https, except on this machine. `VIDGEN_BASE_URL` by default. */
+  /**
+   * The service's address: https, except on this machine and for the origin in `VIDGEN_ALLOW_HTTP`, in a private network. Default:
+   * `VIDGEN_BASE_URL`.
+   */
   baseUrl?: string | undefined;
   /** The service's API key. `VIDGEN_API_KEY` by default. */
   apiKey?: string | undefined;

@@ -252,7 +252,7 @@ async function printKey(made: MadeKey, { output }: Context): Promise<void> {
     output.note(`On another machine, first run: ${sshLine(base_url, media_url, "<this machine>")}`);
   output.note(`Its user logs in with: ${loginLine(base_url)}`);
   if (page_url !== undefined)
-    output.note(`and opens the page with this link, which signs in once, within 10 minutes: ${page_url}`);
+    output.note(`The page opens for its user with this link, which signs in once, within 10 minutes: ${page_url}`);
 }
 
 function readLimit(text: string, flag: string): number | null {

@@ -135,7 +135,7 @@ function lookupFailure(host: string, code: string): Error {
 function notPrivateError(host: string, address: string): Error {
   const found = host === address ? address : `${host} is ${address}, which`;
   return failure(
-    `${found} is not in a private network: plain http would show the key on the way, so nothing was sent`,
+    `${found} is not in a private network, and plain http would show the key on the way`,
     "ERR_NOT_PRIVATE",
   );
 }

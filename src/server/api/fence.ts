@@ -47,7 +47,7 @@ export function createFence({ port, names, publicOrigin }: FenceOptions): Fence 
 }
 
 const forbiddenHost =
-  "this host name or port is not allowed: serve takes it with --name or --public-url, and its log has the names that it takes now";
+  "this host name or port is not allowed: ssh must forward the same port on both sides; whoever runs the service allows a name with --name or --public-url, and its log has the allowed ones";
 
 /** The paths whose replies reveal nothing (health.ts). */
 function isHealthPath(url: string): boolean {

@@ -140,7 +140,7 @@ export function createStartReader({
   hasDirectives,
 }: StartReaderOptions): (json: unknown, names?: FieldNames) => StartRequest {
   const served = [...new Set(engines.flatMap(({ models }) => models))].join(", ");
-  const modelsText = `model must be one of ${served}; \`vidgen serve --engine\` adds others`;
+  const modelsText = `model must be one of ${served}; whoever runs the service adds others with \`vidgen serve --engine\``;
   return (json, ownNames = {}) => {
     const { size, ...fields } = parse(sizeSchema, json);
     const pixels = size === undefined ? undefined : pixelsOf(size);

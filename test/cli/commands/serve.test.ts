@@ -149,6 +149,9 @@ test("accounts, without a login, are those of the service that runs on this mach
   const { base_url } = JSON.parse(printed.stdout);
   const made = await world.vidgen("accounts", "create", "guest", "--credits", "5");
   expect(made).toMatchObject({ code: 0, stdout: expect.stringMatching(/^vgs_[0-9a-f]{48}\n$/) });
+  expect(made.stderr).toMatch(
+    /On another machine, first run: ssh -N -L (\d+):127\.0\.0\.1:\1 -L (\d+):127\.0\.0\.1:\2 <this machine>\n/,
+  );
   expect(made.stderr).toContain(`logs in with: vidgen login --base-url ${base_url}\n`);
   expect(made.stderr).toContain(`once, within 10 minutes: ${base_url}/?token=`);
   expect(await world.vidgen("accounts")).toMatchObject({

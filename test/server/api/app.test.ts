@@ -149,7 +149,7 @@ test.each([
   {
     what: "an unknown model",
     fields: { model: "sora-9" },
-    says: `model must be one of ${[...sevenModels.slice(0, 3), "kling-1.6-elements", ...sevenModels.slice(3)].join(", ")}; \`vidgen serve --engine\` adds others`,
+    says: `model must be one of ${[...sevenModels.slice(0, 3), "kling-1.6-elements", ...sevenModels.slice(3)].join(", ")}; whoever runs the service adds others with \`vidgen serve --engine\``,
   },
   { what: "no model", fields: { model: undefined }, says: "model is missing" },
   { what: "no prompt", fields: { prompt: undefined }, says: "prompt is missing" },

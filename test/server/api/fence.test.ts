@@ -120,7 +120,7 @@ test("a host name that is not allowed is told how to be, and the log alone has t
   const { port } = await open(hello, { names: ["video.example"], onRequest: (event) => log(requestLine(event)) });
   const reply = await say(port, "GET / HTTP/1.1\r\nHost: localhost:9000\r\nConnection: close\r\n\r\n");
   expect(errorCode(reply, 403)).toBe("forbidden_host");
-  expect(reply).toContain("this host name or port is not allowed: serve takes it with --name or --public-url");
+  expect(reply).toContain("whoever runs the service allows a name with --name or --public-url");
   expect(reply).not.toContain("video.example");
   expect(await logged).toContain(`403 allowed hosts: localhost:${port}, video.example:${port}, 127.0.0.1:${port} `);
 });

@@ -33,7 +33,8 @@ test("a model that no engine serves is refused with those that are, and costs no
     400,
     {
       code: "invalid_model",
-      message: "model must be one of sora-2, my-wan, ray-3; `vidgen serve --engine` adds others",
+      message:
+        "model must be one of sora-2, my-wan, ray-3; whoever runs the service adds others with `vidgen serve --engine`",
     },
   ]);
   const started = await readStart(await service.start({ model: "my-wan" }));
