@@ -18,8 +18,8 @@ import {
   askText,
   askYes,
   type Check,
-  type Choice,
   checkedBy,
+  type PromptChoice,
   readPath,
   withoutCurlyQuotes,
 } from "./terminal/prompts.ts";
@@ -212,7 +212,7 @@ export function commandLine(prompt: string, flags: readonly string[], env: Io["e
 const serviceDefault = "service default";
 
 /** The known models, and the initial model if it is not one of them. */
-function modelChoices(usual: string): Choice[] {
+function modelChoices(usual: string): PromptChoice[] {
   const known = models.map(({ id, characteristic }: Model) => ({ value: id, name: `${id}: ${characteristic}` }));
   return findModel(usual) ? known : [{ value: usual, name: usual }, ...known];
 }

@@ -9,10 +9,10 @@ const services = [
   { value: "local", name: "previews on this machine: no account, no credits" },
 ] as const;
 
-type Choice = (typeof services)[number]["value"];
+type ServiceChoice = (typeof services)[number]["value"];
 
-export async function askService(question: string, io: Io): Promise<Choice> {
-  return (await askChoice(question, [...services], "service", io)) as Choice;
+export async function askService(question: string, io: Io): Promise<ServiceChoice> {
+  return (await askChoice(question, [...services], "service", io)) as ServiceChoice;
 }
 
 /** The command that generates with a provider. */

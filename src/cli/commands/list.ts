@@ -92,7 +92,7 @@ async function list(words: string[], options: ListFlags, { io, output }: Context
     throw usage(`--limit must be a whole number above 0, not "${options.limit}".`);
   const isMeant = createFilter(words, options, io.date());
   const entries = await listAttempts({ ...options, limit: Number(options.limit), isMeant }, journal, io);
-  const documents = entries.map(documentOf);
+  const documents = entries.map(entryDocument);
   const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
   // Redacted before it is cut: half of a key would not be recognised.
   const show = (text: string) => output.redact(plainLine(text));
@@ -157,7 +157,7 @@ function emptyNote(words: readonly string[], { status, local, model, since }: Li
 
 /** Such as "3 generations: 20 credits, $0.40, 1 of unknown cost; 960 credits left". */
 async function summarize(entries: readonly Entry[], journal: Pick<Journal, "scan">, limit: number): Promise<string> {
-  const prices = entries.map(priceOf);
+  const prices = entries.map(findListedPrice);
   const sumOf = (unit: "credits" | "usd") =>
     prices.reduce((sum, price) => sum + (typeof price === "object" ? (price[unit] ?? 0) : 0), 0);
   const [credits, usd, unknown] = [sumOf("credits"), sumOf("usd"), prices.filter((price) => price === "?").length];
@@ -307,9 +307,16 @@ async function formatEntries(entries: Entry[], { width, mark, date, show }: Layo
     const status = isNotSubmitted(entry) ? "not submitted" : statusText(entry);
     const service = isLocal(entry) ? "local" : new URL(base_url).host;
     const age = formatAge(entry, { date });
-    return [id, status, request.model, age, formatPrice(priceOf(entry)), file ?? reason, service, request.prompt].map(
-      show,
-    );
+    return [
+      id,
+      status,
+      request.model,
+      age,
+      formatPrice(findListedPrice(entry)),
+      file ?? reason,
+      service,
+      request.prompt,
+    ].map(show);
   });
   if (width === undefined) return cells.map((row) => row.join("\t"));
   if (entries.length === 0) return [];
@@ -339,7 +346,7 @@ async function formatEntries(entries: Entry[], { width, mark, date, show }: Layo
 }
 
 /** An entry as `--json` shows it. */
-function documentOf(entry: Entry): object {
+function entryDocument(entry: Entry): object {
   const { request, reason, content, ...shown } = entry;
   return {
     ...omit(shown, ["place", "path", "typed", "parts", "told", "paused", "state"]),
@@ -357,7 +364,7 @@ function documentOf(entry: Entry): object {
 type ListedPrice = { credits?: number; usd?: number } | "free" | "?" | "-";
 
 /** A failed generation may have got its credits back. A provider of the local service is paid in USD. */
-function priceOf(entry: Entry): ListedPrice {
+function findListedPrice(entry: Entry): ListedPrice {
   const { status, id, cost, credits, is_preview } = entry;
   if (cost !== undefined) return { usd: cost };
   if (status === "unsent" || (status === "refused" && id === undefined) || isNotSubmitted(entry)) return "-";

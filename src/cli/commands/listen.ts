@@ -8,7 +8,7 @@ import type { Callback, CallbackFault, Incoming } from "../../protocol/callback.
 import { withScheme } from "../../protocol/url.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import type { Answer } from "../listen/forward.ts";
+import type { ForwardAnswer } from "../listen/forward.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
 
 export function addListen(program: CommandUnknownOpts, context: Context): void {
@@ -110,7 +110,7 @@ async function createAnswer(
     const took_ms = Math.round(io.now() - start);
     output.line(plainLine(`${describe(received, output)} -> ${received.httpStatus} in ${took_ms} ms`));
     output.document({
-      ...documentOf(received),
+      ...callbackDocument(received),
       http_status: received.httpStatus,
       took_ms,
       at: io.date().toISOString(),
@@ -120,7 +120,7 @@ async function createAnswer(
 }
 
 /** A callback and the answer to it, or the reason why the request was refused. */
-type Received = (Callback & Answer & { isDuplicate: boolean }) | CallbackFault;
+type Received = (Callback & ForwardAnswer & { isDuplicate: boolean }) | CallbackFault;
 
 /** Such as "completed 7d562bbb signature ok". */
 function describe(received: Received, { redact }: Pick<Output, "redact">): string {
@@ -136,7 +136,7 @@ function describe(received: Received, { redact }: Pick<Output, "redact">): strin
   return `${redact(status).slice(0, 20)} ${redact(id).slice(0, 8)} ${parts.join(", ")}`;
 }
 
-function documentOf(received: Received): object {
+function callbackDocument(received: Received): object {
   const event = "callback";
   const none = { id: null, status: null, video_url: null, webhook_id: null, verified: false, duplicate: false };
   if ("fault" in received) return { event, ...none, error: received.fault };

@@ -69,7 +69,7 @@ async function showModels(id: string | undefined, { engine }: ModelsFlags, conte
   });
   const documents = models.map((model) => {
     const { credits = null, cost = null } = prices.get(model.id) ?? {};
-    return { ...documentOf(model, preset), credits, cost };
+    return { ...modelDocument(model, preset), credits, cost };
   });
   await output.result(lines.join("\n"), documents);
   if (priceWidth === 0 && io.stdout.isTTY)
@@ -89,7 +89,7 @@ function aboutModel({ id, characteristic }: Model, preset: string): string {
   return `${characteristic}${id === preset ? " (default)" : ""}`;
 }
 
-function documentOf({ id, characteristic }: Model, preset: string) {
+function modelDocument({ id, characteristic }: Model, preset: string) {
   return { id, characteristic, default: id === preset };
 }
 
@@ -129,7 +129,7 @@ async function showOne(model: Model, preset: string, { io, output }: Context): P
   }));
   const { credits = null, cost = null } = price ?? stated[0] ?? {};
   const about = { images, aspect_ratios: aspectRatios, credits, cost, prices: stated };
-  await output.result(lines.join("\n"), [{ ...documentOf(model, preset), ...about }]);
+  await output.result(lines.join("\n"), [{ ...modelDocument(model, preset), ...about }]);
 }
 
 /** The text about the price, before the prices of earlier videos; `price` is used when there are no earlier ones. */

@@ -223,7 +223,7 @@ async function startChecks(engines: Engine[], io: Io): Promise<Promise<EngineChe
   return engines.map((engine) => checkEngine(engine, io, io.signal));
 }
 
-type Service = RunningService | SharedService;
+type OpenedService = RunningService | SharedService;
 
 type Log = Pick<OpenOptions, "onRequest" | "onDelivery" | "onEnd" | "onNote"> & Pick<AddressOptions, "tell">;
 
@@ -253,7 +253,7 @@ async function open(
   options: ServeOptions,
   { engines, log }: { engines: Engine[]; log: Log },
   context: Context,
-): Promise<Service> {
+): Promise<OpenedService> {
   const { output } = context;
   const addresses = readAddresses(options);
   const settings = {
@@ -363,7 +363,7 @@ async function backup(file: string, { database }: ServeOptions, { io, output }: 
 }
 
 /** Resolves on Ctrl-C or SIGTERM. Rejects if another process took over the folder, as it may after this process was suspended for a minute. */
-function waitForStop({ lost }: Service, io: Io): Promise<void> {
+function waitForStop({ lost }: OpenedService, io: Io): Promise<void> {
   const message = "Another process has taken over the local service's folder, so this process has stopped.";
   const hint = "No data is lost: the other process continues with all accepted generations, and --local uses it.";
   const lostError = new VidgenError("output", message, { hint });

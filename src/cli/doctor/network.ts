@@ -10,9 +10,9 @@ import { isLoopback, isPlainHttp } from "../../protocol/url.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
 
 /** The service's address and the key for it, as any command would find them. */
-type Settings = { checks: Check[]; baseUrl: string | undefined; apiKey: string | undefined };
+type ServiceAccess = { checks: Check[]; baseUrl: string | undefined; apiKey: string | undefined };
 
-export async function checkSettings(flag: string | undefined, io: Io): Promise<Settings> {
+export async function checkSettings(flag: string | undefined, io: Io): Promise<ServiceAccess> {
   const checks: Check[] = [];
   let baseUrl: string | undefined;
   let apiKey: string | undefined;

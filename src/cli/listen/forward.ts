@@ -3,7 +3,7 @@ import type { Io } from "../../io.ts";
 import type { Callback } from "../../protocol/callback.ts";
 
 /** The answer to a callback; `reason` if the application gave no usable one. */
-export type Answer = { httpStatus: number; reason?: string };
+export type ForwardAnswer = { httpStatus: number; reason?: string };
 
 /** Less than the 15 s after which the local service gives up an attempt. */
 const timeoutMs = 12_000;
@@ -15,8 +15,8 @@ const maxRemembered = 10_000;
  * retry is forwarded again. Without a `url` every callback is accepted. The returned function never rejects.
  */
 export function createForwarder(url: string | undefined, io: Pick<Io, "fetch" | "limit" | "signal">) {
-  const answers = new Map<string, Promise<Answer>>();
-  return async (callback: Callback): Promise<Answer & { isDuplicate: boolean }> => {
+  const answers = new Map<string, Promise<ForwardAnswer>>();
+  return async (callback: Callback): Promise<ForwardAnswer & { isDuplicate: boolean }> => {
     const { webhookId } = callback;
     const first = webhookId === undefined ? undefined : answers.get(webhookId);
     if (first) return { ...(await first), isDuplicate: true };
@@ -30,7 +30,7 @@ export function createForwarder(url: string | undefined, io: Pick<Io, "fetch" | 
   };
 }
 
-function isAccepted({ httpStatus }: Answer): boolean {
+function isAccepted({ httpStatus }: ForwardAnswer): boolean {
   return httpStatus >= 200 && httpStatus < 300;
 }
 
@@ -39,7 +39,7 @@ async function send(
   { headers, body }: Callback,
   url: string,
   io: Pick<Io, "fetch" | "limit" | "signal">,
-): Promise<Answer> {
+): Promise<ForwardAnswer> {
   const limit = io.limit(timeoutMs, io.signal, new Error(`no response within ${timeoutMs / 1_000} s`));
   const answered = new AbortController();
   const signal = AbortSignal.any([limit.signal, answered.signal]);

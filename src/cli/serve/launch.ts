@@ -5,10 +5,10 @@ import type { HeldService, OpenOptions, RunningService, SharedService } from "..
 import type { Context } from "../context.ts";
 import { databaseError } from "./database.ts";
 
-type Settings = Omit<OpenOptions, "folder" | "resume">;
+type LaunchSettings = Omit<OpenOptions, "folder" | "resume">;
 
 /** Opens the service of this machine's folder. */
-export async function launchOwn(settings: Settings, { io }: Context): Promise<RunningService> {
+export async function launchOwn(settings: LaunchSettings, { io }: Context): Promise<RunningService> {
   const { openService } = await import("../../server/serve.ts");
   const folder = findServiceFolder(io);
   const opened = await openService({ ...settings, folder, resume: "all" }, io).catch((error) => {
@@ -20,7 +20,7 @@ export async function launchOwn(settings: Settings, { io }: Context): Promise<Ru
 
 /** Opens the service of a database that other processes may share. */
 export async function launchShared(
-  settings: Settings & { database: string; media: string | undefined },
+  settings: LaunchSettings & { database: string; media: string | undefined },
   { io, output }: Context,
 ): Promise<SharedService> {
   const { openSharedService } = await import("../../server/serve.ts");

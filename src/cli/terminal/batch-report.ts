@@ -33,7 +33,7 @@ export function describePlan(
   const counts = parts.flatMap(([name, count]) => (count > 0 || name === "to start" ? [`${count} ${name}`] : []));
   const starts = models.map(
     ({ model, to_start, credits }) =>
-      `  ${model}: ${to_start} to start${cost.kind === "free" ? "" : priceOf(model, credits, service)}`,
+      `  ${model}: ${to_start} to start${cost.kind === "free" ? "" : describeModelPrice(model, credits, service)}`,
   );
   const hasCredits = models.some(({ model }) => countsCredits(service, model));
   const left = hasCredits && remaining_credits !== null ? `; ${countCredits(remaining_credits)} left` : "";
@@ -90,7 +90,7 @@ function describeUnclear({ line, state, attempt, id, at }: Entry): string {
 }
 
 /** The text about the price of a model's rows. */
-function priceOf(model: string, credits: number | null, service: Service): string {
+function describeModelPrice(model: string, credits: number | null, service: Service): string {
   if (service.isFree(model)) return ", free";
   if (!countsCredits(service, model)) return "";
   return credits === null ? ", cost unknown" : `, about ${countCredits(credits)}`;

@@ -45,9 +45,9 @@ export async function askSecret(message: string, validate: Check, io: Io): Promi
   return ask((context) => password({ message, mask: false, validate, ...asciiTheme(io) }, context), io);
 }
 
-export type Choice = { value: string; name: string };
+export type PromptChoice = { value: string; name: string };
 
-export async function askChoice(message: string, choices: Choice[], initial: string, io: Io): Promise<string> {
+export async function askChoice(message: string, choices: PromptChoice[], initial: string, io: Io): Promise<string> {
   const { select } = await import("@inquirer/prompts");
   return ask(
     (context) =>
@@ -89,10 +89,10 @@ function asciiTheme<More extends object>({ env }: Io, more?: More) {
   return isAscii(env) ? { theme: { prefix: { idle: "?", done: "+" }, ...more } } : {};
 }
 
-type Context = { input: Io["stdin"]; output: Io["stderr"]; signal: AbortSignal };
+type PromptContext = { input: Io["stdin"]; output: Io["stderr"]; signal: AbortSignal };
 
 /** Asks on stderr, so that stdout stays free for the result. Throws `interrupted` at Ctrl-C, and when the input ends. */
-async function ask<Answer>(prompt: (context: Context) => Promise<Answer>, io: Io): Promise<Answer> {
+async function ask<Answer>(prompt: (context: PromptContext) => Promise<Answer>, io: Io): Promise<Answer> {
   // readline pauses its input at Ctrl-D and at the end of stdin; without an abort the prompt would never end.
   const inputEnd = new AbortController();
   const onPause = () => inputEnd.abort();
