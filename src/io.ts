@@ -174,6 +174,8 @@ export type Io = {
   page?(text: string, pager: string): Promise<boolean>;
   /** Makes V8 prefer small memory over speed, for the rest of the process. */
   optimizeForSize(): void;
+  /** Has SIGHUP call this from now on, instead of ending the command. On Windows, where the system ends the process soon after, nothing changes. */
+  onHangUp(call: () => void): void;
   /** Aborts at the first Ctrl-C, SIGTERM or SIGHUP, with a `VidgenError` as its reason. */
   signal: AbortSignal;
   /** Aborts at the second one: the command must end at once. */

@@ -189,6 +189,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     run: () => Promise.reject(Object.assign(new Error("spawn ENOENT"), { code: "ENOENT" })),
     launch: async (...launched) => void world.launched.push(launched),
     optimizeForSize: () => {},
+    onHangUp: () => {},
     get signal() {
       return controllers.signal.signal;
     },

@@ -12,7 +12,7 @@ import { type Io, systemMachine } from "../io.ts";
 /** The real outside world: the only code that says `process`. */
 export function systemIo(): Io {
   const unsettled = new Set<string>();
-  const { signal, abandon } = catchSignals(unsettled);
+  const { signal, abandon, onHangUp } = catchSignals(unsettled);
   // Node reports an unhandled rejection here as well.
   process.on("uncaughtException", (error) => abort(asVidgenError(error), unsettled));
   // The callback of each write reports a closed pipe (`| head`); without a listener Node would throw as well.
@@ -38,6 +38,7 @@ export function systemIo(): Io {
     launch,
     page: async (text, pager) => (await import("./terminal/pager.ts")).runPager(text, pager, envWithoutKeys()),
     optimizeForSize: () => setFlagsFromString("--optimize-for-size"),
+    onHangUp,
     signal,
     abandon,
     unsettled,
@@ -109,7 +110,7 @@ function findHome(): string {
 
 const signalNames = ["SIGINT", "SIGHUP", "SIGTERM"] as const;
 
-function catchSignals(unsettled: ReadonlySet<string>): { signal: AbortSignal; abandon: AbortSignal } {
+function catchSignals(unsettled: ReadonlySet<string>): Pick<Io, "signal" | "abandon" | "onHangUp"> {
   const first = new AbortController();
   const second = new AbortController();
   // A command that follows a thousand generations adds a thousand listeners.
@@ -121,9 +122,13 @@ function catchSignals(unsettled: ReadonlySet<string>): { signal: AbortSignal; ab
     setTimeout(() => abort(reason, unsettled), 3_000).unref();
   };
   process.on("SIGINT", () => onSignal(new VidgenError("interrupted", "Interrupted.")));
-  process.on("SIGHUP", () => onSignal(new VidgenError("hung_up", "The terminal was closed.")));
+  let hangUp = () => onSignal(new VidgenError("hung_up", "The terminal was closed."));
+  process.on("SIGHUP", () => hangUp());
   process.on("SIGTERM", () => onSignal(new VidgenError("terminated", "Terminated.")));
-  return { signal: first.signal, abandon: second.signal };
+  const onHangUp = (call: () => void) => {
+    if (process.platform !== "win32") hangUp = call;
+  };
+  return { signal: first.signal, abandon: second.signal, onHangUp };
 }
 
 async function launch(command: string, args: string[]): Promise<void> {

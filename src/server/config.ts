@@ -5,6 +5,7 @@ import { systemReason, usage } from "../errors.ts";
 import { findSimilar } from "../protocol/models.ts";
 import { toUtf8 } from "../protocol/text.ts";
 import { checkRepeats, type EngineSpec, kindNames, readPackage, readServer } from "./engines/spec.ts";
+import type { EngineOrigin } from "./store/generations.ts";
 
 /** Issues of zod without what was written: it may be a key in the wrong place. */
 const must = (what: string) => ({
@@ -91,8 +92,11 @@ type Engine = z.infer<typeof engine>;
 
 /** A file of `serve --config`: its engines, and its other fields as the options of those flags. */
 export type ServeConfig = {
+  file: string;
   engines: EngineSpec[];
-  options: Record<string, unknown>;
+  options: Record<string, unknown> & { creditsPer?: string[] };
+  /** The other fields as they are written, to compare them with those of a later reading. */
+  settings: Readonly<Record<string, unknown>>;
   /** A message without what may be a key in the wrong field, and with the field that a flag stands for. */
   explain(message: string): string;
 };
@@ -107,7 +111,7 @@ export function readConfig(file: string): ServeConfig {
   try {
     const engines = written.map((each, index) => readEngine(each, `engines[${index}]`, dirname(resolve(file))));
     checkRepeats(engines);
-    return { engines, options: optionsOf(settings, dirname(resolve(file))), explain };
+    return { file, engines, options: optionsOf(settings, dirname(resolve(file))), settings, explain };
   } catch (error) {
     if (error instanceof Error) error.message = explain(error.message);
     throw error;
@@ -206,6 +210,11 @@ function readEngine(
   const key = key_file === undefined ? variable : { file: resolve(folder, key_file) };
   const upstreamModel = workflow === undefined ? upstream_model : resolve(folder, workflow);
   return { ...readServer({ label, models, kind, url, upstreamModel, key }), jobs };
+}
+
+/** An engine as `originOf` has written it, in a process that does not name it. Throws `usage`. */
+export function readOrigin(origin: EngineOrigin): EngineSpec {
+  return readEngine(engine.parse(origin), "it", "/");
 }
 
 type Settings = Omit<z.infer<typeof configSchema>, "$schema" | "engines">;

@@ -73,6 +73,8 @@ export type SharedOptions = CommonOptions & {
 
 /** The local service, listening. */
 export type RunningService = Pick<Service, "api" | "media" | "settled"> & {
+  /** Uses these engines and prices from now on. */
+  updateEngines(given: Pick<OwnerOptions, "engines" | "creditsPer">): Promise<void>;
   kind: "running";
   address: Address;
   /** The models of which the local account gets previews at no cost. */
@@ -131,17 +133,17 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
     const secrets = { webhookSecret: webhook_secret, pageSecret: async () => api_key };
     const { service, ...opened } = await openParts(options, { steps, store, videos, ...secrets }, io);
     const address = { ...credentials, ...opened.urls };
-    const has_real_models = options.engines?.some(({ isSimulation }) => !isSimulation) ?? false;
-    const engines = options.engines?.map(announceEngine);
-    await writeAnnouncement(folder, {
-      ...address,
-      runs,
-      has_real_models,
-      engines,
-      free_models: opened.freeModels,
-      has_page: options.hasPage,
-      is_command: options.isCommand,
-    });
+    const announce = (engines: readonly Engine[] | undefined, free_models: string[]) =>
+      writeAnnouncement(folder, {
+        ...address,
+        runs,
+        has_real_models: engines?.some(({ isSimulation }) => !isSimulation) ?? false,
+        engines: engines?.map(announceEngine),
+        free_models,
+        has_page: options.hasPage,
+        is_command: options.isCommand,
+      });
+    await announce(options.engines, opened.freeModels);
     steps.push(async () => {
       // Another process that has taken over the folder has announced itself there.
       if (lost.aborted) return;
@@ -150,7 +152,11 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
     });
     await service.start(options.resume);
     const { pageUrl, metricsUrl, freeModels } = opened;
-    return { ...service, kind: "running", address, freeModels, pageUrl, metricsUrl, lost, close };
+    const updateEngines: RunningService["updateEngines"] = async (given) => {
+      service.updateEngines(given);
+      await announce(given.engines, listFreeModels({ ...given, hasPaidPreviews: options.credits !== undefined }));
+    };
+    return { ...service, kind: "running", updateEngines, address, freeModels, pageUrl, metricsUrl, lost, close };
   } catch (error) {
     await close(0);
     throw error;
@@ -183,7 +189,9 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
       api_key: isFirst || options.rotate ? api_key : null,
       webhook_secret: webhookSecret,
     };
-    return { ...service, kind: "running", address, pageUrl, metricsUrl, lost: new AbortController().signal, close };
+    const updateEngines: SharedService["updateEngines"] = async (given) => service.updateEngines(given);
+    const lost = new AbortController().signal;
+    return { ...service, kind: "running", updateEngines, address, pageUrl, metricsUrl, lost, close };
   } catch (error) {
     await close(0);
     throw error;

@@ -1,4 +1,5 @@
 import type { Clock } from "../io.ts";
+import type { Reloaded } from "./api/admin.ts";
 import { createApp, createMetricsApp } from "./api/app.ts";
 import { createHealth } from "./api/health.ts";
 import { createRehearsedMedia, rehearseStarts } from "./api/rehearsal.ts";
@@ -17,7 +18,7 @@ import { linkOf } from "./page/link.ts";
 import { createPage } from "./page/page.tsx";
 import type { Sessions } from "./page/session.ts";
 import type { Ended, Pace } from "./queue/end.ts";
-import { createQueue } from "./queue/queue.ts";
+import { createQueue, type QueueOptions } from "./queue/queue.ts";
 import { createRetention, type Keep } from "./queue/retention.ts";
 import type { Store } from "./store/store.ts";
 
@@ -25,6 +26,10 @@ import type { Store } from "./store/store.ts";
 export type OwnerOptions = {
   /** What makes the videos. */
   engines: readonly Engine[];
+  /** Reads the owner's file again, and has `updateEngines` called. Throws an error made for people when it is faulty, and changes nothing. */
+  reload?: (() => Promise<Reloaded>) | undefined;
+  /** Opens an engine that an earlier process has used, as it was named then. */
+  reopen?: QueueOptions["reopen"];
   /** Whether it runs inside a command, for as long as that takes. */
   isCommand?: boolean | undefined;
   /** The credits that a start costs, by model, where that is not the usual price. */
@@ -85,13 +90,18 @@ export type Service = {
   start(resume: "all" | "polled"): Promise<void>;
   /** Resolves when every callback that is due now was attempted; a retry that is due later does not count. */
   settled(): Promise<void>;
+  /** Uses these engines and prices from now on. An engine that is not among them drains. */
+  updateEngines(given: Pick<OwnerOptions, "engines" | "creditsPer">): void;
   /** Is not ready from now on, and ends the replies that last as long as a page is open. */
   endStreams(): void;
   /** Stops rendering and sending; the next process that opens the store resumes both. */
   close(): Promise<void>;
 };
 
-export function createService(options: ServiceOptions): Service {
+export function createService(given: ServiceOptions): Service {
+  // All parts have these two, whose content changes: what follows from them is asked for each time.
+  const [engines, creditsPer] = [[...given.engines], new Map(given.creditsPer)];
+  const options = { ...given, engines, creditsPer };
   const { store, outbound, sessions, onTrouble } = options;
   const changes = createChanges();
   const health = createHealth(options);
@@ -110,7 +120,7 @@ export function createService(options: ServiceOptions): Service {
   const queue = createQueue({ ...options, get: outbound.get, onEnd, ...counted });
   const sender = createCallbackSender({ ...options, sign, post: outbound.post, random: Math.random, onDelivery });
   const retention = options.keep && createRetention({ ...options, keep: options.keep });
-  const startBy = createStartRoutes(rehearseStarts({ ...options, onStart: metrics?.onStart }));
+  const startBy = createStartRoutes(rehearseStarts({ ...options, missing: queue.missing, onStart: metrics?.onStart }));
   const linkFor =
     sessions &&
     (async (keyHash: string) => linkOf(options.baseUrl(), await sessions(), { keyHash, now: options.clock.date() }));
@@ -135,6 +145,12 @@ export function createService(options: ServiceOptions): Service {
       void retention?.wake();
     },
     settled: sender.settled,
+    updateEngines(next) {
+      engines.splice(0, engines.length, ...next.engines);
+      creditsPer.clear();
+      for (const [model, credits] of next.creditsPer) creditsPer.set(model, credits);
+      queue.updateEngines();
+    },
     endStreams() {
       health.stop();
       changes.close();

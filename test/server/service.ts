@@ -3,6 +3,7 @@ import { onTestFinished } from "vitest";
 import type { Clock } from "../../src/io.ts";
 import { models } from "../../src/protocol/models.ts";
 import { hashKey } from "../../src/server/api/accounts.ts";
+import type { ReloadOptions } from "../../src/server/api/admin.ts";
 import { createApp, createRoutes } from "../../src/server/api/app.ts";
 import { createHealth } from "../../src/server/api/health.ts";
 import { createRehearsedMedia, rehearseStarts } from "../../src/server/api/rehearsal.ts";
@@ -15,7 +16,7 @@ import type { Handler } from "../../src/server/http/message.ts";
 import { openFolder } from "../../src/server/media/folder.ts";
 import type { Get, Post } from "../../src/server/outbound/outbound.ts";
 import type { Pace } from "../../src/server/queue/end.ts";
-import { createQueue, type Queue } from "../../src/server/queue/queue.ts";
+import { createQueue, type Queue, type QueueOptions } from "../../src/server/queue/queue.ts";
 import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/server/store/store.ts";
 import { createVirtualClock } from "../clock.ts";
@@ -42,6 +43,8 @@ export type ServiceOptions = {
   concurrency?: number;
   /** They take the place of the fake engine. */
   engines?: Engine[] | ((clock: Clock) => Engine[]);
+  reopen?: QueueOptions["reopen"];
+  reload?: ReloadOptions["reload"];
   creditsPer?: Record<string, number>;
   /** Whether previews cost the owner credits too; they do unless told otherwise. */
   hasPaidPreviews?: boolean;
@@ -149,6 +152,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     onTrouble,
     hasRefunds,
     isCommand: options.isCommand,
+    reopen: options.reopen,
     get: options.get ?? anyImage,
     pace: options.pace ?? "fast",
     onNote: (text) => notes.push(text),
@@ -170,7 +174,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     if (!options.store) await store.close();
   });
   const startOptions = {
-    ...{ store, engines, clock, creditsPer },
+    ...{ store, engines, clock, creditsPer, missing: queue.missing },
     hasPaidPreviews: options.hasPaidPreviews ?? true,
     hasDirectives: options.hasDirectives ?? false,
   };
@@ -181,6 +185,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     store,
     videos,
     queue,
+    reload: options.reload,
     readMetrics: async () => ({ text: "", contentType: "text/plain" }),
     clock,
     engines,

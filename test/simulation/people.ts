@@ -258,6 +258,7 @@ function worldOf({ process, journal, key, fetch, command, onPrint }: Run, into: 
     abandon: process.abandon,
     launch: async () => {},
     optimizeForSize: () => {},
+    onHangUp: () => {},
   };
   return world as unknown as Io;
 }

@@ -26,7 +26,15 @@ async function startService() {
     creditsOf: () => 1_000_000_000,
   });
   await store.start(generation(), 10, undefined);
-  const queue = { resume() {}, progressOf: () => undefined, notSubmitted: () => undefined, outageOf: () => undefined };
+  const queue = {
+    resume() {},
+    progressOf: () => undefined,
+    notSubmitted: () => undefined,
+    outageOf: () => undefined,
+    engineOf: () => undefined,
+    missing: () => [],
+    retired: async () => [],
+  };
   const engines = [createPreviewEngine({ concurrency: 1 })];
   const prices = { creditsPer: new Map(), hasPaidPreviews: true };
   const app = createApp({

@@ -1,6 +1,6 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { formatBytes } from "../../client/request/bytes.ts";
-import { type EngineCheck, readCreditsPer, readEngineSettings } from "../../connect/engines.ts";
+import { readCreditsPer } from "../../connect/engines.ts";
 import { findServiceFolder } from "../../connect/local.ts";
 import { redactBody } from "../../connect/trace.ts";
 import { readNumber, readTime } from "../../connect/values.ts";
@@ -15,6 +15,7 @@ import { collectValues, engineTimeoutOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { readAddresses } from "../serve/addresses.ts";
 import { databaseError, findDatabase } from "../serve/database.ts";
+import { openEngines, startChecks } from "../serve/engines.ts";
 import { folderError, launchOwn, launchShared } from "../serve/launch.ts";
 import { type AddressOptions, noteLimits, printAddress, printChecks } from "../serve/report.ts";
 import { jsonText, programName } from "../terminal/output.ts";
@@ -146,6 +147,7 @@ type ServeFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 type ServeOptions = Omit<ServeFlags, "database" | "config"> & {
   database: string | undefined;
   config: ServeConfig | undefined;
+  isTyped(flag: string): boolean;
 };
 
 /** Runs the local service until Ctrl-C or SIGTERM. Prints its address once it listens; with `--owner-key` a key, and ends. */
@@ -153,7 +155,14 @@ async function serve(flags: ServeFlags, isTyped: (flag: string) => boolean, give
   const database = findDatabase(flags.database, given.io, given.output);
   const config = await readFile(flags);
   const typed = Object.entries(flags).filter(([name]) => isTyped(name));
-  const options: ServeOptions = { ...flags, ...config?.options, ...Object.fromEntries(typed), config, database };
+  const options: ServeOptions = {
+    ...flags,
+    ...config?.options,
+    ...Object.fromEntries(typed),
+    config,
+    database,
+    isTyped,
+  };
   await run(options, given).catch((error) => {
     if (config && error instanceof Error) error.message = config.explain(error.message);
     throw error;
@@ -183,9 +192,10 @@ async function run(options: ServeOptions, given: Context): Promise<void> {
   const graceMs = readTime(options.grace, "--grace");
   const log = await createLog(options, given);
   const context = { ...given, output: { ...given.output, note: log.onNote } };
-  const engines = await openEngines(options, context);
-  const service = await open(options, { engines, log }, context);
+  const { engines, attach, ...again } = await openEngines(options, context);
+  const service = await open(options, { engines, ...again, ...log }, context);
   try {
+    attach(service);
     // A process without jobs may be unable to reach the engines.
     const used = engines.filter(({ concurrency }) => concurrency > 0);
     const checks = await startChecks(used, io);
@@ -195,32 +205,6 @@ async function run(options: ServeOptions, given: Context): Promise<void> {
   } finally {
     await service.close(graceMs);
   }
-}
-
-async function openEngines(options: ServeOptions, { io, output }: Context): Promise<Engine[]> {
-  const { createEngines } = await import("../../server/engines/engines.ts");
-  const settings = readEngineSettings(options, io, { leastJobs: options.database === undefined ? 1 : 0 });
-  const engines = options.config?.engines ?? settings.engines;
-  return createEngines({ ...hideKeys(settings, output), engines, onNote: output.note }, io);
-}
-
-/** Hides keys that come from a file: only those of the environment are hidden so far. */
-function hideKeys(settings: ReturnType<typeof readEngineSettings>, { hide }: Context["output"]) {
-  const hidden = <Key extends string | undefined>(key: Key) => {
-    if (key !== undefined) hide(key);
-    return key;
-  };
-  return {
-    ...settings,
-    readKey: (name: string) => hidden(settings.readKey(name)),
-    readKeyFile: (path: string, label: string) => hidden(settings.readKeyFile(path, label)),
-  };
-}
-
-/** Starts to check each engine. The service runs meanwhile. */
-async function startChecks(engines: Engine[], io: Io): Promise<Promise<EngineCheck>[]> {
-  const { checkEngine } = await import("../../server/engines/check.ts");
-  return engines.map((engine) => checkEngine(engine, io, io.signal));
 }
 
 type OpenedService = RunningService | SharedService;
@@ -251,7 +235,7 @@ async function createLog(options: ServeOptions, { io, output }: Context): Promis
 
 async function open(
   options: ServeOptions,
-  { engines, log }: { engines: Engine[]; log: Log },
+  given: Pick<OpenOptions, "reload" | "reopen"> & Log & { engines: Engine[] },
   context: Context,
 ): Promise<OpenedService> {
   const { output } = context;
@@ -259,8 +243,8 @@ async function open(
   const settings = {
     ...addresses,
     isAllowed: await readNetworks(options.allowNetwork ?? []),
-    engines,
-    creditsPer: readCreditsPer(options.creditsPer ?? [], engines),
+    ...given,
+    creditsPer: readCreditsPer(options.creditsPer ?? [], given.engines),
     hasDirectives: options.directives ?? false,
     hasRefunds: options.refunds,
     hasRedirects: options.mediaRedirect ?? false,
@@ -271,7 +255,6 @@ async function open(
     credits: readCredits(options),
     keep: readKeep(options),
     hasPage: options.page ?? addresses.isLoopback,
-    ...log,
     hasMetrics: true,
     withReplies: output.verbose,
   };

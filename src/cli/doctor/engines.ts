@@ -8,8 +8,16 @@ const limitMs = 15_000;
 const fix =
   "Check that it runs, and the address in `vidgen serve --engine`. Generations for it wait until it can be used, and fail after --engine-timeout.";
 
+const retiredFix =
+  "Name the engine again in `vidgen serve`, with its key: its generations may be paid for, and wait. `vidgen cancel` ends one, and its credits are not returned.";
+
 /** What a service of this version reports about an engine: since when (ISO 8601) and why it accepts no generations. */
-type EngineReport = EngineCheck & { out_since?: string | null; out_reason?: string | null };
+type EngineReport = EngineCheck & {
+  out_since?: string | null;
+  out_reason?: string | null;
+  /** For an engine that is no longer used: how many generations were submitted to it. */
+  draining?: number | null;
+};
 
 /** The engines of the local service on this machine; none if it has only the preview, or does not report them. */
 export async function checkEngines({ baseUrl, apiKey }: Pick<Local, "baseUrl" | "apiKey">, io: Io): Promise<Check[]> {
@@ -34,6 +42,14 @@ export function checkKeys({ env }: Pick<Io, "env">): Check[] {
 }
 
 function checkReported(engine: EngineReport, all: readonly EngineCheck[]): Check {
+  const { engine: name, error, draining = null } = engine;
+  if (draining !== null) {
+    const count = draining === 1 ? "1 generation" : `${draining} generations`;
+    const says = `no longer used: ${name}, with ${count}`;
+    return error === null
+      ? pass("engine", says)
+      : fail("engine", `${says}: ${error}`, { code: "network", fix: retiredFix });
+  }
   const outage = engine.out_since ? `; unavailable since ${engine.out_since}: ${engine.out_reason}` : "";
   const says = `${describeEngine(engine, all)}${outage}`;
   return engine.error === null && outage === "" ? pass("engine", says) : fail("engine", says, { code: "network", fix });

@@ -1,7 +1,8 @@
-import { describeEngine, type EngineCheck } from "../../connect/engines.ts";
+import type { EngineCheck } from "../../connect/engines.ts";
 import type { Io } from "../../io.ts";
 import { isLoopback, isPlainHttp, remoteWays } from "../../protocol/url.ts";
 import type { Context } from "../context.ts";
+import { checkLine } from "./engines.ts";
 
 /** The fields of engines that are reported. */
 type Engines = readonly { name: string; models: readonly string[]; isSimulation: boolean }[];
@@ -96,9 +97,7 @@ export async function printChecks(
 ): Promise<void> {
   if (engines.every(({ isSimulation }) => isSimulation)) return;
   const print = (check: EngineCheck) => {
-    const line = describeEngine(check, engines);
-    if (!io.signal.aborted)
-      output.note(check.error === null ? line : `${line}; its generations wait until it can be used.`);
+    if (!io.signal.aborted) output.note(checkLine(check, engines));
   };
   await Promise.all(checks.map((check) => check.then(print)));
 }

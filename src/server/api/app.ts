@@ -6,6 +6,7 @@ import type { Keep } from "../queue/retention.ts";
 import type { Store } from "../store/store.ts";
 import { type AccountOptions, createAccountRoutes } from "./account-routes.ts";
 import { findAccount, refuseUnknownKey, requireOwner } from "./accounts.ts";
+import { createReloadRoute, type ReloadOptions } from "./admin.ts";
 import { createBackupRoute } from "./backup-route.ts";
 import { type CancelOptions, createCancelRoute } from "./cancel.ts";
 import { createEnginesRoute, type EnginesOptions } from "./engines.ts";
@@ -23,7 +24,8 @@ export type AppOptions = StatusOptions &
   EnginesOptions &
   OpenapiOptions &
   PriceOptions &
-  AccountOptions & {
+  AccountOptions &
+  ReloadOptions & {
     store: Store;
     /** Makes the routes that start a generation. */
     startBy: StartRoutes;
@@ -66,6 +68,7 @@ export function createRoutes(options: AppOptions): Hono<ApiEnv> {
       ...createAccountRoutes(options),
       "/backup": { POST: createBackupRoute(options.store) },
       "/engines": { GET: createEnginesRoute(options) },
+      "/admin/reload": { POST: createReloadRoute(options) },
       ...(readMetrics && { "/metrics": { GET: createMetricsRoute(readMetrics) } }),
     },
     service: { ...options.health, "/openapi.json": { GET: createOpenapiRoute(options, () => routes) } },

@@ -7,6 +7,7 @@ import { describe } from "../engines/upstream/upstream.ts";
 import { type ApiContext, refuse } from "../http/message.ts";
 import { statusBody } from "../http/status-body.ts";
 import type { Ended } from "../queue/end.ts";
+import type { Queue } from "../queue/queue.ts";
 import type { GenerationEnd, StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import { named, parameters, type Route, refusal, reply } from "./openapi/operation.ts";
@@ -15,6 +16,7 @@ import { generationSchema, processingExample } from "./status.ts";
 
 export type CancelOptions = {
   store: Pick<Store, "generation" | "cancel" | "ledger">;
+  queue: Pick<Queue, "engineOf" | "missing">;
   engines: readonly Engine[];
   clock: Pick<Clock, "date" | "limit">;
   /** Whether a generation that was not made gives back what was paid. */
@@ -71,40 +73,54 @@ export async function cancelOwn(c: ApiContext, options: CancelOptions): Promise<
   for (let looks = 0; looks < maxLooks; looks++) {
     const generation = await findOwnGeneration(c, store);
     const { id, status, error } = generation;
-    if (status === "failed" && (isStopped || error === cancelledError)) return generation;
+    if (status === "failed" && (isStopped || isCancelled(error))) return generation;
     if (status !== "processing") {
       const how = status === "failed" ? `failed: ${error}` : "completed";
       throw refuse(409, "already_ended", `not cancelled: it has ${how}`);
     }
-    const engine = await stopUpstream(generation, options);
+    const lost = findLost(generation, options);
+    const engine = lost ?? (await stopUpstream(generation, options));
     isStopped ||= engine !== null;
     const date = options.clock.date();
-    const end: GenerationEnd = {
-      status: "failed",
-      error: cancelledError,
-      media: null,
-      cost: null,
-      completed_at: date.toISOString(),
-      isRefunded: options.hasRefunds,
-    };
+    const how = lost === undefined ? { error: cancelledError, isRefunded: options.hasRefunds } : unclearEnd(lost);
+    const end: GenerationEnd = { status: "failed", ...how, media: null, cost: null, completed_at: date.toISOString() };
     const ended = { ...generation, ...end };
     const isEnded = await store.cancel(id, { end, engine, delivery: newDelivery(ended, mediaUrl(), date) });
-    if (isEnded) options.onEnd?.({ generation: ended, reason: "cancelled", isRefunded: end.isRefunded });
+    if (isEnded)
+      options.onEnd?.({ generation: ended, reason: end.error_code ?? "cancelled", isRefunded: end.isRefunded });
   }
   throw refuseGoing("it has just been started");
+}
+
+function isCancelled(error: string | null): boolean {
+  return error === cancelledError || error?.startsWith(`${cancelledError} `) === true;
+}
+
+/** The engine that a generation was submitted to when no process has it any more: it cannot be stopped there, and may be paid for. */
+function findLost(
+  { checkpoint }: Pick<StoredGeneration, "checkpoint">,
+  { queue }: Pick<CancelOptions, "queue">,
+): string | undefined {
+  const isBegun = checkpoint !== null && !["rendering", "submitting"].includes(checkpoint.state);
+  return isBegun && queue.missing().includes(checkpoint.engine) ? checkpoint.engine : undefined;
+}
+
+function unclearEnd(engine: string) {
+  const error = `${cancelledError} while it waited for ${engine}, which may have generated this video`;
+  return { error, error_code: "unclear" as const, isRefunded: false };
 }
 
 /** Has the engine stop that a generation was submitted to, and resolves with its name; with `null` when it was submitted to none. */
 async function stopUpstream(
   { checkpoint }: Pick<StoredGeneration, "checkpoint">,
-  { engines, clock }: Pick<CancelOptions, "engines" | "clock">,
+  { engines, queue, clock }: Pick<CancelOptions, "engines" | "queue" | "clock">,
 ): Promise<string | null> {
   if (checkpoint?.state === "submitting" || checkpoint?.state === "unconfirmed")
     throw refuseGoing(`it is being submitted to ${checkpoint.engine}`);
   if (checkpoint?.state === "saved" || checkpoint?.state === "finished") throw refuseGoing("its video is made");
   if (checkpoint?.state !== "submitted") return null;
   const { engine: name, job } = checkpoint;
-  const engine = engines.find((each) => each.name === name);
+  const engine = engines.find((each) => each.name === name) ?? queue.engineOf(name);
   if (!engine) throw refuseGoing(`it was submitted to ${name}, which this process does not have`);
   // Not cut by a client that disconnects: what is stopped there must end here, too.
   const limit = clock.limit(engineLimitMs, new AbortController().signal, new Error("no response in time"));

@@ -14,13 +14,17 @@ const enginesSchema = named("Engines", {
       error: z.string().nullable().meta({ description: "Why the engine cannot be used now." }),
       out_since: time.nullable().meta({ description: "Since when the engine accepts no generations." }),
       out_reason: z.string().nullable(),
+      draining: z.number().nullable().meta({
+        description:
+          "For an engine that is no longer used: how many generations were submitted to it. They end there, or with an error wait for it.",
+      }),
     }),
   ),
 });
 
 export type EnginesOptions = {
   engines: readonly Engine[];
-  queue: Pick<Queue, "outageOf">;
+  queue: Pick<Queue, "outageOf" | "retired">;
   clock: Pick<Clock, "limit">;
 };
 
@@ -32,13 +36,18 @@ export function createEnginesRoute({ engines, queue, clock }: EnginesOptions): R
     description: "Each engine has 10 seconds to respond. A check costs nothing.",
     responses: { 200: reply("Each engine", enginesSchema) },
     async handle(c) {
-      const checks = await checkEngines(engines, clock, c.req.raw.signal);
-      const outages = engines.map(queue.outageOf);
+      // They may be others once the answers are there.
+      const used = [...engines];
+      const checks = await checkEngines(used, clock, c.req.raw.signal);
+      const outages = used.map(queue.outageOf);
       const withOutage = (check: EngineCheck, index: number) => {
         const { since, reason } = outages[index] ?? {};
-        return { ...check, out_since: since?.toISOString() ?? null, out_reason: reason ?? null };
+        return { ...check, out_since: since?.toISOString() ?? null, out_reason: reason ?? null, draining: null };
       };
-      return c.json({ engines: checks.map(withOutage) });
+      const retired = (await queue.retired()).map(({ engine, count, reason }) => {
+        return { engine, models: [], kind: null, error: reason, out_since: null, out_reason: null, draining: count };
+      });
+      return c.json({ engines: [...checks.map(withOutage), ...retired] });
     },
   };
 }

@@ -34,17 +34,17 @@ export type Health = {
  * it can do its work. A process that makes no videos does not ask its engines.
  */
 export function createHealth({ store, videos, engines, clock }: HealthOptions): Health {
-  const used = engines.filter(({ concurrency }) => concurrency > 0);
+  const used = () => engines.filter(({ concurrency }) => concurrency > 0);
   const database = createCheck(1_000, clock, store.check);
   // It writes, which costs money at an S3 store.
   const media = createCheck(15_000, clock, videos.check);
-  const anyEngine = createCheck(5_000, clock, (signal) => Promise.any(used.map(({ check }) => check(signal))));
+  const anyEngine = createCheck(5_000, clock, (signal) => Promise.any(used().map(({ check }) => check(signal))));
   let isStopping = false;
   const look = async () => {
-    const [isStored, isKept, isMade] = await Promise.all([database(), media(), used.length === 0 || anyEngine()]);
+    const [isStored, isKept, isMade] = await Promise.all([database(), media(), used().length === 0 || anyEngine()]);
     const isReady = isStored && isKept && isMade;
     const status = isStopping ? "stopping" : word(isReady);
-    const made = used.length === 0 ? "unused" : word(isMade);
+    const made = used().length === 0 ? "unused" : word(isMade);
     return { status, database: word(isStored), media: word(isKept), engines: made };
   };
   const alive: Route = {

@@ -14,7 +14,7 @@ const modelsSchema = named("Models", { object: z.literal("list"), data: z.array(
 
 /** The routes of GET /v1/models and /v1/models/<id>: what is served here. */
 export function createModels(options: PriceOptions): Paths {
-  const served = [...new Set(options.engines.flatMap(({ models }) => models))];
+  const served = () => [...new Set(options.engines.flatMap(({ models }) => models))];
   const describe = (id: string, account: string) => {
     return { id, object: "model", created: 0, owned_by: "vidgen", credits: priceOf(id, account, options) };
   };
@@ -25,7 +25,7 @@ export function createModels(options: PriceOptions): Paths {
         summary: "Lists the models that this service serves",
         description: "Other services have this path too: only here `owned_by` is vidgen.",
         responses: { 200: reply("The models", modelsSchema) },
-        handle: (c) => c.json({ object: "list", data: served.map((id) => describe(id, c.var.account)) }),
+        handle: (c) => c.json({ object: "list", data: served().map((id) => describe(id, c.var.account)) }),
       },
     },
     "/v1/models/:id": {
@@ -40,7 +40,7 @@ export function createModels(options: PriceOptions): Paths {
         },
         handle(c) {
           const wanted = c.req.param("id") ?? "";
-          if (served.includes(wanted)) return c.json(describe(wanted, c.var.account));
+          if (served().includes(wanted)) return c.json(describe(wanted, c.var.account));
           const message = `${wanted.slice(0, 64)} is not served here; GET /v1/models lists what is`;
           throw refuse(404, "model_not_found", message);
         },

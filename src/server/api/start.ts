@@ -57,6 +57,8 @@ export type StartOptions = StartReaderOptions &
   PriceOptions & {
     store: Pick<Store, "start" | "findStart" | "ledger">;
     clock: Pick<Clock, "date">;
+    /** The engines that no process has: what was submitted to them waits, and does not count as running. */
+    missing?: (() => readonly string[]) | undefined;
     /** Called once for each generation that was started here. */
     onStart?: ((generation: StoredGeneration, cost: number) => void) | undefined;
     /** Sends the reply to a start: the body as JSON unless something else is given. */
@@ -167,7 +169,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     const asked = { request: { ...request, ...told }, callback_url };
     const generation = newGeneration(account, asked, options.clock.date());
     const cost = priceOf(request.model, account, options);
-    const outcome = await options.store.start(generation, cost, idempotency);
+    const outcome = await options.store.start(generation, cost, idempotency, options.missing?.());
     if (outcome.kind === "no credits") throw notEnoughCredits(cost);
     if (outcome.kind === "no account") throw refuseUnknownKey();
     if (outcome.kind === "limited") throw tooMany(outcome);

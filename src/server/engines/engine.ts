@@ -1,5 +1,5 @@
 import type { Capabilities } from "../store/claims.ts";
-import type { Checkpoint, Images, RenderRequest } from "../store/generations.ts";
+import type { Checkpoint, EngineOrigin, Images, RenderRequest } from "../store/generations.ts";
 
 /** Fields of a start that the interface does not have and a real model may; it checks their values itself, and a video can be made without. */
 export const optionalExtras: readonly string[] = [
@@ -98,6 +98,10 @@ export type Engine = Capabilities & {
   name: string;
   /** What the model is called there, where the owner named it. */
   upstreamModel?: string | undefined;
+  /** How its owner named it; kept with what is submitted to it, for a later process that does not have it. */
+  origin?: EngineOrigin | undefined;
+  /** The same for two that were made alike, also with the same key. */
+  identity?: string | undefined;
   /** Whether a generation may have a last image, and how many references; by default none. What it would ignore is refused before anything is paid. */
   takesLastImage?: boolean;
   maxReferences?: number;

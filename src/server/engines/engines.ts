@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { models as knownModels, type Model } from "../../protocol/models.ts";
@@ -10,7 +11,7 @@ import { readWorkflow } from "./comfyui/workflow.ts";
 import { type Engine, usualJobs } from "./engine.ts";
 import { createKeyFinder, type KeyReader } from "./keys.ts";
 import { createPreviewEngine } from "./preview/preview.ts";
-import { checkRepeats, type EngineSpec, isFlag, readSpec, type ServerSpec, specExample } from "./spec.ts";
+import { checkRepeats, type EngineSpec, isFlag, originOf, readSpec, type ServerSpec, specExample } from "./spec.ts";
 import { describe } from "./upstream/upstream.ts";
 import { maxImagesOf } from "./videos/kinds.ts";
 import { fetchOffers, type Offer } from "./videos/offers.ts";
@@ -45,7 +46,7 @@ export function createEngines(
   const specs = readEngines(settings.engines);
   const findKey = createKeyFinder(specs, settings);
   if (specs.length === 0) return [createPreviewEngine({ concurrency: settings.jobs })];
-  return specs.map(({ label, models, server, packageName, workflowFile, upstreamModel = "", ...own }) => {
+  const create = ({ label, models, server, packageName, workflowFile, upstreamModel = "", ...own }: PlannedEngine) => {
     const jobs = settings.jobs ?? own.jobs;
     if (packageName !== undefined) {
       const { open } = createOutbound({ allowLoopback: () => false, clock: io });
@@ -63,6 +64,14 @@ export function createEngines(
       return createComfyUiEngine(comfyUi, { ...io, open });
     }
     return createVideosEngine({ ...options, models, concurrency: jobs }, { ...io, open });
+  };
+  return specs.map((spec) => {
+    const { label, server, models, jobs, isSimulation } = spec;
+    const [engine, origin] = [create(spec), originOf(spec)];
+    const key = server && findKey({ label, server });
+    const identity = hash("sha256", JSON.stringify([origin, models, jobs, key]));
+    // Not a copy: how many it makes at once may be known only later.
+    return Object.assign(engine, isSimulation ? { identity } : { origin, identity });
   });
 }
 

@@ -1,5 +1,7 @@
+import { resolve } from "node:path";
 import { usage, type VidgenError } from "../../errors.ts";
 import { findModel, findSimilar } from "../../protocol/models.ts";
+import type { EngineOrigin } from "../store/generations.ts";
 import { type Kind, kinds, maxImagesOf } from "./videos/kinds.ts";
 
 /** An engine as `--engine` or the file of `--config` names it; without `server` and `packageName` it is the preview. */
@@ -165,6 +167,20 @@ function checkImages(
       `${isFlag(label) ? "--engine" : label} cannot serve ${model}: it needs ${min} to ${max} images, and ${title} takes ${maxImages}.`,
       `${able.join(" or ")} takes them, and --engine ${model}=preview serves previews of it.`,
     );
+}
+
+/** How an engine is named in a file, from which `readOrigin` of `config.ts` makes it again in a later process. */
+export function originOf({ server, packageName, workflowFile, models, upstreamModel }: EngineSpec): EngineOrigin {
+  const { url, kind, key } = server ?? {};
+  const ownKind = workflowFile === undefined ? kind?.id : "comfyui";
+  return {
+    kind: packageName === undefined ? ownKind : "ai-sdk",
+    url,
+    models,
+    ...(workflowFile === undefined ? { upstream_model: upstreamModel } : { workflow: resolve(workflowFile) }),
+    package: packageName,
+    ...(key && ("file" in key ? { key_file: key.file } : { key_env: key.variable })),
+  };
 }
 
 /** Throws `usage` when two engines are the same. */

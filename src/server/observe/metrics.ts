@@ -109,20 +109,30 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
   );
   const pending = show("vidgen_callbacks_waiting", `Callbacks that wait for delivery, ${ofDatabase}`);
 
-  const used = engines.filter(({ concurrency }) => concurrency > 0);
-  const models = [...new Set(engines.flatMap((engine) => engine.models))];
+  const listUsed = () => engines.filter(({ concurrency }) => concurrency > 0);
+  const listModels = () => [...new Set(engines.flatMap((engine) => engine.models))];
   // From zero on, so that the first one counts as a rise.
-  for (const model of models) {
-    starts.inc({ model }, 0);
-    for (const reason of failureReasons) failures.inc({ model, reason }, 0);
-  }
-  for (const { name: engine } of used) for (const outcome of creates) submitted.inc({ engine, outcome }, 0);
+  const beginAtZero = () => {
+    for (const model of listModels()) {
+      starts.inc({ model }, 0);
+      for (const reason of failureReasons) failures.inc({ model, reason }, 0);
+    }
+    for (const { name: engine } of listUsed()) for (const outcome of creates) submitted.inc({ engine, outcome }, 0);
+  };
+  beginAtZero();
   for (const outcome of ["delivered", "failed", "given_up"]) attempts.inc({ outcome }, 0);
-  const checks = used.map((engine) => ({ engine, isUsable: createCheck(5_000, clock, engine.check) }));
+  const checks = new WeakMap<Engine, () => Promise<boolean>>();
+  const isUsable = (engine: Engine) => {
+    const check = checks.get(engine) ?? createCheck(5_000, clock, engine.check);
+    checks.set(engine, check);
+    return check();
+  };
 
   const readEngines = async (queue: Measured) => {
-    const isUp = await Promise.all(checks.map(({ isUsable }) => isUsable()));
-    for (const [index, { engine }] of checks.entries())
+    const used = listUsed();
+    const isUp = await Promise.all(used.map(isUsable));
+    up.reset();
+    for (const [index, engine] of used.entries())
       for (const model of engine.models)
         up.set({ engine: engine.name, model }, Number(isUp[index] && queue.outageOf(engine) === undefined));
     running.reset();
@@ -137,6 +147,7 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
     const [waiting, callbacks] = await Promise.all([queue.waiting(), store.pendingCallbacks()]);
     length.reset();
     age.reset();
+    const models = listModels();
     const ages: Record<string, number> = Object.fromEntries(models.map((model) => [model, 0]));
     for (const model of models) length.set({ model }, 0);
     const now = clock.date().getTime();
@@ -187,6 +198,7 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
       };
     },
     async read(queue) {
+      beginAtZero();
       const reading = readDatabase(queue).then(
         () => isThere.set(1),
         () => {

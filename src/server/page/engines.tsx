@@ -2,6 +2,7 @@ import type { EngineCheck } from "../engines/check.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { Counts } from "../observe/metrics.ts";
 import type { Outage } from "../queue/breaker.ts";
+import type { Retired } from "../queue/retired.ts";
 import type { Waiting } from "../store/claims.ts";
 import { Layout, Time } from "./layout.tsx";
 
@@ -10,13 +11,14 @@ export type EngineState = { engine: Engine; check: EngineCheck; outage: Outage |
 
 export type EnginesProps = {
   engines: readonly EngineState[];
+  retired: readonly Retired[];
   waiting: readonly Waiting[];
   counts: Counts | undefined;
   now: Date;
 };
 
 /** Which engines make videos, what waits for them, and what has failed. */
-export function EnginesPage({ engines, waiting, counts, now }: EnginesProps) {
+export function EnginesPage({ engines, retired, waiting, counts, now }: EnginesProps) {
   return (
     <Layout title="Engines" current="/engine-status">
       <h1>Engines</h1>
@@ -24,6 +26,9 @@ export function EnginesPage({ engines, waiting, counts, now }: EnginesProps) {
         <ul class="engines" data-list="generation">
           {engines.map((state) => (
             <EngineItem state={state} creates={counts?.creates ?? []} now={now} />
+          ))}
+          {retired.map((each) => (
+            <RetiredItem retired={each} />
           ))}
         </ul>
         <div class="spending">
@@ -70,6 +75,26 @@ function EngineItem({ state, creates, now }: EngineItemProps) {
             {own.map(({ outcome, count }) => `${count.toLocaleString("en")} ${outcomeWords[outcome]}`).join(", ")}
           </Fact>
         )}
+      </dl>
+    </li>
+  );
+}
+
+/** An engine that is no longer used, and that has generations. */
+function RetiredItem({ retired: { engine, count, reason } }: { retired: Retired }) {
+  return (
+    <li class="engine">
+      <header>
+        <h2>{engine}</h2>
+        {reason === null ? <span class="state">Drains</span> : <span class="state failed">Missing</span>}
+      </header>
+      {reason === null ? null : (
+        <p class="reason" dir="auto">
+          {reason}
+        </p>
+      )}
+      <dl class="facts-table">
+        <Fact name={reason === null ? "Running" : "Waiting"}>{count.toLocaleString("en")}</Fact>
       </dl>
     </li>
   );

@@ -180,12 +180,16 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   app.get("/engine-status", signedIn, async (c) => {
     if (accountOf(c) !== undefined) return send(c, <OwnersAlone />, 403);
     const checks = await checkEngines();
-    const engines = options.engines.flatMap((engine, index) => {
-      const check = checks[index];
+    const engines = options.engines.flatMap((engine) => {
+      const check = checks.get(engine);
       return check ? { engine, check, outage: queue.outageOf(engine) } : [];
     });
     const counts = await options.metrics?.counts();
-    return send(c, <EnginesPage {...{ engines, counts }} waiting={await queue.waiting()} now={clock.date()} />);
+    const retired = await queue.retired();
+    return send(
+      c,
+      <EnginesPage {...{ engines, counts, retired }} waiting={await queue.waiting()} now={clock.date()} />,
+    );
   });
 
   // hono answers HEAD by the handler of GET, and nobody would end a stream without a reader.

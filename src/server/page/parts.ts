@@ -17,7 +17,7 @@ import type { PageContext } from "./visitor.ts";
 
 export type PageOptions = Omit<PriceOptions, "engines"> & {
   store: Store;
-  queue: Pick<Queue, "progressOf" | "outageOf" | "waiting">;
+  queue: Pick<Queue, "progressOf" | "outageOf" | "retired" | "waiting">;
   engines: readonly Engine[];
   /** Makes the route that starts a generation: the page has no other way to start one than clients have. */
   startBy: StartRoutes;

@@ -42,6 +42,8 @@ export function createLackFinder({ allSlots, store, isCommand = false, clock, on
   const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
 
   return ({ count, oldest_at: _, held, ...needs }: Waiting): Given | undefined => {
+    // What has an engine was submitted to it: its video may be made and paid for there. Of a service, `retired.ts` knows.
+    if (needs.engine !== null && !isCommand) return undefined;
     const missing = findMissing(needs, allSlots);
     if (missing !== undefined) {
       const at = missingAt.get(missing) ?? clock.now();
@@ -51,8 +53,6 @@ export function createLackFinder({ allSlots, store, isCommand = false, clock, on
       missingAt.set(missing, at);
       // Another process may have the engine, or be about to start.
       if (store.isShared || isCommand || clock.now() - at < maxWaitMs) return undefined;
-      // What has an engine was submitted to it: its video may be made and paid for there, and waits for its owner to name it again.
-      if (needs.engine !== null) return undefined;
       return { needs, startedBefore: before(0), error: missing, error_code: "not_submitted" };
     }
     const able = allSlots.filter(({ engine }) => needs.engine === null && canMake(engine, needs));

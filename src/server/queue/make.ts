@@ -95,6 +95,7 @@ export async function makeVideo(
       ...state,
       engine: engine.name,
       model: engine.upstreamModel,
+      origin: engine.origin,
       at: clock.date().toISOString(),
     };
     const write = () => store.keepCheckpoint(id, kept);

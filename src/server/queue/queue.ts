@@ -1,4 +1,5 @@
 import { setMaxListeners } from "node:events";
+import type { Clock } from "../../io.ts";
 import { type Capacity, createCapacity } from "../capacity.ts";
 import type { Engine } from "../engines/engine.ts";
 import { insist } from "../insist.ts";
@@ -14,8 +15,9 @@ import type { Created, Outage } from "./breaker.ts";
 import type { EndOptions } from "./end.ts";
 import { type Plan, runJob } from "./job.ts";
 import { createLackFinder } from "./lacks.ts";
+import { createRetired, type Retired, type RetiredOptions } from "./retired.ts";
 import { canMake, groupEngines, isOut, listAvoided, nextToFetch, nextToMake } from "./scheduler.ts";
-import { createSlots, type EngineSlots, engineStateOf, occupy } from "./slots.ts";
+import { createSlots, type EngineSlots, engineStateOf, occupy, slotNameOf } from "./slots.ts";
 import { createWaitlist } from "./waitlist.ts";
 
 export type Queue = {
@@ -33,6 +35,14 @@ export type Queue = {
   outageOf(engine: Engine): Outage | undefined;
   /** How many jobs each engine has, and how many more it can take: those of all processes that share the store, but for previews. */
   loads(): { engine: Engine; running: number; free: number }[];
+  /** Uses what is in `engines` now. One that is not there any more drains: its generations end, and it gets no others. */
+  updateEngines(): void;
+  /** The engine of that name, also one that drains. */
+  engineOf(name: string): Engine | undefined;
+  /** The engines that drain, and those that have generations, and that no process has. */
+  retired(): Promise<Retired[]>;
+  /** The names of those that no process has. */
+  missing(): string[];
   /** What waits and is not being made, of all models. */
   waiting(): Promise<Waiting[]>;
   /** Stops the jobs that run. They stay unfinished in the store: the next process resumes them. */
@@ -40,8 +50,15 @@ export type Queue = {
 };
 
 export type QueueOptions = Omit<EndOptions, "signal" | "confirm"> & {
-  store: Pick<Store, "claim" | "ready" | "slots" | "release" | "freeSlot" | "waiting" | "isShared" | "publish">;
+  store: Pick<
+    Store,
+    "begun" | "claim" | "ready" | "slots" | "release" | "freeSlot" | "waiting" | "isShared" | "publish"
+  >;
+  clock: Pick<Clock, "limit">;
+  /** What is in it may change: see `updateEngines`. */
   engines: readonly Engine[];
+  /** Opens an engine that an earlier process has used; without it, what was submitted to one waits. */
+  reopen?: RetiredOptions["reopen"];
   /** Whether the service runs inside a command. */
   isCommand?: boolean | undefined;
   /** Called with a line for the owner. */
@@ -78,9 +95,11 @@ type Job = {
 /** What this process makes, and what with. */
 type State = {
   options: QueueOptions;
-  allSlots: readonly EngineSlots[];
+  /** Those of engines that drain come last: they make no model. */
+  allSlots: EngineSlots[];
   /** The engines that can make the same. */
   groups: readonly EngineSlots[][];
+  retired: ReturnType<typeof createRetired>;
   jobs: Map<string, Job>;
   /** Those of them without a slot whose images are fetched, or wait with them for a slot. */
   waitlist: ReturnType<typeof createWaitlist>;
@@ -104,22 +123,31 @@ export function createQueue(options: QueueOptions): Queue {
   const stop = new AbortController();
   // Every job listens to this signal; Node would warn of a leak at the eleventh.
   setMaxListeners(0, stop.signal);
-  const allSlots = options.engines
-    .filter(({ concurrency }) => concurrency > 0)
-    .map((engine) => {
-      const slots: EngineSlots = createSlots(engine, {
-        clock,
-        onCreate: (created) => options.onCreate?.(engine, created),
-        onChange: (outage) => onNote(outageLine(slots, outage, options)),
-        maxUnreachableRetryMs: isCommand ? commandRetryMs : undefined,
-      });
-      return slots;
+  const addSlots = (engine: Engine) => {
+    const slots: EngineSlots = createSlots(engine, {
+      clock,
+      onCreate: (created) => options.onCreate?.(slots.engine, created),
+      onChange: (outage) => onNote(outageLine(slots, outage, options)),
+      maxUnreachableRetryMs: isCommand ? commandRetryMs : undefined,
     });
+    return slots;
+  };
+  const allSlots = usedEngines(options).map(addSlots);
   let isStarted = false;
   const state: State = {
     options,
     allSlots,
-    groups: groupEngines(allSlots.map(engineStateOf)).map((group) => group.map(({ slots }) => slots)),
+    groups: groupSlots(allSlots),
+    retired: createRetired({
+      ...options,
+      isMaking: () => usedEngines(options).length > 0,
+      names: () => [...options.engines, ...allSlots.map(({ engine }) => engine)].map(({ name }) => name),
+      onOpen(engine) {
+        allSlots.push(addSlots(drained(engine)));
+        state.wake();
+      },
+      signal: stop.signal,
+    }),
     jobs: new Map(),
     waitlist: createWaitlist(),
     wanted: undefined,
@@ -158,6 +186,35 @@ export function createQueue(options: QueueOptions): Queue {
     loads: () =>
       allSlots.map(({ engine, jobs }) => ({ engine, running: jobs, free: Math.max(0, engine.concurrency - jobs) })),
     outageOf: (engine) => allSlots.find((slots) => slots.engine === engine)?.breaker.outage(),
+    updateEngines() {
+      const next = usedEngines(options);
+      const names = next.map(slotNameOf);
+      const left = [...allSlots];
+      const used = next.map((engine, index) => {
+        const name = names[index];
+        // One whose models have changed still makes what it was given.
+        const known = left.filter((slots) => isSame(slots.engine, engine));
+        const same = known.find((slots) => slots.name === name) ?? known.find((slots) => !names.includes(slots.name));
+        if (!same) return addSlots(engine);
+        left.splice(left.indexOf(same), 1);
+        return Object.assign(same, { engine, name });
+      });
+      // Another engine with that address follows what was submitted to this one.
+      const isGone = ({ engine }: EngineSlots) =>
+        !engine.isSimulation && !used.some((slots) => slots.engine.name === engine.name);
+      const draining = left.filter(isGone);
+      for (const slots of draining) slots.engine = drained(slots.engine);
+      allSlots.splice(0, allSlots.length, ...used, ...draining);
+      state.groups = groupSlots(used);
+      state.lacksAt = Number.NEGATIVE_INFINITY;
+      state.wake();
+    },
+    engineOf: (name) => allSlots.find(({ engine }) => engine.name === name)?.engine,
+    async retired() {
+      const names = allSlots.flatMap(({ engine }) => (isDraining(engine) ? [engine.name] : []));
+      return state.retired.list(await store.begun(), names);
+    },
+    missing: () => state.retired.missing(),
     waiting: () => store.waiting(among(state)),
     async close() {
       stop.abort(new Error("the service is stopping"));
@@ -171,10 +228,13 @@ export function createQueue(options: QueueOptions): Queue {
 async function look(state: State): Promise<number> {
   const { options, allSlots, groups } = state;
   const { store, onTrouble } = options;
-  // A process that makes no videos leaves all of it to the others.
-  if (allSlots.length === 0 && options.engines.length > 0) return Number.POSITIVE_INFINITY;
   let nextMs: number;
   try {
+    // A process that makes no videos leaves all of it to the others.
+    if (allSlots.length === 0 && options.engines.length > 0) {
+      await state.retired.look();
+      return usualLacksMs;
+    }
     await takeBegun(state);
     await readSlots(state);
     for (const group of groups) await takeNew(state, group);
@@ -218,7 +278,7 @@ function beginGiven({ allSlots, waitlist }: State, id: string, name: string): vo
   const claimed = waitlist.fetched().find((each) => each.id === id);
   if (!claimed) return;
   const slots = allSlots.find((each) => each.name === name);
-  if (!slots || slots.breaker.pauseMs() > 0) waitlist.give(id, undefined);
+  if (!slots || isDraining(slots.engine) || slots.breaker.pauseMs() > 0) waitlist.give(id, undefined);
   else if (slots.breaker.room(slots.open) > 0) waitlist.give(id, occupy(slots, claimed));
 }
 
@@ -272,6 +332,7 @@ async function failWaiting(state: State): Promise<number> {
   const leftMs = state.lacksAt + lacksMs - clock.now();
   if (leftMs > 0) return leftMs;
   state.lacksAt = clock.now();
+  if (!options.isCommand) await endDraining(state);
   const all = await store.waiting(among(state));
   for (const waiting of all) {
     const lack = findLack(waiting);
@@ -282,7 +343,40 @@ async function failWaiting(state: State): Promise<number> {
     // Their requests are read, so the others come after them.
     if (found.length > 0) state.lacksAt = Number.NEGATIVE_INFINITY;
   }
-  return all.length > 0 ? lacksMs : Number.POSITIVE_INFINITY;
+  return all.length > 0 || state.allSlots.some(({ engine }) => isDraining(engine)) ? lacksMs : Number.POSITIVE_INFINITY;
+}
+
+/** Forgets the engines that have drained, and looks for those that an earlier process has left. */
+async function endDraining({ retired, allSlots, options }: State): Promise<void> {
+  const begun = await retired.look();
+  const isEnded = ({ engine, jobs }: EngineSlots) =>
+    isDraining(engine) && jobs === 0 && !begun.some((each) => each.engine === engine.name);
+  for (const slots of allSlots.filter(isEnded)) {
+    allSlots.splice(allSlots.indexOf(slots), 1);
+    options.onNote(`${slots.engine.name} has ended what was submitted to it, and is no longer used.`);
+  }
+}
+
+function usedEngines({ engines }: Pick<QueueOptions, "engines">): Engine[] {
+  return engines.filter(({ concurrency }) => concurrency > 0);
+}
+
+function groupSlots(slots: readonly EngineSlots[]): EngineSlots[][] {
+  return groupEngines(slots.map(engineStateOf)).map((group) => group.map(({ slots }) => slots));
+}
+
+/** The engine as it follows what was submitted to it, and makes nothing else. */
+function drained(engine: Engine): Engine {
+  return { ...engine, models: [], concurrency: 0 };
+}
+
+function isDraining({ concurrency, models }: Engine): boolean {
+  return concurrency === 0 && models.length === 0;
+}
+
+/** Whether an engine is the same as before, with another number of jobs, another key or other models. */
+function isSame(before: Engine, now: Engine): boolean {
+  return before.name === now.name && before.upstreamModel === now.upstreamModel;
 }
 
 /** Begins a job, which runs until its generation has ended or is left. */

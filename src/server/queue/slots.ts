@@ -34,7 +34,7 @@ export function createSlots(engine: Engine, options: BreakerOptions): EngineSlot
 }
 
 /** The owner may name an engine once for each of several models, each time with slots of its own. */
-function slotNameOf({ name, upstreamModel = "", models: [model = ""] }: Engine): string {
+export function slotNameOf({ name, upstreamModel = "", models: [model = ""] }: Engine): string {
   return [name, upstreamModel, model].join(" ");
 }
 

@@ -1,3 +1,5 @@
+import type { StoredCheckpoint } from "./generations.ts";
+
 /** Which generations an engine can make. */
 export type Capabilities = {
   /** Whether it stands in for a real model: directives in prompts and the pace apply to it alone. */
@@ -62,6 +64,9 @@ export type Among = { except: readonly string[]; ids?: readonly string[] | undef
 /** How many generations with the same needs wait, since when the oldest one does (ISO 8601), and how many of their model some process makes. */
 export type Waiting = Needs & { count: number; held: number; oldest_at: string };
 
+/** An engine that generations were submitted to: how many, how many of them some process makes, and how far the newest one has come. */
+export type Begun = { engine: string; count: number; held: number; checkpoint: StoredCheckpoint };
+
 /** What is to be made, and by which process. When a method resolves and rejects, `Store` says. */
 export type Claims = {
   /**
@@ -77,6 +82,8 @@ export type Claims = {
   freeSlot(id: string): Promise<void>;
   /** The slots that are taken, by engine; only where processes share the store. One whose generation anybody may claim as new is not. */
   slots?(): Promise<Map<string, TakenSlots>>;
+  /** The engines that have generations, and of which it is known that they have. */
+  begun(): Promise<Begun[]>;
   /** What waits and is not being made, by its needs. */
   waiting(among: Among): Promise<Waiting[]>;
 };

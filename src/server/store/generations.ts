@@ -86,7 +86,15 @@ export type Checkpoint =
  * A checkpoint, with the engine that has the job, what the model is called there, where its owner named it, and when that was written (ISO
  * 8601). Several engines may have one address or package.
  */
-export type StoredCheckpoint = Checkpoint & { engine: string; model?: string | undefined; at: string };
+export type StoredCheckpoint = Checkpoint & {
+  engine: string;
+  model?: string | undefined;
+  at: string;
+  origin?: EngineOrigin | undefined;
+};
+
+/** An engine as an owner names it in the file of `serve --config`, so that a later process that does not name it can ask for the job. It has no key. */
+export type EngineOrigin = Readonly<Record<string, unknown>>;
 
 /** A generation as the service keeps it: the fields of interface 2.1, its account, and what was asked for. */
 export type StoredGeneration = {
@@ -172,8 +180,16 @@ export type OwnQuery = {
 
 /** The generations from their start on. When a method resolves and rejects, `Store` says. */
 export type Generations = {
-  /** Takes the credits and adds the generation and the idempotency key: all of it or nothing. A repeated key is looked for before the limits. */
-  start(generation: StoredGeneration, cost: number, idempotency: Idempotency | undefined): Promise<StartOutcome>;
+  /**
+   * Takes the credits and adds the generation and the idempotency key: all of it or nothing. A repeated key is looked for before the limits. What
+   * was submitted to an engine of `missing` does not count: it ends when its owner does something about it.
+   */
+  start(
+    generation: StoredGeneration,
+    cost: number,
+    idempotency: Idempotency | undefined,
+    missing?: readonly string[],
+  ): Promise<StartOutcome>;
   /** What a start with this key is answered, where an earlier one has used it; changes nothing. */
   findStart(account: string, idempotency: Idempotency): Promise<StartOutcome | undefined>;
   /** Reads no image that came with the request. */

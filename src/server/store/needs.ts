@@ -1,6 +1,7 @@
 import { isData } from "../../protocol/url.ts";
-import type { Claim, Needs } from "./claims.ts";
+import type { Begun, Claim, Needs } from "./claims.ts";
 import { listImages, type StoredCheckpoint, type StoredGeneration } from "./generations.ts";
+import { readJson } from "./values.ts";
 
 /** What is stored beside a request, so that a claim does not read it. */
 export function needsOf({ request, checkpoint }: Pick<StoredGeneration, "request" | "checkpoint">) {
@@ -24,6 +25,12 @@ export function readNeeds({ model, images, is_real, engine }: Record<string, unk
     isReal: Boolean(is_real),
     engine: engine === null ? null : String(engine),
   };
+}
+
+/** Reads an engine that has generations, out of the row of the newest one. */
+export function readBegun({ engine, count, checkpoint }: Record<string, unknown>): Omit<Begun, "held"> {
+  const stored = readJson<StoredCheckpoint>(checkpoint);
+  return { engine: String(engine), count: Number(count), checkpoint: stored };
 }
 
 /** Reads what may be made out of a generation's row. */

@@ -14,7 +14,7 @@ test("the owner asks all engines side by side; one that says nothing for 10 s ca
   const { api, clock } = await createTestService({ engines });
   const asked = api(ask(apiKey));
   await clock.sleep(10_001);
-  const isIn = { out_since: null, out_reason: null };
+  const isIn = { out_since: null, out_reason: null, draining: null };
   const silent = { kind: null, error: "no response within 10 s", ...isIn };
   expect(await (await asked).json()).toEqual({
     engines: [

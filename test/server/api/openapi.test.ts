@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test, vi } from "vitest";
+import { usage } from "../../../src/errors.ts";
 import { createStartReader } from "../../../src/server/api/start-body.ts";
 import type { Post } from "../../../src/server/outbound/outbound.ts";
 import {
@@ -220,6 +221,22 @@ const asks: Record<string, (service: TestService, examples: { body: Body }) => P
   },
   "POST /accounts/revoke 400": ({ api }) => api(post("/accounts/revoke", {})),
   "POST /accounts/revoke 409": ({ api }) => api(post("/accounts/revoke", { revoke: "local" })),
+  "POST /admin/reload 200": async (_, { body }) => {
+    const reloaded = {
+      engines: ["http://gpu-2:8091"],
+      added: ["http://gpu-2:8091"],
+      draining: ["http://gpu-1:8091"],
+      restart: [],
+    };
+    const { api } = await createTestService({ reload: async () => reloaded });
+    return api(post("/admin/reload", body));
+  },
+  "POST /admin/reload 409": ({ api }) => api(post("/admin/reload", {})),
+  "POST /admin/reload 422": async (_, { body }) => {
+    const reload = () => Promise.reject(usage("serve.json: engines[3].jobs must be a whole number from 1 to 1000."));
+    const { api } = await createTestService({ reload });
+    return api(post("/admin/reload", body));
+  },
   "GET /healthz 200": ({ api }) => api(new Request(`${baseUrl}/healthz`)),
   "GET /readyz 200": ({ api }) => api(new Request(`${baseUrl}/readyz`)),
   Busy: async ({ api }) => {

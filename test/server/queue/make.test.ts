@@ -292,8 +292,9 @@ describe("a generation without an engine", () => {
     await service.status(id);
     await service.clock.sleep(100 * minutes);
     expect(await look(service, id)).toMatchObject({ status: "processing" });
-    const reason = "the local service no longer uses http://gpu-1, which makes this video";
-    expect(service.troubles).toEqual([`Generations wait for an engine: Error: ${reason}`]);
+    expect(service.notes).toEqual([
+      "1 generation waits for http://gpu-1, which this service no longer uses: how it was named is not known. Nothing else makes what was submitted, since it may be paid for: name the engine again, or cancel.",
+    ]);
   });
 
   test.each([submittedThere, ...cases])(

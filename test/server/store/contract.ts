@@ -1183,6 +1183,35 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(idsOf(await store.claim(wanted, among))).toEqual([taken]);
   });
 
+  it("the engines that have generations are known, with how the newest of each was submitted; what was submitted to a missing one does not run", async () => {
+    const store = await openWith(100);
+    await store.setLimits("local", { max_running: 2 });
+    const [one, two, other] = [newGeneration(), newGeneration(), newGeneration()];
+    for (const each of [one, two]) await store.start(each, cost, undefined);
+    expect(await store.start(other, cost, undefined)).toMatchObject({ kind: "limited" });
+    expect(await store.begun()).toEqual([]);
+    const at = "2026-01-01T00:00:30.000Z";
+    const last = {
+      state: "submitted",
+      job: odd,
+      engine: "http://gpu-1",
+      at,
+      origin: { url: "http://gpu-1", key_env: "KEY" },
+    } as const;
+    await store.keepCheckpoint(one.id, { ...last, job: "1", origin: {} });
+    await store.keepCheckpoint(two.id, last);
+    expect(await store.begun()).toEqual([
+      { engine: "http://gpu-1", count: 2, held: 0, checkpoint: { ...last, job: keptOdd } },
+    ]);
+    expect(await store.start(other, cost, undefined, ["http://gpu-2", odd])).toMatchObject({ kind: "limited" });
+    expect(await store.start(other, cost, undefined, ["http://gpu-2", "http://gpu-1"])).toMatchObject({
+      kind: "started",
+    });
+    await store.keepCheckpoint(other.id, { state: "submitting", engine: "http://gpu-3", at });
+    await store.finish(one.id, failed);
+    expect(await store.begun()).toMatchObject([{ engine: "http://gpu-1", count: 1 }]);
+  });
+
   it("what waits is counted by its needs, and claimed by them", async () => {
     const store = await openWith(100);
     const [old, late] = [newGeneration(), newGeneration({ created_at: "2026-01-01T00:10:00.000Z" })];

@@ -1,7 +1,7 @@
 import type { Clock } from "../../../io.ts";
 import type { OnTrouble } from "../../observe/trouble.ts";
 import type { Among, Claims, SlotLimit, Wanted } from "../claims.ts";
-import { readClaim, readNeeds } from "../needs.ts";
+import { readBegun, readClaim, readNeeds } from "../needs.ts";
 import type { Condition } from "../reads/reader.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query, Row, Value } from "./database.ts";
@@ -199,6 +199,15 @@ export function createClaims(
       return new Map(
         rows.map(({ slot, count, given }) => [String(slot), { count: Number(count), given: given as string[] }]),
       );
+    },
+    async begun() {
+      const rows = await query(
+        `SELECT engine, count(*) AS count, count(*) FILTER (WHERE held_until > now()) AS held,
+           (array_agg(checkpoint ORDER BY number DESC))[1] AS checkpoint
+         FROM vidgen.generations WHERE status = 'processing' AND (engine IS NOT NULL OR is_submitting) AND engine IS NOT NULL
+         GROUP BY engine`,
+      );
+      return rows.map((row) => ({ ...readBegun(row), held: Number(row.held) }));
     },
     async waiting(among) {
       const { condition, values } = where(conditionsAmong(among));

@@ -59,11 +59,11 @@ export function createStarts({ transaction }: Pick<Database, "transaction">) {
     return own;
   };
   return {
-    start: (generation, cost, idempotency) =>
+    start: (generation, cost, idempotency, missing) =>
       new Promise((resolve, reject) => {
         const isLarge = cutImages(generation.request).images.length > 0;
         const lane = isLarge ? batchesOf(generation.account) : batches;
-        lane.add({ generation, cost, idempotency, resolve, reject });
+        lane.add({ generation, cost, idempotency, missing, resolve, reject });
       }),
     /** Resolves when the starts under way are durable; later ones are rejected. */
     async close() {
@@ -121,8 +121,9 @@ async function lockAccounts(sql: Query, batch: Start[], { isWaiting }: { isWaiti
 async function findUses(sql: Query, accounts: ReadonlyMap<string, Account>, batch: Start[]): Promise<Map<string, Use>> {
   const uses = new Map<string, Use>();
   for (const [name, account] of accounts) {
-    const at = batch.find(({ generation }) => generation.account === name)?.generation.created_at;
-    const use = at && (await runRule(sql, findUse(account, at)));
+    const start = batch.find(({ generation }) => generation.account === name);
+    const { generation, missing } = start ?? {};
+    const use = generation && (await runRule(sql, findUse(account, { at: generation.created_at, missing })));
     if (use) uses.set(name, use);
   }
   return uses;

@@ -12,16 +12,23 @@ export function* setLimits(name: string, limits: Partial<Limits>): Rule<Limits |
   return { max_running, max_per_hour };
 }
 
-/** Returns what counts for the limits of an account for a start at this time (ISO 8601), if it has some; as many rows are read as a limit allows. */
-export function* findUse({ name, max_running, max_per_hour }: Account, at: string): Rule<Use | undefined> {
+/**
+ * Returns what counts for the limits of an account for a start at this time (ISO 8601), if it has some; as many rows are read as a limit allows. What
+ * was submitted to an engine of `missing` does not run.
+ */
+export function* findUse(
+  { name, max_running, max_per_hour }: Account,
+  { at, missing = [] }: { at: string; missing?: readonly string[] | undefined },
+): Rule<Use | undefined> {
   if (max_running === null && max_per_hour === null) return undefined;
   const since = hourBefore(at);
+  const isRunning = missing.length === 0 ? "" : `AND (engine IS NULL OR engine NOT IN (${missing.map(() => "?")}))`;
   const [use] = yield* sql(
     `SELECT
-       (SELECT count(*) FROM (SELECT 1 FROM generations WHERE account = ? AND status = 'processing' LIMIT ?) AS r) AS running,
+       (SELECT count(*) FROM (SELECT 1 FROM generations WHERE account = ? AND status = 'processing' ${isRunning} LIMIT ?) AS r) AS running,
        (SELECT count(*) FROM (SELECT 1 FROM generations WHERE account = ? AND created_at > ? LIMIT ?) AS s) AS starts,
        (SELECT min(created_at) FROM generations WHERE account = ? AND created_at > ?) AS oldest_at`,
-    ...[name, max_running ?? 0, name, since, max_per_hour ?? 0, name, since],
+    ...[name, ...missing, max_running ?? 0, name, since, max_per_hour ?? 0, name, since],
   );
   const oldest_at = typeof use?.oldest_at === "string" ? use.oldest_at : null;
   return { running: Number(use?.running), starts: Number(use?.starts), oldest_at };

@@ -8,7 +8,12 @@ import type { Account } from "./account.ts";
 import { type Rule, sql } from "./rule.ts";
 
 /** What is asked for; `cost` is in credits. */
-export type Start = { generation: StoredGeneration; cost: number; idempotency: Idempotency | undefined };
+export type Start = {
+  generation: StoredGeneration;
+  cost: number;
+  idempotency: Idempotency | undefined;
+  missing?: readonly string[] | undefined;
+};
 
 /** What a start with an idempotency key left behind: the hash of its body, and what a repetition is answered. */
 export type KeyUse = { bodyHash: string; outcome: StartOutcome & { kind: "started" } };

@@ -1,6 +1,6 @@
 import type { Lease } from "../../../lease.ts";
-import type { Among, Claim, Waiting, Wanted } from "../claims.ts";
-import { readClaim, readNeeds } from "../needs.ts";
+import type { Among, Begun, Claim, Waiting, Wanted } from "../claims.ts";
+import { readBegun, readClaim, readNeeds } from "../needs.ts";
 import { type Condition, where } from "../reads/reader.ts";
 import type { Database, Row } from "./database.ts";
 
@@ -46,6 +46,14 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
     },
     ready: (id: string) => void ready.add(id),
     release: (id: string) => void ready.delete(id),
+    begun(): Begun[] {
+      // Beside max(), SQLite takes the other columns from the row that has it.
+      const rows = database.all(
+        `SELECT engine, count(*) AS count, max(number), checkpoint FROM generations INDEXED BY begun
+         WHERE status = 'processing' AND (engine IS NOT NULL OR is_submitting) AND engine IS NOT NULL GROUP BY engine`,
+      );
+      return rows.map((row) => ({ ...readBegun(row), held: 0 }));
+    },
     waiting(among: Among): Waiting[] {
       // The index has all that is asked for.
       const { condition, values } = where(conditionsAmong(among));

@@ -90,8 +90,8 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
       },
       context,
     ),
-    start: (generation, cost, idempotency) =>
-      write((changes) => start(database, { generation, cost, idempotency }, changes)),
+    start: (generation, cost, idempotency, missing) =>
+      write((changes) => start(database, { generation, cost, idempotency, missing }, changes)),
     ...createGenerationReads(reader),
     ...createDeliveryReads(reader),
     ...createLedgerReads(reader),
@@ -99,6 +99,7 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
     ready: async (id) => claims.ready(id),
     freeSlot: async () => {},
     release: async (id) => claims.release(id),
+    begun: async () => claims.begun(),
     waiting: async (among) => claims.waiting(among),
     due: async (query) => findDue(database, query),
     isShared: false,

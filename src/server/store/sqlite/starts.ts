@@ -20,7 +20,11 @@ export function start(database: Database, asked: Start, changes: Change[]): Star
   const account = run(lockAccount(name));
   if (!account) throw new Error(`no account ${name}`);
   const keyUse = idempotency && run(findKeyUse(name, idempotency));
-  const outcome = decideStart(asked, { account, keyUse, use: run(findUse(account, created_at)) });
+  const outcome = decideStart(asked, {
+    account,
+    keyUse,
+    use: run(findUse(account, { at: created_at, missing: asked.missing })),
+  });
   if (outcome.kind !== "started" || outcome.replayed) return outcome;
   const number = add(database, generation);
   changes.push({ kind: "generation", id, account: name });

@@ -1,0 +1,162 @@
+import { describeEngine, type EngineCheck, readCreditsPer, readEngineSettings } from "../../connect/engines.ts";
+import { usage } from "../../errors.ts";
+import type { Io } from "../../io.ts";
+import { createMutex } from "../../mutex.ts";
+import type { ServeConfig } from "../../server/config.ts";
+import type { Engine } from "../../server/engines/engine.ts";
+import type { OpenOptions, RunningService } from "../../server/serve.ts";
+import type { Context } from "../context.ts";
+
+/** The flags about engines, and those that the file of `--config` stands for. */
+type Options = Parameters<typeof readEngineSettings>[0] & {
+  creditsPer?: string[] | undefined;
+  database: string | undefined;
+  config: ServeConfig | undefined;
+  /** Whether a flag was given, which wins over the file. */
+  isTyped(flag: string): boolean;
+};
+
+type Settings = Awaited<ReturnType<typeof prepare>>;
+
+/** How the engines of a `serve` are made: those that it begins with, those of its file when that is read again, and those of earlier processes. */
+async function prepare(options: Options, { io, output }: Context) {
+  const { createEngines } = await import("../../server/engines/engines.ts");
+  const { readOrigin } = await import("../../server/config.ts");
+  const settings = readEngineSettings(options, io, { leastJobs: options.database === undefined ? 1 : 0 });
+  const common = { ...hideKeys(settings, output), onNote: output.note };
+  return {
+    create: (config: ServeConfig | undefined) =>
+      createEngines({ ...common, engines: config?.engines ?? settings.engines }, io),
+    reopen(origin: Parameters<typeof readOrigin>[0], { isShared }: { isShared: boolean }) {
+      const { key_env, key_file } = origin;
+      // Whoever can write to a database elsewhere must not be able to send this machine's keys to a server of theirs.
+      if (isShared && (key_env ?? key_file) !== undefined)
+        throw usage("where its key is, is only in the file of an earlier process");
+      if (typeof key_env === "string" && !io.env[key_env]) throw usage(`its key is missing: ${key_env} is not set`);
+      const readKey = (name: string) => (isShared && name === "VIDGEN_ENGINE_KEY" ? undefined : common.readKey(name));
+      const engines = [readOrigin(origin)];
+      const [engine] = createEngines({ ...common, readKey, engines, isSetting: isShared, jobs: undefined }, io);
+      if (!engine) throw new Error("there is no engine");
+      return engine;
+    },
+  };
+}
+
+/** Hides keys that come from a file: only those of the environment are hidden so far. */
+function hideKeys(settings: ReturnType<typeof readEngineSettings>, { hide }: Context["output"]) {
+  const hidden = <Key extends string | undefined>(key: Key) => {
+    if (key !== undefined) hide(key);
+    return key;
+  };
+  return {
+    ...settings,
+    readKey: (name: string) => hidden(settings.readKey(name)),
+    readKeyFile: (path: string, label: string) => hidden(settings.readKeyFile(path, label)),
+  };
+}
+
+/** Opens the engines of a `serve`. Throws `usage` and `auth`, as `createEngines` does. */
+export async function openEngines(options: Options, context: Context) {
+  const settings = await prepare(options, context);
+  const engines = settings.create(options.config);
+  const { reopen } = settings;
+  if (!options.config) return { engines, reopen, reload: undefined, attach() {} };
+  return { engines, reopen, ...createReload({ ...options, config: options.config }, { settings, engines }, context) };
+}
+
+type Reload = NonNullable<OpenOptions["reload"]>;
+
+/** Returns what reads the file again, once a service is attached to it. */
+function createReload(
+  { config: first, isTyped, ...options }: Options & { config: ServeConfig },
+  { settings, engines }: { settings: Settings; engines: readonly Engine[] },
+  context: Context,
+) {
+  const { io, output } = context;
+  const oneAtATime = createMutex();
+  let used = engines;
+  let attach: (service: Pick<RunningService, "updateEngines">) => void = () => {};
+  const attached = new Promise<Pick<RunningService, "updateEngines">>((resolve) => {
+    attach = resolve;
+  });
+  const read = async () => {
+    const { readConfig } = await import("../../server/config.ts");
+    const config = readConfig(first.file);
+    try {
+      const read = settings.create(config);
+      // What is as before goes on with what it knows of its server.
+      const next = read.map((engine) => used.find(({ identity }) => identity === engine.identity) ?? engine);
+      const prices = isTyped("creditsPer") ? options.creditsPer : config.options.creditsPer;
+      return { config, next, creditsPer: readCreditsPer(prices ?? [], next) };
+    } catch (error) {
+      if (error instanceof Error) error.message = config.explain(error.message);
+      throw error;
+    }
+  };
+  const reload: Reload = () =>
+    oneAtATime(async () => {
+      const { config, next, creditsPer } = await read();
+      const before = used;
+      used = next;
+      await (await attached).updateEngines({ engines: next, creditsPer });
+      const reloaded = {
+        engines: next.map(({ name }) => name),
+        added: namesOnlyIn(next, before),
+        draining: namesOnlyIn(before, next),
+        restart: changedFields(first, config),
+      };
+      output.note(reloadLine(first.file, reloaded));
+      void noteChecks(
+        next.filter((engine) => !before.includes(engine)),
+        next,
+        context,
+      );
+      return reloaded;
+    });
+  io.onHangUp(
+    () =>
+      void reload().catch((error) => {
+        output.note(`The engines were not changed: ${error.message}`);
+      }),
+  );
+  return { reload, attach };
+}
+
+function namesOnlyIn(some: readonly Engine[], others: readonly Engine[]): string[] {
+  const names = new Set(some.filter(({ isSimulation }) => !isSimulation).map(({ name }) => name));
+  for (const { name } of others) names.delete(name);
+  return [...names];
+}
+
+/** The fields that count from the start of a process. */
+function changedFields({ settings: before }: ServeConfig, { settings: now }: ServeConfig): string[] {
+  const fields = [...new Set([...Object.keys(before), ...Object.keys(now)])].filter((field) => field !== "credits_per");
+  return fields.filter((field) => JSON.stringify(before[field]) !== JSON.stringify(now[field]));
+}
+
+function reloadLine(file: string, { engines, added, draining, restart }: Awaited<ReturnType<Reload>>): string {
+  const parts = [
+    `${engines.length} ${engines.length === 1 ? "engine" : "engines"}`,
+    added.length > 0 && `new: ${added.join(", ")}`,
+    draining.length > 0 && `no longer used: ${draining.join(", ")}`,
+    restart.length > 0 && `a restart is needed for ${restart.join(", ")}`,
+  ];
+  return `Read ${file} again: ${parts.filter(Boolean).join("; ")}.`;
+}
+
+/** Says of each engine that is new whether it can be used. */
+async function noteChecks(engines: readonly Engine[], all: readonly Engine[], { io, output }: Context): Promise<void> {
+  const real = engines.filter(({ isSimulation, concurrency }) => !isSimulation && concurrency > 0);
+  await Promise.all((await startChecks(real, io)).map(async (check) => output.note(checkLine(await check, all))));
+}
+
+/** Starts to check each engine. The service runs meanwhile. */
+export async function startChecks(engines: readonly Engine[], io: Io): Promise<Promise<EngineCheck>[]> {
+  const { checkEngine } = await import("../../server/engines/check.ts");
+  return engines.map((engine) => checkEngine(engine, io, io.signal));
+}
+
+export function checkLine(check: EngineCheck, all: readonly Pick<EngineCheck, "models">[]): string {
+  const line = describeEngine(check, all);
+  return check.error === null ? line : `${line}; its generations wait until it can be used.`;
+}

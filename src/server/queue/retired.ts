@@ -1,0 +1,106 @@
+import type { Clock } from "../../io.ts";
+import { isLoopback } from "../../protocol/url.ts";
+import { checkEngine } from "../engines/check.ts";
+import type { Engine } from "../engines/engine.ts";
+import type { Begun } from "../store/claims.ts";
+import type { EngineOrigin } from "../store/generations.ts";
+import type { Store } from "../store/store.ts";
+
+/**
+ * An engine that the service no longer uses, and how many generations were submitted to it. Without a `reason` it drains: they end there, and
+ * it gets no others. With one they wait until their owner names the engine again, or cancels them.
+ */
+export type Retired = { engine: string; count: number; reason: string | null };
+
+export type RetiredOptions = {
+  store: Pick<Store, "begun" | "isShared">;
+  /** The names of the engines that are used, or that drain. */
+  names(): readonly string[];
+  /** Whether this process makes videos. */
+  isMaking(): boolean;
+  /** Opens an engine as an earlier process has named it, to which a generation was submitted. Throws an error made for people. */
+  reopen?: ((origin: EngineOrigin, options: { isShared: boolean }) => Engine) | undefined;
+  /** Called with an engine that drains from now on. */
+  onOpen(engine: Engine): void;
+  onNote(text: string): void;
+  clock: Pick<Clock, "limit">;
+  signal: AbortSignal;
+};
+
+/** Finds what was submitted to engines that the service does not use, and opens those that can be used. */
+export function createRetired(options: RetiredOptions) {
+  const { store, names, onNote } = options;
+  /** Why each engine cannot be used that has generations, and that no process has. */
+  const missing = new Map<string, string>();
+  /** Other processes share the store, and one that has just begun may have the engine. */
+  const seen = new Set<string>();
+  const opening = new Set<string>();
+
+  const open = async ({ engine: name, count, checkpoint }: Begun) => {
+    const reason = await tryOpen(name, checkpoint.origin, options);
+    if (options.signal.aborted) return;
+    if (reason !== undefined && missing.get(name) !== reason)
+      onNote(
+        `${countOf(count)} for ${name}, which this service no longer uses: ${reason}. Nothing else makes what was submitted, since it may be paid for: name the engine again, or cancel.`,
+      );
+    if (reason === undefined) missing.delete(name);
+    else missing.set(name, reason);
+    if (reason === undefined)
+      onNote(`${name} is no longer used: what was submitted to it ends there, and it gets nothing else.`);
+  };
+
+  return {
+    /** Looks once, without waiting for an engine. Resolves with the engines that have generations. */
+    async look(): Promise<readonly Begun[]> {
+      const begun = await store.begun();
+      const gone = begun.filter(({ engine, held }) => held === 0 && !names().includes(engine));
+      const left = gone.map(({ engine }) => engine);
+      for (const known of [...missing.keys()]) if (!left.includes(known)) missing.delete(known);
+      for (const known of [...seen]) if (!left.includes(known)) seen.delete(known);
+      for (const each of gone) {
+        if (opening.has(each.engine)) continue;
+        if (store.isShared && !seen.has(each.engine)) {
+          seen.add(each.engine);
+          continue;
+        }
+        opening.add(each.engine);
+        void open(each).finally(() => opening.delete(each.engine));
+      }
+      return begun;
+    },
+    missing: (): string[] => [...missing.keys()],
+    /** Those that drain, and those that are missing. */
+    list(begun: readonly Begun[], draining: readonly string[]): Retired[] {
+      return begun.flatMap(({ engine, count }) => {
+        const reason = missing.get(engine);
+        if (reason === undefined && !draining.includes(engine)) return [];
+        return [{ engine, count, reason: reason ?? null }];
+      });
+    },
+  };
+}
+
+/** Resolves with why an engine cannot be used; otherwise it drains. */
+async function tryOpen(
+  name: string,
+  origin: EngineOrigin | undefined,
+  { store: { isShared }, isMaking, reopen, onOpen, clock, signal }: RetiredOptions,
+): Promise<string | undefined> {
+  if (!isMaking()) return "no process that generates videos has it, and this one serves only the API";
+  if (!reopen || !origin) return "how it was named is not known";
+  if (isShared && URL.canParse(name) && isLoopback(new URL(name).hostname))
+    return "it is a server of the machine of an earlier process";
+  try {
+    const engine = reopen(origin, { isShared });
+    const { error } = await checkEngine(engine, clock, signal);
+    if (error !== null) return `it ${error}`;
+    onOpen(engine);
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message.replace(/\.$/, "") : String(error);
+  }
+}
+
+function countOf(count: number): string {
+  return count === 1 ? "1 generation waits" : `${count} generations wait`;
+}
