@@ -51,7 +51,7 @@ const defaultLimits = {
   maxRequests: 512,
   /** Above it, idle connections are closed. */
   maxConnections: 4_000,
-  /** So many more are accepted while idle ones are closed; then a new one is closed at once, although its request may have been sent. */
+  /** So many more are accepted while idle ones are closed; above these, a new one is closed where none is idle, although its request may have been sent. */
   spareConnections: 500,
   /** Counted here, because with its own limit Node answers a request that has already arrived with an empty 503. */
   maxRequestsPerConnection: 1_000,
@@ -75,13 +75,17 @@ export async function listen(
   const sockets = new Set<Socket>();
   const exchanges = new WeakMap<Duplex, Exchange>();
   const stop = new AbortController();
-  const closeIdle = createIdleCloser(sockets, exchanges, limits.maxConnections);
+  const usedAt = new WeakMap<Socket, number>();
+  const makeRoom = createRoomMaker({ sockets, usedAt, exchanges, limits, clock });
   server.on("connection", (socket) => {
-    if (sockets.size >= limits.maxConnections + limits.spareConnections) return void socket.destroy();
+    if (!makeRoom()) return void socket.destroy();
     sockets.add(socket.once("close", () => sockets.delete(socket)));
-    closeIdle();
+    usedAt.set(socket, clock.now());
   });
-  server.on("request", ({ socket }) => sockets.delete(socket) && sockets.add(socket));
+  server.on("request", ({ socket }) => {
+    if (sockets.delete(socket)) sockets.add(socket);
+    usedAt.set(socket, clock.now());
+  });
   server.timeout = limits.stalledTimeout;
   server.listen(options.port, options.host);
   await once(server, "listening");
@@ -97,31 +101,53 @@ export async function listen(
   return { url, close: (graceMs) => close(server, sockets, { graceMs, clock, stop }) };
 }
 
+type RoomOptions = {
+  sockets: Set<Socket>;
+  usedAt: WeakMap<Socket, number>;
+  exchanges: WeakMap<Duplex, Exchange>;
+  limits: typeof defaultLimits;
+  clock: Pick<Clock, "now" | "sleep">;
+};
+
 /**
- * Returns what closes idle connections while there are more than `max`: a crowd that asks nothing must not keep others out, such as a load balancer.
- * What has arrived with a connection is read before that.
+ * Returns what makes room for one more connection, and says whether there is any. Idle ones are closed for it: a crowd that asks nothing must not
+ * keep others out, such as a load balancer. As long as there are spare ones, none is closed on which a request may be arriving.
  */
-function createIdleCloser(sockets: ReadonlySet<Socket>, exchanges: WeakMap<Duplex, Exchange>, max: number): () => void {
-  let isClosing = false;
-  const close = async () => {
-    if (isClosing || sockets.size <= max) return;
-    isClosing = true;
-    for (let turn = 0; turn < 2; turn++) await setImmediate();
-    isClosing = false;
-    const ranked = [...sockets].map((socket) => ({ socket, rank: idleRank(socket, exchanges) }));
-    const idle = ranked.filter(({ rank }) => rank > 0).sort((one, other) => one.rank - other.rank);
-    for (const { socket } of idle.slice(0, Math.max(0, sockets.size - max))) socket.destroy();
+function createRoomMaker({ sockets, usedAt, exchanges, limits, clock }: RoomOptions): () => boolean {
+  const { maxConnections, spareConnections } = limits;
+  /** The lower, the less its client has to lose by a close; 0 while a request is in progress. */
+  const rankOf = (socket: Socket): number => {
+    const { outgoing } = exchanges.get(socket) ?? {};
+    if (outgoing && !outgoing.writableFinished) return 0;
+    if (clock.now() - (usedAt.get(socket) ?? 0) < drainMs) return lastRank;
+    if (outgoing) return outgoing.req.complete ? 2 : 4;
+    return socket.bytesRead === 0 ? 1 : 3;
   };
-  return () => void close();
+  const closeIdle = (count: number, maxRank: number): boolean => {
+    const ranked = [...sockets].map((socket) => ({ socket, rank: rankOf(socket) }));
+    const idle = ranked.filter(({ rank }) => rank > 0 && rank <= maxRank).sort((one, other) => one.rank - other.rank);
+    for (const { socket } of idle.slice(0, Math.max(0, count))) {
+      sockets.delete(socket);
+      socket.destroy();
+    }
+    return idle.length > 0;
+  };
+  let isClosing = false;
+  const closeSpare = async () => {
+    if (isClosing) return;
+    isClosing = true;
+    do await clock.sleep(drainMs);
+    while (sockets.size > maxConnections && closeIdle(sockets.size - maxConnections, lastRank - 1));
+    isClosing = false;
+  };
+  return () => {
+    if (sockets.size >= maxConnections) void closeSpare();
+    return sockets.size < maxConnections + spareConnections || closeIdle(1, lastRank);
+  };
 }
 
-/** The lower, the less its client has to lose by a close; 0 while a request is in progress. */
-function idleRank(socket: Socket, exchanges: WeakMap<Duplex, Exchange>): number {
-  const { outgoing } = exchanges.get(socket) ?? {};
-  if (outgoing && !outgoing.writableFinished) return 0;
-  if (outgoing) return outgoing.req.complete ? 2 : 4;
-  return socket.bytesRead === 0 ? 1 : 3;
-}
+/** A connection on which a request may be arriving. */
+const lastRank = 5;
 
 type Serving = Required<Pick<ListenOptions, "onRequest" | "withReplies">> & {
   fence: Fence;

@@ -379,7 +379,11 @@ test("a crowd of connections on which nothing is asked keeps nobody out, and no 
     if (url.endsWith("/late")) await gate.passed;
     return new Response("hello");
   };
-  const { url, close } = await listen(late, { ...loopback, limits: { maxConnections: 4 } }, impatient);
+  const { url, close } = await listen(
+    late,
+    { ...loopback, limits: { maxConnections: 4, spareConnections: 0 } },
+    impatient,
+  );
   onTestFinished(() => close(0));
   const first = ask(`${url}/late`);
   const crowd = Array.from({ length: 12 }, () => connect(Number(new URL(url).port), "127.0.0.1").on("error", () => {}));
@@ -391,7 +395,8 @@ test("a crowd of connections on which nothing is asked keeps nobody out, and no 
 });
 
 test("idle connections are closed above the limit: first those without a byte, then those used longest ago", async () => {
-  const { url, close } = await listen(hello, { ...loopback, limits: { maxConnections: 3 } }, impatient);
+  const limits = { maxConnections: 3, headersTimeout: 60_000 };
+  const { url, close } = await listen(hello, { ...loopback, limits }, systemClock);
   onTestFinished(() => close(0));
   const isOpen = new Map<string, boolean>();
   const dial = async (name: string, sent: string) => {
@@ -417,6 +422,18 @@ test("idle connections are closed above the limit: first those without a byte, t
   await dial("three", get);
   await dial("four", get);
   await expect.poll(openOnes).toEqual(["half a head", "three", "four"]);
+});
+
+test("for more connections at once than are spare, those are closed that were idle before", async () => {
+  const limits = { maxConnections: 20, spareConnections: 2 };
+  const { url, close } = await listen(hello, { ...loopback, limits }, impatient);
+  onTestFinished(() => close(0));
+  const idle = Array.from({ length: 20 }, () => connect(Number(new URL(url).port), "127.0.0.1").on("error", () => {}));
+  onTestFinished(() => idle.forEach((socket) => void socket.destroy()));
+  await Promise.all(idle.map((socket) => once(socket, "connect")));
+  await expect(ask(url, { agent: false })).resolves.toMatchObject({ status: 200 });
+  const replies = await Promise.all(Array.from({ length: 18 }, () => ask(url, { agent: false })));
+  expect(replies.map(({ status }) => status)).toEqual(Array(18).fill(200));
 });
 
 test("what is sent with a connection above the limit is answered, be there ever so many", async () => {
