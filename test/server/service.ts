@@ -186,6 +186,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     videos,
     queue,
     reload: options.reload,
+    onNote: (text: string) => void notes.push(text),
     readMetrics: async () => ({ text: "", contentType: "text/plain" }),
     clock,
     engines,

@@ -124,6 +124,8 @@ export type AccountOptions = {
     | "generation"
     | "cancel"
   >;
+  /** Called with a line for each change of an account, its credits, keys and limits, with who made it. */
+  onNote?: ((text: string) => void) | undefined;
   /** Signs the callbacks of the local account; those of others have one that comes from it. */
   webhookSecret: string;
   /** The addresses of the API and of the videos, as clients are told them. */
@@ -140,6 +142,11 @@ export type AccountOptions = {
 /** The routes by which the owner of the service manages its accounts. */
 export function createAccountRoutes(options: AccountOptions): Paths {
   const { store, webhookSecret, linkFor } = options;
+  /** The beginning of the hash of a key shows which of the owner's keys was used. */
+  const note = (c: ApiContext, what: string) => {
+    const key = /^Bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "")?.[1] ?? "";
+    options.onNote?.(`Accounts: ${what}; by ${c.var.account} with the key ${hashKey(key).slice(0, 8)}.`);
+  };
   /** Gives an account a new key, which is in the reply alone: the store keeps its hash. */
   const addKey = async (account: Omit<NewAccount, "keyHash">) => {
     const api_key = createKey();
@@ -187,6 +194,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
             return had ?? credits ?? usualCredits;
           };
           const { made } = await addKey({ name, creditsOf });
+          note(c, `a key was created for ${name}, with ${made.credits} credits`);
           return c.json(made);
         },
       },
@@ -222,6 +230,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
           if (outcome.kind === "out of range")
             throw refuse(409, "credits_out_of_range", `${account} has ${outcome.credits} credits; nothing was changed`);
           const { credits, replayed } = outcome;
+          if (!replayed) note(c, `${amount} credits were added to ${account}, with ${credits} now`);
           return c.json({ account, amount, credits, replayed });
         },
       },
@@ -241,6 +250,8 @@ export function createAccountRoutes(options: AccountOptions): Paths {
           const { account, ...limits } = await readFields(c, limitsSchema);
           const changed = await store.setLimits(account, limits);
           if (!changed) throw refuseNoAccount(account);
+          const { max_running, max_per_hour } = changed;
+          note(c, `the limits of ${account} are max_running ${max_running} and max_per_hour ${max_per_hour}`);
           return c.json({ account, ...changed });
         },
       },
@@ -266,6 +277,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
             return had;
           };
           const { made, removed } = await addKey({ name: account, creditsOf, isOnlyKey: true });
+          note(c, `a new key of ${account} replaced ${removed}`);
           return c.json({ ...made, revoked: removed });
         },
       },
@@ -288,6 +300,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
           if (account === localAccount) throw refuse(409, "own_account", ownAccount);
           const removed = await store.deleteAccount(account, options.clock.date().toISOString());
           if (removed === undefined) throw refuseNoAccount(account);
+          note(c, `the account ${account} was deleted, with ${removed} of its keys`);
           return c.json({ account, revoked: removed, not_submitted: await endWaiting(account, options) });
         },
       },
@@ -308,8 +321,13 @@ export function createAccountRoutes(options: AccountOptions): Paths {
           const { revoke } = await readFields(c, revokeSchema);
           const isOwn = revoke === localAccount || (await store.account(hashKey(revoke))) === localAccount;
           if (isOwn) throw refuse(409, "own_key", ownKey);
+          const owner = await store.account(hashKey(revoke));
           const one = await store.removeKeys({ keyHash: hashKey(revoke) });
-          return c.json({ revoked: one > 0 ? one : await store.removeKeys({ account: revoke }) });
+          const removed = one > 0 ? one : await store.removeKeys({ account: revoke });
+          // The text may be a key.
+          if (removed > 0)
+            note(c, `${removed} of the keys of ${one > 0 ? owner : revoke} ${removed === 1 ? "was" : "were"} revoked`);
+          return c.json({ revoked: removed });
         },
       },
     },

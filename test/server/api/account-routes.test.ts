@@ -33,6 +33,29 @@ test("the owner lists the accounts, with no key and no hash of one", async () =>
   });
 });
 
+test("each change is a line in the log, with who made it and without a key; what changes nothing is none", async () => {
+  const { send, read, notes } = await createOwner();
+  const { api_key } = await read(send("", { name: "ci", credits: 50 }));
+  for (const _ of ["first", "repeated"])
+    await send("/credits", { account: "ci", amount: -20 }, { "Idempotency-Key": "a" });
+  await send("/limits", { account: "ci", max_running: 2 });
+  await send("/revoke", { revoke: api_key });
+  await send("/revoke", { revoke: "no-such-key" });
+  await send("/rotate", { account: "ci" });
+  await send("/delete", { account: "ci" });
+  const who = expect.stringMatching(/; by local with the key [0-9a-f]{8}\.$/);
+  expect(notes).toEqual(notes.map(() => who));
+  expect(notes.map((text) => text.replace(/; by .*/, ""))).toEqual([
+    "Accounts: a key was created for ci, with 50 credits",
+    "Accounts: -20 credits were added to ci, with 30 now",
+    "Accounts: the limits of ci are max_running 2 and max_per_hour null",
+    "Accounts: 1 of the keys of ci was revoked",
+    "Accounts: a new key of ci replaced 0",
+    "Accounts: the account ci was deleted, with 1 of its keys",
+  ]);
+  expect(notes.join()).not.toContain(String(api_key).slice(4));
+});
+
 test("an account that is to be new changes none that exists", async () => {
   const { send, list } = await createOwner();
   const reply = await send("", { name: "other", credits: 5, new: true });
