@@ -1,7 +1,7 @@
 import type { Capabilities } from "../store/claims.ts";
 import type { Checkpoint, EngineOrigin, Images, RenderRequest } from "../store/generations.ts";
 
-/** Fields of a start that the interface does not have and a real model may; it checks their values itself, and a video can be made without. */
+/** Fields of a start that only some real models have. Their servers check the values, and a video can be made without them. */
 export const optionalExtras: readonly string[] = [
   "seed",
   "negative_prompt",
@@ -15,7 +15,7 @@ export const optionalExtras: readonly string[] = [
   "true_cfg_scale",
 ];
 
-/** Further ones, without which the video would be another one than was asked for. Several are objects, or lists of them. */
+/** More such fields, without which the video would not be the requested one. Several are objects, or lists of objects. */
 export const otherExtras: readonly string[] = [
   "extra_params",
   "lora",
@@ -32,59 +32,61 @@ export const otherExtras: readonly string[] = [
   "frame_interpolation_model_path",
 ];
 
-/** An image of a size that can be decoded. `name` is its address, as messages show it. */
+/** An image that is small enough to be decoded. `name` is its address for messages. */
 export type ImageFile = { path: string; format: "png" | "jpeg" | "webp"; megapixels: number; name: string };
 
-/** What is to be rendered, and the files to write: an .mp4 and a PNG of its middle frame. Files that a killed process left there are replaced. */
+/**
+ * What to render, and the files to write: an .mp4 and a PNG of its middle frame. Files that a killed process left there are replaced. There are no
+ * images when an upstream job exists, which already has them.
+ */
 export type RenderTask = Images<ImageFile> & {
-  /** The generation's. */
+  /** The generation's id. */
   id: string;
-  /** Without images when an upstream job exists: it has them already. */
   request: RenderRequest;
   file: string;
   thumbnail: string;
 };
 
-/** How many generations a server of real models makes at the same time, unless its owner or its kind says otherwise. */
-export const usualJobs = 16;
+/** How many generations a server of real models runs at the same time, unless its owner or its kind says otherwise. */
+export const defaultJobs = 16;
 
 export type RenderOptions = {
-  /** The checkpoint of an earlier process, and the upstream model that its job was started for; `undefined` when nothing was begun. */
+  /** The checkpoint of an earlier process, and the upstream model of its job; `undefined` when nothing was started. */
   resume: (Exclude<Checkpoint, { state: "submitting" | "saved" }> & { model?: string | undefined }) | undefined;
-  /** Keeps a checkpoint in place of the last one, `null` for none. Resolves when it is durable. */
+  /** Stores a checkpoint in place of the last one; `null` removes it. Resolves when that is durable. */
   checkpoint(checkpoint: Checkpoint | null): Promise<void>;
   /**
-   * Throws when another process may have taken over the task, because this one was suspended: called last, right before a request is written
-   * that starts a job elsewhere.
+   * Throws when another process may have taken over the task while this one was suspended. Called right before sending a request that starts a job
+   * elsewhere.
    */
   confirm(): void;
-  /** Tells how much of the video is made, in percent, or of what a part of the engine makes: then `node` is its name. */
+  /** Reports how much of the video is done, in percent, or how much of the work of a part of the engine: then `node` is the part's name. */
   progress(percent: number | undefined, node?: string): void;
-  /** Tells that the engine hardly works on the task any more, although it has not ended: another one may have its slot. May be called again. */
+  /** Reports that the task hardly keeps the engine busy, although it has not ended: another task may use its slot. May be called again. */
   releaseSlot?(): void;
-  /** Tells what the provider has charged, in USD, before the video is fetched: it stays charged where the file cannot be used. */
+  /** Reports what the provider has charged, in USD, before the video is downloaded: the charge remains even if the file cannot be used. */
   charged?(cost: number): void;
   signal: AbortSignal;
 };
 
 export type Charged = {
-  /** What the engine's provider has charged, in USD, where it tells. */
+  /** What the engine's provider has charged, in USD, if known. */
   cost?: number | undefined;
 };
 
 export type Discardable = {
-  /** Removes what another machine keeps of the video; to be called once the generation has ended here. Never rejects. */
+  /** Deletes the video on the machine that made it. Must be called only after the generation has ended here. Never rejects. */
   discard?: ((signal: AbortSignal) => Promise<void>) | undefined;
 };
 
-/** Why a task was not submitted, where waiting hardly helps: no server answered, or it refuses the key. */
+/** Why a task was not submitted, where waiting is unlikely to help: no server replied, or the server refuses the key. */
 export type NotSubmittedCause = "unreachable" | "auth";
 
 /**
- * What came of a task. "refused": the model did not take the request, or its run failed; `error` is what the model's server says, and `code` its
- * word for that. What was paid is given back where the create itself was refused (`isNotSubmitted`), and stays paid where the run failed. "not
- * submitted": no server has accepted it, so another engine may make the video; `cause` is set where waiting hardly helps, and `retryAfterMs` where
- * the server says when to try again. "unclear": it may be making the video, so no engine gets the task again.
+ * The outcome of a task. "refused": the model refused the request, or its run failed; `error` is the server's message, and `code` its error code.
+ * Credits are refunded where the create itself was refused (`isNotSubmitted`), and stay spent where the run failed. "not submitted": no server has
+ * accepted the task, so another engine may make the video; `cause` is set where waiting is unlikely to help, and `retryAfterMs` where the server says
+ * when to retry. "unclear": a server may be making the video, so no engine gets the task again.
  */
 export type RenderOutcome =
   | ({ kind: "made"; hasThumbnail: boolean } & Charged & Discardable)
@@ -94,40 +96,44 @@ export type RenderOutcome =
 
 /** What makes the videos of generations (interface section 3: "video produced" or "model run does not succeed"). */
 export type Engine = Capabilities & {
-  /** How messages and checkpoints call it: "preview", its address, or its package. */
+  /** Its name in messages and checkpoints: "preview", its address, or its package. */
   name: string;
-  /** What the model is called there, where the owner named it. */
+  /** The model's name at the server, where the owner set one. */
   upstreamModel?: string | undefined;
-  /** How its owner named it; kept with what is submitted to it, for a later process that does not have it. */
+  /** The specification of its owner. It is stored with each job, for a later process that does not have this engine. */
   origin?: EngineOrigin | undefined;
-  /** The same for two that were made alike, also with the same key. */
+  /** Equal for two engines with the same specification and the same key. */
   identity?: string | undefined;
-  /** Whether a generation may have a last image, and how many references; by default none. What it would ignore is refused before anything is paid. */
+  /**
+   * Whether a generation may have a last image, and how many references; by default none. A request with images that it would ignore is refused
+   * before anything is paid.
+   */
   takesLastImage?: boolean;
   maxReferences?: number;
-  /** How many generations it makes at the same time; the others wait in the queue. */
+  /** How many generations it runs at the same time; the others wait in the queue. */
   concurrency: number;
-  /** For how many milliseconds generations wait for it while it takes none. */
+  /** For how many milliseconds generations wait for it while it accepts none. */
   timeoutMs: number;
   /**
-   * Makes a task's video. Rejects when it is lost, with an error whose message becomes the generation's `error` field; once `signal` aborts it
-   * stops soon and rejects with the signal's reason, and a job elsewhere goes on.
+   * Makes a task's video. Rejects when the video is lost, with an error whose message becomes the generation's `error` field. Once `signal` aborts,
+   * it stops soon and rejects with the signal's reason; a job elsewhere continues.
    */
   render(task: RenderTask, options: RenderOptions): Promise<RenderOutcome>;
   /**
-   * Stops a job that runs, by the name in its checkpoint, and resolves with whether it is stopped: what has ended, and what cannot be stopped,
-   * stays as it is. Rejects when it is unclear, with `pending` when it was told to stop. An engine without jobs elsewhere stops by `render`'s signal alone.
+   * Stops a running job, by the id in its checkpoint, and resolves with whether the job is stopped: a job that has ended or cannot be stopped is not.
+   * Rejects when that is unclear, with `pending` when the server has accepted the request to stop. An engine without jobs elsewhere is stopped by
+   * `render`'s signal alone.
    */
   cancel?: ((job: string, signal: AbortSignal) => Promise<boolean>) | undefined;
   /**
-   * What its model does not take of a request, by the provider's own list, which is free of charge; `undefined` when nothing is known against
-   * it. Never rejects: what cannot be asked is refused by the provider itself.
+   * Returns what its model does not accept in a request, by the provider's own list, which is free of charge; `undefined` when no objection is known.
+   * Never rejects: without the list, the provider itself refuses the request.
    */
   findFault?(request: RenderRequest & Images<unknown>): Promise<string | undefined>;
   /**
-   * Asks whether it can be used now, free of charge; resolves with what kind of engine it is, for people. Rejects with an error whose message
-   * goes on from its name, such as "does not answer (ECONNREFUSED)"; it is `auth` when the key is refused or missing, and `usage` when the
-   * engine can never be used as it is.
+   * Checks whether the engine can be used now, free of charge; resolves with the kind of engine, for people. Rejects with an error whose message
+   * continues the engine's name, such as "does not answer (ECONNREFUSED)"; it is `auth` when the key is refused or missing, and `usage` when the
+   * engine can never be used with these settings.
    */
   check(signal: AbortSignal): Promise<string>;
 };

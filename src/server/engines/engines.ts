@@ -8,7 +8,7 @@ import { createAiSdkEngine } from "./ai-sdk/ai-sdk.ts";
 import { besideVidgen, loadPackage } from "./ai-sdk/package.ts";
 import { createComfyUiEngine } from "./comfyui/comfyui.ts";
 import { readWorkflow } from "./comfyui/workflow.ts";
-import { type Engine, usualJobs } from "./engine.ts";
+import { defaultJobs, type Engine } from "./engine.ts";
 import { createKeyFinder, type KeyReader } from "./keys.ts";
 import { createPreviewEngine } from "./preview/preview.ts";
 import { checkRepeats, type EngineSpec, isFlag, originOf, readSpec, type ServerSpec, specExample } from "./spec.ts";
@@ -52,7 +52,7 @@ export function createEngines(
       const { open } = createOutbound({ allowLoopback: () => false, clock: io });
       const options = { packageName, upstreamModel, timeoutMs, onNote };
       const load = (name: string) => loadPackage(name, isSetting ? [besideVidgen] : undefined);
-      return createAiSdkEngine({ ...options, models, concurrency: jobs ?? usualJobs }, { ...io, open }, load);
+      return createAiSdkEngine({ ...options, models, concurrency: jobs ?? defaultJobs }, { ...io, open }, load);
     }
     if (!server) return createPreviewEngine({ models, concurrency: jobs });
     const { open } = createOutbound({ allowLoopback: () => isLoopback(new URL(server.url).hostname), clock: io });
@@ -60,7 +60,7 @@ export function createEngines(
     if (workflowFile !== undefined) {
       const workflow = readWorkflow(workflowFile, models);
       const runningPatienceMs = settings.timeoutMs ?? usualRunningMs;
-      const comfyUi = { ...options, runningPatienceMs, workflow, models, concurrency: jobs ?? usualJobs };
+      const comfyUi = { ...options, runningPatienceMs, workflow, models, concurrency: jobs ?? defaultJobs };
       return createComfyUiEngine(comfyUi, { ...io, open });
     }
     return createVideosEngine({ ...options, models, concurrency: jobs }, { ...io, open });

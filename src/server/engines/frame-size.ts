@@ -9,8 +9,8 @@ const shorterSidePx: Record<Resolution, number> = { "480p": 480, "720p": 720, "1
 const resolutions = Object.keys(shorterSidePx) as Resolution[];
 
 /**
- * Returns the size of a frame, whose longer side is a multiple of `blockPx`. The resolution names the shorter side; the longer one follows from
- * the ratio, such as "16:9" or "2.39:1", which the API has checked.
+ * Returns the size of a frame, whose longer side is a multiple of `blockPx`. The resolution names the shorter side; the longer side follows from the
+ * ratio, such as "16:9" or "2.39:1", which the API has checked.
  */
 export function roundedSize({ aspectRatio, resolution }: Shape, blockPx: number): FrameSize {
   const [across = 1, down = 1] = aspectRatio.split(":").map(Number);
@@ -20,27 +20,27 @@ export function roundedSize({ aspectRatio, resolution }: Shape, blockPx: number)
   return ratio >= 1 ? { width: longer, height: shorter } : { width: shorter, height: longer };
 }
 
-/** Sizes that the models of a family have in place of the computed ones, by what the family's names have in common. */
+/** The sizes that the models of a family use in place of the computed ones. `name` matches the names of its models. */
 const familySizes: readonly { name: RegExp; sizes: Readonly<Record<string, FrameSize>> }[] = [
   {
-    // SGLang warns that it does not support the others.
+    // SGLang warns that this family does not support the computed sizes.
     name: /\bwan(?![a-z])/i,
     sizes: { "848x480": { width: 832, height: 480 }, "480x848": { width: 480, height: 832 } },
   },
 ];
 
-/** Returns the size that a model has for a computed one. */
+/** Returns the size that a model uses in place of a computed one. */
 export function familySize(model: string, size: FrameSize): FrameSize {
   return familySizes.find(({ name }) => name.test(model))?.sizes[sizeText(size)] ?? size;
 }
 
-/** Whether it depends on the family of a model whether it has a computed size, and the name does not tell the family. */
+/** Whether the size depends on the model's family, and the model's name does not show the family. */
 export function needsFamily(model: string, size: FrameSize): boolean {
   const isNamed = familySizes.some(({ name }) => name.test(model));
   return !isNamed && familySizes.some(({ sizes }) => sizeText(size) in sizes);
 }
 
-/** Such as "1280x720". */
+/** Returns the size as text, such as "1280x720". */
 export function sizeText({ width, height }: FrameSize): string {
   return `${width}x${height}`;
 }
@@ -51,8 +51,8 @@ export function sizeOf(request: Parameters<typeof frameSize>[0]): string {
 }
 
 /**
- * A size that the request names in pixels is that of the frame: whether a model takes it, its server says. Else, diffusion models work on blocks
- * of 16 pixels, and some were trained for sizes of their own.
+ * Returns the size of a request's frame. A size that the request names in pixels is used unchanged: the model's server checks it. Otherwise,
+ * diffusion models work on blocks of 16 pixels, and some were trained for sizes of their own.
  */
 export function frameSize(request: Pick<RenderRequest, "model" | "aspectRatio" | "resolution" | "extras">): FrameSize {
   const { size } = request.extras;
@@ -60,13 +60,13 @@ export function frameSize(request: Pick<RenderRequest, "model" | "aspectRatio" |
   return named ?? familySize(request.model, roundedSize(request, 16));
 }
 
-/** OpenAI's sizes whose shorter side is that of no resolution. Models take the nearest ratio and resolution. */
+/** OpenAI's sizes whose shorter side matches no resolution. Models use the nearest ratio and resolution. */
 const nearest = new Map<string, Shape>([
   ["1024x1792", { aspectRatio: "9:16", resolution: "1080p" }],
   ["1792x1024", { aspectRatio: "16:9", resolution: "1080p" }],
 ]);
 
-/** Reads a size such as "1280x720"; `undefined` when it is none, or its shorter side is that of no resolution. */
+/** Reads a size such as "1280x720"; `undefined` when it is invalid, or its shorter side matches no resolution. */
 export function readSize(text: string): Shape | undefined {
   const size = pixelsOf(text);
   if (!size) return undefined;
@@ -75,13 +75,13 @@ export function readSize(text: string): Shape | undefined {
   return isOurs || nearest.has(text) ? shape : undefined;
 }
 
-/** Reads the pixels of a size such as "1280x720"; `undefined` when it is none. */
+/** Reads the pixels of a size such as "1280x720"; `undefined` when it is invalid. */
 export function pixelsOf(text: string): FrameSize | undefined {
   const [, width, height] = /^([1-9]\d{0,4})x([1-9]\d{0,4})$/.exec(text) ?? [];
   return width === undefined ? undefined : { width: Number(width), height: Number(height) };
 }
 
-/** The shape of any size: its ratio, and the resolution whose shorter side is the nearest. */
+/** Returns the shape of any size: its ratio, and the resolution with the nearest shorter side. */
 export function shapeOf(size: FrameSize): Shape {
   const known = nearest.get(sizeText(size));
   if (known) return known;

@@ -5,8 +5,8 @@ import type { Engine } from "../engine.ts";
 import { finish } from "../upstream/finish.ts";
 import { readReply } from "../upstream/reply.ts";
 import { createReport, paidPatienceMs, type Upstream } from "../upstream/upstream.ts";
-import { createLook } from "./look.ts";
 import { loadPackage, type Sdk, type SdkModel, type SdkPackage } from "./package.ts";
+import { createPoll } from "./poll.ts";
 import { start } from "./start.ts";
 
 export type AiSdkOptions = {
@@ -47,7 +47,7 @@ export function createAiSdkEngine(
       patienceMs: paidPatienceMs(timeoutMs),
       io,
       newsAt: io.now(),
-      look: createLook({ name, openModel, fetch: io.fetch, io }),
+      poll: createPoll({ name, openModel, fetch: io.fetch, io }),
       contentOf: () => undefined,
       open: (address, signal) => io.open(address, { signal, accept: "video/mp4" }),
       read: (reply, maxBytes) => readReply(reply, { maxBytes, date: io.date() }),

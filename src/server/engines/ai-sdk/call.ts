@@ -1,16 +1,16 @@
 import type { HttpResponse, Io } from "../../../io.ts";
-import { type Reply, readReply } from "../upstream/reply.ts";
+import { readReply, type ServerReply } from "../upstream/reply.ts";
 import type { SubmitSignals } from "../upstream/submit.ts";
 import { describe } from "../upstream/upstream.ts";
 
 /** What came of a request: its reply, or why there is none; `undefined` while it is out. */
-export type Answer = Reply | { error: unknown };
+export type CallResult = ServerReply | { error: unknown };
 
 /** One call of a package, whose requests are watched. */
-export type Call = {
+export type SdkCall = {
   fetch: typeof globalThis.fetch;
   /** What came of the last request; `undefined` when there was none. */
-  answer(): Answer | undefined;
+  answer(): CallResult | undefined;
 };
 
 /** Some providers put the video into their reply, in base64. */
@@ -23,8 +23,8 @@ const ownHeaders = ["user-agent", "content-length"];
  * Returns a `fetch` over vidgen's own one, which knows whether a request was sent. After one that failed it sends nothing more: a package
  * that tries again by itself would start a second video.
  */
-export function createCall({ fetch }: Pick<Io, "fetch">, signals: Partial<SubmitSignals>): Call {
-  let answer: Answer | undefined;
+export function createCall({ fetch }: Pick<Io, "fetch">, signals: Partial<SubmitSignals>): SdkCall {
+  let answer: CallResult | undefined;
   const forward = async (request: Request, given: [string, string][]): Promise<HttpResponse> => {
     const { url, method } = request;
     const headers = Object.fromEntries(given);
@@ -53,7 +53,7 @@ export function createCall({ fetch }: Pick<Io, "fetch">, signals: Partial<Submit
 }
 
 /** Whether the provider has taken a request. */
-export function isSuccess(answer: Answer): boolean {
+export function isSuccess(answer: CallResult): boolean {
   return "status" in answer && answer.status >= 200 && answer.status < 300;
 }
 

@@ -5,16 +5,22 @@ import { traceHeaders } from "../../observe/trace.ts";
 import { type Images, listImages, type RenderRequest, replaceImages } from "../../store/generations.ts";
 import type { ImageFile, RenderTask } from "../engine.ts";
 import { sizeOf } from "../frame-size.ts";
-import { judgeReply, type NoCredits, type Outcome, type SubmitOptions, submitOnce } from "../upstream/submit.ts";
+import {
+  classifyReply,
+  type NoCredits,
+  type SubmitOptions,
+  type SubmitOutcome,
+  submitOnce,
+} from "../upstream/submit.ts";
 import { wholeSeconds } from "../videos/kinds.ts";
-import { type Answer, createCall, describeError } from "./call.ts";
+import { type CallResult, createCall, describeError } from "./call.ts";
 import type { Sdk, SdkModel } from "./package.ts";
 import type { JsonObject, VideoCall, VideoFile } from "./video-model.ts";
 
 /** What came of a start; a refusal that is not sent comes from the package itself. */
-type Started =
+type StartOutcome =
   | { kind: "submitted"; submitted: { job: string } }
-  | Exclude<Outcome, { kind: "submitted" | "refused" }>
+  | Exclude<SubmitOutcome, { kind: "submitted" | "refused" }>
   | { kind: "refused"; error: string; code?: string | undefined; isSent: boolean };
 
 const startedSchema = z.object({
@@ -23,10 +29,10 @@ const startedSchema = z.object({
 });
 
 /** Has a package start a task, at most once. Rejects when the package refuses by itself, as it does without its key: then nothing was sent. */
-export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions): Promise<Started> {
+export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions): Promise<StartOutcome> {
   const { name, openModel, fetch, onNote } = sdk;
   const images = await readFiles(task);
-  const outcome = await submitOnce<Started | NoCredits>(
+  const outcome = await submitOnce<StartOutcome | NoCredits>(
     async (signals) => {
       const call = createCall({ fetch }, signals);
       const guarded = guardImages(call.fetch, images);
@@ -37,13 +43,13 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
           model.doStart({ ...given, headers: traceHeaders(task.request), abortSignal: signals.signal }),
         );
         const started = startedSchema.parse(await unlessAborted(starting, signals.signal));
-        for (const warning of started.warnings) onNote(`${name} warns: ${wordsOf(warning)}`);
+        for (const warning of started.warnings) onNote(`${name} warns: ${describeWarning(warning)}`);
         return { kind: "submitted", submitted: { job: JSON.stringify(started.operation) } };
       } catch (error) {
         const ignored = guarded.ignored();
         if (ignored !== undefined)
           return { kind: "refused", error: `${name} ignores ${ignored} with this model`, isSent: false };
-        return judge(error, { name, prompt: task.request.prompt }, call.answer());
+        return classify(error, { name, prompt: task.request.prompt }, call.answer());
       }
     },
     sdk,
@@ -53,21 +59,26 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
   return outcome;
 }
 
-function judge(
+function classify(
   error: unknown,
   { name, prompt }: { name: string; prompt: string },
-  answer: Answer | undefined,
-): Started | NoCredits {
-  if (!answer) return judgeUnseen(error, name);
+  answer: CallResult | undefined,
+): StartOutcome | NoCredits {
+  if (!answer) return classifyUnseen(error, name);
   if (!("status" in answer)) throw answer.error ?? error;
-  const judged = judgeReply(answer, prompt);
-  return judged.kind === "refused"
-    ? { kind: judged.kind, error: `${name} refused the request: ${judged.reason}`, code: judged.code, isSent: true }
-    : judged;
+  const classified = classifyReply(answer, prompt);
+  return classified.kind === "refused"
+    ? {
+        kind: classified.kind,
+        error: `${name} refused the request: ${classified.reason}`,
+        code: classified.code,
+        isSent: true,
+      }
+    : classified;
 }
 
 /** An error without a request that vidgen saw; one that tells of a request was sent in the package's own way. */
-function judgeUnseen(error: unknown, name: string): Started {
+function classifyUnseen(error: unknown, name: string): StartOutcome {
   const words = describeError(error).replace(/\.$/, "");
   return error instanceof Error && error.name === "AI_APICallError"
     ? { kind: "unclear", reason: `it was not sent through vidgen: ${words}` }
@@ -149,6 +160,6 @@ function base64Of({ data }: ImageBytes): string {
   return Buffer.from(data).toString("base64");
 }
 
-function wordsOf({ message, feature, setting, details }: Record<string, unknown>): string {
+function describeWarning({ message, feature, setting, details }: Record<string, unknown>): string {
   return [feature ?? setting, details ?? message].filter((part) => part !== undefined).join(": ");
 }

@@ -6,7 +6,7 @@ import { clean } from "../upstream/reply.ts";
 import { confirm } from "../upstream/submit.ts";
 import { describe } from "../upstream/upstream.ts";
 import type { ServerIo } from "../videos/server.ts";
-import type { Made } from "./job.ts";
+import type { WorkflowResult } from "./job.ts";
 import { listen } from "./progress.ts";
 import { type ComfyUi, type ComfyUiOptions, createComfyUi } from "./server.ts";
 import { submitWorkflow } from "./submit.ts";
@@ -14,7 +14,7 @@ import { watch } from "./watch.ts";
 import { shortId, type Workflow } from "./workflow.ts";
 
 /** `upstreamModel` is the workflow's file, as the owner names it. */
-type Options = Omit<ComfyUiOptions, "titled"> & { workflow: Workflow } & Pick<
+type ComfyUiEngineOptions = Omit<ComfyUiOptions, "titled"> & { workflow: Workflow } & Pick<
     Engine,
     "models" | "concurrency" | "upstreamModel"
   >;
@@ -23,7 +23,7 @@ type Options = Omit<ComfyUiOptions, "titled"> & { workflow: Workflow } & Pick<
  * Returns the engine for a ComfyUI server that runs a workflow of the owner's. Its checkpoint is the name of the job there, chosen here and kept
  * before it is submitted.
  */
-export function createComfyUiEngine(options: Options, io: ServerIo): Engine {
+export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo): Engine {
   const { url, workflow, models, concurrency, upstreamModel, timeoutMs, onNote } = options;
   const server = createComfyUi({ ...options, titled: workflow.titled }, io);
   const cancelJob = (job: string, signal: AbortSignal) => cancel(job, server, signal);
@@ -72,13 +72,13 @@ async function cancel(job: string, server: ComfyUi, signal: AbortSignal): Promis
     if (!running.includes(job) && !waiting.includes(job)) break;
     await server.io.sleep(stopPollMs, signal);
   }
-  const look = await server.look(job, signal);
-  if ("trouble" in look && !look.isMissing) throw new Error(look.trouble);
-  return "trouble" in look || !(isCompleted(look) || isFailed(look));
+  const polled = await server.poll(job, signal);
+  if ("reason" in polled && !polled.isMissing) throw new Error(polled.reason);
+  return "reason" in polled || !(isCompleted(polled) || isFailed(polled));
 }
 
 /** What the owner may want to know about a video that was made. */
-function notesOf(made: Made | undefined, id: string): string[] {
+function notesOf(made: WorkflowResult | undefined, id: string): string[] {
   if (!made) return [];
   const { filename, subfolder, node } = made.video;
   const isNamed = `${subfolder}/${filename}`.includes(shortId(id));

@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { clean, type Job, optional, type Reply, wordsOf } from "../upstream/reply.ts";
-import type { Trouble } from "../upstream/upstream.ts";
+import { clean, describeReply, optional, type ServerReply, type UpstreamJob } from "../upstream/reply.ts";
+import type { PollFailure } from "../upstream/upstream.ts";
 
 const jobSchema = z.object({
   id: z.string(),
@@ -10,17 +10,20 @@ const jobSchema = z.object({
 });
 
 /** What a job has made: its video, and what the owner may want to know about how that was chosen. */
-export type Made = { video: OutputFile; notes: string[] };
+export type WorkflowResult = { video: OutputFile; notes: string[] };
 
 /**
  * Reads the reply of `GET /api/jobs/{id}` (get_job in comfy_execution/jobs.py). A job without a video has failed. `titled` are the nodes whose
  * title says that they make the video.
  */
-export function readJob(reply: Reply, titled: readonly string[]): (Job & { made?: Made }) | Trouble {
+export function readJob(
+  reply: ServerReply,
+  titled: readonly string[],
+): (UpstreamJob & { made?: WorkflowResult }) | PollFailure {
   const { data: job } = jobSchema.safeParse(reply.json);
   // A proxy's 404 says nothing about the job.
   const isMissing = reply.status === 404 && reply.json !== undefined && /job not found/i.test(reply.text);
-  if (!job) return { trouble: wordsOf(reply), isMissing };
+  if (!job) return { reason: describeReply(reply), isMissing };
   const { id, status, execution_error: error } = job;
   const words = [error?.node_type, error?.exception_message].filter((part) => part !== undefined).join(": ");
   const read = { id, status, progress: undefined, url: undefined, error: clean(words) || undefined };
@@ -59,7 +62,7 @@ const isVideo = ({ filename }: OutputFile) => /\.(mp4|m4v|mov|webm|mkv|avi|gif)$
  * The rule that the page of real models states: the node with the title; else an .mp4 before other kinds of video, what is saved before what is only
  * shown, and the highest node id. The order of the outputs says nothing: it is that in which they ran.
  */
-function chooseVideo(files: OutputFile[], titled: readonly string[]): Made | undefined {
+function chooseVideo(files: OutputFile[], titled: readonly string[]): WorkflowResult | undefined {
   const marks = [({ node }: OutputFile) => titled.includes(node), isMp4, ({ type }: OutputFile) => type === "output"];
   let [best, isTitled] = [files.filter(isVideo), false];
   for (const [index, mark] of marks.entries()) {

@@ -5,11 +5,11 @@ import { usage, VidgenError } from "../../../errors.ts";
 import type { ReadSocketOptions } from "../../../io.ts";
 import { type Traced, traceHeaders } from "../../observe/trace.ts";
 import type { ImageFile } from "../engine.ts";
-import { type Job, type Reply, readReply, refusesKey, wordsOf } from "../upstream/reply.ts";
-import { answered, type SubmitSignals } from "../upstream/submit.ts";
-import { createReport, type Trouble, type Upstream } from "../upstream/upstream.ts";
+import { describeReply, readReply, refusesKey, type ServerReply, type UpstreamJob } from "../upstream/reply.ts";
+import { replyError, type SubmitSignals } from "../upstream/submit.ts";
+import { createReport, type PollFailure, type Upstream } from "../upstream/upstream.ts";
 import type { ServerIo, ServerOptions } from "../videos/server.ts";
-import { isMp4, type Made, readJob } from "./job.ts";
+import { isMp4, readJob, type WorkflowResult } from "./job.ts";
 
 export type ComfyUiOptions = Pick<ServerOptions, "url" | "key" | "timeoutMs" | "onNote"> & {
   /** The nodes whose title says that they make the video. */
@@ -19,16 +19,16 @@ export type ComfyUiOptions = Pick<ServerOptions, "url" | "key" | "timeoutMs" | "
 };
 
 /** A ComfyUI server (server.py), as the parts of its engine use it. The replies are for their readers to judge. */
-export type ComfyUi = Omit<Upstream, "look"> & {
-  look(job: string, signal: AbortSignal): Promise<(Job & { made?: Made }) | Trouble>;
+export type ComfyUi = Omit<Upstream, "poll"> & {
+  poll(job: string, signal: AbortSignal): Promise<(UpstreamJob & { made?: WorkflowResult }) | PollFailure>;
   /** Returns the jobs of everybody that run and that wait. Rejects when it does not tell them. */
-  findQueue(signal: AbortSignal): Promise<Queue>;
+  findQueue(signal: AbortSignal): Promise<JobQueue>;
   /** Returns its version. Rejects when it is no ComfyUI that can be used: `usage` for an old one, `auth` when it refuses the key. */
   findVersion(signal: AbortSignal): Promise<string>;
   /** Uploads an image, which costs nothing and may be repeated: it keeps one file of the same name and content. */
-  upload(image: ImageFile, signal: AbortSignal): Promise<Reply>;
+  upload(image: ImageFile, signal: AbortSignal): Promise<ServerReply>;
   /** Has it run a graph under this name. Rejects as `fetch` does. */
-  create(graph: unknown, job: string, signals: SubmitSignals & Traced): Promise<Reply>;
+  create(graph: unknown, job: string, signals: SubmitSignals & Traced): Promise<ServerReply>;
   /** Calls `onText` with each message about a job, until the connection or the signal ends. Never rejects. */
   listen?: ((job: string, options: Pick<ReadSocketOptions, "signal" | "onText">) => Promise<void>) | undefined;
   /** Takes a job out of the queue, and stops it when it runs; one that has ended stays as it is. Rejects when it does not say that it will. */
@@ -36,7 +36,7 @@ export type ComfyUi = Omit<Upstream, "look"> & {
 };
 
 /** The names of jobs, in the order in which they run. */
-export type Queue = { running: string[]; waiting: string[] };
+export type JobQueue = { running: string[]; waiting: string[] };
 
 const entrySchema = z.tuple([z.number(), z.string()], z.unknown());
 const queueSchema = z.object({ queue_running: z.array(entrySchema), queue_pending: z.array(entrySchema) });
@@ -63,7 +63,7 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
     const own = { ...headers, "Accept-Encoding": "identity", Connection: "close" };
     return io.fetch(address, { headers: own, signal });
   };
-  const post = async (path: string, request: Sent, signals: Partial<SubmitSignals>) => {
+  const post = async (path: string, request: PostBody, signals: Partial<SubmitSignals>) => {
     const init = { method: "POST", headers: { ...headers, ...request.headers }, body: request.body, ...signals };
     return read(await io.fetch(`${url}${path}`, init));
   };
@@ -72,21 +72,21 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
     timeoutMs,
     patienceMs: timeoutMs,
     runningPatienceMs,
-    lostWords: "it was restarted, or the job was removed from its queue",
-    goneWords: "ComfyUI no longer has the file",
+    lostReason: "it was restarted, or the job was removed from its queue",
+    goneReason: "ComfyUI no longer has the file",
     io,
     newsAt: io.now(),
     async findVersion(signal) {
       const reply = await read(await get(`${url}/system_stats`, signal));
       const version = statsSchema.safeParse(reply.json).data?.system.comfyui_version;
       if (refusesKey(reply)) throw new VidgenError("auth", `refuses the key (HTTP ${reply.status})`);
-      if (version === undefined) throw answered(reply, `does not respond like ComfyUI (${wordsOf(reply)})`);
+      if (version === undefined) throw replyError(reply, `does not respond like ComfyUI (${describeReply(reply)})`);
       // What keeps the name of a job that is chosen here, so that it can be looked for, is older than the endpoint that is asked for it.
       const job = await read(await get(jobPath(noJob), signal));
       const found = readJob(job, titled);
-      if (!("trouble" in found) || found.isMissing) return version;
+      if (!("reason" in found) || found.isMissing) return version;
       if (job.status !== 404 || job.json !== undefined)
-        throw answered(job, `does not tell about jobs (${wordsOf(job)})`);
+        throw replyError(job, `does not tell about jobs (${describeReply(job)})`);
       throw usage(
         `is ComfyUI ${version}, which is too old: it has no /api/jobs, by which vidgen asks for a video`,
         "Update ComfyUI to 0.24 or newer.",
@@ -114,7 +114,7 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
     async findQueue(signal) {
       const reply = await read(await get(`${url}/queue`, signal), maxQueueBytes);
       const { data } = queueSchema.safeParse(reply.status === 200 ? reply.json : undefined);
-      if (!data) throw answered(reply, `does not tell its queue (${wordsOf(reply)})`);
+      if (!data) throw replyError(reply, `does not tell its queue (${describeReply(reply)})`);
       const namesOf = (entries: z.infer<typeof entrySchema>[]) =>
         entries.toSorted(([one], [other]) => one - other).map(([, job]) => job);
       return { running: namesOf(data.queue_running), waiting: namesOf(data.queue_pending) };
@@ -127,16 +127,16 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
       ];
       for (const [path, body] of asked) {
         const reply = await post(path, { headers: jsonHeaders, body: JSON.stringify(body) }, { signal });
-        if (reply.status !== 200) throw answered(reply, wordsOf(reply));
+        if (reply.status !== 200) throw replyError(reply, describeReply(reply));
       }
     },
-    async look(job, signal) {
+    async poll(job, signal) {
       const reply = await read(await get(jobPath(job), signal), maxJobBytes);
-      const look = readJob(reply, titled);
-      if (!("made" in look) || !look.made) return look;
-      const { filename, subfolder, type } = look.made.video;
+      const polled = readJob(reply, titled);
+      if (!("made" in polled) || !polled.made) return polled;
+      const { filename, subfolder, type } = polled.made.video;
       const address = `${url}/view?${new URLSearchParams({ filename, subfolder, type })}`;
-      return { ...look, url: address, isOtherKind: !isMp4(look.made.video) };
+      return { ...polled, url: address, isOtherKind: !isMp4(polled.made.video) };
     },
     contentOf: () => undefined,
     open: (address, signal) =>
@@ -148,4 +148,4 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
 
 const jsonHeaders = { "Content-Type": "application/json" };
 
-type Sent = { headers: Record<string, string>; body: string | Uint8Array };
+type PostBody = { headers: Record<string, string>; body: string | Uint8Array };

@@ -1,25 +1,25 @@
 import { randomUUID } from "node:crypto";
 import * as z from "zod";
 import type { RenderTask } from "../engine.ts";
-import { clean, type Reply } from "../upstream/reply.ts";
+import { clean, type ServerReply } from "../upstream/reply.ts";
 import {
-  judgeReply,
+  classifyReply,
   type NoCredits,
-  type Outcome,
   type SubmitOptions,
+  type SubmitOutcome,
   type SubmitSignals,
   submitOnce,
-  unprepared,
+  toNotSubmitted,
 } from "../upstream/submit.ts";
 import type { ComfyUi } from "./server.ts";
 import { valuesOf } from "./values.ts";
 import { fillWorkflow, imagePlace, type Workflow } from "./workflow.ts";
 
 /** What came of a submit. */
-type Submitted =
+type WorkflowOutcome =
   | { kind: "submitted"; submitted: { job: string } }
   | { kind: "refused"; error: string; isNotSubmitted?: boolean }
-  | Extract<Outcome, { kind: "not submitted" | "unclear" }>;
+  | Extract<SubmitOutcome, { kind: "not submitted" | "unclear" }>;
 
 /** A step before the submit may take so long. */
 const stepMs = 60_000;
@@ -32,7 +32,7 @@ export async function submitWorkflow(
   task: RenderTask,
   { server, workflow }: { server: ComfyUi; workflow: Workflow },
   options: Omit<SubmitOptions, "job">,
-): Promise<Submitted> {
+): Promise<WorkflowOutcome> {
   const { name, io } = server;
   const values = valuesOf(workflow, task);
   const limit = io.limit(stepMs, options.signal, new Error(`no response within ${stepMs / 1_000} s`));
@@ -43,15 +43,15 @@ export async function submitWorkflow(
       limit.restart();
       const reply = await server.upload(image, limit.signal);
       const file = findUploaded(reply);
-      const judged = judgeReply(reply);
-      if (file === undefined && judged.kind === "refused")
-        return { kind: "refused", error: `${name} refused an image: ${judged.reason}`, isNotSubmitted: true };
-      if (file === undefined) return { ...judged, kind: "not submitted" };
+      const classified = classifyReply(reply);
+      if (file === undefined && classified.kind === "refused")
+        return { kind: "refused", error: `${name} refused an image: ${classified.reason}`, isNotSubmitted: true };
+      if (file === undefined) return { ...classified, kind: "not submitted" };
       values.set(imagePlace(index), file);
     }
   } catch (error) {
     options.signal.throwIfAborted();
-    return unprepared(error);
+    return toNotSubmitted(error);
   } finally {
     limit.clear();
   }
@@ -63,9 +63,9 @@ export async function submitWorkflow(
     const create = async (signals: SubmitSignals) => {
       const reply = await server.create(graph, job, { ...signals, traceparent });
       hasFallen = isOwnError(reply);
-      return judge(reply, server, signals.signal);
+      return classify(reply, server, signals.signal);
     };
-    const outcome = await submitOnce<Submitted | NoCredits>(create, server, { ...options, job });
+    const outcome = await submitOnce<WorkflowOutcome | NoCredits>(create, server, { ...options, job });
     if (!hasFallen || outcome.kind !== "not submitted") return outcome;
     if (count === maxOwnErrors)
       return {
@@ -80,29 +80,33 @@ export async function submitWorkflow(
 const maxOwnErrors = 3;
 
 /** Whether ComfyUI itself fell over a request, as it does over some graphs each time: a proxy's page has other words. */
-function isOwnError({ status, text }: Reply): boolean {
+function isOwnError({ status, text }: ServerReply): boolean {
   return status === 500 && /^500 Internal Server Error\s+Server got itself in trouble/.test(text);
 }
 
 const uploadedSchema = z.object({ name: z.string().min(1), subfolder: z.string().catch("") });
 
 /** Returns the name by which a graph has an uploaded image. */
-function findUploaded({ status, json }: Reply): string | undefined {
+function findUploaded({ status, json }: ServerReply): string | undefined {
   const { data } = uploadedSchema.safeParse(status === 200 ? json : undefined);
   return data && (data.subfolder === "" ? data.name : `${data.subfolder}/${data.name}`);
 }
 
 const createdSchema = z.object({ prompt_id: z.string().regex(/^[\w-]+$/) });
 
-async function judge(reply: Reply, server: ComfyUi, signal: AbortSignal): Promise<Submitted | NoCredits> {
+async function classify(
+  reply: ServerReply,
+  server: ComfyUi,
+  signal: AbortSignal,
+): Promise<WorkflowOutcome | NoCredits> {
   const job = reply.status === 200 ? createdSchema.safeParse(reply.json).data?.prompt_id : undefined;
   const faults = findFaults(reply);
   if (job !== undefined && faults === undefined) return { kind: "submitted", submitted: { job } };
-  const judged = judgeReply(reply);
-  if (job === undefined && judged.kind !== "refused") return judged;
+  const classified = classifyReply(reply);
+  if (job === undefined && classified.kind !== "refused") return classified;
   // With faults in some nodes it runs the others, which would make something else.
   if (job !== undefined) await server.stop(job, signal).catch(() => {});
-  return { kind: "refused", error: `${server.name} refused the workflow: ${faults ?? judged.reason}` };
+  return { kind: "refused", error: `${server.name} refused the workflow: ${faults ?? classified.reason}` };
 }
 
 const faultsSchema = z.object({
@@ -124,7 +128,7 @@ const missingSchema = z.object({
 });
 
 /** Returns what a server complains of in the nodes of a graph; `undefined` when it does not. */
-function findFaults({ json }: Reply): string | undefined {
+function findFaults({ json }: ServerReply): string | undefined {
   const missing = missingSchema.safeParse(json).data?.error;
   // Its message has the node's title alone, which may be any text.
   if (missing) return clean(`${missing.extra_info.class_type}, node ${missing.extra_info.node_id}: ${missing.message}`);

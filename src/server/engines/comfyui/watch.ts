@@ -1,5 +1,5 @@
 import type { Upstream } from "../upstream/upstream.ts";
-import type { Made } from "./job.ts";
+import type { WorkflowResult } from "./job.ts";
 import type { ComfyUi } from "./server.ts";
 
 /** The queue of a server has the graphs of everybody's jobs: it is asked for no more often. */
@@ -9,13 +9,13 @@ const queuePollMs = 20_000;
  * Returns a server as one job is followed there, and what the job has made once that is known. While the job waits, the jobs before it count as its
  * progress: another one runs than before, fewer wait before it, or one that runs may still take its time.
  */
-export function watch(server: ComfyUi): { upstream: Upstream; made(): Made | undefined } {
+export function watch(server: ComfyUi): { upstream: Upstream; made(): WorkflowResult | undefined } {
   const { io } = server;
-  let made: Made | undefined;
+  let made: WorkflowResult | undefined;
   let askedAt = Number.NEGATIVE_INFINITY;
   let [runs, before, movedAt] = ["", Number.POSITIVE_INFINITY, io.now()];
 
-  const lookAtQueue = async (job: string, signal: AbortSignal) => {
+  const checkQueue = async (job: string, signal: AbortSignal) => {
     if (io.now() - askedAt < queuePollMs) return;
     askedAt = io.now();
     const { running, waiting } = await server.findQueue(signal);
@@ -36,13 +36,13 @@ export function watch(server: ComfyUi): { upstream: Upstream; made(): Made | und
     set newsAt(at) {
       server.newsAt = at;
     },
-    async look(job, signal) {
-      const look = await server.look(job, signal);
-      if ("trouble" in look) return look;
-      made = look.made;
+    async poll(job, signal) {
+      const polled = await server.poll(job, signal);
+      if ("reason" in polled) return polled;
+      made = polled.made;
       // Without the queue the job is followed all the same.
-      if (look.status === "pending") await lookAtQueue(job, signal).catch(() => {});
-      return look;
+      if (polled.status === "pending") await checkQueue(job, signal).catch(() => {});
+      return polled;
     },
   };
   return { upstream, made: () => made };

@@ -2,38 +2,38 @@ import { minuteMs } from "./patience.ts";
 import { backOffMs, createAbsence, type Upstream } from "./upstream.ts";
 
 /**
- * Why there is no video. "trouble": a temporary error of the network, of a server or of this machine. "not ready" and "missing": the file may
- * appear later than the job's status, and a replica may not have it. "nowhere": the job is completed, but states no address. "unfinished": an .mp4
- * whose end is still missing. "fault": another file; it is final when it is the same, by its `digest`, a minute later. "denied": the server does
- * not show it, which a new address may change. "address refused": we do not download from this address, because our rules for addresses forbid it
- * or its file is too large.
+ * Why a download failed. "temporary": an error of the network, of a server or of this machine. "not ready" and "missing": the file may appear later
+ * than the job's status, and a replica may not have it. "nowhere": the job is completed, but states no address. "unfinished": an .mp4 whose end is
+ * still missing. "fault": a file that is not an .mp4; final when the server sends the same file (by `digest`) a minute later. "denied": the server
+ * refuses access, which a new address may change. "address refused": the rules for addresses that others chose forbid this address, or its file is
+ * too large.
  */
-export type Failure =
+export type DownloadFailure =
   | {
-      kind: "trouble" | "not ready" | "nowhere" | "unfinished" | "missing" | "denied" | "address refused";
+      kind: "temporary" | "not ready" | "nowhere" | "unfinished" | "missing" | "denied" | "address refused";
       reason: string;
       retryAfterMs?: number | undefined;
       /** Whether the reply had no body. A proxy's error has one. */
       isEmpty?: boolean;
-      /** Whether it was JSON, as a server's own is. */
+      /** Whether the reply was JSON, as the server's own errors are. */
       isJson?: boolean;
-      /** Whether a part of a video came before. */
+      /** Whether part of a video arrived. */
       hasPart?: boolean;
     }
   | { kind: "fault"; reason: string; digest: string };
 
-type Rule = {
-  /** Whether the server has no video here, which counts against the upstream's time limit. */
+type DownloadRule = {
+  /** Whether the server has no video at this address. That time counts towards the upstream's time limit. */
   isAbsent: boolean;
-  /** Whether a replica that answers so may know the job, whatever another one says of it. */
+  /** Whether a replica with this reply may know the job, even if another replica does not. */
   mayKnowJob: boolean;
-  /** When another try may find the video: at once at another address or replica (always, or during the first minute of absence), or only later. */
+  /** When to try again: at once at another address or replica (always, or only during the first minute of absence), or later. */
   retries: "soon" | "soon at first" | "later";
 };
 
-/** What each failure means. Trouble in between does not restart the time of absence. */
-export const rules: Readonly<Record<Failure["kind"], Rule>> = {
-  trouble: { isAbsent: false, mayKnowJob: true, retries: "later" },
+/** What each failure means. A temporary failure does not reset the time of absence. */
+export const rules: Readonly<Record<DownloadFailure["kind"], DownloadRule>> = {
+  temporary: { isAbsent: false, mayKnowJob: true, retries: "later" },
   "address refused": { isAbsent: false, mayKnowJob: true, retries: "soon" },
   "not ready": { isAbsent: true, mayKnowJob: true, retries: "soon at first" },
   nowhere: { isAbsent: true, mayKnowJob: true, retries: "later" },
@@ -43,29 +43,31 @@ export const rules: Readonly<Record<Failure["kind"], Rule>> = {
   fault: { isAbsent: true, mayKnowJob: false, retries: "later" },
 };
 
-/** What is known of a video besides the last failure. */
-export type Known = {
-  /** Whether its server says, or its time or another address shows, that it is gone. */
+/** Signs that a video is missing, apart from the last failure. */
+export type MissingSigns = {
+  /** Whether the server's reply, the video's age or another address shows that the video is gone. */
   isGone: boolean;
-  /** Whether the last poll of its job found no file in it. */
+  /** Whether the last poll of the job found no file. */
   hasNoFile: boolean;
 };
 
-/** `over` is why the download is given up, if it is; `isSoon` whether another address or replica is tried at once, otherwise after `waitMs`. */
-export type Verdict = { over: Limit | undefined; isSoon: boolean; waitMs: number };
+/**
+ * `over` is the limit that was reached, if the download is given up. `isSoon`: try another address or replica at once, otherwise wait for `waitMs`.
+ */
+export type DownloadVerdict = { over: DownloadLimit | undefined; isSoon: boolean; waitMs: number };
 
-type Limit = keyof ReturnType<typeof limitsOf>;
+type DownloadLimit = keyof ReturnType<typeof limitsOf>;
 
-/** How long each of these may last before the download is given up. */
+/** How long each state may last before the download is given up. */
 function limitsOf({ patienceMs }: Pick<Upstream, "patienceMs">) {
   return {
     /** The server has no video. */
     absent: patienceMs,
-    /** The same, without trouble in between, where the video is known to be gone. */
+    /** The same, without a temporary failure in between, when the video is known to be gone. */
     gone: minuteMs,
-    /** The same, where the server does not know the job either. */
+    /** The same, when the server does not know the job either. */
     forgotten: minuteMs,
-    /** The file is the same one, and no .mp4. */
+    /** The server sends the same file, which is not an .mp4. */
     "same file": minuteMs,
     /** Neither the job nor its `/content` has a file. */
     "no file": minuteMs,
@@ -76,29 +78,29 @@ const absentPollMs = 20_000;
 /** A video that is still missing after an hour is requested less often: a provider's time limit is a day. */
 const lateMs = 3_600_000;
 const latePollMs = 300_000;
-/** A longer gap between two answers without a video means an outage: it counts as this long. */
+/** A longer gap between two replies without a video means an outage, and counts as this long. */
 const maxGapMs = 2 * latePollMs;
 
-/** Returns what judges the failures to fetch one video, one after the other, and takes the results of the polls of its job in between. */
+/** Returns the state of one download: `decide` takes each failure, and `recordPoll` the result of each poll of the job in between. */
 export function createDownloadPatience(upstream: Upstream) {
   const { io } = upstream;
   const limits = limitsOf(upstream);
   const [gone, forgotten, fileless] = [createAbsence(io), createAbsence(io), createAbsence(io)];
-  const lasted: Record<Limit, number> = { absent: 0, gone: 0, forgotten: 0, "same file": 0, "no file": 0 };
+  const lasted: Record<DownloadLimit, number> = { absent: 0, gone: 0, forgotten: 0, "same file": 0, "no file": 0 };
   let absentAt: number | undefined;
   let file: { digest: string; at: number } | undefined;
   let isForgotten = false;
   let tries = 0;
   return {
-    /** The digest of the last file that was no .mp4. */
-    seen: () => file?.digest,
-    /** Takes the result of a poll of the job: whether the server does not know it, and whether it has no file. */
-    look({ isMissing, hasNoFile }: { isMissing: boolean; hasNoFile: boolean }): void {
+    /** The digest of the last file that was not an .mp4. */
+    lastDigest: () => file?.digest,
+    /** `isMissing`: the server does not know the job. `hasNoFile`: the job has no file. */
+    recordPoll({ isMissing, hasNoFile }: { isMissing: boolean; hasNoFile: boolean }): void {
       isForgotten = isMissing;
       lasted.forgotten = forgotten(isMissing);
       if (!hasNoFile) fileless(false);
     },
-    judge(failure: Failure, { isGone, hasNoFile }: Known): Verdict {
+    decide(failure: DownloadFailure, { isGone, hasNoFile }: MissingSigns): DownloadVerdict {
       const { kind } = failure;
       const { isAbsent, mayKnowJob, retries } = rules[kind];
       const now = io.now();
@@ -113,14 +115,16 @@ export function createDownloadPatience(upstream: Upstream) {
       lasted.gone = gone(isAbsent);
       lasted["same file"] = failure.kind === "fault" && file ? now - file.at : 0;
       lasted["no file"] = fileless(hasNoFile && failure.kind === "missing" && failure.isJson === true);
-      const counts: Record<Limit, boolean> = {
+      const counts: Record<DownloadLimit, boolean> = {
         "no file": true,
         "same file": kind === "fault",
         forgotten: isAbsent,
         gone: isAbsent && isGone,
         absent: isAbsent,
       };
-      const over = (Object.keys(counts) as Limit[]).find((limit) => counts[limit] && lasted[limit] >= limits[limit]);
+      const over = (Object.keys(counts) as DownloadLimit[]).find(
+        (limit) => counts[limit] && lasted[limit] >= limits[limit],
+      );
       const isSoon = isForgotten || retries === "soon" || (retries === "soon at first" && lasted.absent < minuteMs);
       const retryAfterMs = "retryAfterMs" in failure ? failure.retryAfterMs : undefined;
       const absentWaitMs = lasted.absent < lateMs ? Math.min(backOffMs(tries - 1), absentPollMs) : latePollMs;

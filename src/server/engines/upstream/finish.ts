@@ -1,15 +1,15 @@
 import type { RenderOptions, RenderOutcome } from "../engine.ts";
-import { type FollowOptions, follow } from "./follow.ts";
+import { type FollowJobOptions, follow } from "./follow.ts";
 import { takeSaved } from "./reply-video.ts";
 import { save } from "./save.ts";
 import type { Submitted } from "./submit.ts";
 import { insistOptions, type Upstream } from "./upstream.ts";
 
-/** Follows what was submitted to its end, and saves its video as `file`. Rejects as `follow` and `save` do. */
+/** Follows a submitted job until it ends, and saves its video as `file`. Rejects as `follow` and `save` do. */
 export async function finish(
   submitted: Submitted,
   { file }: { file: string },
-  { upstream, ...options }: { upstream: Upstream } & FollowOptions & Pick<RenderOptions, "confirm" | "charged">,
+  { upstream, ...options }: { upstream: Upstream } & FollowJobOptions & Pick<RenderOptions, "confirm" | "charged">,
 ): Promise<RenderOutcome> {
   if ("saved" in submitted) {
     const { saved } = submitted;

@@ -1,25 +1,28 @@
 import { createAbsence, type Upstream } from "./upstream.ts";
 
 /**
- * What a server shows of a job. "unreadable": it answers in a form, or with a reply of its package, that is not known here; "unanswered": nothing
- * of use comes; "missing": it says that it does not know the job; "faulty": it answers, and has an error of the server behind it for the job.
+ * What a poll shows of a job. "unreadable": the reply has an unknown format, or the provider's package cannot read it; "unanswered": there is no
+ * usable reply; "missing": the server says that it does not know the job; "faulty": the server returned an error of the server behind it.
  */
 export type Standing = "running" | "waiting" | "unreadable" | "unanswered" | "missing" | "faulty";
 
-/** What counts as a minute of nothing else: replicas may not have a job, and what is wrong for some seconds passes. */
+/** How long a temporary state must last without interruption before it counts: one replica may not know a job, and short errors pass. */
 export const minuteMs = 60_000;
 
-type Rule = {
-  /** From when it counts: the last progress of this job, that of any job of the server, the last answer, or the first of such looks. */
+type PatienceRule = {
+  /**
+   * From when the time counts: the last progress of this job, the last progress of any job of the server, the last usable reply, or the first of
+   * consecutive polls that did not find the job.
+   */
   since: "progress" | "any progress" | "answer" | "absence";
-  /** For how long it is followed. */
+  /** Which time limit applies. */
   limit: "usual" | "running" | "minute";
-  /** Whether the job's slot is free after a minute of it: then the job hardly keeps the engine from another one. */
+  /** Whether the job's slot is freed after a minute: the job then hardly keeps the engine from running another one. */
   freesSlot: boolean;
 };
 
-/** When a job is given up, and when its slot is free. No standing lasts without end. */
-export const rules: Readonly<Record<Standing, Rule>> = {
+/** When a job is given up, and when its slot is freed. Every standing has a time limit. */
+export const rules: Readonly<Record<Standing, PatienceRule>> = {
   running: { since: "progress", limit: "running", freesSlot: false },
   waiting: { since: "any progress", limit: "usual", freesSlot: false },
   unreadable: { since: "progress", limit: "usual", freesSlot: true },
@@ -28,35 +31,38 @@ export const rules: Readonly<Record<Standing, Rule>> = {
   missing: { since: "absence", limit: "minute", freesSlot: false },
 };
 
-export type Verdict = {
+export type PatienceVerdict = {
   isOver: boolean;
   isSlotFree: boolean;
   limitMs: number;
-  /** How long ago the job's last progress was. */
+  /** The time since the job's last progress. */
   quietMs: number;
 };
 
-/** Longer gaps between two looks are those of a process that was suspended: they say nothing about the job. */
+/** A longer gap between two polls is cut to this: the process was suspended, which says nothing about the job. */
 const maxGapMs = 2 * minuteMs;
 
-/** Returns what judges the looks at one job, each by what it shows and whether the job went on since the last one. */
-export function createPatience(upstream: Upstream): (standing: Standing, hasProgress?: boolean) => Verdict {
+/**
+ * Returns a function that takes the result of each poll of one job, and whether the job has made progress since the last poll; it returns whether to
+ * give the job up.
+ */
+export function createPatience(upstream: Upstream): (standing: Standing, hasProgress?: boolean) => PatienceVerdict {
   const { io, patienceMs, runningPatienceMs = patienceMs } = upstream;
   const limits = { usual: patienceMs, running: runningPatienceMs, minute: minuteMs };
   const absence = createAbsence(io);
-  let [lookedAt, watchedMs] = [io.now(), 0];
+  let [polledAt, watchedMs] = [io.now(), 0];
   let [progressMs, answeredMs, standingMs] = [0, 0, 0];
   let last: Standing | undefined;
   return (standing, hasProgress = false) => {
     const now = io.now();
-    watchedMs += Math.min(now - lookedAt, maxGapMs);
-    lookedAt = now;
+    watchedMs += Math.min(now - polledAt, maxGapMs);
+    polledAt = now;
     if (hasProgress) [progressMs, upstream.newsAt] = [watchedMs, now];
     if (!["unanswered", "missing", "faulty"].includes(standing)) answeredMs = watchedMs;
     if (standing !== last) standingMs = watchedMs;
     last = standing;
     const quietMs = watchedMs - progressMs;
-    const lasted: Record<Rule["since"], number> = {
+    const lasted: Record<PatienceRule["since"], number> = {
       progress: quietMs,
       "any progress": Math.min(quietMs, now - upstream.newsAt),
       answer: watchedMs - answeredMs,

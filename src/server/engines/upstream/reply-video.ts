@@ -6,15 +6,15 @@ import { faultOfMp4 } from "../../../video/mp4.ts";
 import { type InsistOptions, insist } from "../../insist.ts";
 import type { RenderOutcome } from "../engine.ts";
 
-// Some servers answer a create with the video that they have made. The reply is the only copy.
+// Some servers reply to a create with the video itself. That reply is the only copy.
 
-type Peeked = Pick<HttpResponse, "status" | "headers" | "body">;
+type UnreadReply = Pick<HttpResponse, "status" | "headers" | "body">;
 
 /** The length and the type of an .mp4's first box. */
 const startBytes = 8;
 
-/** Returns whether a reply is a video itself, and the reply with its whole body. Rejects as reading its beginning does. */
-export async function peek({ status, headers, body }: Peeked): Promise<{ reply: Peeked; isVideo: boolean }> {
+/** Reads the start of a reply. Returns whether the reply is a video, and the reply with its whole body. Rejects when reading fails. */
+export async function peek({ status, headers, body }: UnreadReply): Promise<{ reply: UnreadReply; isVideo: boolean }> {
   const chunks = body?.[Symbol.asyncIterator]();
   const first: Uint8Array[] = [];
   let start = Buffer.alloc(0);
@@ -25,8 +25,8 @@ export async function peek({ status, headers, body }: Peeked): Promise<{ reply: 
     start = Buffer.concat(first);
   }
   const isText = start.every((byte) => byte > 8);
-  const isNamed = /^\s*video\//i.test(headers.get("Content-Type") ?? "") && !isText;
-  const isVideo = isNamed || start.toString("latin1", 4, startBytes) === "ftyp";
+  const hasVideoType = /^\s*video\//i.test(headers.get("Content-Type") ?? "") && !isText;
+  const isVideo = hasVideoType || start.toString("latin1", 4, startBytes) === "ftyp";
   async function* whole() {
     try {
       yield* first;
@@ -39,11 +39,11 @@ export async function peek({ status, headers, body }: Peeked): Promise<{ reply: 
 }
 
 /**
- * Writes the video of a reply to a file, and resolves once it is on the disk; `onPart` is called while it comes. What this machine cannot write now
- * is written later. Rejects when the reply breaks off, and when the signal aborts.
+ * Writes the video of a reply to a file, and resolves once it is on the disk. Calls `onPart` for each part. Retries while this machine cannot write.
+ * Rejects when the reply breaks off, and when the signal aborts.
  */
 export async function saveReply(
-  { body }: Pick<Peeked, "body">,
+  { body }: Pick<UnreadReply, "body">,
   path: string,
   { onPart, ...options }: InsistOptions & { onPart(): void },
 ): Promise<void> {
@@ -67,8 +67,8 @@ export async function saveReply(
 }
 
 /**
- * Takes a video that the reply to a create had, which may have been written by an earlier process, elsewhere on this machine. Rejects with `output`
- * when it is no whole .mp4, which asking again would not change. "unclear" when this machine does not have it.
+ * Uses a video from the reply to a create, which an earlier process may have saved under another path of this machine. Rejects with `output` when the
+ * file is not a whole .mp4, which a retry would not change. "unclear" when this machine does not have the file.
  */
 export async function takeSaved(
   { saved, file, name }: { saved: string; file: string; name: string },

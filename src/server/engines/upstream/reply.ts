@@ -4,51 +4,51 @@ import { isRecord, parseJson } from "../../../protocol/json.ts";
 import { failureReason } from "../../../protocol/schema.ts";
 import { retryAfterMs } from "../../../protocol/status.ts";
 
-/** A job as a server of `/v1/videos` tells it. Unknown statuses count as running. */
-export type Job = {
+/** A job as a server of `/v1/videos` reports it. Unknown statuses count as running. */
+export type UpstreamJob = {
   /** Some servers give the same job another id at each poll; the first one stays valid. */
   id: string | undefined;
   status: string;
   progress: number | undefined;
-  /** Where the video is, when it is not at the job's own `/content`. */
+  /** The address of the video, when it is not at the job's own `/content`. */
   url: string | undefined;
-  /** Whether its server says that the video is of another kind than .mp4. */
+  /** Whether the server says that the video is not an .mp4. */
   isOtherKind?: boolean | undefined;
   error: string | undefined;
-  /** What the server calls the error. */
+  /** The server's code for the error. */
   code?: string | undefined;
   /** What the provider has charged, in USD. */
   cost?: number | undefined;
-  /** When it was made, and until when its video is kept, in seconds since 1970. */
+  /** When the job was completed, and until when its video is kept, in seconds since 1970. */
   completedAt?: number | undefined;
   expiresAt?: number | undefined;
-  /** Why a completed job has no video that could be fetched, where its server shows that. */
-  noFileWords?: string | undefined;
+  /** Why a completed job has no video to download, where its server shows that. */
+  noFileReason?: string | undefined;
 };
 
-/** A reply as far as it could be read. */
-export type Reply = {
+/** A reply whose body was read. */
+export type ServerReply = {
   status: number;
   text: string;
   json: unknown;
-  /** How long it asks to wait, in milliseconds, where it does. */
+  /** How long the server asks to wait, in milliseconds. */
   retryAfterMs?: number | undefined;
 };
 
 const maxReplyBytes = 1_000_000;
 
-export type ReadOptions = {
+export type ReadReplyOptions = {
   maxBytes?: number | undefined;
   secret?: string | undefined;
-  /** The date now, for a Retry-After that names one. */
+  /** The current date, for a Retry-After that is a date. */
   date?: Date | undefined;
 };
 
-/** Reads a reply to its end, with `secret` left out. Rejects when that breaks off, or is longer than `maxBytes`. */
+/** Reads a reply to its end and removes `secret` from its text. Rejects when the reply breaks off or is longer than `maxBytes`. */
 export async function readReply(
   { status, headers, body }: Omit<HttpResponse, "text">,
-  { maxBytes = maxReplyBytes, secret, date = new Date() }: ReadOptions = {},
-): Promise<Reply> {
+  { maxBytes = maxReplyBytes, secret, date = new Date() }: ReadReplyOptions = {},
+): Promise<ServerReply> {
   const waitMs = retryAfterMs(headers.get("Retry-After"), date);
   const chunks: Uint8Array[] = [];
   let length = 0;
@@ -57,18 +57,18 @@ export async function readReply(
     if (length > maxBytes) throw new Error(`its reply is longer than ${maxBytes / 1_000_000} MB`);
     chunks.push(chunk);
   }
-  // A byte order mark, which JSON does not have, may come before it.
+  // Some servers send a byte order mark, which JSON does not allow.
   const all = Buffer.concat(chunks)
     .toString()
     .replace(/^\uFEFF/, "");
-  // A shorter text is no real key, and may be part of many words.
+  // A shorter text is not a real key, and may be part of ordinary words.
   const text = secret === undefined || secret.length < 8 ? all : all.replaceAll(secret, "[key]");
   return { status, text, json: parseJson(text), ...(waitMs !== undefined && { retryAfterMs: waitMs }) };
 }
 
-/** What is not as the schema wants it counts as left out. */
+/** A value that does not match the schema counts as missing. */
 export const optional = <Schema extends z.ZodType>(schema: Schema) => schema.optional().catch(undefined);
-/** A job is asked for by its id in a path, where "." and ".." are folders; JSON.parse rounds a number that is too large, to another job's id. */
+/** The id becomes part of a path, where "." and ".." are folders. JSON.parse rounds a number that is too large, to another job's id. */
 const idSchema = z.union([z.string().regex(/^(?!\.{0,2}$)\P{Cs}*$/su), z.int().transform(String)]);
 const addressSchema = z.string().refine((text) => URL.canParse(text, "http://server/"));
 
@@ -84,11 +84,14 @@ const jobSchema = z.object({
   expires_at: optional(z.number()),
 });
 
-/** So `vidgen serve` tells of a job that was cancelled there, or that its own engine may be making: the shape has no status for these. */
+/**
+ * `vidgen serve` reports these by an error code, because the API has no status for them: a cancelled job, and a job that its own engine may still be
+ * running.
+ */
 const codedSchema = z.object({ code: z.enum(["cancelled", "unclear"]) });
 
 /** Finds a job in a reply of any status: some servers answer the status of a failed job with HTTP 4xx or 5xx. */
-export function findJob({ json }: Reply): Job | undefined {
+export function findJob({ json }: ServerReply): UpstreamJob | undefined {
   const parsed = jobSchema.safeParse(json);
   if (!parsed.success || (parsed.data.id === undefined && parsed.data.object !== "video")) return undefined;
   const { id, status, progress, url, error, completed_at: completedAt, expires_at: expiresAt, usage } = parsed.data;
@@ -98,7 +101,7 @@ export function findJob({ json }: Reply): Job | undefined {
     status: ended,
     progress,
     url,
-    error: findWords(error) ?? (isRecord(json) ? clean(failureReason(json) ?? "") || undefined : undefined),
+    error: findMessage(error) ?? (isRecord(json) ? clean(failureReason(json) ?? "") || undefined : undefined),
     completedAt,
     expiresAt,
     cost: usage?.cost,
@@ -108,7 +111,7 @@ export function findJob({ json }: Reply): Job | undefined {
 
 const codeSchema = z.object({ code: z.union([z.string(), z.int()]).transform(String) });
 
-/** Finds the word that a server has for an error, such as "content_policy_violation"; vLLM-Omni has an HTTP status there. */
+/** Finds a server's code for an error, such as "content_policy_violation"; vLLM-Omni puts an HTTP status there. */
 function findCode(error: unknown): string | undefined {
   const code = codeSchema.safeParse(error).data?.code;
   return code !== undefined && /^[\w.:-]{1,64}$/.test(code) ? code : undefined;
@@ -116,8 +119,8 @@ function findCode(error: unknown): string | undefined {
 
 const createdSchema = z.object({ id: idSchema });
 
-/** Finds the name of the job that a create started. */
-export function findCreated({ json }: Reply): string | undefined {
+/** Finds the id of the job that a create started. */
+export function findCreated({ json }: ServerReply): string | undefined {
   return createdSchema.safeParse(json).data?.id;
 }
 
@@ -125,8 +128,8 @@ const finishedSchema = z.object({
   data: z.array(z.object({ url: optional(addressSchema), b64_json: optional(z.string()) })).min(1),
 });
 
-/** Finds the video in the reply of a server that makes it at once: its bytes, or its address. */
-export function findFinished({ json }: Reply): { bytes: Uint8Array } | { address: string } | undefined {
+/** Finds the video in the reply of a server that generates it at once: its bytes, or its address. */
+export function findFinished({ json }: ServerReply): { bytes: Uint8Array } | { address: string } | undefined {
   const { url, b64_json } = finishedSchema.safeParse(json).data?.data[0] ?? {};
   if (b64_json) return { bytes: Buffer.from(b64_json, "base64") };
   return url === undefined ? undefined : { address: url };
@@ -137,13 +140,13 @@ const detailSchema = z.object({
 });
 
 const maxComplaints = 50;
-/** Between the complaints of one text: those of vLLM-Omni are a list in a text, those of Pydantic have lines of their own. */
+/** Separates the complaints in one text: vLLM-Omni writes a list into the text, Pydantic one complaint per line. */
 const betweenComplaints = /; |\}, ?\{|\n(?=\S)/;
-/** What follows repeats what was sent, such as the prompt. */
+/** The rest repeats the request, such as the prompt. */
 const beforeInput = /^(.*?)(?:input_value=|'input':|$)/s;
 
-/** Returns what a refusal complains of, whole: a text for each complaint. */
-export function readComplaints({ json, text }: Reply): string[] {
+/** Returns the complaints of a refusal, each as a whole text. */
+export function readComplaints({ json, text }: ServerReply): string[] {
   const list = detailSchema.safeParse(json).data?.detail;
   const complaints =
     list?.map(({ loc, msg, type }) => `${loc.join(" ")}: ${msg} (${type})`) ??
@@ -153,41 +156,41 @@ export function readComplaints({ json, text }: Reply): string[] {
 
 const maxComplaint = 64_000;
 
-/** All texts of an error, where `findWords` looks for the first one. */
+/** Returns all texts in an error; `findMessage` returns the first one. */
 function textsIn(value: unknown, depth = 0): string[] {
   if (typeof value === "string") return [value];
   if (typeof value !== "object" || value === null || depth > 4) return [];
   return Object.values(value).flatMap((each) => textsIn(each, depth + 1));
 }
 
-/** Whether a reply refuses the key. A proxy may answer 403 by itself, also where the key is right: its page is no word of the server. */
-export function refusesKey({ status, json }: Reply): boolean {
+/** Whether a reply refuses the key. A proxy may answer 403 by itself even if the key is right; its page is not JSON. */
+export function refusesKey({ status, json }: ServerReply): boolean {
   return status === 401 || (status === 403 && json !== undefined) || (status === 400 && hasNoDatabase(json));
 }
 
-/** LiteLLM looks for a key that it does not know in its database, and says only that it has none. */
+/** LiteLLM looks up an unknown key in its database; without one, it reports only that the database is missing. */
 function hasNoDatabase(json: unknown): boolean {
   return isRecord(json) && isRecord(json.error) && json.error.type === "no_db_connection";
 }
 
-/** Where OpenRouter and others say why they refuse a prompt, beside the message or in it. */
+/** The fields in which OpenRouter and others say why they refuse a prompt, beside the message or in it. */
 const moderationFields = ["reasons", "flagged_input"];
 const moderationCodes =
   /^(content_(policy_violation|filter(ed)?|violation)|moderation_\w+|(input|prompt|output)_(blocked|flagged|moderation)|safety_\w+)$/i;
-/** What is asked for is named before what is wrong with it: "your account was suspended: content policy" is about the account. */
+/** A refusal of a request names the request before the reason: "your account was suspended: content policy" is about the account. */
 const moderationWords =
   /^[^.]{0,60}\b(content|prompt|input|image|request|generation|video)s?\b[^.]{0,80}\b(violat|flagged|moderat|unsafe|nsfw|prohibited|disallowed|inappropriate|sensitive|safety|guidelines)/i;
 const accountWords =
   /\b(account|organi[sz]ation|team|user|key)\b[^.]{0,40}\b(suspended|disabled|banned|blocked|locked)\b/i;
 
-/** Whether a refusal is about what one request asks for, and not about who asks. */
-export function isAboutRequest({ json }: Reply): boolean {
+/** Whether a refusal is about the content of one request, and not about the account or its key. */
+export function isAboutRequest({ json }: ServerReply): boolean {
   const error = isRecord(json) && isRecord(json.error) ? json.error : json;
   if (!isRecord(error)) return false;
-  const places = [error, error.metadata].filter(isRecord);
-  const hasField = places.some((place) => moderationFields.some((field) => field in place));
+  const parts = [error, error.metadata].filter(isRecord);
+  const hasField = parts.some((part) => moderationFields.some((field) => field in part));
   const codes = [error.code, error.type].filter((code) => typeof code === "string");
-  const words = findWords(json) ?? "";
+  const words = findMessage(json) ?? "";
   return (
     hasField ||
     codes.some((code) => moderationCodes.test(code)) ||
@@ -195,36 +198,36 @@ export function isAboutRequest({ json }: Reply): boolean {
   );
 }
 
-/** What a server calls the error in a reply, which is `{error: {code}}` or `{code}`. */
-export function errorCodeOf({ json }: Reply): string | undefined {
+/** Returns the code of the error in a reply, which is `{error: {code}}` or `{code}`. */
+export function errorCodeOf({ json }: ServerReply): string | undefined {
   return findCode(isRecord(json) && isRecord(json.error) ? json.error : json);
 }
 
-/** Whether a job tells of a place for its video, and of none there: SGLang's does without an output path. */
-export function lacksFile({ json }: Reply): boolean {
+/** Whether all of a job's fields for the address and the path of its video are null: SGLang replies so when it runs without an output path. */
+export function statesNoFile({ json }: ServerReply): boolean {
   return isRecord(json) && ["url", "file_path", "file_paths"].every((name) => json[name] === null);
 }
 
-/** Whether LiteLLM has an error of its upstream for a job, which it takes for the job: a lost one, but also a 401, 429 or 503 there. */
-export function isUpstreamFault({ status, text }: Reply): boolean {
+/** Whether LiteLLM returned an error of its upstream in place of the job: the job may be lost, but the error may also be a 401, 429 or 503. */
+export function isUpstreamFault({ status, text }: ServerReply): boolean {
   return status === 500 && /\bvalidation errors? for VideoObject\b/.test(text);
 }
 
 /** Finds an address in the text of an error. */
-export function findAddressIn({ json }: Reply): string | undefined {
+export function findAddressIn({ json }: ServerReply): string | undefined {
   const { detail } = (json ?? {}) as { detail?: unknown };
   return typeof detail === "string"
     ? /https?:\/\/[^\s"'<>]*[^\s"'<>.,)]/.exec(detail.slice(0, maxCleaned))?.[0]
     : undefined;
 }
 
-/** Returns what a reply says, for people; at least its HTTP status. */
-export function wordsOf({ status, text, json }: Reply): string {
-  const words = findWords(json) ?? (json === undefined && !/^\s*</.test(text) && !isBinary(text) ? clean(text) : "");
+/** Returns the message of a reply for people; at least its HTTP status. */
+export function describeReply({ status, text, json }: ServerReply): string {
+  const words = findMessage(json) ?? (json === undefined && !/^\s*</.test(text) && !isBinary(text) ? clean(text) : "");
   return words === "" ? `HTTP ${status}` : `HTTP ${status}: ${words}`;
 }
 
-/** Bytes that are no text, such as those of a video, are never printed. */
+/** Binary data, such as a video, is never printed. */
 function isBinary(text: string): boolean {
   return /[\0\uFFFD]/.test(text.slice(0, maxCleaned));
 }
@@ -233,12 +236,12 @@ const idFields = /^(\w+_)?(id|uuid)$/i;
 const maxBeginning = 200;
 
 /**
- * The readable beginning of a reply that names no job, a field like an id first: somebody may look it up at the server. The words that it has
- * for people come before.
+ * Returns the readable start of a reply that names no job: its message, then a field like an id, with which somebody may find the job at the server,
+ * then its raw text.
  */
-export function beginningOf(reply: Reply): string {
+export function beginningOf(reply: ServerReply): string {
   const { json, text } = reply;
-  const words = wordsOf(reply);
+  const words = describeReply(reply);
   if (!isRecord(json)) return words;
   const id = findId(json);
   const beginning = clean(text).slice(0, maxBeginning);
@@ -261,42 +264,43 @@ const maxDepth = 8;
 const maxJsonCharacters = 100_000;
 
 /**
- * Finds the text in an error, which is a text itself, also with JSON in it, or an object: `{message}`, `{error: ...}`, `{detail: ...}`. OpenRouter
- * has the words of the provider behind it in `metadata.raw`, and a message of its own that says nothing.
+ * Finds the message in an error, which is a text, also with JSON in it, or an object: `{message}`, `{error: ...}`, `{detail: ...}`. OpenRouter puts
+ * the message of the provider behind it into `metadata.raw`, beside a generic message of its own.
  */
-function findWords(error: unknown, depth = 0): string | undefined {
+function findMessage(error: unknown, depth = 0): string | undefined {
   if (depth > maxDepth) return undefined;
   if (typeof error === "string") {
     const json = error.startsWith("{") && error.length <= maxJsonCharacters ? parseJson(error) : undefined;
-    return findWords(json, depth + 1) ?? (clean(error) || undefined);
+    return findMessage(json, depth + 1) ?? (clean(error) || undefined);
   }
-  if (Array.isArray(error)) return error.map((part) => findWords(part, depth + 1)).find((words) => words !== undefined);
+  if (Array.isArray(error))
+    return error.map((part) => findMessage(part, depth + 1)).find((words) => words !== undefined);
   if (!isRecord(error)) return undefined;
   const { message, msg, error: inner, detail, metadata, loc } = error;
-  // FastAPI names the field beside what is wrong with it.
+  // FastAPI puts the name of the field beside the message.
   if (Array.isArray(loc) && typeof msg === "string")
     return clean(`${loc.filter((each) => each !== "body").join(".")}: ${msg}`);
   const { raw, provider_name: provider } = isRecord(metadata) ? metadata : {};
   const isPage = typeof raw === "string" && /^\s*</.test(raw);
-  const deepest = isPage ? undefined : findWords(raw, depth + 1);
+  const deepest = isPage ? undefined : findMessage(raw, depth + 1);
   if (deepest !== undefined) return typeof provider === "string" ? clean(`${provider}: ${deepest}`) : deepest;
   for (const part of [message, msg, inner, detail]) {
-    const words = findWords(part, depth + 1);
+    const words = findMessage(part, depth + 1);
     if (words !== undefined) return words;
   }
   return undefined;
 }
 
-const maxWords = 500;
-/** Only so much of a text is looked at: an engine may send a megabyte. */
+const maxMessage = 500;
+/** The maximum number of characters that are read: an engine may send a megabyte. */
 const maxCleaned = 4_000;
 
-/** The text on one line, without control characters, and without the queries of addresses, which may hold secrets. */
+/** Returns the text on one line, without control characters, and without the queries of addresses, which may contain secrets. */
 export function clean(text: string): string {
   const line = text
     .slice(0, maxCleaned)
     .replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ")
     .replace(/(https?:\/\/[^\s"'?]+)\?[^\s"']*/g, "$1")
     .trim();
-  return line.length > maxWords ? `${line.slice(0, maxWords)}…` : line;
+  return line.length > maxMessage ? `${line.slice(0, maxMessage)}…` : line;
 }

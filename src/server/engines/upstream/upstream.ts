@@ -1,54 +1,54 @@
 import { systemCode, systemReason } from "../../../errors.ts";
 import type { Clock, HttpResponse } from "../../../io.ts";
 import type { InsistOptions } from "../../insist.ts";
-import { clean, type Job, type Reply } from "./reply.ts";
+import { clean, type ServerReply, type UpstreamJob } from "./reply.ts";
 
-/** A server that makes videos as jobs, as submitting, following and saving one use it. */
+/** A server that generates videos as jobs, as the code that submits, follows and saves a job uses it. */
 export type Upstream = {
-  /** How messages call it: its address. */
+  /** Its name in messages: its address. */
   name: string;
-  /** How long it may take to reply to a create, or to say whether it took one; in milliseconds. */
+  /** The time limit for the reply to a create, and for finding out whether a create was accepted. */
   timeoutMs: number;
-  /** How long it may show no progress with a job that it has taken, or answer nothing of use about it; in milliseconds. */
+  /** The time limit for an accepted job without progress or without a usable reply. */
   patienceMs: number;
-  /** How long a job that it shows as running may show no progress, where that is no sign that it is stuck; by default `patienceMs`. */
+  /** The same for a job that the server reports as running, where missing progress does not mean that the job is stuck; by default `patienceMs`. */
   runningPatienceMs?: number | undefined;
-  /** Why it may no longer know a job, where there are more reasons than a restart. */
-  lostWords?: string;
-  /** What an empty 404 in place of a completed job's video means, where it means something for sure. */
-  goneWords?: string;
+  /** Why the server may no longer know a job, where a restart is not the only reason. */
+  lostReason?: string;
+  /** What an empty 404 in place of a completed job's video means, where that is certain. */
+  goneReason?: string;
   io: Pick<Clock, "now" | "date" | "sleep" | "limit">;
-  /** When one of its jobs changed last, in milliseconds of the clock. */
+  /** The time of the last change of any of its jobs, in milliseconds of the clock. */
   newsAt: number;
-  /** Asks how a job stands, free of charge. Rejects as `fetch` does when there is no answer. */
-  look(job: string, signal: AbortSignal): Promise<Job | Trouble>;
-  /** Returns where the video of a job is that does not tell it itself. */
+  /** Requests the status of a job, free of charge. Rejects as `fetch` does when there is no reply. */
+  poll(job: string, signal: AbortSignal): Promise<UpstreamJob | PollFailure>;
+  /** Returns the address of a job's video, for a job that does not state one. */
   contentOf(job: string): string | undefined;
-  /** GETs a video: with the server's key at its own address, and by the rules for addresses that others chose elsewhere. */
+  /** GETs a video. Only the server itself gets the key; other addresses must pass the rules for addresses that others chose. */
   open(address: string, signal: AbortSignal): Promise<HttpResponse>;
-  /** Removes what it keeps of a job. Never rejects. */
+  /** Deletes a finished job at the server. Never rejects. */
   discard?: ((job: string, signal: AbortSignal) => Promise<void>) | undefined;
-  /** Reads a reply to its end, without the key if the server repeats it. Rejects when that breaks off, or is longer than `maxBytes`. */
-  read(reply: Omit<HttpResponse, "text">, maxBytes?: number): Promise<Reply>;
-  /** Tells the owner about a problem, unless an earlier one lasts; `undefined` when the server works. */
+  /** Reads a reply to its end and removes the key from its text. Rejects when the reply breaks off or is longer than `maxBytes`. */
+  read(reply: Omit<HttpResponse, "text">, maxBytes?: number): Promise<ServerReply>;
+  /** Notifies the owner of a problem, unless an earlier problem still lasts; `undefined` means that the server works. */
   report(problem: string | undefined): void;
 };
 
 /**
- * Returns the `patienceMs` of a provider, which charges for its jobs: it queues them, tells little progress, and ends a job by itself, so that
- * nothing is gained by giving up earlier.
+ * Returns the `patienceMs` of a provider, which charges for its jobs. It queues them, reports little progress and ends each job itself, so giving up
+ * earlier saves nothing.
  */
 export function paidPatienceMs(timeoutMs: number): number {
   return Math.max(timeoutMs, 24 * 3_600_000);
 }
 
 /**
- * An answer that does not tell how a job stands; `isMissing` when the server says that it does not know the job, and `isUnreadable` when a
- * provider, which was paid for the job, answers in a form that is not known here. `fault` says
- * what a server may have done with the job that has nothing but an error of the one behind it. `retryAfterMs` is how long the server asks to wait.
+ * A poll that did not return the job's status. `isMissing`: the server says that it does not know the job. `isUnreadable`: a provider, which has been
+ * paid for the job, replied in an unknown format. `fault`: the server returned only an error of the server behind it; the text says what may have
+ * happened to the job. `retryAfterMs`: how long the server asks to wait.
  */
-export type Trouble = {
-  trouble: string;
+export type PollFailure = {
+  reason: string;
   isMissing: boolean;
   isUnreadable?: boolean;
   fault?: string | undefined;
@@ -64,10 +64,15 @@ export function createReport(onNote: (text: string) => void): Upstream["report"]
   };
 }
 
-/** A look that took longer, or was followed by nothing for longer, does not show that a server kept saying the same: this process may have been suspended. */
+/**
+ * A longer gap between two polls is cut to this: this process may have been suspended, so the gap does not show that the server kept saying the same.
+ */
 const maxGapMs = 5_000;
 
-/** Returns what adds up for how long a server says that it does not know a job, look by look; with a look that says otherwise it begins anew. */
+/**
+ * Returns a function that takes the result of each poll, and returns for how long the server has said that it does not know a job. Any other result
+ * resets the time.
+ */
 export function createAbsence({ now }: Pick<Clock, "now">): (isMissing: boolean) => number {
   let lastAt: number | undefined;
   let absentMs = 0;
@@ -78,7 +83,7 @@ export function createAbsence({ now }: Pick<Clock, "now">): (isMissing: boolean)
   };
 }
 
-/** Why a request, or the file of its reply, failed: in a few words, or by the code of a connection, such as ECONNREFUSED. */
+/** Returns why a request, or saving its reply, failed: a short text, or the error code of a connection, such as ECONNREFUSED. */
 export function describe(error: unknown): string {
   const reason = systemReason(error);
   const code = systemCode(error) ?? "";
@@ -86,7 +91,7 @@ export function describe(error: unknown): string {
   return /^E[A-Z_]+$/.test(code) && !hasWords ? code : clean(reason);
 }
 
-/** What `insist` needs for what comes from a server, and cannot be kept now. */
+/** Returns the options of `insist` for saving what a server sent while this machine cannot save it. */
 export function insistOptions({ io, name, report }: Upstream, signal: AbortSignal): InsistOptions {
   return { clock: io, signal, onTrouble: (what, error) => report(`${name}: ${what} (${describe(error)})`) };
 }
@@ -94,12 +99,12 @@ export function insistOptions({ io, name, report }: Upstream, signal: AbortSigna
 /** A longer Retry-After of a poll or a download, which are free, is cut to this. */
 const maxFreeWaitMs = 60_000;
 
-/** Returns the milliseconds to wait after so many failures in a row, and at least as long as the server asks for. */
+/** Returns the milliseconds to wait after a number of failures in a row, at least as long as the server asks for. */
 export function backOffMs(failures: number, retryAfterMs = 0): number {
   return Math.max(Math.min(1_000 * 2 ** failures, 30_000), Math.min(retryAfterMs, maxFreeWaitMs));
 }
 
-/** Names a time limit in messages. */
+/** Formats a time limit for messages. */
 export function minutes(ms: number): string {
   return `${Math.round(ms / 6_000) / 10} min`;
 }

@@ -1,7 +1,7 @@
 import { VidgenError } from "../../../errors.ts";
 import { isCancelled, isCompleted, isFailed, missingWaitMs } from "../upstream/follow.ts";
 import { minuteMs } from "../upstream/patience.ts";
-import { wordsOf } from "../upstream/reply.ts";
+import { describeReply } from "../upstream/reply.ts";
 import { createAbsence } from "../upstream/upstream.ts";
 import type { Server } from "./server.ts";
 
@@ -34,22 +34,23 @@ async function stop(job: string, server: Server, { signal, onTold }: { signal: A
   /** How many DELETEs have met a replica that does not know the job. */
   let strays = 0;
   for (;;) {
-    let look = await server.look(job, signal);
-    const isMissing = "trouble" in look && look.isMissing;
+    let polled = await server.poll(job, signal);
+    const isMissing = "reason" in polled && polled.isMissing;
     const absentMs = absence(isMissing);
     // What was never told to stop has not been stopped here, whoever forgot it.
     if (isMissing && absentMs >= minuteMs) return isTold;
     // It may be completed: a DELETE would remove a video that was paid for.
-    if ("trouble" in look && !isMissing && !isTold) throw new Error(look.trouble);
+    if ("reason" in polled && !isMissing && !isTold) throw new Error(polled.reason);
     let isUnknown = isMissing;
-    if (!("trouble" in look)) {
+    if (!("reason" in polled)) {
       // A balancer that goes round sends a DELETE right after a look to another replica: looks in between bring it round to the same one.
-      for (let turn = 0; turn < strays % maxReplicas && isRunning(look); turn++) look = await server.look(job, signal);
-      if (!("trouble" in look)) {
-        if (isCompleted(look)) return false;
-        if (isCancelled(look)) return true;
+      for (let turn = 0; turn < strays % maxReplicas && isRunning(polled); turn++)
+        polled = await server.poll(job, signal);
+      if (!("reason" in polled)) {
+        if (isCompleted(polled)) return false;
+        if (isCancelled(polled)) return true;
         // What has failed by itself was not stopped, and may have cost something.
-        if (isFailed(look)) return isTold;
+        if (isFailed(polled)) return isTold;
       }
       const reply = await server.remove(job, signal);
       // A page of a proxy with HTTP 200 is no answer of the server: the job may go on, and be paid for.
@@ -57,7 +58,7 @@ async function stop(job: string, server: Server, { signal, onTold }: { signal: A
       if (reply.status < 300 && !isPage) return true;
       const isStopping = reply.status === 409;
       isUnknown = reply.status === 404;
-      if (!isStopping && !isUnknown) throw new Error(wordsOf(reply));
+      if (!isStopping && !isUnknown) throw new Error(describeReply(reply));
       if (isUnknown) strays++;
       if (isStopping) {
         isTold = true;
@@ -72,6 +73,6 @@ async function stop(job: string, server: Server, { signal, onTold }: { signal: A
 const maxReplicas = 16;
 
 /** Whether a look shows nothing else: one that meets another replica shows nothing. */
-function isRunning(look: Awaited<ReturnType<Server["look"]>>): boolean {
-  return "trouble" in look || !(isCompleted(look) || isCancelled(look) || isFailed(look));
+function isRunning(polled: Awaited<ReturnType<Server["poll"]>>): boolean {
+  return "reason" in polled || !(isCompleted(polled) || isCancelled(polled) || isFailed(polled));
 }

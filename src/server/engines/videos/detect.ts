@@ -1,7 +1,7 @@
 import { VidgenError } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
-import { type Reply, readReply, refusesKey } from "../upstream/reply.ts";
-import { answered } from "../upstream/submit.ts";
+import { readReply, refusesKey, type ServerReply } from "../upstream/reply.ts";
+import { replyError } from "../upstream/submit.ts";
 import { type Kind, kinds } from "./kinds.ts";
 
 const timeoutMs = 10_000;
@@ -18,7 +18,7 @@ export async function detectKind(
   io: Pick<Io, "fetch" | "limit">,
   signal: AbortSignal,
 ): Promise<Kind | undefined> {
-  let trouble: Reply | undefined;
+  let trouble: ServerReply | undefined;
   const candidates = engine.kind ? [engine.kind] : kinds;
   for (const path of new Set(candidates.map(({ probe }) => probe.path))) {
     const limit = io.limit(timeoutMs, signal, new Error(`no response within ${timeoutMs / 1_000} s`));
@@ -35,10 +35,10 @@ export async function detectKind(
   }
   if (trouble === undefined) return undefined;
   throwIfRefused(trouble, engine.headers);
-  throw answered(trouble, `HTTP ${trouble.status}`);
+  throw replyError(trouble, `HTTP ${trouble.status}`);
 }
 
-function throwIfRefused(reply: Reply, { Authorization }: Readonly<Record<string, string>>): void {
+function throwIfRefused(reply: ServerReply, { Authorization }: Readonly<Record<string, string>>): void {
   const what = Authorization === undefined ? "asks for a key" : "refuses the key";
   if (refusesKey(reply)) throw new VidgenError("auth", `${what} (HTTP ${reply.status})`);
 }

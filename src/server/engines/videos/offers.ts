@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { Io } from "../../../io.ts";
 import type { Images, RenderRequest } from "../../store/generations.ts";
-import { readReply, wordsOf } from "../upstream/reply.ts";
+import { describeReply, readReply } from "../upstream/reply.ts";
 import type { Kind } from "./kinds.ts";
 
 /** A model as its server lists it, free of charge; what the list does not tell is `undefined`. */
@@ -62,14 +62,14 @@ export async function fetchOffers(
     const init = { headers: list ? {} : headers, signal: timeout.signal };
     const reply = await readReply(await fetch(`${url}${list ?? "/v1/models"}`, init), { maxBytes: maxListBytes });
     const { data } = listSchema.safeParse(reply.json).data ?? {};
-    if (reply.status !== 200 || !data) throw new Error(wordsOf(reply));
+    if (reply.status !== 200 || !data) throw new Error(describeReply(reply));
     return data.filter((model) => model !== undefined).map(readOffer);
   } finally {
     timeout.clear();
   }
 }
 
-function readOffer({ id, name, pricing_skus: prices, supported_durations: durations, ...model }: Listed): Offer {
+function readOffer({ id, name, pricing_skus: prices, supported_durations: durations, ...model }: ListedModel): Offer {
   return {
     id,
     name,
@@ -83,7 +83,7 @@ function readOffer({ id, name, pricing_skus: prices, supported_durations: durati
   };
 }
 
-type Listed = z.infer<typeof modelSchema>;
+type ListedModel = z.infer<typeof modelSchema>;
 
 /** What a model does not take of a request; `undefined` when the list has nothing against it. */
 export function findFault(

@@ -1,7 +1,14 @@
 import type { HttpResponse, Io } from "../../../io.ts";
 import type { Outbound } from "../../outbound/outbound.ts";
 import { isCompleted } from "../upstream/follow.ts";
-import { findJob, isUpstreamFault, lacksFile, type Reply, readReply, wordsOf } from "../upstream/reply.ts";
+import {
+  describeReply,
+  findJob,
+  isUpstreamFault,
+  readReply,
+  type ServerReply,
+  statesNoFile,
+} from "../upstream/reply.ts";
 import type { SubmitSignals } from "../upstream/submit.ts";
 import { createReport, paidPatienceMs, type Upstream } from "../upstream/upstream.ts";
 import { detectKind } from "./detect.ts";
@@ -44,12 +51,12 @@ export type Server = ServerOptions &
     /** Sends a create. Rejects as `fetch` does: a `RequestError` says whether the server may have it. */
     create(body: EncodedBody, signals: SubmitSignals): Promise<HttpResponse>;
     /** Sends a DELETE of a job. Rejects as `fetch` does. */
-    remove(job: string, signal: AbortSignal): Promise<Reply>;
+    remove(job: string, signal: AbortSignal): Promise<ServerReply>;
     /** Deletes a finished job and its video, where the kind can and the owner does not want to keep them. Never rejects: nothing depends on it. */
     discard(job: string, signal: AbortSignal): Promise<void>;
   };
 
-const noFileWords = "it keeps no files: start it with --output-path";
+const noFileReason = "it keeps no files: start it with --output-path";
 const upstreamFault = "LiteLLM's upstream gives an error for this job; it may have lost it";
 
 const discardLimitMs = 10_000;
@@ -98,20 +105,18 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
       const init = { method: "POST", headers: all, body: encoded.body, ...signals };
       return io.fetch(`${url}/v1/videos`, init);
     },
-    async look(job, signal) {
+    async poll(job, signal) {
       const reply = await read(await get(jobUrl(job), signal));
       const found = findJob(reply);
       if (found) {
-        const isFileless = isCompleted(found) && lacksFile(reply) && (await findKind(signal)).id === "sglang";
-        return { ...found, url: addressIn(found.url, url), ...(isFileless && { noFileWords }) };
+        const isFileless = isCompleted(found) && statesNoFile(reply) && (await findKind(signal)).id === "sglang";
+        return { ...found, url: addressIn(found.url, url), ...(isFileless && { noFileReason }) };
       }
-      const trouble = wordsOf(reply);
+      const reason = describeReply(reply);
       // A proxy in front of it may answer 403 for a while, but not in JSON.
       const isForbidden = reply.status === 403 && reply.json !== undefined && (await findKind(signal)).isJobOfKey;
       return {
-        trouble: isForbidden
-          ? `it shows this video's job, ${job}, only to the key that created it (${trouble})`
-          : trouble,
+        reason: isForbidden ? `it shows this video's job, ${job}, only to the key that created it (${reason})` : reason,
         isMissing: reply.status === 404,
         isUnreadable: isPaid && reply.status >= 200 && reply.status < 300,
         fault: isUpstreamFault(reply) ? upstreamFault : undefined,

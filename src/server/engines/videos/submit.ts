@@ -2,15 +2,15 @@ import { traceHeaders } from "../../observe/trace.ts";
 import { listImages } from "../../store/generations.ts";
 import { optionalExtras, type RenderTask } from "../engine.ts";
 import { frameSize, needsFamily } from "../frame-size.ts";
-import { findCreated, findFinished, findJob, type Reply, readComplaints } from "../upstream/reply.ts";
+import { findCreated, findFinished, findJob, readComplaints, type ServerReply } from "../upstream/reply.ts";
 import { peek, saveReply } from "../upstream/reply-video.ts";
 import {
-  judgeReply,
+  classifyReply,
   type NoCredits,
-  type Outcome,
   type SubmitOptions,
+  type SubmitOutcome,
   submitOnce,
-  unprepared,
+  toNotSubmitted,
 } from "../upstream/submit.ts";
 import { insistOptions } from "../upstream/upstream.ts";
 import { encodeBody } from "./encode.ts";
@@ -21,7 +21,7 @@ import type { Server } from "./server.ts";
 /**
  * Has a server start a task, at most once. A create that was refused for fields that the server does not have is sent once more without them.
  */
-export async function submitVideo(task: RenderTask, server: Server, options: SubmitOptions): Promise<Outcome> {
+export async function submitVideo(task: RenderTask, server: Server, options: SubmitOptions): Promise<SubmitOutcome> {
   const { url, onNote } = server;
   const outcome = await tryOnce(task, server, { ...options, dropped: [] });
   if (outcome.kind !== "refused" || outcome.fields.length === 0) return outcome;
@@ -35,21 +35,21 @@ export async function submitVideo(task: RenderTask, server: Server, options: Sub
 }
 
 /** `fields` are those that a refused create may be sent without. */
-type Judged =
-  | Exclude<Outcome, { kind: "refused" }>
+type CreateOutcome =
+  | Exclude<SubmitOutcome, { kind: "refused" }>
   | { kind: "refused"; error: string; reason: string; code: string | undefined; fields: string[] };
 
 async function tryOnce(
   task: RenderTask,
   server: Server,
   { dropped, ...options }: SubmitOptions & { dropped: string[] },
-): Promise<Judged> {
+): Promise<CreateOutcome> {
   let kind: Kind;
   try {
     kind = await server.findKind(options.signal);
   } catch (error) {
     options.signal.throwIfAborted();
-    return unprepared(error);
+    return toNotSubmitted(error);
   }
   const ignored = dropped.length === 0 ? ignoredOf(kind, task) : [];
   if (ignored.length > 0) server.noteOnce(`${server.url}: ${kind.title} ignores ${ignored.join(", ")}.`);
@@ -62,7 +62,7 @@ async function tryOnce(
     async (signals) => {
       const { reply, isVideo } = await peek(await server.create(sent, signals));
       const isSuccess = reply.status >= 200 && reply.status < 300;
-      const keep = async (video: Pick<typeof reply, "body">): Promise<Judged> => {
+      const keep = async (video: Pick<typeof reply, "body">): Promise<CreateOutcome> => {
         const { signal, onPart } = signals;
         await saveReply(video, task.file, { ...insistOptions(server, signal), onPart });
         return { kind: "submitted", submitted: { saved: task.file } };
@@ -72,7 +72,7 @@ async function tryOnce(
       const finished = isSuccess ? findFinished(read) : undefined;
       if (finished && "bytes" in finished) return keep({ body: once(finished.bytes) });
       if (finished) return { kind: "submitted", submitted: { finished: new URL(finished.address, server.url).href } };
-      return judge(read, server, { body, sent: [...Object.keys(body.fields), ...replaceable] });
+      return classify(read, server, { body, sent: [...Object.keys(body.fields), ...replaceable] });
     },
     server,
     options,
@@ -98,18 +98,18 @@ async function findServed(
   return others.length === 0 ? first?.id : undefined;
 }
 
-function judge(
-  reply: Reply,
+function classify(
+  reply: ServerReply,
   { url }: Server,
   { body, sent }: { body: CreateBody; sent: string[] },
-): Judged | NoCredits {
+): CreateOutcome | NoCredits {
   const { status } = reply;
   const isSuccess = status >= 200 && status < 300;
   const job = isSuccess ? findCreated(reply) : findJob(reply)?.id;
   if (job !== undefined) return { kind: "submitted", submitted: { job } };
-  const judged = judgeReply(reply, String(body.fields.prompt ?? ""));
-  if (judged.kind !== "refused") return judged;
-  const { kind, reason, code } = judged;
+  const classified = classifyReply(reply, String(body.fields.prompt ?? ""));
+  if (classified.kind !== "refused") return classified;
+  const { kind, reason, code } = classified;
   const old = findTooOld(reply, body);
   const why = old === undefined ? reason : `${old} (${reason})`;
   return { kind, error: `${url} refused the request: ${why}`, reason, code, fields: findUnknown(reply, sent) };
@@ -118,7 +118,7 @@ function judge(
 /** As a vLLM-Omni refuses a list that takes one object: its whole words are two errors of Pydantic. */
 const wantsOneImage = /\bimage_reference\b.*\b(dictionary|model_type)\b|expected dict, got list/s;
 
-function findTooOld(reply: Reply, { images, imageField }: CreateBody): string | undefined {
+function findTooOld(reply: ServerReply, { images, imageField }: CreateBody): string | undefined {
   const isList = imageField?.name === "image_reference" && listImages(images).length > 1;
   if (!isList || !readComplaints(reply).some((words) => wantsOneImage.test(words))) return undefined;
   return `this server is too old for several ${images.references?.length ? "references" : "images"}`;
@@ -133,7 +133,7 @@ const unknownField =
   /extra_forbidden|UnsupportedParams|(extra|unknown|unexpected|unrecogni[sz]ed) (\w+ )?(field|input|param|arg|key)/i;
 
 /** Finds the fields of a create that its refusal says are not known, and that can be left out. */
-function findUnknown(reply: Reply, sent: string[]): string[] {
+function findUnknown(reply: ServerReply, sent: string[]): string[] {
   const unknown = readComplaints(reply)
     .filter((words) => unknownField.test(words))
     .flatMap((words) => words.match(/\w+/g) ?? [])

@@ -1,5 +1,5 @@
 import { VidgenError } from "../../../errors.ts";
-import { type Engine, usualJobs } from "../engine.ts";
+import { defaultJobs, type Engine } from "../engine.ts";
 import { finish } from "../upstream/finish.ts";
 import { describe } from "../upstream/upstream.ts";
 import { cancel } from "./cancel.ts";
@@ -37,7 +37,7 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     ...otherImagesOf(options.kind),
     // Its kind may be found out only when it gets the first create, which is alone.
     get concurrency() {
-      return concurrency ?? server.knownKind()?.jobs ?? usualJobs;
+      return concurrency ?? server.knownKind()?.jobs ?? defaultJobs;
     },
     timeoutMs: options.timeoutMs,
     async render(task, { resume, ...rest }) {

@@ -1,5 +1,8 @@
 import { expect, test } from "vitest";
-import { createDownloadPatience, type Failure } from "../../../../src/server/engines/upstream/download-patience.ts";
+import {
+  createDownloadPatience,
+  type DownloadFailure,
+} from "../../../../src/server/engines/upstream/download-patience.ts";
 import type { Upstream } from "../../../../src/server/engines/upstream/upstream.ts";
 import { createVirtualClock } from "../../../clock.ts";
 
@@ -7,7 +10,7 @@ const reason = "no";
 const minutes = 60;
 
 type Case = {
-  failure: Failure;
+  failure: DownloadFailure;
   /** What is known besides: that it is gone; that the looks find no file in its job; that they do not find the job. */
   isGone?: boolean;
   hasNoFile?: boolean;
@@ -19,8 +22,8 @@ type Case = {
 };
 
 test.each<Case>([
-  { failure: { kind: "trouble", reason }, isSoon: false },
-  { failure: { kind: "trouble", reason }, isGone: true, hasNoFile: true, isSoon: false },
+  { failure: { kind: "temporary", reason }, isSoon: false },
+  { failure: { kind: "temporary", reason }, isGone: true, hasNoFile: true, isSoon: false },
   { failure: { kind: "address refused", reason }, isGone: true, isSoon: true },
   { failure: { kind: "not ready", reason }, over: "absent", seconds: 30 * minutes, isSoon: true },
   { failure: { kind: "nowhere", reason }, over: "absent", seconds: 30 * minutes, isSoon: false },
@@ -40,14 +43,14 @@ test.each<Case>([
   const clock = createVirtualClock();
   const upstream = { io: clock, patienceMs: 30 * 60_000 } as unknown as Upstream;
   const patience = createDownloadPatience(upstream);
-  const first = patience.judge(failure, { isGone, hasNoFile });
+  const first = patience.decide(failure, { isGone, hasNoFile });
   expect(first).toMatchObject({ over: undefined, isSoon });
   let verdict = first;
   let passed = 0;
   for (; verdict.over === undefined && passed < 3_600; passed++) {
-    patience.look({ isMissing: isJobMissing, hasNoFile });
+    patience.recordPoll({ isMissing: isJobMissing, hasNoFile });
     await clock.sleep(1_000);
-    verdict = patience.judge(failure, { isGone, hasNoFile });
+    verdict = patience.decide(failure, { isGone, hasNoFile });
   }
   expect([verdict.over, passed]).toEqual([over, seconds ?? 3_600]);
 });

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import {
+  describeReply,
   errorCodeOf,
   findAddressIn,
   findJob,
   readComplaints,
-  wordsOf,
 } from "../../../../src/server/engines/upstream/reply.ts";
 
 const raw = (raw: unknown) => ({ error: { message: "Provider returned error", code: 400, metadata: { raw } } });
@@ -27,7 +27,7 @@ test.each<[string, unknown, string]>([
   ["nothing", raw(null), "Provider returned error"],
   ["a message that is JSON", { error: { message: '{"error":{"message":"inner"}}' } }, "inner"],
 ])("the innermost words of an error are found: %s", (_, json, words) => {
-  expect(wordsOf({ status: 400, text: JSON.stringify(json), json })).toBe(`HTTP 400: ${words}`);
+  expect(describeReply({ status: 400, text: JSON.stringify(json), json })).toBe(`HTTP 400: ${words}`);
 });
 
 test.each([
@@ -48,7 +48,7 @@ test.each([
   for (const json of replies) {
     const reply = { status: 400, text: JSON.stringify(json), json };
     const start = performance.now();
-    expect(wordsOf(reply).length).toBeLessThan(600);
+    expect(describeReply(reply).length).toBeLessThan(600);
     for (const text of readComplaints(reply)) expect(text.length).toBeLessThanOrEqual(64_000);
     findJob(reply);
     findAddressIn(reply);

@@ -3,7 +3,7 @@ import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { ImageFile } from "../../../../src/server/engines/engine.ts";
-import { judgeReply } from "../../../../src/server/engines/upstream/submit.ts";
+import { classifyReply } from "../../../../src/server/engines/upstream/submit.ts";
 import { createVirtualClock } from "../../../clock.ts";
 import { tinyMp4 } from "../../../mp4.ts";
 import { type Call, type FakeOptions, ioFetch, json, refusedConnection } from "./fakes/fake.ts";
@@ -164,12 +164,12 @@ test.each<[string, unknown, object]>([
 ])("a 403 because of %s", (_, body, judged) => {
   const text = typeof body === "string" ? body : JSON.stringify(body);
   const json = typeof body === "string" ? undefined : body;
-  expect(judgeReply({ status: 403, text, json })).toMatchObject(judged);
+  expect(classifyReply({ status: 403, text, json })).toMatchObject(judged);
 });
 
 test("a wrong key at a LiteLLM without a database, which answers 400, is not taken because of the key", () => {
   const json = { error: { message: "No connected db.", type: "no_db_connection", param: null, code: "400" } };
-  expect(judgeReply({ status: 400, text: JSON.stringify(json), json })).toMatchObject({
+  expect(classifyReply({ status: 400, text: JSON.stringify(json), json })).toMatchObject({
     kind: "not submitted",
     cause: "auth",
   });
@@ -200,7 +200,7 @@ test.each<[number, unknown, string]>([
   [429, { error: { message: "quota exceeded", code: "RESOURCE_EXHAUSTED" } }, "not submitted"],
   [500, { error: "Exhausted balance" }, "unclear"],
 ])("a create that is answered with %i %j comes to: %s", (status, json, kind) => {
-  expect(judgeReply({ status, text: JSON.stringify(json), json }).kind).toBe(kind);
+  expect(classifyReply({ status, text: JSON.stringify(json), json }).kind).toBe(kind);
 });
 
 test.each<[string, string | null, number | undefined]>([

@@ -2,10 +2,10 @@ import * as z from "zod";
 import { unlessAborted } from "../../../abort.ts";
 import { isRecord } from "../../../protocol/json.ts";
 import { isCompleted, missingMs } from "../upstream/follow.ts";
-import { beginningOf, clean, type Job, wordsOf } from "../upstream/reply.ts";
+import { beginningOf, clean, describeReply, type UpstreamJob } from "../upstream/reply.ts";
 import { notNowStatuses } from "../upstream/submit.ts";
 import { describe, type Upstream } from "../upstream/upstream.ts";
-import { type Answer, createCall, describeError, isSuccess } from "./call.ts";
+import { type CallResult, createCall, describeError, isSuccess } from "./call.ts";
 import type { Sdk, SdkModel } from "./package.ts";
 
 const maybe = <Schema extends z.ZodType>(schema: Schema) => schema.nullish().catch(undefined);
@@ -49,12 +49,12 @@ type Problem = { problem: string; isTold: boolean };
  * it repeats for 60 s in replies that are about the video. A 2xx that the package cannot read never does: the provider may have changed its
  * format, and has been paid for the video.
  */
-export function createLook({
+export function createPoll({
   name,
   openModel,
   fetch,
   io,
-}: Pick<Sdk, "name" | "openModel" | "fetch" | "io">): Upstream["look"] {
+}: Pick<Sdk, "name" | "openModel" | "fetch" | "io">): Upstream["poll"] {
   const problemsAt = new Map<string, number>();
   return async (operation, signal) => {
     const call = createCall({ fetch }, { signal });
@@ -66,17 +66,17 @@ export function createLook({
     const since = isProblem && isAboutVideo(found, answer) ? (problemsAt.get(operation) ?? io.now()) : undefined;
     if (since === undefined) problemsAt.delete(operation);
     else problemsAt.set(operation, since);
-    if (!isProblem) return found.url === undefined ? { ...found, noFileWords: beginningIn(answer) } : found;
+    if (!isProblem) return found.url === undefined ? { ...found, noFileReason: beginningIn(answer) } : found;
     const words = (answer && !isSuccess(answer) && wordsIn(answer)) || found.problem;
     if (since !== undefined && io.now() - since >= missingMs) return jobWith({ status: "failed", error: words });
     const isMissing = answer !== undefined && "status" in answer && answer.status === 404;
     const isUnreadable = answer !== undefined && isSuccess(answer) && !found.isTold;
     const retryAfterMs = answer && "status" in answer ? answer.retryAfterMs : undefined;
-    return { trouble: words, isMissing, isUnreadable, retryAfterMs };
+    return { reason: words, isMissing, isUnreadable, retryAfterMs };
   };
 }
 
-async function ask(model: SdkModel, operation: string, signal: AbortSignal): Promise<Job | Problem> {
+async function ask(model: SdkModel, operation: string, signal: AbortSignal): Promise<UpstreamJob | Problem> {
   try {
     const asking = Promise.resolve(model.doStatus({ operation: JSON.parse(operation), abortSignal: signal }));
     const told = toldSchema.parse(await unlessAborted(asking, signal));
@@ -89,7 +89,7 @@ async function ask(model: SdkModel, operation: string, signal: AbortSignal): Pro
   }
 }
 
-function jobWith(job: Pick<Job, "status"> & Partial<Job>): Job {
+function jobWith(job: Pick<UpstreamJob, "status"> & Partial<UpstreamJob>): UpstreamJob {
   return { id: undefined, progress: undefined, url: undefined, error: undefined, ...job };
 }
 
@@ -108,14 +108,14 @@ function videoUrl(video: z.infer<typeof videoSchema>): string {
   return `data:video/mp4;base64,${base64}`;
 }
 
-function findListed(answer: Answer | undefined): Job | undefined {
+function findListed(answer: CallResult | undefined): UpstreamJob | undefined {
   const listed = answer && "json" in answer ? listSchema.safeParse(answer.json).data : undefined;
   const addresses = (listed?.output ?? []).flatMap((part) => z.url().safeParse(part).data ?? []);
   return listed && jobWith({ status: "completed", url: addresses.find(isVideoAddress) ?? addresses[0] });
 }
 
 /** Google's package takes a video that was blocked for a reply that it cannot read. */
-function findFiltered(answer: Answer | undefined, name: string): Job | undefined {
+function findFiltered(answer: CallResult | undefined, name: string): UpstreamJob | undefined {
   const { response } = endedSchema.safeParse(answer && "json" in answer ? answer.json : undefined).data ?? {};
   const told = response?.generateVideoResponse ?? response;
   if (!told || told.generatedSamples?.length || told.videos?.length) return undefined;
@@ -133,7 +133,7 @@ const completedWords = /^(ready|succeed)$/i;
  * A completed job without its video, as fal, Black Forest Labs and Google show one, is a reply that their packages cannot read, or an error of the
  * video. It tells no error, and has nothing that could be a video or its address.
  */
-function findEmpty(answer: Answer | undefined): Job | undefined {
+function findEmpty(answer: CallResult | undefined): UpstreamJob | undefined {
   if (!answer || !isSuccess(answer) || !("json" in answer) || !isRecord(answer.json)) return undefined;
   const fields = fieldsIn(answer.json);
   const statuses = fields.flatMap(([name, value]) => (statusFields.includes(name) ? [String(value)] : []));
@@ -155,19 +155,19 @@ function fieldsIn(value: unknown, depth = 0): [name: string, value: unknown][] {
   return Object.entries(value).flatMap(([name, part]) => [[name, part], ...fieldsIn(part, depth + 1)]);
 }
 
-function beginningIn(answer: Answer | undefined): string | undefined {
+function beginningIn(answer: CallResult | undefined): string | undefined {
   return answer && "status" in answer ? beginningOf(answer) : undefined;
 }
 
 /** A page of a proxy, a refusal of this request alone, and a 2xx that the package could not read say nothing about the video. */
-function isAboutVideo({ isTold }: Problem, answer: Answer | undefined): boolean {
+function isAboutVideo({ isTold }: Problem, answer: CallResult | undefined): boolean {
   if (!answer || !("status" in answer) || answer.json === undefined) return false;
   const { status } = answer;
   if (isSuccess(answer)) return isTold;
   return status >= 400 && status < 500 && ![404, 408, ...notNowStatuses].includes(status);
 }
 
-function wordsIn(answer: Answer): string | undefined {
-  if ("status" in answer) return wordsOf(answer);
+function wordsIn(answer: CallResult): string | undefined {
+  if ("status" in answer) return describeReply(answer);
   return answer.error === undefined ? undefined : describe(answer.error);
 }
