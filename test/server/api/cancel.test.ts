@@ -196,13 +196,14 @@ test("an engine may take 80 s to prove that it has stopped a job", async () => {
 
 test("a job that was told to stop, and is not proved to have, goes on, and nothing is returned", async () => {
   const { service } = await createUpstream(async () => {
-    throw new VidgenError("pending", "it was told to stop; not confirmed yet");
+    throw new VidgenError("pending", "it has accepted the request to stop, but has not confirmed it yet");
   });
   const id = await service.startId();
   await service.clock.sleep(10_000);
   const before = await creditsOf(service);
   const response = await service.cancel(id);
-  const says = "not cancelled: http://gpu.test: it was told to stop; not confirmed yet; the generation continues";
+  const says =
+    "not cancelled: http://gpu.test: it has accepted the request to stop, but has not confirmed it yet; the generation continues";
   expect([response.status, (await readError(response)).message]).toEqual([409, says]);
   expect([await creditsOf(service), (await readStatus(service, id)).status]).toEqual([before, "processing"]);
 });

@@ -12,16 +12,16 @@ import { start } from "./start.ts";
 export type AiSdkOptions = {
   /** The package's name on npm, such as "@ai-sdk/fal". */
   packageName: string;
-  /** What the provider calls the model. */
+  /** The provider's name for the model. */
   upstreamModel: string;
-  /** How long it may answer nothing of use about a video that it makes. */
+  /** The time limit for a video without a usable reply about it. */
   timeoutMs: number;
   onNote(text: string): void;
 } & Pick<Engine, "models" | "concurrency">;
 
 /**
- * Returns the engine for a model of an AI SDK provider, whose package is the user's own and reads its key from the environment. Its checkpoint is
- * the operation that the package tells when it starts a video.
+ * Returns the engine for a model of an AI SDK provider, whose package is the user's own and reads its key from the environment. Its checkpoint is the
+ * operation that the package returns when it starts a video.
  */
 export function createAiSdkEngine(
   { packageName: name, upstreamModel, timeoutMs, onNote, models, concurrency }: AiSdkOptions,
@@ -31,7 +31,7 @@ export function createAiSdkEngine(
   let loading: Promise<SdkPackage> | undefined;
   const findPackage = () => {
     loading ??= load(name).catch((error) => {
-      // It may be installed meanwhile.
+      // The package may be installed before the next try.
       loading = undefined;
       throw error;
     });
@@ -64,14 +64,14 @@ export function createAiSdkEngine(
     isSimulation: false,
     models,
     maxImages: 1,
-    // Which of them a model takes, its package does not tell: a start that would leave them out is not sent.
+    // The package does not say which of these a model takes: a start that would leave them out is not sent.
     takesLastImage: true,
     maxReferences: 12,
     concurrency,
     timeoutMs,
     async render(task, { resume, ...options }) {
       if (resume?.state === "submitted") {
-        // The package asks for a job through its model, which may be that of another engine by now.
+        // The package requests a job's status through the job's model, which may belong to another engine by now.
         const { job, model = upstreamModel } = resume;
         return finish({ job }, task, { upstream: model === upstreamModel ? own : sdkFor(model), ...options });
       }
@@ -88,7 +88,7 @@ export function createAiSdkEngine(
 
 const sendNothing = () => Promise.reject(new Error("nothing is sent"));
 
-/** A package reads its key when it is asked for a video. This asks for none. Throws `auth` when the package says which variable it misses. */
+/** Throws `auth` when the package says which variable is missing. A package reads its key only for a request: this one is never sent. */
 async function checkKey(model: SdkModel): Promise<void> {
   try {
     await model.doStatus({ operation: {} });

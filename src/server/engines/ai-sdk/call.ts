@@ -3,28 +3,28 @@ import { readReply, type ServerReply } from "../upstream/reply.ts";
 import type { SubmitSignals } from "../upstream/submit.ts";
 import { describe } from "../upstream/upstream.ts";
 
-/** What came of a request: its reply, or why there is none; `undefined` while it is out. */
+/** The result of a request: its reply, or its error, which is `undefined` while the request is in flight. */
 export type CallResult = ServerReply | { error: unknown };
 
-/** One call of a package, whose requests are watched. */
+/** One call of a package, whose requests are observed. */
 export type SdkCall = {
   fetch: typeof globalThis.fetch;
-  /** What came of the last request; `undefined` when there was none. */
-  answer(): CallResult | undefined;
+  /** The result of the last request; `undefined` when there was none. */
+  result(): CallResult | undefined;
 };
 
 /** Some providers put the video into their reply, in base64. */
 const maxReplyBytes = 64_000_000;
 
-/** Those that vidgen's own `fetch` sets: a second User-Agent, or a length that it does not know, would be sent beside its own. */
+/** Headers that vidgen's own `fetch` sets. The package's User-Agent and length would be sent as well. */
 const ownHeaders = ["user-agent", "content-length"];
 
 /**
- * Returns a `fetch` over vidgen's own one, which knows whether a request was sent. After one that failed it sends nothing more: a package
- * that tries again by itself would start a second video.
+ * Returns a `fetch` based on vidgen's own, which knows whether a request was sent. After a failed request it sends nothing more: a package that
+ * retries by itself would start a second video.
  */
 export function createCall({ fetch }: Pick<Io, "fetch">, signals: Partial<SubmitSignals>): SdkCall {
-  let answer: CallResult | undefined;
+  let result: CallResult | undefined;
   const forward = async (request: Request, given: [string, string][]): Promise<HttpResponse> => {
     const { url, method } = request;
     const headers = Object.fromEntries(given);
@@ -33,37 +33,37 @@ export function createCall({ fetch }: Pick<Io, "fetch">, signals: Partial<Submit
   };
   return {
     async fetch(...args) {
-      if (answer && !isSuccess(answer)) throw new Error("vidgen sends nothing more after a request that failed");
+      if (result && !isSuccess(result)) throw new Error("vidgen sends nothing more after a request that failed");
       const request = new Request(...args);
       const given = [...request.headers].filter(([name]) => !ownHeaders.includes(name));
-      answer = { error: undefined };
+      result = { error: undefined };
       try {
         const reply = await forward(request, given);
         const read = await readReply(reply, { maxBytes: maxReplyBytes, secret: secretIn(given) });
-        answer = read;
+        result = read;
         const headers = { "Content-Type": reply.headers.get("Content-Type") ?? "application/json" };
         return new Response(read.text || null, { status: read.status, headers });
       } catch (error) {
-        answer = { error };
+        result = { error };
         throw error;
       }
     },
-    answer: () => answer,
+    result: () => result,
   };
 }
 
-/** Whether the provider has taken a request. */
-export function isSuccess(answer: CallResult): boolean {
-  return "status" in answer && answer.status >= 200 && answer.status < 300;
+/** Whether the provider accepted a request. */
+export function isSuccess(result: CallResult): boolean {
+  return "status" in result && result.status >= 200 && result.status < 300;
 }
 
-/** The key, which the package has read itself: `Authorization: Key ...`, or a header of its own. */
+/** Returns the key, which the package reads itself, from `Authorization: Key ...` or another header. */
 function secretIn(headers: [string, string][]): string | undefined {
   const [, value] = headers.find(([name]) => /^authorization$|-(key|token)$/.test(name)) ?? [];
   return value?.split(" ").at(-1);
 }
 
-/** What a package says; Node's error about a header that it cannot send repeats the header, which is the key. */
+/** Returns the message of a package's error. Node's error about an invalid header repeats the header, which is the key. */
 export function describeError(error: unknown): string {
   return describe(error).replace(/".*" is an invalid header value/, "the key cannot be sent in a header");
 }

@@ -6,24 +6,24 @@ import type { Io } from "../../../io.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { StatusCall, VideoCall } from "./video-model.ts";
 
-/** A model of a provider that starts a video, and asks for it later by what it was given. What it returns is checked where it is read. */
+/** A model of a provider. `doStatus` takes the operation that `doStart` returned. The results are checked where they are read. */
 export type SdkModel = {
   readonly provider: string;
   doStart(call: VideoCall): PromiseLike<unknown>;
   doStatus(call: StatusCall): PromiseLike<unknown>;
 };
 
-/** A model of a package, as starting a video and asking for it use it. */
+/** A model of a package, as the code that starts and polls a video uses it. */
 export type Sdk = Upstream & {
-  /** What the provider calls the model. */
+  /** The provider's name for the model. */
   upstreamModel: string;
   fetch: Io["fetch"];
-  /** Opens the model with a `fetch` of its own for one call. Throws `usage` when the package cannot be used. */
+  /** Opens the model with a `fetch` for one call. Throws `usage` when the package cannot be used. */
   openModel(fetch: typeof globalThis.fetch): Promise<SdkModel>;
   onNote(text: string): void;
 };
 
-/** A package of the AI SDK that was loaded. */
+/** A loaded package of the AI SDK. */
 export type SdkPackage = {
   version: string;
   /** Returns a model whose requests go through `fetch`. Throws `usage` when the package cannot be used. */
@@ -33,9 +33,9 @@ export type SdkPackage = {
 export const besideVidgen = import.meta.url;
 
 /**
- * Loads a package of the AI SDK by its name: the one that is installed beside vidgen, so that no other folder can replace it, else that of the
- * current folder. `from` are files in the folders whose `node_modules` are looked in, as Node does. Throws `usage` when there is none, and
- * when it cannot be used; the messages go on from the package's name.
+ * Loads a package of the AI SDK by its name: the one beside vidgen first, so that no other folder can replace it, then the one of the current folder.
+ * `from` contains files in the folders whose `node_modules` are searched, as Node does. Throws `usage` when the package is not found or cannot be
+ * used; the messages continue the package's name.
  */
 export async function loadPackage(
   name: string,
@@ -68,7 +68,7 @@ function needsNewer(name: string): string {
   return `A newer version may work: npm install ${name}@latest, with Node 22; for an older Node, npm chooses older versions.`;
 }
 
-/** Node's own modules have no path, and are no packages. */
+/** Node's built-in modules have no path, and are not packages. */
 function findEntry(name: string, file: string): string | undefined {
   try {
     const entry = createRequire(file).resolve(name);
@@ -83,7 +83,7 @@ type Factory = (settings: { fetch: typeof globalThis.fetch }) => {
   videoModel?(id: string): Partial<SdkModel>;
 };
 
-/** A package exports `createFal`; one that exports more of such names has helpers with longer ones. */
+/** A package exports a factory such as `createFal`. Where it exports several such names, the longer ones are helpers. */
 async function readExports(entry: string): Promise<{ create: Factory | undefined; version: string }> {
   const exported: Record<string, unknown> = await import(pathToFileURL(entry).href);
   const [name = ""] = Object.keys(exported)

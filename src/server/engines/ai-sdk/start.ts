@@ -17,7 +17,7 @@ import { type CallResult, createCall, describeError } from "./call.ts";
 import type { Sdk, SdkModel } from "./package.ts";
 import type { JsonObject, VideoCall, VideoFile } from "./video-model.ts";
 
-/** What came of a start; a refusal that is not sent comes from the package itself. */
+/** The outcome of a start. If `isSent` is false, the package itself refused. */
 type StartOutcome =
   | { kind: "submitted"; submitted: { job: string } }
   | Exclude<SubmitOutcome, { kind: "submitted" | "refused" }>
@@ -28,7 +28,7 @@ const startedSchema = z.object({
   warnings: z.array(z.record(z.string(), z.unknown())).catch([]),
 });
 
-/** Has a package start a task, at most once. Rejects when the package refuses by itself, as it does without its key: then nothing was sent. */
+/** Starts a task through a package, at most once. Rejects when the package itself refuses, as it does without its key: then nothing was sent. */
 export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions): Promise<StartOutcome> {
   const { name, openModel, fetch, onNote } = sdk;
   const images = await readFiles(task);
@@ -49,7 +49,7 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
         const ignored = guarded.ignored();
         if (ignored !== undefined)
           return { kind: "refused", error: `${name} ignores ${ignored} with this model`, isSent: false };
-        return classify(error, { name, prompt: task.request.prompt }, call.answer());
+        return classify(error, { name, prompt: task.request.prompt }, call.result());
       }
     },
     sdk,
@@ -62,11 +62,11 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
 function classify(
   error: unknown,
   { name, prompt }: { name: string; prompt: string },
-  answer: CallResult | undefined,
+  result: CallResult | undefined,
 ): StartOutcome | NoCredits {
-  if (!answer) return classifyUnseen(error, name);
-  if (!("status" in answer)) throw answer.error ?? error;
-  const classified = classifyReply(answer, prompt);
+  if (!result) return classifyUnseen(error, name);
+  if (!("status" in result)) throw result.error ?? error;
+  const classified = classifyReply(result, prompt);
   return classified.kind === "refused"
     ? {
         kind: classified.kind,
@@ -77,7 +77,7 @@ function classify(
     : classified;
 }
 
-/** An error without a request that vidgen saw; one that tells of a request was sent in the package's own way. */
+/** Returns the outcome of an error without a request through vidgen. An `AI_APICallError` means that the package sent a request in its own way. */
 function classifyUnseen(error: unknown, name: string): StartOutcome {
   const words = describeError(error).replace(/\.$/, "");
   return error instanceof Error && error.name === "AI_APICallError"
@@ -85,7 +85,7 @@ function classifyUnseen(error: unknown, name: string): StartOutcome {
     : { kind: "refused", error: `${name}: ${words}`, isSent: false };
 }
 
-/** What the start left open is left to the model, as is what only some models have. */
+/** Fields that the start left open are left to the model, and so are options that only some models have. */
 function toCallOptions(
   request: RenderRequest,
   { images: [image], lastImage, references }: Images<VideoFile>,
@@ -105,7 +105,7 @@ function toCallOptions(
     fps: fps === undefined ? undefined : Number(fps),
     seed: seed === undefined ? undefined : Number(seed),
     image,
-    // As the SDK passes them on: the first one is in both.
+    // The first image is in both options, as the SDK passes them.
     frameImages: lastImage && [
       ...(image ? [{ image, frameType: "first_frame" as const }] : []),
       { image: lastImage, frameType: "last_frame" },
@@ -129,8 +129,8 @@ async function readFiles(task: RenderTask): Promise<Images<ImageBytes>> {
 }
 
 /**
- * Returns a `fetch` that sends the start of a video only with its last image and its references in it, in base64, as packages send images: one
- * that ignores them warns of it at best when the video is paid for. `ignored` tells what a request that was not sent had left out.
+ * Returns a `fetch` that sends the start of a video only when the body contains its last image and its references, in base64, as packages send
+ * images. A package that ignores them warns at best after the video is paid for. `ignored` returns what an unsent request had left out.
  */
 function guardImages(fetch: typeof globalThis.fetch, images: Images<ImageBytes>) {
   const { lastImage, references = [] } = images;

@@ -1,5 +1,5 @@
-// What vidgen uses of the types of @ai-sdk/provider 4 (`VideoModelV4` and what belongs to it). They are written here because that package wants
-// Node 22; `test/foreign` checks that they fit it.
+// The types of @ai-sdk/provider 4 that vidgen uses (`VideoModelV4` and related ones). They are written here because that package requires Node 22;
+// `test/foreign` checks that they match it.
 
 export type Json = null | string | number | boolean | Json[] | JsonObject;
 export type JsonObject = { [key: string]: Json | undefined };
@@ -9,19 +9,19 @@ export type VideoFile =
   | { type: "file"; mediaType: string; data: string | Uint8Array }
   | { type: "url"; mediaType?: string; url: string };
 
-/** What a video model is asked for. What is undefined is left to the model. */
+/** The request to a video model. What is undefined is left to the model. */
 export type VideoCall = {
-  /** What the video is to show. */
+  /** What the video shows. */
   prompt: string | undefined;
   /** The number of videos. */
   n: number;
-  /** The width to the height. */
+  /** Width to height. */
   aspectRatio: `${number}:${number}` | "adaptive" | undefined;
-  /** The width and the height in pixels. */
+  /** Width and height in pixels. */
   resolution: `${number}x${number}` | undefined;
   /** In seconds. */
   duration: number | undefined;
-  /** Frames a second. */
+  /** Frames per second. */
   fps: number | undefined;
   /** The same seed and the same request make a similar video. */
   seed: number | undefined;
@@ -31,9 +31,9 @@ export type VideoCall = {
   frameImages: { image: VideoFile; frameType: "first_frame" | "last_frame" }[] | undefined;
   /** Style references: images and videos with people, things or a style to follow. */
   inputReferences: VideoFile[] | undefined;
-  /** Whether it has sound. */
+  /** Whether the video has sound. */
   generateAudio: boolean | undefined;
-  /** Further fields of the body, by the name of the provider. */
+  /** More fields of the body, by the name of the provider. */
   providerOptions: Record<string, JsonObject>;
   /** Ends the call. */
   abortSignal?: AbortSignal;
@@ -41,7 +41,7 @@ export type VideoCall = {
   headers?: Record<string, string | undefined>;
 };
 
-/** Asks about a video by what its start returned. */
+/** The request for the status of a video. */
 export type StatusCall = {
   /** What the start returned. */
   operation: Json;

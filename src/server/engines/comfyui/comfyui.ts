@@ -13,15 +13,15 @@ import { submitWorkflow } from "./submit.ts";
 import { watch } from "./watch.ts";
 import { shortId, type Workflow } from "./workflow.ts";
 
-/** `upstreamModel` is the workflow's file, as the owner names it. */
+/** `upstreamModel` is the workflow's file, as the owner wrote it. */
 type ComfyUiEngineOptions = Omit<ComfyUiOptions, "titled"> & { workflow: Workflow } & Pick<
     Engine,
     "models" | "concurrency" | "upstreamModel"
   >;
 
 /**
- * Returns the engine for a ComfyUI server that runs a workflow of the owner's. Its checkpoint is the name of the job there, chosen here and kept
- * before it is submitted.
+ * Returns the engine for a ComfyUI server that runs a workflow of the owner. Its checkpoint is the id of the job there, which is chosen here and
+ * stored before the job is submitted.
  */
 export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo): Engine {
   const { url, workflow, models, concurrency, upstreamModel, timeoutMs, onNote } = options;
@@ -38,15 +38,15 @@ export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo)
     async render(task, { resume, ...rest }) {
       const outcome = await begin(task, { server, workflow, resume, ...rest });
       if (outcome.kind !== "submitted") return outcome;
-      const { upstream, made } = watch(server);
+      const { upstream, result } = watch(server);
       const following = new AbortController();
       const { submitted } = outcome;
-      const hearing = { progress: rest.progress, signal: following.signal };
-      if ("job" in submitted) void listen(submitted.job, { server, workflow }, hearing);
+      const listenOptions = { progress: rest.progress, signal: following.signal };
+      if ("job" in submitted) void listen(submitted.job, { server, workflow }, listenOptions);
       const end = await finish(submitted, task, { upstream, cancel: cancelJob, ...rest }).finally(() =>
         following.abort(),
       );
-      for (const note of end.kind === "made" ? notesOf(made(), task.id) : []) onNote(`${url}: ${note}`);
+      for (const note of end.kind === "made" ? notesOf(result(), task.id) : []) onNote(`${url}: ${note}`);
       return end;
     },
     cancel: cancelJob,
@@ -62,8 +62,8 @@ export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo)
 const stopPollMs = 1_000;
 
 /**
- * Stops a job, and resolves once it neither waits nor runs: with false when it has completed or failed all the same. A node that runs is stopped at its next
- * step, which may take a while. Rejects when the signal aborts before.
+ * Stops a job, and resolves once it neither waits nor runs: with false when it has completed or failed anyway. A running node stops only at its next
+ * step, which may take a while. Rejects when the signal aborts first.
  */
 async function cancel(job: string, server: ComfyUi, signal: AbortSignal): Promise<boolean> {
   await server.stop(job, signal);
@@ -77,13 +77,13 @@ async function cancel(job: string, server: ComfyUi, signal: AbortSignal): Promis
   return "reason" in polled || !(isCompleted(polled) || isFailed(polled));
 }
 
-/** What the owner may want to know about a video that was made. */
-function notesOf(made: WorkflowResult | undefined, id: string): string[] {
-  if (!made) return [];
-  const { filename, subfolder, node } = made.video;
+/** Returns notes for the owner about a finished video. */
+function notesOf(result: WorkflowResult | undefined, id: string): string[] {
+  if (!result) return [];
+  const { filename, subfolder, node } = result.video;
   const isNamed = `${subfolder}/${filename}`.includes(shortId(id));
   const shared = `node ${node} named ${clean(filename)} itself: two jobs may share this name, and get each other's video. Put {{id}} into its name in the workflow.`;
-  return isNamed ? made.notes : [...made.notes, shared];
+  return isNamed ? result.notes : [...result.notes, shared];
 }
 
 async function begin(

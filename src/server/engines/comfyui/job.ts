@@ -9,17 +9,17 @@ const jobSchema = z.object({
   execution_error: optional(z.object({ node_type: optional(z.string()), exception_message: optional(z.string()) })),
 });
 
-/** What a job has made: its video, and what the owner may want to know about how that was chosen. */
+/** The result of a job: its video, and notes for the owner about how it was chosen. */
 export type WorkflowResult = { video: OutputFile; notes: string[] };
 
 /**
- * Reads the reply of `GET /api/jobs/{id}` (get_job in comfy_execution/jobs.py). A job without a video has failed. `titled` are the nodes whose
- * title says that they make the video.
+ * Reads the reply of `GET /api/jobs/{id}` (get_job in comfy_execution/jobs.py). A completed job without a video counts as failed. `titled` are the
+ * nodes whose title says that they make the video.
  */
 export function readJob(
   reply: ServerReply,
   titled: readonly string[],
-): (UpstreamJob & { made?: WorkflowResult }) | PollFailure {
+): (UpstreamJob & { result?: WorkflowResult }) | PollFailure {
   const { data: job } = jobSchema.safeParse(reply.json);
   // A proxy's 404 says nothing about the job.
   const isMissing = reply.status === 404 && reply.json !== undefined && /job not found/i.test(reply.text);
@@ -29,18 +29,18 @@ export function readJob(
   const read = { id, status, progress: undefined, url: undefined, error: clean(words) || undefined };
   if (status !== "completed") return read;
   const files = filesIn(job.outputs ?? {});
-  const made = chooseVideo(files, titled);
-  if (made) return { ...read, made };
+  const result = chooseVideo(files, titled);
+  if (result) return { ...read, result };
   const names = files.length === 0 ? "no file" : `${files.map(({ filename }) => filename).join(", ")}, and no video`;
   return { ...read, status: "failed", error: clean(`the workflow made ${names}`) };
 }
 
 const fileSchema = z.object({ filename: z.string().min(1), subfolder: z.string().catch(""), type: z.string() });
 
-/** A file that ComfyUI has, as `/view` asks for it, and the node that made it. */
+/** A file of ComfyUI, with the parameters of `/view`, and the node that made it. */
 export type OutputFile = z.infer<typeof fileSchema> & { node: string };
 
-/** A video may stand under `images`, `gifs` or `videos`, as its node likes. What a node read, of the type "input", was not made. */
+/** Depending on the node, a video is listed under `images`, `gifs` or `videos`. A file of the type "input" was read, not made. */
 function filesIn(outputs: Record<string, unknown>): OutputFile[] {
   return Object.entries(outputs).flatMap(([node, lists]) =>
     Object.values(lists ?? {})
@@ -59,8 +59,8 @@ export function isMp4({ filename }: Pick<OutputFile, "filename">): boolean {
 const isVideo = ({ filename }: OutputFile) => /\.(mp4|m4v|mov|webm|mkv|avi|gif)$/i.test(filename);
 
 /**
- * The rule that the page of real models states: the node with the title; else an .mp4 before other kinds of video, what is saved before what is only
- * shown, and the highest node id. The order of the outputs says nothing: it is that in which they ran.
+ * Applies the rule of `vidgen help real-models`: the node with the title; else an .mp4 before other kinds of video, saved files before previews, and
+ * the highest node id. The order of the outputs is only that in which the nodes ran.
  */
 function chooseVideo(files: OutputFile[], titled: readonly string[]): WorkflowResult | undefined {
   const marks = [({ node }: OutputFile) => titled.includes(node), isMp4, ({ type }: OutputFile) => type === "output"];

@@ -5,12 +5,12 @@ import { clean } from "../upstream/reply.ts";
 import type { ComfyUi } from "./server.ts";
 import type { Workflow } from "./workflow.ts";
 
-/** ComfyUI tells of each step of each node; nobody reads so fast. */
+/** ComfyUI reports each step of each node, faster than anyone can read. */
 const pauseMs = 1_000;
-/** A connection that has ended, or was never made, is tried again after this long. */
+/** The wait before connecting again, after a connection has ended or failed. */
 const retryMs = 30_000;
 
-/** What the server tells of the node that runs (server.py, main.py); `executing` of a new connection has no job. */
+/** The messages about the running node (server.py, main.py); the `executing` message of a new connection names no job. */
 const messageSchema = z.union([
   z.object({
     type: z.literal("progress"),
@@ -23,8 +23,8 @@ const messageSchema = z.union([
 ]);
 
 /**
- * Tells which node of a job runs, and how much of its work is done, until the signal aborts. ComfyUI says so over its WebSocket alone, and nothing
- * depends on it: without a connection the job is followed all the same.
+ * Reports which node of a job runs, and how much of its work is done, until the signal aborts. ComfyUI reports this only over its WebSocket. Nothing
+ * depends on it: without a connection the job is still followed.
  */
 export async function listen(
   job: string,
@@ -33,16 +33,16 @@ export async function listen(
 ): Promise<void> {
   const { io, listen: connect } = server;
   if (!connect) return;
-  let [toldAt, told]: [number, string | undefined] = [Number.NEGATIVE_INFINITY, undefined];
+  let [reportedAt, reported]: [number, string | undefined] = [Number.NEGATIVE_INFINITY, undefined];
   const onText = (text: string) => {
     const { data: message } = messageSchema.safeParse(parseJson(text));
     const { prompt_id: id = job, node } = message?.data ?? {};
     if (!message || id !== job || node === undefined || signal.aborted) return;
-    if (node === told && io.now() - toldAt < pauseMs) return;
-    [toldAt, told] = [io.now(), node];
+    if (node === reported && io.now() - reportedAt < pauseMs) return;
+    [reportedAt, reported] = [io.now(), node];
     const percent =
       message.type === "progress" ? Math.min(100, (message.data.value / message.data.max) * 100) : undefined;
-    progress(percent, nameOf(node, workflow));
+    progress(percent, nodeName(node, workflow));
   };
   while (!signal.aborted) {
     await connect(job, { signal, onText }).catch(() => {});
@@ -53,7 +53,7 @@ export async function listen(
 const maxName = 60;
 
 /** Names a node as ComfyUI does: by its title, else by its type. */
-function nameOf(id: string, { graph }: Workflow): string {
+function nodeName(id: string, { graph }: Workflow): string {
   const node = graph[id];
   const { title } = (node?._meta ?? {}) as { title?: unknown };
   const name = typeof title === "string" && title.trim() !== "" ? title : node?.class_type;

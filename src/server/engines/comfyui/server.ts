@@ -14,41 +14,43 @@ import { isMp4, readJob, type WorkflowResult } from "./job.ts";
 export type ComfyUiOptions = Pick<ServerOptions, "url" | "key" | "timeoutMs" | "onNote"> & {
   /** The nodes whose title says that they make the video. */
   titled: readonly string[];
-  /** How long a job that it shows as running may show no progress: ComfyUI tells none, so that it is no sign that the job is stuck. */
+  /** The time limit for a running job without progress. ComfyUI reports no progress over HTTP, so such a job may not be stuck. */
   runningPatienceMs: number;
 };
 
-/** A ComfyUI server (server.py), as the parts of its engine use it. The replies are for their readers to judge. */
+/** A ComfyUI server (server.py), as the parts of its engine use it. Callers interpret the replies. */
 export type ComfyUi = Omit<Upstream, "poll"> & {
-  poll(job: string, signal: AbortSignal): Promise<(UpstreamJob & { made?: WorkflowResult }) | PollFailure>;
-  /** Returns the jobs of everybody that run and that wait. Rejects when it does not tell them. */
+  poll(job: string, signal: AbortSignal): Promise<(UpstreamJob & { result?: WorkflowResult }) | PollFailure>;
+  /** Returns the running and the waiting jobs of all clients. Rejects when the server does not list them. */
   findQueue(signal: AbortSignal): Promise<JobQueue>;
-  /** Returns its version. Rejects when it is no ComfyUI that can be used: `usage` for an old one, `auth` when it refuses the key. */
+  /** Returns its version. Rejects when the server is not a ComfyUI that can be used: `usage` for an old version, `auth` when it refuses the key. */
   findVersion(signal: AbortSignal): Promise<string>;
-  /** Uploads an image, which costs nothing and may be repeated: it keeps one file of the same name and content. */
+  /** Uploads an image, which costs nothing and may be repeated: the server keeps one file for the same name and content. */
   upload(image: ImageFile, signal: AbortSignal): Promise<ServerReply>;
-  /** Has it run a graph under this name. Rejects as `fetch` does. */
+  /** Runs a graph as a job with this id. Rejects as `fetch` does. */
   create(graph: unknown, job: string, signals: SubmitSignals & Traced): Promise<ServerReply>;
   /** Calls `onText` with each message about a job, until the connection or the signal ends. Never rejects. */
   listen?: ((job: string, options: Pick<ReadSocketOptions, "signal" | "onText">) => Promise<void>) | undefined;
-  /** Takes a job out of the queue, and stops it when it runs; one that has ended stays as it is. Rejects when it does not say that it will. */
+  /**
+   * Removes a job from the queue, and stops it if it runs; a job that has ended does not change. Rejects when the server does not accept the request.
+   */
   stop(job: string, signal: AbortSignal): Promise<void>;
 };
 
-/** The names of jobs, in the order in which they run. */
+/** The ids of jobs, in the order in which they run. */
 export type JobQueue = { running: string[]; waiting: string[] };
 
 const entrySchema = z.tuple([z.number(), z.string()], z.unknown());
 const queueSchema = z.object({ queue_running: z.array(entrySchema), queue_pending: z.array(entrySchema) });
 
-/** The name of no job. */
+/** The id of no job. */
 const noJob = "00000000-0000-4000-8000-000000000000";
 
 const statsSchema = z.object({ system: z.object({ comfyui_version: z.string() }) });
 
-/** A reply about a job repeats its graph. */
+/** A reply about a job contains its graph. */
 const maxJobBytes = 16_000_000;
-/** That of the queue repeats the graphs of everybody's jobs. */
+/** The reply about the queue contains the graphs of all jobs. */
 const maxQueueBytes = 64_000_000;
 
 export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
@@ -59,7 +61,7 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
   const read: ComfyUi["read"] = (reply, maxBytes) => readReply(reply, { maxBytes, secret: key, date: io.date() });
   const jobPath = (job: string) => `${url}/api/jobs/${encodeURIComponent(job)}`;
   const get = (address: string, signal: AbortSignal) => {
-    // One of several servers behind a balancer of connections would be asked again and again.
+    // Behind a balancer of connections, a reused connection always reaches the same server.
     const own = { ...headers, "Accept-Encoding": "identity", Connection: "close" };
     return io.fetch(address, { headers: own, signal });
   };
@@ -81,12 +83,12 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
       const version = statsSchema.safeParse(reply.json).data?.system.comfyui_version;
       if (refusesKey(reply)) throw new VidgenError("auth", `refuses the key (HTTP ${reply.status})`);
       if (version === undefined) throw replyError(reply, `does not respond like ComfyUI (${describeReply(reply)})`);
-      // What keeps the name of a job that is chosen here, so that it can be looked for, is older than the endpoint that is asked for it.
+      // Versions with this endpoint also keep the job id that the client chooses, which vidgen needs after an unclear submit.
       const job = await read(await get(jobPath(noJob), signal));
       const found = readJob(job, titled);
       if (!("reason" in found) || found.isMissing) return version;
       if (job.status !== 404 || job.json !== undefined)
-        throw replyError(job, `does not tell about jobs (${describeReply(job)})`);
+        throw replyError(job, `does not report jobs (${describeReply(job)})`);
       throw usage(
         `is ComfyUI ${version}, which is too old: it has no /api/jobs, by which vidgen asks for a video`,
         "Update ComfyUI to 0.24 or newer.",
@@ -104,7 +106,7 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
       return post("/upload/image", { headers: { "Content-Type": contentType }, body }, { signal });
     },
     create(graph, job, { traceparent, ...signals }) {
-      // Each job has a client of its own: that is who is told its progress.
+      // Each job has a client id of its own: ComfyUI sends the job's progress to that client.
       const body = JSON.stringify({ prompt: graph, prompt_id: job, client_id: job });
       return post("/prompt", { headers: { ...jsonHeaders, ...traceHeaders({ traceparent }) }, body }, signals);
     },
@@ -114,18 +116,18 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
     async findQueue(signal) {
       const reply = await read(await get(`${url}/queue`, signal), maxQueueBytes);
       const { data } = queueSchema.safeParse(reply.status === 200 ? reply.json : undefined);
-      if (!data) throw replyError(reply, `does not tell its queue (${describeReply(reply)})`);
+      if (!data) throw replyError(reply, `does not list its queue (${describeReply(reply)})`);
       const namesOf = (entries: z.infer<typeof entrySchema>[]) =>
         entries.toSorted(([one], [other]) => one - other).map(([, job]) => job);
       return { running: namesOf(data.queue_running), waiting: namesOf(data.queue_pending) };
     },
     async stop(job, signal) {
-      // Its own endpoint for this exists since 0.26 alone. A job that starts in between is stopped by the second request.
-      const asked: [string, unknown][] = [
+      // The endpoint that cancels a job exists only since 0.26. A job that starts between these requests is stopped by the second one.
+      const requests: [string, unknown][] = [
         ["/queue", { delete: [job] }],
         ["/interrupt", { prompt_id: job }],
       ];
-      for (const [path, body] of asked) {
+      for (const [path, body] of requests) {
         const reply = await post(path, { headers: jsonHeaders, body: JSON.stringify(body) }, { signal });
         if (reply.status !== 200) throw replyError(reply, describeReply(reply));
       }
@@ -133,10 +135,10 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
     async poll(job, signal) {
       const reply = await read(await get(jobPath(job), signal), maxJobBytes);
       const polled = readJob(reply, titled);
-      if (!("made" in polled) || !polled.made) return polled;
-      const { filename, subfolder, type } = polled.made.video;
+      if (!("result" in polled) || !polled.result) return polled;
+      const { filename, subfolder, type } = polled.result.video;
       const address = `${url}/view?${new URLSearchParams({ filename, subfolder, type })}`;
-      return { ...polled, url: address, isOtherKind: !isMp4(polled.made.video) };
+      return { ...polled, url: address, isOtherKind: !isMp4(polled.result.video) };
     },
     contentOf: () => undefined,
     open: (address, signal) =>

@@ -13,19 +13,18 @@ import {
 } from "../upstream/submit.ts";
 import type { ComfyUi } from "./server.ts";
 import { valuesOf } from "./values.ts";
-import { fillWorkflow, imagePlace, type Workflow } from "./workflow.ts";
+import { fillWorkflow, imagePlaceholder, type Workflow } from "./workflow.ts";
 
-/** What came of a submit. */
 type WorkflowOutcome =
   | { kind: "submitted"; submitted: { job: string } }
   | { kind: "refused"; error: string; isNotSubmitted?: boolean }
   | Extract<SubmitOutcome, { kind: "not submitted" | "unclear" }>;
 
-/** A step before the submit may take so long. */
+/** The time limit for each step before the submit. */
 const stepMs = 60_000;
 
 /**
- * Has a server run a workflow for a task, at most once. The job's name is chosen here, so that an unclear submit is looked for. Rejects when the
+ * Submits a workflow for a task, at most once. The job's id is chosen here, so that the job can be found after an unclear submit. Rejects when the
  * request does not fit the workflow: then nothing was sent.
  */
 export async function submitWorkflow(
@@ -37,7 +36,7 @@ export async function submitWorkflow(
   const values = valuesOf(workflow, task);
   const limit = io.limit(stepMs, options.signal, new Error(`no response within ${stepMs / 1_000} s`));
   try {
-    // Only a server that is known to keep the job's name can be asked for it.
+    // Only a server that keeps the job's id can be asked for the job after an unclear submit.
     await server.findVersion(limit.signal);
     for (const [index, image] of task.images.entries()) {
       limit.restart();
@@ -47,7 +46,7 @@ export async function submitWorkflow(
       if (file === undefined && classified.kind === "refused")
         return { kind: "refused", error: `${name} refused an image: ${classified.reason}`, isNotSubmitted: true };
       if (file === undefined) return { ...classified, kind: "not submitted" };
-      values.set(imagePlace(index), file);
+      values.set(imagePlaceholder(index), file);
     }
   } catch (error) {
     options.signal.throwIfAborted();
@@ -59,15 +58,15 @@ export async function submitWorkflow(
   const { traceparent } = task.request;
   for (let count = 1; ; count++) {
     const job = randomUUID();
-    let hasFallen = false;
+    let hasInternalError = false;
     const create = async (signals: SubmitSignals) => {
       const reply = await server.create(graph, job, { ...signals, traceparent });
-      hasFallen = isOwnError(reply);
+      hasInternalError = isInternalError(reply);
       return classify(reply, server, signals.signal);
     };
     const outcome = await submitOnce<WorkflowOutcome | NoCredits>(create, server, { ...options, job });
-    if (!hasFallen || outcome.kind !== "not submitted") return outcome;
-    if (count === maxOwnErrors)
+    if (!hasInternalError || outcome.kind !== "not submitted") return outcome;
+    if (count === maxInternalErrors)
       return {
         kind: "refused",
         error: `${name} refused the workflow: it ends in an error there each time (HTTP 500)`,
@@ -76,17 +75,17 @@ export async function submitWorkflow(
   }
 }
 
-/** So often a graph may meet an error of ComfyUI's own, and not be known there afterwards. */
-const maxOwnErrors = 3;
+/** After this number of ComfyUI's internal errors without a job, the workflow counts as refused. */
+const maxInternalErrors = 3;
 
-/** Whether ComfyUI itself fell over a request, as it does over some graphs each time: a proxy's page has other words. */
-function isOwnError({ status, text }: ServerReply): boolean {
+/** Whether ComfyUI itself failed on a request, as it does on some graphs each time. A proxy's page has another text. */
+function isInternalError({ status, text }: ServerReply): boolean {
   return status === 500 && /^500 Internal Server Error\s+Server got itself in trouble/.test(text);
 }
 
 const uploadedSchema = z.object({ name: z.string().min(1), subfolder: z.string().catch("") });
 
-/** Returns the name by which a graph has an uploaded image. */
+/** Returns the name by which a graph refers to an uploaded image. */
 function findUploaded({ status, json }: ServerReply): string | undefined {
   const { data } = uploadedSchema.safeParse(status === 200 ? json : undefined);
   return data && (data.subfolder === "" ? data.name : `${data.subfolder}/${data.name}`);
@@ -104,7 +103,7 @@ async function classify(
   if (job !== undefined && faults === undefined) return { kind: "submitted", submitted: { job } };
   const classified = classifyReply(reply);
   if (job === undefined && classified.kind !== "refused") return classified;
-  // With faults in some nodes it runs the others, which would make something else.
+  // ComfyUI runs the nodes without faults, which would make something else.
   if (job !== undefined) await server.stop(job, signal).catch(() => {});
   return { kind: "refused", error: `${server.name} refused the workflow: ${faults ?? classified.reason}` };
 }
@@ -127,15 +126,15 @@ const missingSchema = z.object({
   }),
 });
 
-/** Returns what a server complains of in the nodes of a graph; `undefined` when it does not. */
+/** Returns the faults that a server finds in the nodes of a graph; `undefined` when there are none. */
 function findFaults({ json }: ServerReply): string | undefined {
   const missing = missingSchema.safeParse(json).data?.error;
-  // Its message has the node's title alone, which may be any text.
+  // The message contains only the node's title, which may be any text.
   if (missing) return clean(`${missing.extra_info.class_type}, node ${missing.extra_info.node_id}: ${missing.message}`);
   const nodes = Object.entries(faultsSchema.safeParse(json).data?.node_errors ?? {});
   const words = nodes.map(([id, { class_type: type, errors }]) => {
-    const told = errors.map(({ message, details }) => [message, details].filter(Boolean).join(": "));
-    return `${type} (node ${id}): ${told.join("; ") || "an error"}`;
+    const complaints = errors.map(({ message, details }) => [message, details].filter(Boolean).join(": "));
+    return `${type} (node ${id}): ${complaints.join("; ") || "an error"}`;
   });
   return words.length === 0 ? undefined : clean(words.join("; "));
 }

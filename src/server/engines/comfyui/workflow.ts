@@ -7,92 +7,93 @@ type Node = { class_type: string; inputs: Record<string, unknown>; _meta?: unkno
 
 type Graph = Record<string, Node>;
 
-/** A workflow of the owner's, in ComfyUI's API format: data, in whose texts places such as {{prompt}} are marked. */
+/** A workflow of the owner, in ComfyUI's API format, whose texts contain placeholders such as {{prompt}}. */
 export type Workflow = {
   graph: Graph;
-  /** The places by name, with their defaults: `{{fps=24}}`. */
-  places: ReadonlyMap<string, string | number | undefined>;
-  /** How many images it has places for: {{image}}, {{image_2}} and so on. */
+  /** The placeholders by name, with their defaults: `{{fps=24}}`. */
+  placeholders: ReadonlyMap<string, string | number | undefined>;
+  /** How many images it has placeholders for: {{image}}, {{image_2}} and so on. */
   maxImages: number;
   /** The nodes whose title says that they make the video. */
   titled: readonly string[];
 };
 
-const place = /\{\{\s*(\w+)\s*(?:=([^{}]*))?\}\}/g;
-const placeAlone = new RegExp(`^${place.source}$`);
+const placeholder = /\{\{\s*(\w+)\s*(?:=([^{}]*))?\}\}/g;
+const wholePlaceholder = new RegExp(`^${placeholder.source}$`);
 
 /**
- * Reads the file of a workflow for these models. Throws `usage` for what is none, and when it lacks a place for the prompt or for the images that a
- * model needs.
+ * Reads the file of a workflow for these models. Throws `usage` when the file is not a workflow, and when it has no placeholder for the prompt or for
+ * the images that a model needs.
  */
 export function readWorkflow(file: string, models: readonly string[]): Workflow {
   const written = unwrap(parse(file));
   if (isObject(written) && Array.isArray(written.nodes))
     throw usage(`${file} is a workflow in ComfyUI's UI format, which its API does not accept.`, saveHint);
   if (!isGraph(written)) throw usage(`${file} is not a ComfyUI workflow in API format.`, saveHint);
-  // ComfyUI accepts such a node, and then makes nothing for anybody until it is restarted.
+  // ComfyUI accepts a node without inputs, and then runs no job of any client until it is restarted.
   for (const [id, { class_type: type, inputs }] of Object.entries(written))
     if (!isObject(inputs))
       throw usage(`${file} has a node without "inputs", which ComfyUI cannot run: ${type}, node ${id}.`, saveHint);
-  const graph = hasPlace(written, "id") ? written : withIds(written);
+  const graph = hasPlaceholder(written, "id") ? written : withIds(written);
   if (!graph)
     throw usage(
       `${file} has no {{id}}, and no "filename_prefix" to put it in: two videos could get the same file name, and one of them the other's content.`,
       'Put {{id}} into the file name of the node that saves the video, such as "out-{{id}}.mp4".',
     );
-  const places = new Map<string, string | number | undefined>();
+  const placeholders = new Map<string, string | number | undefined>();
   mapTexts(graph, (text) => {
-    for (const [, name = "", usual] of text.matchAll(place)) places.set(name, readUsual(usual) ?? places.get(name));
+    for (const [, name = "", value] of text.matchAll(placeholder))
+      placeholders.set(name, readDefault(value) ?? placeholders.get(name));
     return text;
   });
-  if (!places.has("prompt"))
+  if (!placeholders.has("prompt"))
     throw usage(`${file} has no {{prompt}}.`, "Put {{prompt}} in place of the text of the node that has the prompt.");
-  if (places.has("frames") && !places.has("fps") && places.get("frames") === undefined)
+  if (placeholders.has("frames") && !placeholders.has("fps") && placeholders.get("frames") === undefined)
     throw usage(
       `${file} has {{frames}} but no {{fps}}, which is needed to count them.`,
       "Put {{fps=24}} where the workflow sets the frame rate.",
     );
   let maxImages = 0;
-  while (places.has(imagePlace(maxImages))) maxImages++;
-  const needy = models.map(findModel).find((model) => (model?.images?.min ?? 0) > maxImages);
-  if (needy)
+  while (placeholders.has(imagePlaceholder(maxImages))) maxImages++;
+  const unservable = models.map(findModel).find((model) => (model?.images?.min ?? 0) > maxImages);
+  if (unservable)
     throw usage(
-      `${needy.id} needs ${needy.images?.min} to ${needy.images?.max} images, but ${file} has places for ${maxImages}.`,
+      `${unservable.id} needs ${unservable.images?.min} to ${unservable.images?.max} images, but ${file} has placeholders for ${maxImages}.`,
       "Put {{image}}, {{image_2}} and so on in place of the images of its LoadImage nodes.",
     );
   const titled = Object.keys(graph).filter((id) => titleOf(graph[id]) === "vidgen");
-  return { graph, places, maxImages, titled };
+  return { graph, placeholders, maxImages, titled };
 }
 
-/** The first characters of a generation's id, which its files have in their names. */
+/** Returns the first characters of a generation's id, which are part of its files' names. */
 export function shortId(id: string): string {
   return id.slice(0, 8);
 }
 
-/** The place of these characters. */
-export const shortIdPlace = "short_id";
+/** The placeholder for the short id. */
+export const shortIdPlaceholder = "short_id";
 
-/** Returns the graph with the place of a generation's short id in each prefix of a file name; `undefined` when it has none. */
+/** Returns the graph with the placeholder of the short id in each prefix of a file name; `undefined` when there is no such prefix. */
 function withIds(graph: Graph): Graph | undefined {
   const nodes = Object.entries(graph).map(([id, node]): [string, Node] => {
     const { filename_prefix: prefix } = node.inputs;
     if (typeof prefix !== "string") return [id, node];
-    return [id, { ...node, inputs: { ...node.inputs, filename_prefix: `${prefix}_{{${shortIdPlace}}}` } }];
+    return [id, { ...node, inputs: { ...node.inputs, filename_prefix: `${prefix}_{{${shortIdPlaceholder}}}` } }];
   });
-  return hasPlace(nodes, shortIdPlace) ? Object.fromEntries(nodes) : undefined;
+  return hasPlaceholder(nodes, shortIdPlaceholder) ? Object.fromEntries(nodes) : undefined;
 }
 
-/** Names the place of an image, counted from 0. */
-export function imagePlace(index: number): string {
+/** Returns the placeholder of an image, counted from 0. */
+export function imagePlaceholder(index: number): string {
   return index === 0 ? "image" : `image_${index + 1}`;
 }
 
-/** Returns the graph with a value in each place. A place that is a whole text becomes the value itself, such as a number. */
+/** Returns the graph with its placeholders replaced. A placeholder that is a whole text becomes the value itself, such as a number. */
 export function fillWorkflow({ graph }: Workflow, values: ReadonlyMap<string, unknown>): unknown {
   return mapTexts(graph, (text) => {
-    const [alone, name = ""] = placeAlone.exec(text) ?? [];
+    const [alone, name = ""] = wholePlaceholder.exec(text) ?? [];
     if (alone !== undefined) return values.get(name);
-    return text.replace(place, (_, inside: string) => String(values.get(inside)));
+    return text.replace(placeholder, (_, inside: string) => String(values.get(inside)));
   });
 }
 
@@ -115,7 +116,7 @@ function parse(file: string): unknown {
   }
 }
 
-/** A graph may be in what is sent to ComfyUI: `{"client_id": ..., "prompt": graph}`. */
+/** A file may contain a whole request to ComfyUI: `{"client_id": ..., "prompt": graph}`. */
 function unwrap(json: unknown): unknown {
   return isObject(json) && isGraph(json.prompt) ? json.prompt : json;
 }
@@ -129,18 +130,18 @@ function titleOf(node: Node | undefined): unknown {
   return isObject(node?._meta) ? node._meta.title : undefined;
 }
 
-function hasPlace(value: unknown, wanted: string): boolean {
+function hasPlaceholder(value: unknown, wanted: string): boolean {
   let isFound = false;
   mapTexts(value, (text) => {
-    isFound ||= [...text.matchAll(place)].some(([, name]) => name === wanted);
+    isFound ||= [...text.matchAll(placeholder)].some(([, name]) => name === wanted);
     return text;
   });
   return isFound;
 }
 
-function readUsual(text: string | undefined): string | number | undefined {
-  const usual = text?.trim();
-  return usual !== undefined && /^-?\d+(\.\d+)?$/.test(usual) ? Number(usual) : usual;
+function readDefault(text: string | undefined): string | number | undefined {
+  const value = text?.trim();
+  return value !== undefined && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

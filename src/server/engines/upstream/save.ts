@@ -54,7 +54,10 @@ export async function save(source: VideoSource, file: string, options: SaveVideo
   for (let tries = 1; ; tries++) {
     const addresses = stated.filter((address) => !refused.has(address));
     const address = addresses[(tries - 1) % addresses.length] ?? stated[0];
-    const otherKind = { isOtherKind: "job" in source && source.isOtherKind === true, lastDigest: patience.lastDigest() };
+    const otherKind = {
+      isOtherKind: "job" in source && source.isOtherKind === true,
+      lastDigest: patience.lastDigest(),
+    };
     const failure = await download(address, file, { ...options, ...otherKind, words: noFileReason });
     if (!failure) return upstream.report(undefined);
     if (failure.kind === "address refused" && address !== undefined) refused.set(address, failure);

@@ -9,16 +9,16 @@ const timeoutMs = 10_000;
 const maxListBytes = 16_000_000;
 
 /**
- * Finds out which kind of server an engine is, with GETs that cost nothing; their paths are appended to its URL. One whose kind
- * is named is asked for that alone. Resolves with `undefined` when the engine answers like none of them. Rejects with the network's error when it does not answer, also not within 10 seconds a request, and
- * when a reply is longer than 1 MB; with the HTTP status when the engine does not work now, and with `auth` when its key is wrong.
+ * Detects the kind of a server with GETs that cost nothing; their paths are appended to its URL. If the kind is given, only that one is checked.
+ * Resolves with `undefined` when the replies match no kind. Rejects with the network's error when there is no reply within 10 seconds to a request,
+ * and when a reply is longer than 1 MB; with the HTTP status when the server does not work now, and with `auth` when its key is wrong.
  */
 export async function detectKind(
   engine: { url: string; kind?: Kind | undefined; headers: Readonly<Record<string, string>> },
   io: Pick<Io, "fetch" | "limit">,
   signal: AbortSignal,
 ): Promise<Kind | undefined> {
-  let trouble: ServerReply | undefined;
+  let failure: ServerReply | undefined;
   const candidates = engine.kind ? [engine.kind] : kinds;
   for (const path of new Set(candidates.map(({ probe }) => probe.path))) {
     const limit = io.limit(timeoutMs, signal, new Error(`no response within ${timeoutMs / 1_000} s`));
@@ -28,14 +28,14 @@ export async function detectKind(
       const { status, text } = reply;
       const kind = candidates.find(({ probe }) => probe.sign.test(text));
       if (kind) return kind;
-      if ([401, 403, 429].includes(status) || status >= 500) trouble ??= reply;
+      if ([401, 403, 429].includes(status) || status >= 500) failure ??= reply;
     } finally {
       limit.clear();
     }
   }
-  if (trouble === undefined) return undefined;
-  throwIfRefused(trouble, engine.headers);
-  throw replyError(trouble, `HTTP ${trouble.status}`);
+  if (failure === undefined) return undefined;
+  throwIfRefused(failure, engine.headers);
+  throw replyError(failure, `HTTP ${failure.status}`);
 }
 
 function throwIfRefused(reply: ServerReply, { Authorization }: Readonly<Record<string, string>>): void {
@@ -43,7 +43,7 @@ function throwIfRefused(reply: ServerReply, { Authorization }: Readonly<Record<s
   if (refusesKey(reply)) throw new VidgenError("auth", `${what} (HTTP ${reply.status})`);
 }
 
-/** Asks a server of a kind that is detected without the key whether the key is right. Rejects with `auth` when it is not. */
+/** Checks the key of a server whose kind is detected without it. Rejects with `auth` when the key is wrong. */
 export async function checkKey(
   { url, headers }: { url: string; headers: Readonly<Record<string, string>> },
   { keyPath }: Pick<Kind, "keyPath">,

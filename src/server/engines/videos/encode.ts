@@ -29,7 +29,7 @@ export async function encodeBody({
     value,
     "\r\n",
   ];
-  // Not by FormData: it makes CR LF of each line break in a text, and the prompt would be another one.
+  // FormData turns each line break of a text into CR LF, which would change the prompt.
   const parts = Object.entries(values).flatMap(([name, value]) =>
     part(`name="${name}"`, typeof value === "object" ? JSON.stringify(value) : String(value)),
   );

@@ -2,70 +2,70 @@ import { type ExtraValue, type Images, listImages, type RenderRequest } from "..
 import type { ImageFile, RenderTask } from "../engine.ts";
 import { frameSize, sizeOf } from "../frame-size.ts";
 
-/** The body of a create, as data: what the engine refuses can be left out, and the rest encoded again. */
+/** The body of a create, as data: fields that the server refuses can be left out, and the rest encoded again. */
 export type CreateBody = {
   encoding: "json" | "multipart";
   fields: Record<string, ExtraValue>;
   images: Images<ImageFile>;
   imageField: ImageField | undefined;
-  /** Whether the images can go to another field of a server that does not have this one. */
+  /** Whether the images can go to another field if the server does not have this one. */
   hasOtherImageField: boolean;
 };
 
 /** A field for the images of a create; each create uses one field. */
 export type ImageField = {
   name: string;
-  /** How many images to start from it takes. */
+  /** How many start images it takes. */
   max: number;
-  /** Whether it takes a last image beside those. */
+  /** Whether it takes a last image in addition. */
   takesLastImage?: boolean;
-  /** How many references it takes, where there are no others. */
+  /** How many references it takes when there are no other images. */
   maxReferences?: number;
-  /** The field's value from the images' `data:` addresses; without it, the image is sent as a file, which needs multipart. */
+  /** Returns the field's value for the images' `data:` URLs. Without it, the image is sent as a file, which requires multipart. */
   value?(addresses: Images<string>): ExtraValue;
 };
 
-/** What differs between the servers of `/v1/videos`. A new one is a further entry of `kinds`. */
+/** What differs between the servers of `/v1/videos`. A new server is one more entry of `dialects`. */
 type Dialect = {
   id: "vllm-omni" | "sglang" | "fastvideo" | "tensorrt-llm" | "litellm" | "vidgen" | "openrouter";
   title: string;
   /**
-   * For a service on the internet: its address, the variable that usually has its key, the path of its public list of models, and what it calls
+   * For a service on the internet: its address, the variable that usually contains its key, the path of its public list of models, and its names for
    * the interface's models.
    */
   provider?: { url: string; keyVariable: string; list: string; models: Readonly<Record<string, string>> };
-  /** A GET that costs nothing, and what the body of its reply holds for this kind alone. */
+  /** A GET that costs nothing, and a pattern that matches the body of its reply for this kind alone. */
   probe: { path: string; sign: RegExp };
-  /** A GET that costs nothing and that needs the key, where the probe needs none. */
+  /** A GET that costs nothing and requires the key, where the probe does not require it. */
   keyPath?: string;
-  /** Whether it serves one model, whatever it is asked for, and its list has that alone. */
+  /** Whether it serves and lists only one model, whichever model a request names. */
   servesOne?: boolean;
-  /** How many generations it makes at the same time unless the owner says so, where it does not queue them itself. */
+  /** How many generations it runs at the same time unless the owner says so, where it does not queue them itself. */
   jobs?: number;
-  /** The fields of a start that it drops without a word, and those that it drops beside an image. */
+  /** The fields of a start that it silently ignores, and those that it ignores when there is an image. */
   ignores?: readonly string[];
   ignoresWithImage?: readonly string[];
   /** How a create is sent, unless its image is a file. */
   encoding: CreateBody["encoding"];
-  /** The first one that takes the images of a create, and that the server has, is used. */
+  /** Of the fields that the server has, the first that takes the images of a create is used. */
   imageFields: readonly ImageField[];
   /** Whether a finished job can be deleted. */
   hasDelete: boolean;
-  /** Whether it stops the work on a job that is deleted. */
+  /** Whether it stops the work on a job when the job is deleted. */
   stopsDeleted?: boolean;
-  /** Whether a job is for the key alone that created it. */
+  /** Whether only the key that created a job can read it. */
   isJobOfKey?: boolean;
-  /** What older versions call a field; it goes under that name where the newer one is not known. */
+  /** The names of fields in older versions, for servers that do not know the newer name. */
   olderNames?: Readonly<Record<string, string>>;
-  /** The fields whose name or type is the kind's own. */
+  /** The fields whose name or type is specific to this kind. */
   fields(request: RenderRequest): CreateBody["fields"];
 };
 
 export type Kind = Dialect & {
   /**
-   * Returns the body of a create, without the fields of the names in `dropped`. Without an upstream model the engine chooses; LiteLLM gets the
-   * request's own model, and a provider what it calls that. `served` is the one model of a server that is not asked for by its name. Throws an
-   * Error made for people when the kind does not take the images.
+   * Returns the body of a create, without the fields in `dropped`. Without an upstream model the server chooses one; LiteLLM gets the request's own
+   * model, and a provider its own name for that. `served` is the only model of a server that needs no model name. Throws an Error for people when the
+   * kind does not take the images.
    */
   createBody(
     task: Pick<RenderTask, "request" | keyof Images<unknown>>,
@@ -74,12 +74,12 @@ export type Kind = Dialect & {
   ): CreateBody;
 };
 
-/** How many images a kind takes; one whose kind is not named gets what every kind takes. */
+/** Returns how many start images a kind takes; for an unknown kind, what every kind takes. */
 export function maxImagesOf(kind: Dialect | undefined): number {
   return Math.max(1, ...(kind?.imageFields ?? []).map(({ max }) => max));
 }
 
-/** What a kind takes besides images to start from; without its kind, a server gets neither. */
+/** Returns which images a kind takes besides start images; none for an unknown kind. */
 export function otherImagesOf(kind: Dialect | undefined): { takesLastImage: boolean; maxReferences: number } {
   const fields = kind?.imageFields ?? [];
   return {
@@ -88,7 +88,7 @@ export function otherImagesOf(kind: Dialect | undefined): { takesLastImage: bool
   };
 }
 
-/** What a kind drops of a start without a word. */
+/** Returns the fields of a request that a kind silently ignores. */
 export function ignoredOf(
   { ignores = [], ignoresWithImage = [] }: Dialect,
   { request, ...images }: Pick<RenderTask, "request" | keyof Images<unknown>>,
@@ -122,7 +122,7 @@ const dialects: readonly Dialect[] = [
         maxReferences: 12,
         value(addresses) {
           const list = listImages(addresses).map((image_url) => ({ image_url }));
-          // Before 24 July 2026 it takes no list.
+          // Versions before 24 July 2026 accept no list.
           const [only] = list;
           return list.length === 1 && only ? only : list;
         },
@@ -146,7 +146,7 @@ const dialects: readonly Dialect[] = [
     fields: (request) => ({ size: sizeOf(request), seconds: wholeSeconds(request) }),
   },
   {
-    // A fork of SGLang, which begins with all requests at once.
+    // A fork of SGLang that starts all requests at once.
     id: "fastvideo",
     title: "FastVideo",
     probe: { path: "/v1/models", sign: /"owned_by":\s*"fastvideo"/ },
@@ -211,7 +211,7 @@ const dialects: readonly Dialect[] = [
       url: "https://openrouter.ai/api",
       keyVariable: "OPENROUTER_API_KEY",
       list: "/v1/videos/models",
-      // The nearest ones. It has nothing like ray-3 and kling-1.6-elements, and OpenAI has ended sora-2.
+      // The most similar models. OpenRouter has nothing like ray-3 and kling-1.6-elements, and OpenAI has shut down sora-2.
       models: {
         "veo-3.1": "google/veo-3.1",
         "kling-2.6": "kwaivgi/kling-v3.0-std",
@@ -220,7 +220,7 @@ const dialects: readonly Dialect[] = [
         minimax: "minimax/hailuo-2.3",
       },
     },
-    // Its list of models is public: this one tells a wrong key, too.
+    // The list of models is public; this endpoint also detects a wrong key.
     probe: { path: "/v1/key", sign: /"limit_remaining"/ },
     encoding: "json",
     imageFields: [
@@ -233,7 +233,7 @@ const dialects: readonly Dialect[] = [
           ...(lastImage === undefined ? [] : [{ ...imagePart(lastImage), frame_type: "last_frame" }]),
         ],
       },
-      // Beside `frame_images` it ignores them. How many a model takes is not in the list of models.
+      // OpenRouter ignores these beside `frame_images`. Its list of models does not say how many a model takes.
       {
         name: "input_references",
         max: 0,
@@ -245,7 +245,7 @@ const dialects: readonly Dialect[] = [
     // Each model has lengths and sizes of its own: what the request leaves open, the model chooses.
     fields: ({ unset = [], ...request }) => ({
       model: request.model,
-      // `size` stands in place of both.
+      // `size` replaces both.
       ...(request.extras.size === undefined && {
         ...(!unset.includes("aspectRatio") && { aspect_ratio: request.aspectRatio }),
         ...(!unset.includes("resolution") && { resolution: request.resolution }),
@@ -255,16 +255,16 @@ const dialects: readonly Dialect[] = [
   },
 ];
 
-/** The servers of `/v1/videos` that are known. A provider comes last: only what is no server of one's own is asked for its page. */
+/** The known servers of `/v1/videos`. A provider comes last, so that its page is requested only from a server of no other kind. */
 export const kinds: readonly Kind[] = dialects.map((dialect) => ({
   ...dialect,
-  createBody({ request, images, lastImage, references }, asked, { dropped = [], served } = {}) {
+  createBody({ request, images, lastImage, references }, named, { dropped = [], served } = {}) {
     const all = { images, lastImage, references };
-    const upstreamModel = asked ?? dialect.provider?.models[request.model];
-    const most = maxImagesOf(dialect);
-    if (images.length > most) {
+    const upstreamModel = named ?? dialect.provider?.models[request.model];
+    const maxImages = maxImagesOf(dialect);
+    if (images.length > maxImages) {
       throw new Error(
-        `${dialect.title} takes ${most} image${most > 1 ? "s" : ""}, and this generation has ${images.length}`,
+        `${dialect.title} takes ${maxImages} image${maxImages > 1 ? "s" : ""}, and this generation has ${images.length}`,
       );
     }
     const able = dialect.imageFields.filter((field) => takes(field, all));
@@ -298,7 +298,7 @@ function imagePart(url: string) {
   return { type: "image_url", image_url: { url } };
 }
 
-/** No kind but TensorRT-LLM takes fractions, and a video that is a little too long can be cut. */
+/** Returns the length in whole seconds, rounded up: only TensorRT-LLM accepts fractions, and a video that is a little too long can be cut. */
 export function wholeSeconds({ duration }: RenderRequest): number {
   return Math.max(1, Math.ceil(duration));
 }

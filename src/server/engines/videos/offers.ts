@@ -1,15 +1,15 @@
 import * as z from "zod";
 import type { Io } from "../../../io.ts";
 import type { Images, RenderRequest } from "../../store/generations.ts";
-import { describeReply, readReply } from "../upstream/reply.ts";
+import { describeReply, optional, readReply } from "../upstream/reply.ts";
 import type { Kind } from "./kinds.ts";
 
-/** A model as its server lists it, free of charge; what the list does not tell is `undefined`. */
+/** A model in its server's list, which is free of charge. What the list does not contain is `undefined`. */
 export type Offer = {
-  /** What the server calls it. */
+  /** The server's name for it. */
   id: string;
   name: string | undefined;
-  /** Prices in USD, by what they are for in the provider's own words. */
+  /** Prices in USD, by the provider's own names for them. */
   prices: Readonly<Record<string, string>> | undefined;
   /** Lengths in seconds. */
   durations: readonly number[] | undefined;
@@ -23,22 +23,17 @@ export type Offer = {
   takesLastImage: boolean | undefined;
 };
 
-const told = <Schema extends z.ZodType>(schema: Schema) =>
-  schema
-    .nullish()
-    .catch(undefined)
-    .transform((value) => value ?? undefined);
 const price = z.union([z.string(), z.number()]).transform(String);
 
 const modelSchema = z.object({
   id: z.string(),
-  name: told(z.string()),
-  pricing_skus: told(z.record(z.string(), price)),
-  supported_durations: told(z.array(z.number())),
-  supported_resolutions: told(z.array(z.string())),
-  supported_sizes: told(z.array(z.string())),
-  supported_aspect_ratios: told(z.array(z.string())),
-  supported_frame_images: told(z.array(z.string())),
+  name: optional(z.string()),
+  pricing_skus: optional(z.record(z.string(), price)),
+  supported_durations: optional(z.array(z.number())),
+  supported_resolutions: optional(z.array(z.string())),
+  supported_sizes: optional(z.array(z.string())),
+  supported_aspect_ratios: optional(z.array(z.string())),
+  supported_frame_images: optional(z.array(z.string())),
 });
 
 const listSchema = z.object({ data: z.array(modelSchema.optional().catch(undefined)) });
@@ -48,8 +43,8 @@ const maxListBytes = 16_000_000;
 const limitMs = 10_000;
 
 /**
- * Resolves with the models of a server: a provider's public list, which is asked for without the key, or the `/v1/models` of a server of one's
- * own. Rejects when there is no list within 10 seconds.
+ * Resolves with the models of a server: a provider's public list, which is requested without the key, or the `/v1/models` of the owner's own server.
+ * Rejects when no list arrives within 10 seconds.
  */
 export async function fetchOffers(
   { url, kind, headers }: { url: string; kind: Kind | undefined; headers: Readonly<Record<string, string>> },
@@ -85,7 +80,7 @@ function readOffer({ id, name, pricing_skus: prices, supported_durations: durati
 
 type ListedModel = z.infer<typeof modelSchema>;
 
-/** What a model does not take of a request; `undefined` when the list has nothing against it. */
+/** Returns what a model does not accept in a request; `undefined` when the list has no objection. */
 export function findFault(
   { id, durations, resolutions, sizes, aspectRatios, takesImage, takesLastImage }: Offer,
   { unset = [], ...request }: RenderRequest & Images<unknown>,
@@ -93,7 +88,7 @@ export function findFault(
   if (request.images.length > 0 && takesImage === false) return `${id} takes no image`;
   if (request.lastImage !== undefined && takesLastImage === false) return `${id} takes no last image`;
   const { size } = request.extras;
-  const asked: { field: string; value: unknown; all: readonly unknown[] | undefined; unit?: string }[] = [
+  const checks: { field: string; value: unknown; all: readonly unknown[] | undefined; unit?: string }[] = [
     { field: "duration", value: Math.max(1, Math.ceil(request.duration)), all: durations, unit: " s" },
     ...(size !== undefined
       ? [{ field: "size", value: size, all: sizes }]
@@ -102,9 +97,9 @@ export function findFault(
           { field: "aspectRatio", value: request.aspectRatio, all: aspectRatios },
         ]),
   ];
-  for (const { field, value, all, unit = "" } of asked) {
-    const isTaken = (unset as readonly string[]).includes(field) || !all || all.length === 0 || all.includes(value);
-    if (!isTaken) return `${id} takes ${field} ${oneOf(all ?? [])}${unit}, not ${value}${unit}`;
+  for (const { field, value, all, unit = "" } of checks) {
+    const isAccepted = (unset as readonly string[]).includes(field) || !all || all.length === 0 || all.includes(value);
+    if (!isAccepted) return `${id} takes ${field} ${oneOf(all ?? [])}${unit}, not ${value}${unit}`;
   }
   return undefined;
 }

@@ -18,17 +18,17 @@ import type { Kind } from "./kinds.ts";
 export type ServerOptions = {
   /** The server's address, without `/v1/videos`. */
   url: string;
-  /** What it calls the model, where it has to be told. */
+  /** The model's name at the server, where a create must contain it. */
   upstreamModel: string | undefined;
-  /** Its kind, where the owner named it. */
+  /** Its kind, where the owner set one. */
   kind: Kind | undefined;
   /** Its Bearer key. */
   key: string | undefined;
-  /** How long it may show no progress with a job, or answer nothing of use. */
+  /** The time limit for a job without progress or without a usable reply. */
   timeoutMs: number;
-  /** Whether it keeps what it has made once that is safe here. */
+  /** Whether finished videos stay on the server after they were saved here. */
   keepUpstream?: boolean | undefined;
-  /** Called with a line for the owner. */
+  /** Called with a message for the owner. */
   onNote(text: string): void;
 };
 
@@ -41,18 +41,18 @@ export type Server = ServerOptions &
   Upstream & {
     /** The headers that carry its key. */
     headers: Readonly<Record<string, string>>;
-    /** Returns its kind, which is asked for until it is known. Rejects when that cannot be told now. */
+    /** Returns its kind, and detects the kind while it is unknown. Rejects when it cannot be detected now. */
     findKind(signal: AbortSignal): Promise<Kind>;
     fetch: Io["fetch"];
-    /** Tells the owner, unless the same was told before. */
+    /** Notifies the owner, unless the same message was sent before. */
     noteOnce(text: string): void;
-    /** Returns its kind as far as it is known by now. */
+    /** Returns its kind, if it is known already. */
     knownKind(): Kind | undefined;
-    /** Sends a create. Rejects as `fetch` does: a `RequestError` says whether the server may have it. */
+    /** Sends a create. Rejects as `fetch` does: a `RequestError` says whether the server may have received it. */
     create(body: EncodedBody, signals: SubmitSignals): Promise<HttpResponse>;
     /** Sends a DELETE of a job. Rejects as `fetch` does. */
     remove(job: string, signal: AbortSignal): Promise<ServerReply>;
-    /** Deletes a finished job and its video, where the kind can and the owner does not want to keep them. Never rejects: nothing depends on it. */
+    /** Deletes a finished job and its video, where the kind can and the owner does not keep them. Never rejects: nothing depends on it. */
     discard(job: string, signal: AbortSignal): Promise<void>;
   };
 
@@ -69,7 +69,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   /** An id may contain any character, such as "/". */
   const jobUrl = (job: string) => `${url}/v1/videos/${encodeURIComponent(job)}`;
   const request = (method: "GET" | "DELETE", address: string, signal: AbortSignal) => {
-    // A balancer of connections would send every request of one that is kept to the same replica, which may not have the job.
+    // Behind a balancer of connections, a reused connection always reaches the same replica, which may not have the job.
     const own = { "Accept-Encoding": "identity", Connection: "close" };
     const isOwn = new URL(address).origin === origin;
     return io.fetch(address, { method, headers: { ...own, ...(isOwn && headers) }, signal });
@@ -99,7 +99,8 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
       noted.add(text);
     },
     create(encoded, signals) {
-      // LiteLLM sends a create to its upstream three times by itself, and each may be paid for; others ignore this, and it may stand before any.
+      // LiteLLM sends a create to its upstream up to three times, and each may cost money. It may be in front of any server; other servers ignore
+      // this header.
       const once = { "x-litellm-num-retries": "0" };
       const all = { ...headers, ...once, ...encoded.headers };
       const init = { method: "POST", headers: all, body: encoded.body, ...signals };
@@ -130,7 +131,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
       try {
         if ((await findKind(limit.signal)).hasDelete) await remove(job, limit.signal);
       } catch {
-        // What stays there is removed by the server's owner.
+        // A video that stays there can be removed by the server's owner.
       } finally {
         limit.clear();
       }
@@ -144,8 +145,8 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   };
 }
 
-/** A job may tell an address of the server's own without its host. */
-function addressIn(told: string | undefined, url: string): string | undefined {
-  const address = told === undefined ? undefined : new URL(told, `${url}/`);
+/** Returns the address that a job states, which may be on the server itself without its host. */
+function addressIn(stated: string | undefined, url: string): string | undefined {
+  const address = stated === undefined ? undefined : new URL(stated, `${url}/`);
   return address && /^https?:$/.test(address.protocol) ? address.href : undefined;
 }

@@ -18,9 +18,7 @@ import { type CreateBody, ignoredOf, type Kind } from "./kinds.ts";
 import { fetchOffers } from "./offers.ts";
 import type { Server } from "./server.ts";
 
-/**
- * Has a server start a task, at most once. A create that was refused for fields that the server does not have is sent once more without them.
- */
+/** Submits a task to a server, at most once. A create that was refused for fields that the server does not have is sent again without them. */
 export async function submitVideo(task: RenderTask, server: Server, options: SubmitOptions): Promise<SubmitOutcome> {
   const { url, onNote } = server;
   const outcome = await tryOnce(task, server, { ...options, dropped: [] });
@@ -34,7 +32,7 @@ export async function submitVideo(task: RenderTask, server: Server, options: Sub
   return tryOnce(task, server, { ...options, dropped: fields });
 }
 
-/** `fields` are those that a refused create may be sent without. */
+/** `fields` are those without which a refused create may be sent again. */
 type CreateOutcome =
   | Exclude<SubmitOutcome, { kind: "refused" }>
   | { kind: "refused"; error: string; reason: string; code: string | undefined; fields: string[] };
@@ -79,10 +77,10 @@ async function tryOnce(
   );
 }
 
-/** Some servers answer with the video itself, in base64. */
+/** Some servers reply with the video itself, in base64. */
 const maxReplyBytes = 64_000_000;
 
-/** The model of a server that serves one, where the size of the frame depends on it. */
+/** Returns the model of a server that serves only one, where the size of the frame depends on it. */
 async function findServed(
   { request }: RenderTask,
   kind: Kind,
@@ -115,7 +113,7 @@ function classify(
   return { kind, error: `${url} refused the request: ${why}`, reason, code, fields: findUnknown(reply, sent) };
 }
 
-/** As a vLLM-Omni refuses a list that takes one object: its whole words are two errors of Pydantic. */
+/** How vLLM-Omni refuses a list where it accepts only one object: its message contains two errors of Pydantic. */
 const wantsOneImage = /\bimage_reference\b.*\b(dictionary|model_type)\b|expected dict, got list/s;
 
 function findTooOld(reply: ServerReply, { images, imageField }: CreateBody): string | undefined {
@@ -125,20 +123,21 @@ function findTooOld(reply: ServerReply, { images, imageField }: CreateBody): str
 }
 
 /**
- * What a create can be sent without, where its server says that it does not have the field: the video is of the server's own length, size or
- * format then, and an image goes to another field. A value that it refuses is never left out: the video would be another one, and paid for.
+ * The fields that a create can be sent without, when its server says that it does not have them: the video then has the server's own length, size or
+ * format, and an image goes to another field. A field whose value is refused is never left out: the video would not be the requested one, and paid
+ * for.
  */
 const droppable = [...optionalExtras, ...["seconds", "size", "width", "height", "format", "image_reference"]];
 const unknownField =
   /extra_forbidden|UnsupportedParams|(extra|unknown|unexpected|unrecogni[sz]ed) (\w+ )?(field|input|param|arg|key)/i;
 
-/** Finds the fields of a create that its refusal says are not known, and that can be left out. */
+/** Finds the fields of a create that its refusal calls unknown, and that can be left out. */
 function findUnknown(reply: ServerReply, sent: string[]): string[] {
   const unknown = readComplaints(reply)
     .filter((words) => unknownField.test(words))
     .flatMap((words) => words.match(/\w+/g) ?? [])
     .filter((word) => droppable.includes(word));
-  // A server takes both or none.
+  // A server accepts both or none.
   if (unknown.some((name) => name === "width" || name === "height")) unknown.push("width", "height");
   return sent.filter((name) => unknown.includes(name));
 }

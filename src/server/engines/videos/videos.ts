@@ -11,13 +11,13 @@ import { submitVideo } from "./submit.ts";
 
 export type VideosOptions = ServerOptions &
   Pick<Engine, "models"> & {
-    /** How many generations it makes at the same time; what its kind can unless given. */
+    /** How many generations it runs at the same time; by default as many as its kind can. */
     concurrency: number | undefined;
   };
 
 /**
- * Returns the engine for a server of real models that has the `/v1/videos` endpoints. Its checkpoint is the name of the job there; a job is
- * never started twice, and goes on there when this process ends.
+ * Returns the engine for a server of real models that has the `/v1/videos` endpoints. Its checkpoint is the id of the job there. A job is never
+ * started twice, and continues there when this process ends.
  */
 export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine {
   const { url, models, concurrency } = options;
@@ -35,7 +35,7 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     models,
     maxImages: maxImagesOf(options.kind),
     ...otherImagesOf(options.kind),
-    // Its kind may be found out only when it gets the first create, which is alone.
+    // Its kind may be unknown until the first create, which runs alone.
     get concurrency() {
       return concurrency ?? server.knownKind()?.jobs ?? defaultJobs;
     },
@@ -69,24 +69,24 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
 }
 
 const offersLastMs = 10 * 60_000;
-/** A start waits so long for a list: what it would be refused for, the provider refuses as well. */
+/** The maximum time that a start waits for a list. Without the list, the provider itself refuses an invalid request. */
 const offersWaitMs = 1_000;
 
-/** Keeps a list, asks for a new one every ten minutes, and serves the old one meanwhile; `undefined` where there is none yet. */
+/** Caches a list and fetches a new one every ten minutes, while it serves the old one; `undefined` while there is no list yet. */
 function createOfferCache(fetchList: () => Promise<Offer[]>, { now, sleep }: Pick<ServerIo, "now" | "sleep">) {
   let list: Offer[] | undefined;
-  let askedAt = Number.NEGATIVE_INFINITY;
-  let asking: Promise<void> | undefined;
-  const ask = async () => {
-    askedAt = now();
+  let fetchedAt = Number.NEGATIVE_INFINITY;
+  let fetching: Promise<void> | undefined;
+  const refresh = async () => {
+    fetchedAt = now();
     list = await fetchList().catch(() => list);
-    asking = undefined;
+    fetching = undefined;
   };
   return async () => {
-    if (now() - askedAt > offersLastMs) asking ??= ask();
-    if (list !== undefined || asking === undefined) return list;
+    if (now() - fetchedAt > offersLastMs) fetching ??= refresh();
+    if (list !== undefined || fetching === undefined) return list;
     const enough = new AbortController();
-    await Promise.race([asking, sleep(offersWaitMs, enough.signal).catch(() => {})]);
+    await Promise.race([fetching, sleep(offersWaitMs, enough.signal).catch(() => {})]);
     enough.abort();
     return list;
   };

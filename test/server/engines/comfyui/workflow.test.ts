@@ -17,7 +17,7 @@ function read(engine: string) {
   return createEngines(settings, { ...createVirtualClock(), fetch: () => Promise.reject(new Error("unused")) });
 }
 
-/** The inputs that a run gets in these places. */
+/** The inputs that a run gets for these placeholders. */
 async function fill(inputs: object, made: MakeOptions = {}) {
   const { make, fake } = await start({ graph: workflow(inputs) });
   const { outcome } = await make(made);
@@ -176,9 +176,9 @@ test("--engine names the model, the address and the file", () => {
   for (const engine of ["comfyui", `wan-2.5=comfyui#${file}`]) expect(() => read(engine)).toThrow("needs a URL");
 });
 
-test("a model that needs several images needs a workflow with places for them", () => {
+test("a model that needs several images needs a workflow with placeholders for them", () => {
   const few = `kling-1.6-elements=comfyui:http://gpu-1#${writeWorkflow(withImage)}`;
-  expect(() => read(few)).toThrow(/kling-1\.6-elements needs 2 to 4 images, but .* has places for 1\./);
+  expect(() => read(few)).toThrow(/kling-1\.6-elements needs 2 to 4 images, but .* has placeholders for 1\./);
   const inputs = { a: "{{image}}", b: "{{image_2}}" };
   const enough = `kling-1.6-elements=comfyui:http://gpu-1#${writeWorkflow(workflow(inputs))}`;
   expect(read(enough)).toMatchObject([{ maxImages: 2 }]);

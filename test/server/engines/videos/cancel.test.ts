@@ -144,7 +144,7 @@ describe("a job that was told to stop", () => {
     const { cancel } = await startStopping((count) => (count === 1 ? missing() : undefined));
     await expect(cancel()).rejects.toMatchObject({
       code: "pending",
-      message: "it was told to stop; not confirmed yet",
+      message: "it has accepted the request to stop, but has not confirmed it yet",
     });
   });
 
