@@ -2,27 +2,27 @@ import type { Frame, FrameSize, Plane, Yuv } from "./frame.ts";
 import { type Palette, paletteOf } from "./palette.ts";
 import { between, createRandom, createSwing, createWave, type Random } from "./random.ts";
 
-/** Points of the small picture along the shorter side: enough for soft light, and few enough to be cheap at any resolution. */
+/** Points of the grid along the shorter side: enough for soft light, and few enough to be cheap at any resolution. */
 const pointsAcross = 61;
 
-/** How much of the ground shines through between the lights. */
+/** The weight of the ground between the lights. */
 const groundWeight = 0.4;
 
-/** The small picture that is drawn and then scaled up to the frame: `columns` times `rows` points, spread evenly from edge to edge. */
+/** The small picture that is drawn and then scaled up to the frame: `columns` times `rows` points, evenly spaced from edge to edge. */
 type Grid = { columns: number; rows: number; y: Float32Array; u: Float32Array; v: Float32Array };
 
-/** A patch of colour at one moment; places and sizes are fractions of the frame. */
+/** A patch of colour at one moment. Positions and sizes are fractions of the frame. */
 type Lump = { x: number; y: number; size: number; color: Yuv };
 
-/** A curtain of light at one moment: for each column, the height of its lower hem and its strength. */
+/** A curtain of light at one moment: the height of its lower hem and its strength, for each column. */
 type Ribbon = { hem: Float32Array; strength: Float32Array };
 
-/** Where everything is at one moment. The shifts bend the picture: one for each row and one for each column. */
+/** The background at one moment. The shifts bend the picture: one for each row and one for each column. */
 type Scene = { lumps: Lump[]; ribbons: Ribbon[]; shiftX: Float32Array; shiftY: Float32Array };
 
 /**
- * Returns a painter that fills the frame with the prompt's background as it is `seconds` after the start: lumps of the palette's patches float
- * over its ground, bent by waves, and two ribbons of its light cross them.
+ * Returns a function that fills the frame with the prompt's background at a time in seconds: patches of the palette's colours float over its ground,
+ * bent by waves, and two ribbons of its light cross them.
  */
 export function createBackground(size: FrameSize, prompt: string): (frame: Frame, seconds: number) => void {
   const scale = (pointsAcross - 1) / Math.min(size.width, size.height);
@@ -43,7 +43,7 @@ function createGrid(columns: number, rows: number): Grid {
   return { columns, rows, y: plane(), u: plane(), v: plane() };
 }
 
-/** The order of these calls is part of the look: each takes the next numbers from `random`. */
+/** The order of these calls determines the picture: each takes the next numbers from `random`. */
 function createScene({ patches }: Palette, { columns, rows }: Grid, random: Random): (seconds: number) => Scene {
   const lumpsAt = createLumps(patches, random);
   const bendX = createWave(random, 0.12, 0.8);
@@ -59,7 +59,7 @@ function createScene({ patches }: Palette, { columns, rows }: Grid, random: Rand
   });
 }
 
-/** Returns where two lumps of each colour are at a second; they start spread around the middle. */
+/** Returns the positions of two lumps of each colour at a time; they start around the middle. */
 function createLumps(colors: readonly Yuv[], random: Random): (seconds: number) => Lump[] {
   const rotation = random();
   const lumps = [...colors, ...colors].map((color, i, all) => {
@@ -71,7 +71,7 @@ function createLumps(colors: readonly Yuv[], random: Random): (seconds: number) 
   return (seconds) => lumps.map(({ x, y, size, color }) => ({ x: x(seconds), y: y(seconds), size, color }));
 }
 
-/** Returns the shape of a ribbon at a second, for so many columns. It waves, and its strength varies along the way. */
+/** Returns the shape of a ribbon at a time, for a number of columns. The ribbon waves, and its strength varies along its length. */
 function createRibbon(random: Random, height: number, strength: number): (columns: number, seconds: number) => Ribbon {
   const middle = createSwing(random, height, 0.08);
   const bend = createWave(random, 0.13, 0.7);
@@ -120,7 +120,7 @@ function shine({ hem, strength }: Ribbon, column: number, y: number): number {
   return (strength[column] as number) * closeness(above * above, above > 0 ? 0.03 : 0.004);
 }
 
-/** Falls from 1 to 0 like a bell, at a fraction of the cost of an exponential. */
+/** Falls from 1 to 0 like a bell curve, at a fraction of the cost of an exponential. */
 function closeness(distanceSquared: number, size: number): number {
   return 1 / (1 + distanceSquared / size) ** 2;
 }
@@ -128,8 +128,8 @@ function closeness(distanceSquared: number, size: number): number {
 const tile = 16;
 
 /**
- * A threshold for each pixel of a tile, spread evenly over 0 to 1 (interleaved gradient noise). Added before a value is cut to a whole
- * number, it turns the steps that a slow gradient would show into a fine grain.
+ * A threshold for each pixel of a tile, spread evenly over 0 to 1 (interleaved gradient noise). Added before a value is truncated, it turns the
+ * visible steps of a slow gradient into a fine grain.
  */
 const grain = Float32Array.from({ length: tile * tile }, (_, i) => {
   const x = i % tile;

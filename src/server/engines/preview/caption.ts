@@ -2,13 +2,13 @@ import type { RenderRequest } from "../../store/generations.ts";
 import type { FrameSize } from "./frame.ts";
 import { type CharacterWidths, makeLegible, placeholder, shorten, widthOf, wrap, wrapEvenly } from "./text.ts";
 
-/** The widths of the two weights that captions are set in. */
+/** The character widths of the two font weights of captions. */
 export type CaptionFonts = { medium: CharacterWidths; semiBold: CharacterWidths };
 
-/** What every preview says of itself. */
+/** The text that marks every preview. */
 export const notice = "local preview, not model output";
 
-/** Type sizes of the prompt, each with the number of lines it may take; the first that holds the whole prompt is used. */
+/** Font sizes of the prompt, each with its maximum number of lines; the first that fits the whole prompt is used. */
 const promptSizes = [
   { size: 38, lines: 2 },
   { size: 32, lines: 3 },
@@ -18,15 +18,15 @@ const promptSizes = [
   { size: 17, lines: 11 },
 ];
 
-/** More letters than any frame has room for. A longer prompt is cut, because the time to fit it grows faster than its length. */
+/** More characters than any frame has room for. A longer prompt is cut, because the time to fit it grows faster than its length. */
 const maxPromptLength = 2_000;
 
-/** Kerning may make a line slightly wider than its letters, so lines take a little less than the room there is. */
+/** Kerning may make a line slightly wider than its characters, so lines use a little less than the available width. */
 const usableShare = 0.98;
 
 /**
- * Returns the caption of a clip as an SVG of the frame's size on a transparent ground: a scrim, over pictures a panel, the notice, the prompt, and a line with
- * the model, the ratio, the length and the size. Lengths inside are in units of 1/480 of the shorter side.
+ * Returns the caption of a clip as an SVG of the frame's size with a transparent background: a scrim, or a panel over images; the notice; the prompt;
+ * and a line with the model, the ratio, the length and the size. Lengths inside are in units of 1/480 of the shorter side.
  */
 export function captionSvg(
   request: RenderRequest,
@@ -51,14 +51,14 @@ ${noticePill(top - 42, fonts.medium)}
 </g></svg>`;
 }
 
-/** Returns nothing when most of the prompt would be dots: the fonts have Latin, Greek and Cyrillic letters alone. */
+/** Returns an empty text when most of the prompt would be dots: the fonts contain only Latin, Greek and Cyrillic letters. */
 function legiblePrompt(prompt: string, widths: CharacterWidths): string {
   const text = makeLegible(prompt.slice(0, maxPromptLength), widths);
   const dots = text.split(placeholder).length - 1;
   return 2 * dots > text.replaceAll(" ", "").length ? "" : text;
 }
 
-/** Returns the largest type size that holds the prompt, and its lines; a prompt too long even for the smallest ends in an ellipsis. */
+/** Returns the largest font size that fits the prompt, and its lines. A prompt that is too long even for the smallest size ends in an ellipsis. */
 function fitPrompt(prompt: string, room: number, widths: CharacterWidths): { size: number; lines: string[] } {
   let fitted = { size: 0, lines: [] as string[] };
   for (const { size, lines: maxLines } of promptSizes) {
@@ -71,10 +71,10 @@ function fitPrompt(prompt: string, room: number, widths: CharacterWidths): { siz
   return fitted;
 }
 
-/** The depth above the prompt in which the scrim grows from nothing to its strength behind the text. */
+/** The height above the prompt over which the scrim grows to its strength behind the text. */
 const scrimRise = 190;
 
-/** Darkens the frame from above the prompt downwards. It grows in an S, as a straight slope shows a line where it begins. */
+/** Darkens the frame from above the prompt downwards. The opacity grows along an S-curve, because a linear gradient shows a line where it starts. */
 function scrim(width: number, height: number, top: number): string {
   const depth = height - top + scrimRise;
   const rise = [0, 0.03, 0.12, 0.26, 0.4, 0.49, 0.54].map((opacity, i) => [(i / 6) * (scrimRise / depth), opacity]);
@@ -83,10 +83,10 @@ function scrim(width: number, height: number, top: number): string {
 <rect y="${top - scrimRise}" width="${width}" height="${depth}" fill="url(#scrim)"/>`;
 }
 
-/** From where above the prompt it is opaque, and the depth above that in which it grows. */
+/** The height above the prompt at which the panel is opaque, and the height above that over which it fades in. */
 const [panelRise, panelFade] = [54, 20];
 
-/** Hides the lower part of the frame: the picture may be the last frame of another preview, whose caption is there too. */
+/** Hides the lower part of the frame: the picture may be the last frame of another preview, with its caption. */
 function panel(width: number, height: number, top: number): string {
   const y = top - panelRise - panelFade;
   return `<linearGradient id="panel" x1="0" y1="0" x2="0" y2="1"><stop offset="0" stop-color="#0b0d0f" stop-opacity="0"/><stop offset="${panelFade / (height - y)}" stop-color="#0b0d0f"/></linearGradient>
@@ -101,7 +101,7 @@ function noticePill(top: number, widths: CharacterWidths): string {
 <text x="62" y="${top + 19}" font-weight="500" font-size="${size}">${notice}</text>`;
 }
 
-/** Shortens the model's name alone where the line is too long, so that the figures stay. */
+/** Shortens only the model's name where the line is too long, so that the figures remain. */
 function detailLine(
   request: RenderRequest,
   frame: FrameSize,

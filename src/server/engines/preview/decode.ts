@@ -2,18 +2,18 @@ import { type PictureHeader, pictureFormat, readPictureHeader } from "../../medi
 import type { Frame, FrameSize } from "./frame.ts";
 import { encodePng, rasterize, shrink, toFrame } from "./pixels.ts";
 
-/** How much larger than the frame a picture is drawn, so that the camera can move: at least, and at most for a picture of another ratio. */
+/** How much larger than the frame a picture is drawn, so that the camera can move: at least this, and at most this for a picture of another ratio. */
 const [minRoom, maxRoom] = [1.12, 1.3];
 
 /** The largest picture that resvg draws, in pixels of four bytes. */
 const maxDrawnPixels = 12_000_000;
 
-/** A WebP is shrunk to about this before it is passed to resvg. */
+/** A WebP is shrunk to about this size before it is passed to resvg. */
 const maxWebpPixels = 4_000_000;
 
 /**
- * Returns a PNG, JPEG or WebP as a picture that covers a frame of `size` and has some room to move within it. What is transparent is
- * black. Throws an Error with the image's name when the bytes cannot be decoded.
+ * Returns a PNG, JPEG or WebP as a picture that covers a frame of `size` and has some room to move within it. Transparent parts become black. Throws
+ * an Error with the image's name when the bytes cannot be decoded.
  */
 export async function decodeImage(bytes: Uint8Array, name: string, size: FrameSize): Promise<Frame> {
   try {
@@ -27,17 +27,17 @@ async function draw(bytes: Uint8Array, frame: FrameSize): Promise<Frame> {
   const header = readPictureHeader(bytes);
   if (!header) throw new Error("the header cannot be read");
   const { scale, width, height } = cover(header, frame);
-  // When resvg makes a picture much smaller, it reads few of its pixels; drawn larger and then averaged, all of them count.
+  // When resvg shrinks a picture much, it reads few of its pixels. Drawing it larger and averaging then uses all of them.
   const affordable = Math.floor(Math.sqrt(maxDrawnPixels / (width * height)));
   const side = Math.max(1, Math.min(Math.round(1 / scale), 4, affordable));
   const drawn = { width: side * width, height: side * height };
   const pixels = await rasterize(uprightSvg(await toDataUrl(bytes), header.orientation, drawn), []);
-  // resvg reports nothing when it cannot decode an image; it draws nothing.
+  // resvg reports no error when it cannot decode an image; it draws nothing.
   if (isEmpty(pixels.rgba)) throw new Error("nothing was drawn");
   return toFrame(pixels, side);
 }
 
-/** Returns the size a picture is drawn at, and how much larger than the stored picture that is. */
+/** Returns the size at which a picture is drawn, and its scale relative to the stored picture. */
 function cover({ width, height, orientation }: PictureHeader, frame: FrameSize): FrameSize & { scale: number } {
   const [across, down] = isTurned(orientation) ? [height, width] : [width, height];
   const scale = minRoom * Math.max(frame.width / across, frame.height / down);
@@ -65,8 +65,8 @@ async function webpToPng(bytes: Uint8Array): Promise<Buffer> {
 }
 
 /**
- * Returns an SVG of the given size which a picture covers, cut on both sides where it is too long. `orientation` is that of EXIF, 1 to 8:
- * how the picture is mirrored and turned to stand upright.
+ * Returns an SVG of the given size that a picture covers, cropped on both sides where it is too long. `orientation` is that of EXIF, 1 to 8: how the
+ * picture must be mirrored and rotated to be upright.
  */
 function uprightSvg(href: string, orientation: number, { width, height }: FrameSize): string {
   const matrices = [

@@ -1,30 +1,30 @@
-/** Directives: words in square brackets in a prompt, by which a test asks the local service to misbehave. The CLI's help lists them. */
+/** Directives: words in square brackets in a prompt, with which a test makes the local service misbehave. The CLI's help lists them. */
 export type Directives = {
   /** Makes the generation fail with this error. */
   fail: string | undefined;
-  /** How long the generation takes at least, in milliseconds. */
+  /** The minimum duration of the generation, in milliseconds. */
   slowMs: number;
   /** Answers the start with this status and charges nothing; 429 only once, then the same start is accepted. */
   http: number | undefined;
-  /** Executes the start and never answers. */
+  /** Executes the start and never replies. */
   hang: boolean;
-  /** Executes the start and breaks its reply off after the id. */
+  /** Executes the start and breaks off the reply after the id. */
   cut: boolean;
-  /** Answers the video's address with this status, once. */
+  /** Answers the video's URL with this status, once. */
   mediaStatus: number | undefined;
-  /** Breaks the video off halfway, unless a range is requested. */
+  /** Breaks off the video halfway, unless a range is requested. */
   mediaCut: boolean;
-  /** Completes the generation without an address of its video. */
+  /** Completes the generation without a video URL. */
   noVideo: boolean;
   /** Answers the start as if the account had no credits. */
   noCredits: boolean;
 };
 
-/** Reads the directives in a request's prompt, if they apply to it. Other words in brackets are part of the prompt. */
+/** Reads the directives in a request's prompt, if directives apply to the request. Other words in brackets are part of the prompt. */
 export function readDirectives({ prompt, hasDirectives }: { prompt: string; hasDirectives: boolean }): Directives {
   const values = new Map<string, string>();
   if (!hasDirectives) return directivesOf(values);
-  // Each character is looked at once, whatever the prompt: its author need not be a friend.
+  // This pattern takes linear time for any prompt: its author may be hostile.
   for (const [, name = "", value = ""] of prompt.matchAll(/\[([a-z-]+)(?::([^\][]*))?\]/g))
     values.set(name, value.replace(/^ +/, ""));
   return directivesOf(values);

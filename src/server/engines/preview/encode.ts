@@ -1,7 +1,7 @@
 import library from "h264-mp4-encoder";
 import { createFrame, type Frame, type FrameSize } from "./frame.ts";
 
-/** A clip to encode; `paint` draws the frame of an index over the one before it. */
+/** A clip to encode. `paint` draws the frame with an index over the previous frame. */
 export type Clip = FrameSize & {
   frameRate: number;
   frameCount: number;
@@ -15,7 +15,7 @@ export async function encode(clip: Clip): Promise<Buffer> {
   const { width, height, frameRate, frameCount, paint } = clip;
   const groupOfPictures = keyFrameSeconds * frameRate;
   const encoder = await library.createH264MP4Encoder();
-  // The fastest search for motion, as soft light has no edges to follow; and a fine quantizer, as a coarse one turns the light into blocks.
+  // The fastest motion search, as soft light has no edges to follow, and a fine quantizer, as a coarse one turns the light into blocks.
   Object.assign(encoder, { width, height, frameRate, groupOfPictures, speed: 10, quantizationParameter: 14 });
   encoder.initialize();
   const frame = createFrame(clip);
@@ -36,13 +36,13 @@ export async function encode(clip: Clip): Promise<Buffer> {
 const containers = new Set(["moov", "trak", "mdia", "minf", "stbl"]);
 const timestamped = new Set(["mvhd", "tkhd", "mdhd"]);
 
-/** `keyFrameTable` is the list of key frames as a box, `shift` by how many bytes the media moves within the file. */
-type Changes = { keyFrameTable: Buffer; shift: number };
+/** `keyFrameTable` is the list of key frames as a box; `shift` is the number of bytes by which the media moves within the file. */
+type BoxChanges = { keyFrameTable: Buffer; shift: number };
 
 /**
- * Returns an .mp4 with what the encoder leaves out. The times of creation become zero ("not known"), as the same request must give the same
- * bytes. The list of key frames (indexes from 0) is added: without it players take every frame for one and show nothing after a seek. The
- * index, "moov", comes before the media: a player that reads from a pipe cannot go back from the end.
+ * Returns an .mp4 with what the encoder leaves out. The creation times become zero ("not known"), because the same request must give the same bytes.
+ * The list of key frames (indexes from 0) is added: without it, players treat every frame as a key frame and show nothing after a seek. The index,
+ * "moov", is put before the media: a player that reads from a pipe cannot seek back from the end.
  */
 function completeMovie(movie: Buffer, keyFrames: readonly number[]): Buffer {
   const boxes = splitBoxes(movie);
@@ -53,7 +53,7 @@ function completeMovie(movie: Buffer, keyFrames: readonly number[]): Buffer {
   return Buffer.concat([ftyp, completeBox(moov, { keyFrameTable, shift }), mdat]);
 }
 
-function completeBox(box: Buffer, changes: Changes): Buffer {
+function completeBox(box: Buffer, changes: BoxChanges): Buffer {
   const type = typeOf(box);
   if (timestamped.has(type)) return withoutTimes(box);
   if (type === "stco") return moveChunks(box, changes.shift);
@@ -67,7 +67,7 @@ function typeOf(box: Buffer): string {
   return box.toString("latin1", 4, 8);
 }
 
-/** Returns the boxes that fill an .mp4 or a container in it. */
+/** Returns the boxes of an .mp4 or of a container in it. */
 function splitBoxes(bytes: Buffer): Buffer[] {
   const boxes: Buffer[] = [];
   for (let at = 0; at < bytes.length; ) {
@@ -78,12 +78,12 @@ function splitBoxes(bytes: Buffer): Buffer[] {
   return boxes;
 }
 
-/** The times follow the version and flags; version 1 has them in 64 bits each, version 0 in 32. */
+/** The times follow the version and flags: 64 bits each in version 1, 32 bits in version 0. */
 function withoutTimes(box: Buffer): Buffer {
   return Buffer.from(box).fill(0, 12, box[8] === 1 ? 28 : 20);
 }
 
-/** Moves the places of the chunks, which are counted from the beginning of the file. They follow the version, the flags and their number. */
+/** Moves the offsets of the chunks, which are relative to the start of the file. They follow the version, the flags and their number. */
 function moveChunks(box: Buffer, shift: number): Buffer {
   const moved = Buffer.from(box);
   for (let at = 16; at < moved.length; at += 4) moved.writeUInt32BE(moved.readUInt32BE(at) + shift, at);

@@ -1,19 +1,19 @@
 import type { Resolution } from "../../store/generations.ts";
 import { type FrameSize, roundedSize } from "../frame-size.ts";
 
-/** Both sides are even, as the chroma planes of yuv420p need. */
+/** Both sides are even, as the chroma planes of yuv420p require. */
 export type { FrameSize };
 
 /**
- * One picture in I420: `bytes` holds the plane of luma, then those of the blue and the red difference at half the width and height. The
- * `planes` share its memory.
+ * One picture in I420: `bytes` contains the plane of luma, then those of the blue and the red difference at half the width and height. The `planes`
+ * share its memory.
  */
 export type Frame = FrameSize & { bytes: Uint8Array; planes: [y: Plane, u: Plane, v: Plane] };
 
 /** One of the three planes of a frame, with the plane's own size. */
 export type Plane = { bytes: Uint8Array; width: number; height: number };
 
-/** A colour as the encoder takes it: BT.601, limited range (luma 16 to 235, chroma 16 to 240). */
+/** A colour for the encoder: BT.601, limited range (luma 16 to 235, chroma 16 to 240). */
 export type Yuv = { y: number; u: number; v: number };
 
 /** Returns the size of a frame for a ratio such as "16:9" or "2.39:1", which the API has checked. */
@@ -34,7 +34,7 @@ export function createFrame({ width, height }: FrameSize): Frame {
   return { width, height, bytes, planes };
 }
 
-/** How one plane shows a colour: `offset` plus the value of red, green and blue, each from 0 to 255. */
+/** How one plane represents a colour: `offset` plus the value of red, green and blue, each from 0 to 255. */
 export type Component = { offset: number; of(red: number, green: number, blue: number): number };
 
 /** The components of the planes, in their order. */
@@ -44,7 +44,7 @@ export const components: [luma: Component, blueDifference: Component, redDiffere
   { offset: 128, of: (red, green, blue) => (112.439 * red - 94.154 * green - 18.285 * blue) / 256 },
 ];
 
-/** Returns red, green and blue, which may lie a little below 0 or above 255. */
+/** Returns red, green and blue, which may be slightly below 0 or above 255. */
 export function rgbOf({ y, u, v }: Yuv): [red: number, green: number, blue: number] {
   const light = 1.164383 * (y - 16);
   const [blue, red] = [u - 128, v - 128];

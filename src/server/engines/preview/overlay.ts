@@ -1,10 +1,10 @@
 import { type Component, components, type Frame } from "./frame.ts";
 import { averageBlocks, type Pixels } from "./pixels.ts";
 
-/** How one plane is changed: the share of each pixel that stays, out of 256, and what is added to it. */
+/** How one plane is changed: the share of each pixel that remains, out of 256, and the value that is added. */
 type Layer = { keep: Uint16Array; add: Uint8Array };
 
-/** A still picture with transparency, ready to be laid over many frames of its size: a layer for each plane. */
+/** A still picture with transparency, ready to be blended over many frames of its size: a layer for each plane. */
 export type Overlay = [y: Layer, u: Layer, v: Layer];
 
 /** Converts pixels, multiplied by alpha, into an overlay for frames of their size. */
@@ -14,7 +14,7 @@ export function createOverlay(pixels: Pixels): Overlay {
   return [createLayer(pixels, luma), createLayer(chroma, blueDifference), createLayer(chroma, redDifference)];
 }
 
-/** Lays the overlay over the frame. */
+/** Blends the overlay over the frame. */
 export function blend(overlay: Overlay, { planes }: Frame): void {
   for (const [i, { bytes }] of planes.entries()) blendPlane(overlay[i] as Layer, bytes);
 }

@@ -1,10 +1,10 @@
 import { type Component, components, type Yuv } from "./frame.ts";
 import { hashText } from "./random.ts";
 
-/** From the darkest, which is the ground, over three that drift, to the lightest, which is the ribbon of light. */
+/** From dark to light: the ground, three colours that drift over it, and the ribbon of light. */
 type Colors = readonly [ground: string, deep: string, middle: string, bright: string, light: string];
 
-/** Neighbours in each are close in hue, so that their mixtures stay clean, and none is so light that white text is hard to read. */
+/** Adjacent colours are close in hue, so that their mixtures stay clean, and none is too light for white text. */
 export const palettes: Readonly<Record<string, Colors>> = {
   aurora: ["#0b132b", "#1c3f60", "#1b998b", "#5dd39e", "#b497ff"],
   sunset: ["#2b0f2e", "#7a1f4f", "#d1495b", "#f2915a", "#ffd08a"],
@@ -25,7 +25,7 @@ export const palettes: Readonly<Record<string, Colors>> = {
 /** The colours of one clip: its ground, the patches that drift over it, and the light that crosses them. */
 export type Palette = { ground: Yuv; patches: Yuv[]; light: Yuv };
 
-/** Returns the palette of a prompt: always the same one for the same prompt. */
+/** Returns the palette of a prompt. The same prompt always has the same palette. */
 export function paletteOf(prompt: string): Palette {
   const all = Object.values(palettes);
   const [ground, deep, middle, bright, light] = all[hashText(prompt) % all.length] as Colors;

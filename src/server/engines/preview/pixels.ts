@@ -4,13 +4,13 @@ import { crc32, deflateSync } from "node:zlib";
 import { initWasm, Resvg } from "@resvg/resvg-wasm";
 import { type Component, components, createFrame, type Frame, rgbOf } from "./frame.ts";
 
-/** A picture as red, green, blue and alpha, row by row; in a Float32Array they are not rounded. */
+/** A picture as red, green, blue and alpha, row by row. A Float32Array contains unrounded values. */
 export type Pixels<Values = Uint8Array> = { width: number; height: number; rgba: Values };
 
-/** The start of resvg's WebAssembly, which a thread may do only once. */
+/** The initialization of resvg's WebAssembly, which is allowed only once per thread. */
 let resvgReady: Promise<void> | undefined;
 
-/** Returns the pixels of an SVG, set in the given fonts alone; red, green and blue are multiplied by alpha. */
+/** Returns the pixels of an SVG, which can use only the given fonts; red, green and blue are multiplied by alpha. */
 export async function rasterize(svg: string, fontBuffers: Uint8Array[]): Promise<Pixels> {
   resvgReady ??= initWasm(readFile(createRequire(import.meta.url).resolve("@resvg/resvg-wasm/index_bg.wasm")));
   await resvgReady;
@@ -40,7 +40,7 @@ export function averageBlocks({ width, height, rgba }: Pixels, side: number): Pi
   return { width: columns, height: rows, rgba: means };
 }
 
-/** Returns the picture with sides divided by a whole number. */
+/** Returns the picture with its sides divided by a whole number. */
 export function shrink(pixels: Pixels, side: number): Pixels {
   if (side === 1) return pixels;
   const { width, height, rgba: means } = averageBlocks(pixels, side);
@@ -49,7 +49,7 @@ export function shrink(pixels: Pixels, side: number): Pixels {
   return { width, height, rgba };
 }
 
-/** Returns pixels as a frame whose sides are theirs divided by `side`. They are multiplied by alpha, so what is transparent is black. */
+/** Returns pixels as a frame with the sides divided by `side`. The pixels are multiplied by alpha, so transparent parts are black. */
 export function toFrame(pixels: Pixels, side: number): Frame {
   const frame = createFrame({ width: pixels.width / side, height: pixels.height / side });
   const chroma = averageBlocks(pixels, 2 * side);
@@ -64,7 +64,7 @@ function fill(bytes: Uint8Array, { rgba }: Pixels<Float32Array>, { offset, of }:
   }
 }
 
-/** Returns a frame as pixels, with sides divided by `side`. It shrinks before it converts the colours, which is less work. */
+/** Returns a frame as pixels, with the sides divided by `side`. Shrinking before the colours are converted is less work. */
 export function toPixels({ width, height, planes }: Frame, side: number): Pixels {
   const [y, u, v] = planes;
   const yuv = new Uint8Array(4 * width * height).fill(255);
@@ -91,14 +91,14 @@ export function encodePng(pixels: Pixels): Buffer {
   header.writeUInt32BE(pixels.width, 0);
   header.writeUInt32BE(pixels.height, 4);
   header.set([8, 6], 8);
-  // Beyond this level the time doubles again and again for a tenth of the size.
+  // Each level above this one doubles the time, for a tenth of the size.
   const data = deflateSync(filterRows(pixels), { level: 4 });
   const signature = Buffer.from("\x89PNG\r\n\x1a\n", "latin1");
   const chunks = [pngChunk("IHDR", header), pngChunk("IDAT", data), pngChunk("IEND", Buffer.alloc(0))];
   return Buffer.concat([signature, ...chunks]);
 }
 
-/** Puts the number of PNG's filter "up" before each row, and subtracts from each byte the one above it, which compresses better. */
+/** Puts the number of PNG's filter "up" before each row, and subtracts from each byte the byte above it, which compresses better. */
 function filterRows({ width, height, rgba }: Pixels): Uint8Array {
   const stride = 4 * width;
   const filtered = new Uint8Array((stride + 1) * height);

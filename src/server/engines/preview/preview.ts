@@ -9,15 +9,15 @@ import { createThreads } from "./threads.ts";
 
 const allModels = knownModels.map(({ id }) => id);
 
-/** How often a rendering may end its process, as one that takes all memory does, before the generation fails. */
+/** The number of processes that a rendering may crash, for example by using all memory, before the generation fails. */
 const maxTries = 3;
 
 export type PreviewOptions = { models?: Engine["models"]; concurrency?: number | undefined; workerUrl?: URL };
 
 /**
- * Returns the embedded engine. It renders a moving background, or the request's images, under a caption, each clip in a worker thread, so
- * that the service keeps answering. The renders at one time decode no more megapixels together than one image may have, which takes
- * some 400 MB. A render that fails or is aborted leaves no file.
+ * Returns the embedded engine. It renders a moving background, or the request's images, under a caption. Each clip is rendered in a worker thread, so
+ * that the service keeps responding. Concurrent renders together decode at most as many megapixels as one image may have, which takes some 400 MB. A
+ * render that fails or is aborted leaves no file.
  */
 export function createPreviewEngine(options: PreviewOptions = {}): Engine {
   const { models = allModels, workerUrl = new URL("./worker.cjs", import.meta.url) } = options;
@@ -38,15 +38,15 @@ export function createPreviewEngine(options: PreviewOptions = {}): Engine {
         if (tries === maxTries)
           throw new Error(`the local service ended ${maxTries} times while it rendered this video`);
         await checkpoint({ state: "rendering", tries: tries + 1 });
-        // A thread decodes its images one after the other, and keeps the memory that the largest took until it ends.
+        // A thread decodes its images one after the other, and keeps the memory for the largest one until it ends.
         const megapixels = Math.max(0, ...task.images.map((image) => image.megapixels));
         await decoding(megapixels, () => run(task, signal));
         return { kind: "made", hasThumbnail: true };
       } catch (error) {
-        // A file that cannot be removed must not hide why the render ended; the next one replaces it.
+        // Failing to remove a file must not hide why the render ended; the next render replaces the file.
         await Promise.allSettled([task.file, task.thumbnail].map((path) => rm(path, { force: true })));
         if (!signal.aborted) throw error;
-        // The process was asked to end: that is no fault of this video.
+        // The process is stopping, which is not a fault of this video.
         await checkpoint({ state: "rendering", tries });
         throw signal.reason;
       }

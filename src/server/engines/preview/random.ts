@@ -26,14 +26,16 @@ export const between = (random: Random, low: number, high: number) => low + (hig
 
 const direction = (random: Random) => (random() < 0.5 ? -1 : 1);
 
-/** Returns a number that sways around `middle`; once there and back takes 9 to 16 seconds, so that a clip of 5 shows it move. */
+/**
+ * Returns a function of time that swings around `middle`. One period takes 9 to 16 seconds, so that the movement is visible in a clip of 5 seconds.
+ */
 export function createSwing(random: Random, middle: number, reach: number): (seconds: number) => number {
   const pace = (direction(random) * 2 * Math.PI) / between(random, 9, 16);
   const start = between(random, 0, 2 * Math.PI);
   return (seconds) => middle + reach * Math.sin(start + pace * seconds);
 }
 
-/** The height of a travelling wave at a place from 0 to 1. */
+/** The height of a travelling wave at a position from 0 to 1. */
 export type Wave = (place: number, seconds: number) => number;
 
 /** Returns a wave of about `cycles` crests between 0 and 1. */

@@ -14,10 +14,10 @@ import { parseWidths } from "./text.ts";
 /** Frames per second: enough for light that drifts slowly. */
 const frameRate = 12;
 
-/** The longer side of a thumbnail is at most this long. */
+/** The maximum length of a thumbnail's longer side. */
 const maxThumbnailSidePx = 480;
 
-/** Renders the preview of a request and its thumbnail. It blocks this thread for a second or more. */
+/** Renders the preview of a request and its thumbnail. Blocks this thread for a second or more. */
 export async function renderPreview({ request, images, file, thumbnail }: RenderTask): Promise<void> {
   const clip = await createClip(request, images);
   await writeFile(file, await encode(clip));
@@ -45,7 +45,7 @@ export async function createClip(request: RenderRequest, images: ImageFile[]): P
   return { ...size, frameRate, frameCount, paint };
 }
 
-/** Decodes one image after the other: a large one takes a few hundred megabytes while it is decoded. */
+/** Decodes the images one after the other: decoding a large image takes a few hundred megabytes. */
 async function decodeAll(images: ImageFile[], size: FrameSize): Promise<Frame[]> {
   const pictures: Frame[] = [];
   for (const { path, name } of images) pictures.push(await decodeImage(await readFile(path), name, size));

@@ -1,18 +1,18 @@
 import { createFrame, type Frame, type FrameSize, type Plane } from "./frame.ts";
 import { between, createRandom, type Random } from "./random.ts";
 
-/** The longest cross-fade, in seconds; where each picture is shown only briefly, the fade takes half of its time. */
+/** The maximum cross-fade, in seconds. Where each picture is shown only briefly, the fade takes half of its time. */
 const maxFadeSeconds = 1;
 
-/** When one picture of several is seen, in seconds: it fades in over the one before, which is gone when the fade is over. */
-type Span = { begin: number; end: number };
+/** When one picture of several is visible, in seconds. It fades in over the previous one, which disappears when the fade ends. */
+type VisibleTime = { begin: number; end: number };
 
 /** A part of a picture, in fractions of its width and height. */
 export type Window = { left: number; top: number; width: number; height: number };
 
 /**
- * Returns a painter that fills the frame with the pictures as they are `seconds` after the start: each for the same time, moving slowly,
- * and fading one into the next. The same prompt moves them in the same way. `show.seconds` is the length of the whole.
+ * Returns a function that fills the frame with the pictures at a time in seconds. Each picture is shown for the same time, moves slowly, and fades
+ * into the next. The same prompt gives the same movement. `show.seconds` is the length of the whole clip.
  */
 export function createSlideshow(pictures: Frame[], size: FrameSize, show: { seconds: number; prompt: string }) {
   const share = show.seconds / pictures.length;
@@ -34,10 +34,10 @@ export function createSlideshow(pictures: Frame[], size: FrameSize, show: { seco
 }
 
 /**
- * Returns a painter that moves over a picture in a straight line, while it zooms in or out. The first picture may be the last frame of another
- * clip, which this one continues: it is seen as a whole at the beginning, and its caption moves downwards, where the new one hides it.
+ * Returns a function that moves over a picture in a straight line while it zooms in or out. The first picture may be the last frame of a clip that
+ * this one continues: it is shown whole at the beginning, and its caption moves downwards, where the new caption hides it.
  */
-function createCamera(picture: Frame, size: FrameSize, { begin, end }: Span, random: Random) {
+function createCamera(picture: Frame, size: FrameSize, { begin, end }: VisibleTime, random: Random) {
   const isFirst = begin === 0;
   const widest = Math.min(picture.width / size.width, picture.height / size.height);
   const zoom = isFirst || random() < 0.5 ? [widest, 1] : [1, widest];
@@ -60,14 +60,14 @@ function mix(bytes: Uint8Array, over: Uint8Array, share: number): void {
   }
 }
 
-/** Fills a frame with a part of a picture, bilinearly: the part may lie anywhere between the pixels, so that it can move smoothly. */
+/** Fills a frame with a part of a picture, with bilinear interpolation: the part may start between pixels, so that it can move smoothly. */
 export function paintWindow(picture: Frame, window: Window, frame: Frame): void {
   for (const [i, plane] of frame.planes.entries()) paintPlane(picture.planes[i] as Plane, window, plane);
 }
 
 function paintPlane(from: Plane, window: Window, to: Plane): void {
-  const columns = place(to.width, from.width, window.left, window.width);
-  const rows = place(to.height, from.height, window.top, window.height);
+  const columns = samplePoints(to.width, from.width, window.left, window.width);
+  const rows = samplePoints(to.height, from.height, window.top, window.height);
   for (let y = 0; y < to.height; y++) {
     const upper = from.bytes.subarray((rows.at[y] as number) * from.width);
     const line = to.bytes.subarray(y * to.width, (y + 1) * to.width);
@@ -75,23 +75,29 @@ function paintPlane(from: Plane, window: Window, to: Plane): void {
   }
 }
 
-/** Where each pixel of a line falls between two others: the first of them, and the share of the second, out of 256. */
-type Places = { at: Int32Array; share: Int32Array };
+/** The position of each pixel of a line between two source pixels: the first of them, and the share of the second, out of 256. */
+type SamplePoints = { at: Int32Array; share: Int32Array };
 
-function place(count: number, size: number, start: number, length: number): Places {
-  const places = { at: new Int32Array(count), share: new Int32Array(count) };
+function samplePoints(count: number, size: number, start: number, length: number): SamplePoints {
+  const points = { at: new Int32Array(count), share: new Int32Array(count) };
   for (let i = 0; i < count; i++) {
     const middle = size * (start + (length * (i + 0.5)) / count) - 0.5;
     const within = Math.min(Math.max(middle, 0), size - 1);
     const at = Math.min(Math.floor(within), size - 2);
-    places.at[i] = at;
-    places.share[i] = Math.round(256 * (within - at));
+    points.at[i] = at;
+    points.share[i] = Math.round(256 * (within - at));
   }
-  return places;
+  return points;
 }
 
-/** Takes five parameters instead of an object, as it runs for every line of every frame. */
-function mixLine(upper: Uint8Array, lower: Uint8Array, below: number, { at, share }: Places, line: Uint8Array): void {
+/** Takes five parameters instead of an object, because it runs for every line of every frame. */
+function mixLine(
+  upper: Uint8Array,
+  lower: Uint8Array,
+  below: number,
+  { at, share }: SamplePoints,
+  line: Uint8Array,
+): void {
   for (let x = 0; x < line.length; x++) {
     const i = at[x] as number;
     const right = share[x] as number;

@@ -1,12 +1,12 @@
-/** The width of each character that a font has, by code point, in ems. */
+/** The width of each character of a font, by code point, in ems. */
 export type CharacterWidths = ReadonlyMap<number, number>;
 
-/** Shown in the place of a character that the font does not have. */
+/** Shown in place of a character that the font does not have. */
 export const placeholder = "·";
 
 /**
- * Returns the text on one line and in characters that the font has. Accents are composed with their letters, and marks that remain are
- * removed; any other character that the font does not have, half a surrogate pair included, becomes a placeholder.
+ * Returns the text on one line and in characters that the font has. Accents are composed with their letters, and remaining marks are removed. Any
+ * other character that the font does not have, including half a surrogate pair, becomes a placeholder.
  */
 export function makeLegible(text: string, widths: CharacterWidths): string {
   const line = text
@@ -21,14 +21,14 @@ function replaceUnknown(character: string, widths: CharacterWidths): string {
   return widths.has(character.codePointAt(0) ?? 0) ? character : placeholder;
 }
 
-/** Returns the width of the text in ems. Kerning is left out; it is mostly negative. */
+/** Returns the width of the text in ems. Kerning is ignored; it is mostly negative. */
 export function widthOf(text: string, widths: CharacterWidths): number {
   let width = 0;
   for (const character of text) width += widths.get(character.codePointAt(0) ?? 0) ?? 1;
   return width;
 }
 
-/** Returns the text if it is at most `width` ems wide, or as many of its first words as fit with an ellipsis; of a long word its beginning. */
+/** Returns the text if it is at most `width` ems wide; else its first words that fit, or the start of a long first word, with an ellipsis. */
 export function shorten(text: string, width: number, widths: CharacterWidths): string {
   if (widthOf(text, widths) <= width) return text;
   const [head, tail] = splitAt(text, width - widthOf("…", widths), widths);
@@ -77,7 +77,7 @@ function breakWord(word: string, width: number, widths: CharacterWidths): string
   return [...pieces, rest];
 }
 
-/** Splits before the character that would not fit; the head has at least one, so that breaking a word comes to an end. */
+/** Splits before the first character that does not fit. The head has at least one character, so that breaking a word ends. */
 function splitAt(text: string, width: number, widths: CharacterWidths): [head: string, tail: string] {
   const characters = Array.from(text);
   let used = widthOf(characters[0] ?? "", widths);
@@ -89,7 +89,7 @@ function splitAt(text: string, width: number, widths: CharacterWidths): [head: s
   return [characters.slice(0, count).join(""), characters.slice(count).join("")];
 }
 
-/** The widths of characters as `fonts/widths.json` has them, in units of the font; `unitsPerEm` of them are one em. */
+/** Reads the character widths from `fonts/widths.json`, which are in units of the font; `unitsPerEm` units are one em. */
 export function parseWidths(json: string): { medium: CharacterWidths; semiBold: CharacterWidths } {
   const { unitsPerEm, medium, semiBold } = JSON.parse(json);
   const inEms = (units: Record<string, number>) =>

@@ -2,13 +2,13 @@ import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import type { RenderTask } from "../engine.ts";
 
-/** How many threads without work are kept, each with some 60 MB. Under load hardly more are between two tasks. */
+/** How many idle threads are kept, each with some 60 MB. Even under load, hardly more threads are idle between two tasks. */
 const maxFree = 2;
 
 /**
- * Returns what runs a task in a worker thread, which is kept for the next one: a new thread compiles its WebAssembly anew, which takes longer than
- * a short clip. It rejects with the thread's error, or once the signal aborts; the thread has ended by then. No thread without work keeps the
- * process alive.
+ * Returns a function that runs a task in a worker thread. The thread is kept for the next task, because a new one compiles its WebAssembly, which
+ * takes longer than rendering a short clip. Rejects with the thread's error, or once the signal aborts; the thread has ended by then. An idle thread
+ * does not keep the process alive.
  */
 export function createThreads(url: URL): (task: RenderTask, signal: AbortSignal) => Promise<void> {
   const free = new Set<Worker>();
@@ -29,7 +29,7 @@ export function createThreads(url: URL): (task: RenderTask, signal: AbortSignal)
       await worker.terminate();
       throw error;
     }
-    // WebAssembly gives no memory back, and images take the most of it.
+    // WebAssembly never releases memory, and images need the most.
     if (task.images.length > 0 || free.size === maxFree) return void (await worker.terminate());
     worker.unref();
     free.add(worker);
@@ -37,10 +37,10 @@ export function createThreads(url: URL): (task: RenderTask, signal: AbortSignal)
 }
 
 function openThread(url: URL): Worker {
-  // The libraries may print; streams of its own keep the thread's output off the terminal.
+  // The libraries may print: separate streams keep the thread's output off the terminal.
   const worker = new Worker(url, { stdout: true, stderr: true });
   for (const stream of [worker.stdout, worker.stderr]) stream.resume();
-  // Without a listener, an error of a thread that is being stopped would end the service.
+  // Without a listener, an error of a thread that is being terminated would end the service.
   worker.on("error", () => {});
   return worker;
 }
