@@ -2,12 +2,12 @@ import { VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
 import type { Engine } from "./engine.ts";
 
-/** An engine as its owner sees it: what kind it is, or why it cannot be used now. */
+/** The state of an engine for its owner: its kind, or why it cannot be used now. */
 export type EngineCheck = { engine: string; models: readonly string[]; kind: string | null; error: string | null };
 
 const limitMs = 10_000;
 
-/** Asks all engines side by side whether they can be used now; each has 10 seconds. Free of charge. */
+/** Checks all engines at the same time, free of charge. Each has 10 seconds. */
 export async function checkEngines(
   engines: readonly Engine[],
   clock: Pick<Clock, "limit">,
@@ -17,8 +17,8 @@ export async function checkEngines(
 }
 
 /**
- * Throws `auth` when an engine refuses its key, and `usage` when it cannot be used at all: what is started for it would wait in vain. Other
- * trouble may pass, and counts for nothing.
+ * Throws `auth` when an engine refuses its key, and `usage` when it can never be used: a generation for it would wait in vain. Any other error may be
+ * temporary and is ignored.
  */
 export async function checkEngineKeys(
   engines: readonly Engine[],

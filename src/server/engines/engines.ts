@@ -18,31 +18,33 @@ import { fetchOffers, type Offer } from "./videos/offers.ts";
 import { createVideosEngine } from "./videos/videos.ts";
 
 export type EngineSettings = KeyReader & {
-  /** `[model=]kind[:url][#upstream-model]`, or what was read of it, or of a file. */
+  /** `[model=]kind[:url][#upstream-model]`, or the specification that was read from it or from a file. */
   engines: readonly (string | EngineSpec)[];
-  /** How long a job may show no progress, as `--engine-timeout` says; without it 30 minutes, or a day for one that ComfyUI shows as running. */
+  /**
+   * The time limit of a job without progress, as `--engine-timeout` sets it; by default 30 minutes, or a day for a job that ComfyUI shows as running.
+   */
   timeoutMs?: number | undefined;
-  /** Whether servers keep what they have made. */
+  /** Whether finished videos stay on their servers. */
   keepUpstream?: boolean | undefined;
-  /** How many generations each engine makes at the same time; without it, the preview one per processor, and a server of real models 16. */
+  /** How many generations each engine runs at the same time; by default the preview one per processor, and a server of real models 16. */
   jobs: number | undefined;
-  /** Whether they come from a setting. A package's code is not taken from whatever folder is the current one then. */
+  /** Whether the engines come from a setting. Then a package is not loaded from the current folder, which may be any folder. */
   isSetting?: boolean | undefined;
   onNote(text: string): void;
 };
 
-const usualTimeoutMs = 30 * 60_000;
-const usualRunningMs = 24 * 3_600_000;
+const defaultTimeoutMs = 30 * 60_000;
+const defaultRunningMs = 24 * 3_600_000;
 
 /**
- * Reads the engines that the owner wants; the preview when there is none. One that names no model serves those of the interface that no
- * other one names. Throws `usage` for what cannot be read.
+ * Creates the engines that the owner named, or the preview if there are none. An engine without a model serves those models of the interface that no
+ * other engine names. Throws `usage` for an invalid specification.
  */
 export function createEngines(
   settings: EngineSettings,
   io: Pick<Io, "fetch" | "readSocket" | "now" | "date" | "sleep" | "limit">,
 ): Engine[] {
-  const { timeoutMs = usualTimeoutMs, keepUpstream, isSetting, onNote } = settings;
+  const { timeoutMs = defaultTimeoutMs, keepUpstream, isSetting, onNote } = settings;
   const specs = readEngines(settings.engines);
   const findKey = createKeyFinder(specs, settings);
   if (specs.length === 0) return [createPreviewEngine({ concurrency: settings.jobs })];
@@ -59,7 +61,7 @@ export function createEngines(
     const options = { ...server, key: findKey({ label, server }), timeoutMs, keepUpstream, onNote };
     if (workflowFile !== undefined) {
       const workflow = readWorkflow(workflowFile, models);
-      const runningPatienceMs = settings.timeoutMs ?? usualRunningMs;
+      const runningPatienceMs = settings.timeoutMs ?? defaultRunningMs;
       const comfyUi = { ...options, runningPatienceMs, workflow, models, concurrency: jobs ?? defaultJobs };
       return createComfyUiEngine(comfyUi, { ...io, open });
     }
@@ -75,10 +77,10 @@ export function createEngines(
   });
 }
 
-/** An engine as it is named, with the models that it serves. */
+/** An engine as its owner named it, with the models that it serves. */
 export type PlannedEngine = Omit<EngineSpec, "models"> & Pick<Engine, "models" | "isSimulation">;
 
-/** Reads the engines that the owner wants, which needs no key. Throws as `createEngines` does. */
+/** Reads the engines that the owner named, without their keys. Throws as `createEngines` does. */
 export function readEngines(engines: readonly (string | EngineSpec)[]): PlannedEngine[] {
   const specs = engines.map((engine) => (typeof engine === "string" ? readSpec(engine) : engine));
   checkRepeats(specs);
@@ -96,18 +98,18 @@ export function readEngines(engines: readonly (string | EngineSpec)[]): PlannedE
   });
 }
 
-/** A provider without an upstream model serves what it has something like. */
+/** Whether a server can serve a model. A provider without an upstream model serves the models to which it has a similar one. */
 function canServe({ kind, upstreamModel }: ServerSpec, { id, images }: Model): boolean {
   const models = upstreamModel === undefined ? kind?.provider?.models : undefined;
   return (images?.min ?? 0) <= maxImagesOf(kind) && (!models || models[id] !== undefined);
 }
 
-/** A model of an engine, and those of the interface that the engine makes with it. */
+/** A model of an engine, and the models of the interface that the engine makes with it. */
 export type ListedOffer = { engine: string; models: string[]; offer: Offer };
 
 /**
- * Resolves with the models that engines list, which is free of charge; a provider's list needs no key. Throws `usage` for an engine that has no
- * list, and `network` when one does not answer.
+ * Resolves with the models that engines list, which is free of charge; a provider's list needs no key. Throws `usage` for an engine without a list,
+ * and `network` when an engine does not reply.
  */
 export async function listOffers(
   { engines, ...keys }: Pick<EngineSettings, "engines" | "readKey">,

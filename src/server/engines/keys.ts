@@ -1,16 +1,16 @@
 import { usage, VidgenError } from "../../errors.ts";
 import type { EngineSpec, ServerSpec } from "./spec.ts";
 
-/** Returns the key in a variable of the environment; `undefined` when it is not set. Throws `usage` for what is no key. */
+/** Returns the key in an environment variable; `undefined` when the variable is not set. Throws `usage` when the value cannot be a key. */
 export type ReadKey = (variable: string) => string | undefined;
 
-/** Where keys are read: in the environment, and in the files that `key_file` names. */
+/** How keys are read: from the environment, and from the files that `key_file` names. */
 export type KeyReader = { readKey: ReadKey; readKeyFile?: ((path: string, label: string) => string) | undefined };
 
 /**
- * Returns what finds the key of a server: where its owner says that it is, else that of `VIDGEN_ENGINE_KEY_<HOST>`, with its port first, else at a provider's own address that of the
- * provider's usual variable, and elsewhere that of VIDGEN_ENGINE_KEY. Throws `usage` when one variable would go to two origins, and `auth` when
- * a provider has none.
+ * Returns a function that finds the key of a server: in the place that its owner named; else in `VIDGEN_ENGINE_KEY_<HOST>`, first with its port; else
+ * in the provider's usual variable at a provider's own address, and in VIDGEN_ENGINE_KEY elsewhere. Throws `usage` when one variable would be sent to
+ * two origins, and `auth` when a provider has no key.
  */
 export function createKeyFinder(
   specs: readonly EngineSpec[],
@@ -22,7 +22,7 @@ export function createKeyFinder(
   };
   const origins = new Map<string, string>();
   for (const { server } of specs) {
-    // Where each engine names its key, several may have one: the owner said which servers get it.
+    // Engines that name their key may share one: the owner said which servers get it.
     const found = server && !server.key && find(server);
     if (!found) continue;
     const { origin } = new URL(server.url);
@@ -40,7 +40,7 @@ export function createKeyFinder(
     if (source) {
       const named = readKey(source.variable);
       if (named !== undefined) return named;
-      // Not its name: what stands there may be a key that was put in the wrong place.
+      // The name is not printed: it may be a key that was put in the wrong place.
       throw new VidgenError("auth", `${label}.key_env: the variable that it names is not set.`, {
         hint: "It must be the name of a variable of the environment of `vidgen serve`, which has the key.",
       });
@@ -54,7 +54,7 @@ export function createKeyFinder(
   };
 }
 
-/** The variables that may have a server's key, the first that is set has it. */
+/** Returns the variables that may contain a server's key; the first that is set is used. */
 function variablesOf(server: ServerSpec): string[] {
   return [...ownVariablesOf(server.url), providerAt(server)?.keyVariable ?? "VIDGEN_ENGINE_KEY"];
 }
@@ -71,7 +71,7 @@ function nameIn(host: string): string {
     .replace(/^_|_$/g, "");
 }
 
-/** The provider of a server's kind, at its own address alone: a proxy of the user's is another origin. */
+/** Returns the provider of a server's kind, only at the provider's own address: a proxy is another origin. */
 function providerAt({ url, kind }: ServerSpec) {
   const provider = kind?.provider;
   return provider && new URL(provider.url).origin === new URL(url).origin ? provider : undefined;

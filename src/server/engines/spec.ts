@@ -4,42 +4,42 @@ import { findModel, findSimilar } from "../../protocol/models.ts";
 import type { EngineOrigin } from "../store/generations.ts";
 import { type Kind, kinds, maxImagesOf } from "./videos/kinds.ts";
 
-/** An engine as `--engine` or the file of `--config` names it; without `server` and `packageName` it is the preview. */
+/** An engine as `--engine` or the file of `--config` names it. Without `server` and `packageName` it is the preview. */
 export type EngineSpec = {
-  /** How messages name what the owner wrote: "--engine preview", or "engines[3]" of a file. */
+  /** What the owner wrote, for messages: "--engine preview", or "engines[3]" of a file. */
   label: string;
-  /** The models that it serves; without them, those that no other engine is named for. */
+  /** The models that it serves; by default, those that no other engine names. */
   models: readonly string[] | undefined;
-  /** How messages call it: "preview", its address, or its package. */
+  /** Its name in messages: "preview", its address, or its package. */
   name: string;
-  /** What the model is called there, where the owner named it. */
+  /** The model's name at the server, where the owner set one. */
   upstreamModel: string | undefined;
   server: ServerSpec | undefined;
-  /** The npm package of a provider of the AI SDK. */
+  /** The npm package of an AI SDK provider. */
   packageName?: string;
-  /** The file of the workflow that a ComfyUI server runs. */
+  /** The workflow file of a ComfyUI server. */
   workflowFile?: string | undefined;
-  /** How many generations it makes at once, where the owner says so for this one. */
+  /** How many generations it runs at the same time, where the owner set this for the engine. */
   jobs?: number | undefined;
 };
 
-/** Where a key is, which is never written itself: in a variable of the environment, or in a file. */
+/** Where a key is: in an environment variable, or in a file. The key itself is never part of a specification. */
 export type KeySource = { variable: string } | { file: string };
 
 export type ServerSpec = {
   /** Without `/v1/videos`. */
   url: string;
-  /** `undefined` when it is to be found out. */
+  /** `undefined` when it must be detected. */
   kind: Kind | undefined;
   upstreamModel: string | undefined;
-  /** Where its key is, when that is not in the variable of its host. */
+  /** Where its key is, if not in the variable of its host. */
   key?: KeySource | undefined;
 };
 
-/** Whether an engine was named by a flag, not in a file: then messages say what to type. */
+/** Whether an engine was named by a flag and not in a file: then hints show what to type. */
 export const isFlag = (label: string) => label.startsWith("--engine");
 
-/** The parts of an engine as they were written. */
+/** The parts of a specification, as they were written. */
 type Parts = {
   label: string;
   models: readonly string[] | undefined;
@@ -56,7 +56,7 @@ export const specExample = `Write [model=]kind[:url][#upstream-model], such as w
 const pattern =
   /^(?:((?:(?!:\/\/)[^=#\s])+)=)?(?:([a-z][\w-]*)(?::(https?:\/\/[^#\s]+))?|(https?:\/\/[^#\s]+))(?:#(\S+))?$/i;
 
-/** Reads `[model=]kind[:url][#upstream-model]`; a url alone is a server whose kind is found out. Throws `usage`. */
+/** Reads `[model=]kind[:url][#upstream-model]`. For a URL alone, the kind of the server is detected later. Throws `usage`. */
 export function readSpec(text: string): EngineSpec {
   if (/^([^=]*=)?ai-sdk(:|$)/i.test(text)) return readSdkSpec(text);
   const [isRead, model, kindId, kindUrl, addressAlone, upstreamModel] = pattern.exec(text) ?? [];
@@ -69,7 +69,7 @@ export function readSpec(text: string): EngineSpec {
   return readServer({ label: `--engine ${text}`, models, kind, url, upstreamModel });
 }
 
-/** Reads an engine that is no package. Throws `usage`. */
+/** Reads an engine that is not a package. Throws `usage`. */
 export function readServer({ label, models, kind: kindId, url: written, upstreamModel, key }: Parts): EngineSpec {
   const named = kinds.find(({ id }) => id === kindId);
   const url = written ?? named?.provider?.url;
@@ -77,7 +77,7 @@ export function readServer({ label, models, kind: kindId, url: written, upstream
   if (kindId === "preview") return { label, models, name: "preview", upstreamModel, server: undefined };
   if (url === undefined) throw usage(`${label} needs a URL.`, hint(`Write ${kindId}:http://gpu-1:8091.`));
   const { username, password, search, origin, pathname } = new URL(url);
-  // The text is not repeated here, since it may contain a password.
+  // The text is not printed, because it may contain a password.
   if (username !== "" || password !== "" || search !== "")
     throw usage(
       `${hint("--engine") ?? label} takes a URL without a user name, a password or a query.`,
@@ -108,7 +108,7 @@ export function readServer({ label, models, kind: kindId, url: written, upstream
   return { ...own, server: { url: name, kind, upstreamModel, key } };
 }
 
-/** A text that is no engine, without what may be a password in it, and with what was probably meant. */
+/** Returns the error for an invalid specification, without a possible password in it, and with a suggestion. */
 function invalidError(text: string): VidgenError {
   const [, model = "", kind = ""] = /^([^=]*=)?([^=]*)$/.exec(text) ?? [];
   const isAddress = /^[\w.-]+:\d+(\/|#|$)/.test(kind);
@@ -125,10 +125,10 @@ function findSimilarKind(name: string): string | undefined {
   return kindNames.includes(name) ? undefined : findSimilar(name, kindNames);
 }
 
-/** A package by its name alone, never by a path: what lies in a folder is not run because it lies there. */
+/** A package by its name, never by a path: a file is not run only because it is in a folder. */
 const sdkPattern = /^([^=#\s]+)=ai-sdk:((?:@[a-z0-9][\w.-]*\/)?[a-z0-9][\w.-]*)#(\S+)$/i;
 
-/** A package has models of many kinds: both names of the model are needed. */
+/** Reads an AI SDK engine. Both names of the model are required, because a package has many models. */
 function readSdkSpec(text: string): EngineSpec {
   const [, model, packageName, upstreamModel] = sdkPattern.exec(text) ?? [];
   if (packageName === undefined)
@@ -144,7 +144,7 @@ function readSdkSpec(text: string): EngineSpec {
   });
 }
 
-/** An engine of a package. Throws `usage` for a model that it cannot make. */
+/** Returns the engine of a package. Throws `usage` for a model that the engine cannot make. */
 export function readPackage({
   label,
   models,

@@ -14,7 +14,7 @@ import { isMp4, readJob, type WorkflowResult } from "./job.ts";
 export type ComfyUiOptions = Pick<ServerOptions, "url" | "key" | "timeoutMs" | "onNote"> & {
   /** The nodes whose title says that they make the video. */
   titled: readonly string[];
-  /** The time limit for a running job without progress. ComfyUI reports no progress over HTTP, so such a job may not be stuck. */
+  /** The time limit for a running job without progress. ComfyUI reports no progress over HTTP, so the job may not be stuck. */
   runningPatienceMs: number;
 };
 

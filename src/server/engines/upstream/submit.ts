@@ -166,7 +166,7 @@ const noServer = /connection failure|overflow|no healthy upstream|no server is a
 
 /**
  * Whether the request was certainly not accepted. A proxy also answers 503 when a server that has the request does not reply, so a 503 counts only
- * with the server's own JSON, or with such a text.
+ * with the server's own JSON, or with one of these texts.
  */
 function isNotNow({ status, json, text }: ServerReply): boolean {
   return status === 503 ? json !== undefined || noServer.test(text) : notNowStatuses.includes(status);
