@@ -32,7 +32,7 @@ export const exits: Readonly<{ ok: Exit } & Record<CommandErrorCode, Exit & { ra
   pending: {
     exit: 5,
     rank: 14,
-    meaning: "timed out, or `status --exit-status`: the generation is still running, or not submitted yet",
+    meaning: "timed out, or `status --exit-status`: still running, not saved yet, or not submitted yet",
   },
   unknown: {
     exit: 6,

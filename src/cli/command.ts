@@ -54,8 +54,14 @@ export const infoJsonOption = () =>
 
 export const defaultTimeout = "15m";
 
-export const timeoutOption = () =>
-  new Option("--timeout <time>", "maximum time to wait: 90s, 5m, 1h30m or plain seconds").default(defaultTimeout);
+export const timeoutOption = (description = "maximum time to wait and to save: 90s, 5m, 1h30m or plain seconds") =>
+  new Option("--timeout <time>", description).default(defaultTimeout);
+
+/** The same for a command that sends the request. */
+export const startTimeoutOption = () =>
+  timeoutOption(
+    "maximum time to wait and to save, after the request, which may take up to 2 minutes: 90s, 5m, 1h30m or plain seconds",
+  );
 
 export const intervalOption = () =>
   new Option("--interval <time>", "polling interval, at least 1s (default: 10s, then 5s)");

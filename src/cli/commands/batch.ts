@@ -24,7 +24,7 @@ import {
   readTimes,
   saveOption,
   setOption,
-  timeoutOption,
+  startTimeoutOption,
   withDetails,
 } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -93,7 +93,7 @@ function declare(program: CommandUnknownOpts) {
     .optionsGroup("Running:")
     .option("-j, --jobs <n>", "how many generations run at once", "4")
     .option("--fail-fast", "start no more rows after a row was refused or failed")
-    .addOption(timeoutOption())
+    .addOption(startTimeoutOption())
     .addOption(intervalOption())
     .optionsGroup("Service:")
     .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))

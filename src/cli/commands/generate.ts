@@ -31,7 +31,7 @@ import {
   readTimes,
   saveOption,
   setOption,
-  timeoutOption,
+  startTimeoutOption,
   withDetails,
 } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -102,7 +102,7 @@ export function withStartFlags<Words extends unknown[]>(bare: Command<Words>) {
     .option("--dry-run", "print what would be done, or the request, and send nothing")
     .optionsGroup("Waiting:")
     .option("--no-wait", "print the id and exit")
-    .addOption(timeoutOption())
+    .addOption(startTimeoutOption())
     .addOption(intervalOption())
     .addOption(bellOption())
     .optionsGroup("Service:")

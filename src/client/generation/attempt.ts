@@ -83,9 +83,6 @@ export async function openAttempt(service: Service, id: string, options: OpenAtt
   return createAttempt(service, { id, attempt, target, file, outputPath: target?.outputPath ?? outputPath, options });
 }
 
-/** The minimum time for the download after a generation has completed, even if less of the timeout is left. */
-const downloadMs = 5 * 60_000;
-
 /**
  * Follows a generation until it has ended, and saves its video if a file was claimed. Throws as `follow` does, and `output`; the attempt stays
  * open then. The error of a listener is thrown after the video is saved.
@@ -177,7 +174,7 @@ async function followAndSave(attempt: Attempt, target: Target, listeners: Listen
   const renewUrl = async (signal: AbortSignal) =>
     (await follow(api, id, { ...times, isNew: false, isKnown: true, signal, onNote: note }, io)).videoUrl;
   const onWhole = (content: Content) => record(service, { kind: "downloaded", id, ...content });
-  const timeoutMs = Math.max(times.timeoutMs - (io.now() - begin), downloadMs);
+  const timeoutMs = Math.max(times.timeoutMs - (io.now() - begin), 0);
   const onProgress = (received: number, total: number | undefined) => listeners.progress?.(received, total);
   const saving = { target, entry, timeoutMs, signal, onWhole, renewUrl, onProgress, onNote: note };
   const { file, content } = await save(completed, saving, io);

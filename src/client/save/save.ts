@@ -12,21 +12,20 @@ type SaveOptions = Omit<MediaOptions, "version" | "onVersion"> & {
   target: Target;
   /** The journal's entry of the generation. */
   entry: Entry | undefined;
-  /** How long the download may take, in milliseconds. */
+  /** How long the download may take, in milliseconds, if a later one can resume it. */
   timeoutMs: number;
   /** Called when the video is complete, before its file gets its name. */
   onWhole(content: Content): Promise<void>;
 };
 
 /**
- * Saves the video of a completed generation, and returns its path and content. Throws `output`, with the video's URL as the hint unless that
- * is useless, or the signal's reason.
+ * Saves the video of a completed generation, and returns its path and content. Throws `pending` after the timeout, `output`, with the video's
+ * URL as the hint unless that is useless, or the signal's reason.
  */
 export async function save({ generation, videoUrl }: CompletedGeneration, options: SaveOptions, io: DownloadIo) {
   const { target, entry } = options;
   const { id } = generation;
-  const overdue = new VidgenError("output", "Timed out before the video was saved.");
-  const limit = io.limit(options.timeoutMs, options.signal, overdue);
+  const limit = limitDownload(options, io);
   let address: string | undefined = videoUrl;
   const renewUrl = async (signal: AbortSignal) => {
     address = undefined;
@@ -39,7 +38,7 @@ export async function save({ generation, videoUrl }: CompletedGeneration, option
     const sha256 = await download(
       videoUrl,
       file,
-      { ...options, version, onVersion, signal: limit.signal, renewUrl },
+      { ...options, version, onVersion, signal: limit.signal, renewUrl, onProgress: limit.onProgress },
       io,
     );
     const content = await readContent(file, sha256);
@@ -58,4 +57,36 @@ export async function save({ generation, videoUrl }: CompletedGeneration, option
   } finally {
     limit.clear();
   }
+}
+
+/**
+ * Aborts the download after the timeout, unless its bytes would be lost: where nothing tells that a later download gets the same video, or
+ * where this one has begun again after it was complete.
+ */
+function limitDownload({ target, timeoutMs, signal, onNote, onProgress }: SaveOptions, io: DownloadIo) {
+  const controller = new AbortController();
+  const limit = io.limit(timeoutMs, signal, new VidgenError("pending", "Timed out before the video was saved."));
+  let size = 0;
+  let hasRestarted = false;
+  const onAbort = () => {
+    const isLost = size > 0 && (hasRestarted || !target.isResumable());
+    if (signal.aborted || !isLost) return controller.abort(limit.signal.reason);
+    signal.addEventListener("abort", onLateAbort, { once: true });
+    onNote("The timeout is over, but a later download could not resume this one: it continues while data comes.");
+  };
+  const onLateAbort = () => controller.abort(signal.reason);
+  limit.signal.addEventListener("abort", onAbort, { once: true });
+  if (limit.signal.aborted) onAbort();
+  return {
+    signal: controller.signal,
+    onProgress(received: number, total: number | undefined): void {
+      hasRestarted ||= received < size;
+      size = received;
+      onProgress(received, total);
+    },
+    clear(): void {
+      limit.clear();
+      signal.removeEventListener("abort", onLateAbort);
+    },
+  };
 }

@@ -32,6 +32,8 @@ export type Target = {
   outputPath: string;
   /** The partial file; `undefined` for "-". */
   partPath: string | undefined;
+  /** Whether a later process can resume the download of its partial file. */
+  isResumable(): boolean;
   /** Aborts when another process has taken over the file because this one was suspended for a minute. */
   lost: AbortSignal;
   /**
@@ -394,6 +396,7 @@ function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Di
     outputPath: resolved.outputPath,
     partPath: resolved.isTemporary ? undefined : partPath,
     lost: lease.lost,
+    isResumable: () => isKept && !resolved.isTemporary,
     open: openOnce,
     async commit(naming, content) {
       const path = resolved.fileOf(naming);
