@@ -65,7 +65,7 @@ function createServer(running: Set<Promise<unknown>>, { tools, ending, ...option
   }
   return server;
 
-  async function callTool(tool: Tool, args: unknown, { signal, context }: CallOptions) {
+  async function callTool(tool: Tool, args: unknown, { signal, context }: ToolCallOptions) {
     try {
       const result = cleanValue(
         await tool.run(args, { signal, onProgress: progressReporter(context, options.redact) }),
@@ -79,7 +79,7 @@ function createServer(running: Set<Promise<unknown>>, { tools, ending, ...option
   }
 }
 
-type CallOptions = { signal: AbortSignal; context: ServerContext };
+type ToolCallOptions = { signal: AbortSignal; context: ServerContext };
 
 /** The schema without validation by the MCP library, so that invalid arguments get vidgen's own error. */
 function uncheckedSchema(schema: Tool["input"]): StandardSchemaWithJSON<unknown, unknown> {
