@@ -269,7 +269,8 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     const key = { Authorization: `Bearer ${one.key}` };
     const answers = async (process: typeof one) => [
       await process.status("/", cookies),
-      await process.status(`/${one.token}`),
+      // The link of the first one was used.
+      await process.status(`/${other.token}`),
       await process.status("/api/generation-status", key),
     ];
     for (const each of [one, other]) expect(await answers(each)).toEqual([200, 200, 400]);
