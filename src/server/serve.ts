@@ -11,7 +11,7 @@ import {
   readAnnouncement,
   writeAnnouncement,
 } from "./announcement.ts";
-import { createKey, hashKey, prepareLocalAccount, usualCredits } from "./api/accounts.ts";
+import { createKey, defaultCredits, hashKey, prepareLocalAccount } from "./api/accounts.ts";
 import { type Listening, type ListenOptions, listen } from "./api/listen.ts";
 import { listFreeModels } from "./api/price.ts";
 import { beginRun, endRun } from "./backup.ts";
@@ -178,7 +178,7 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
     const { store, initialize, pageSecret } = await openPostgres(options.database, opening);
     steps.push(store.close);
     const api_key = createKey();
-    const account = { name: localAccount, keyHash: hashKey(api_key), credits: options.credits ?? usualCredits };
+    const account = { name: localAccount, keyHash: hashKey(api_key), credits: options.credits ?? defaultCredits };
     const first = { account, webhookSecret: createSecret(), pageSecret: createKey() };
     const { isFirst, webhookSecret } = await initialize(first, { rotate: options.rotate ?? false });
     const state = { store, videos, webhookSecret, pageSecret };

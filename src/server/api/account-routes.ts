@@ -9,7 +9,7 @@ import type { Ended } from "../queue/end.ts";
 import type { NewAccount } from "../store/accounts.ts";
 import type { GenerationEnd } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
-import { createKey, hashKey, usualCredits } from "./accounts.ts";
+import { createKey, defaultCredits, hashKey } from "./accounts.ts";
 import { idempotencyKey, named, type Paths, parameters, refusal, reply, requestBody } from "./openapi/operation.ts";
 
 /** The name of an account, and a key too, on every route that takes one. */
@@ -46,7 +46,7 @@ const newAccountSchema = named("NewAccount", {
     .int(notCredits)
     .min(0, notCredits)
     .optional()
-    .meta({ description: `The credits of a new account; ${usualCredits} by default.` }),
+    .meta({ description: `The credits of a new account; ${defaultCredits} by default.` }),
   new: z
     .boolean()
     .optional()
@@ -191,7 +191,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
                 "account_exists",
                 `the account ${name} exists, with ${had} credits; nothing was changed`,
               );
-            return had ?? credits ?? usualCredits;
+            return had ?? credits ?? defaultCredits;
           };
           const { made } = await addKey({ name, creditsOf });
           note(c, `a key was created for ${name}, with ${made.credits} credits`);

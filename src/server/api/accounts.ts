@@ -6,7 +6,7 @@ import { type ApiEnv, refuse } from "../http/message.ts";
 import type { Store } from "../store/store.ts";
 
 /** What a new account has. */
-export const usualCredits = 1_000;
+export const defaultCredits = 1_000;
 
 const keyPrefix = "vgs_";
 
@@ -34,7 +34,7 @@ export function hashKey(key: string): string {
  * works no more.
  */
 export async function prepareLocalAccount(store: Store, apiKey: string, credits: number | undefined): Promise<void> {
-  const creditsOf = (had = 0) => credits ?? Math.max(usualCredits, had);
+  const creditsOf = (had = 0) => credits ?? Math.max(defaultCredits, had);
   await store.addAccount({ name: localAccount, keyHash: hashKey(apiKey), creditsOf, isOnlyKey: true });
 }
 
@@ -58,7 +58,7 @@ export async function makeOwnerKey(database: string, io: Io): Promise<string> {
   const { visitPostgres } = await import("../store/postgres/postgres.ts");
   const { addAccount, close } = await visitPostgres(database, io);
   const key = createKey();
-  const creditsOf = (had = usualCredits) => had;
+  const creditsOf = (had = defaultCredits) => had;
   await addAccount({ name: localAccount, keyHash: hashKey(key), creditsOf }).finally(close);
   return key;
 }

@@ -151,7 +151,7 @@ function allow(...methods: string[]): MiddlewareHandler<ApiEnv> {
 }
 
 /** A hundred years. */
-const forEverMs = 100 * 31_536_000_000;
+const hundredYearsMs = 100 * 31_536_000_000;
 
 /**
  * Interface section 5: `Authorization: Bearer <API_KEY>`. Each reply says for how many seconds a start that comes again with its Idempotency-Key
@@ -162,7 +162,7 @@ function createKeyCheck({
   keep,
   clock,
 }: Pick<AppOptions, "store" | "keep" | "clock">): MiddlewareHandler<ApiEnv> {
-  const keptMs = keep?.recordsMs ?? forEverMs;
+  const keptMs = keep?.recordsMs ?? hundredYearsMs;
   let restoredAt: Promise<string | null> | undefined;
   const lifetime = async () => {
     restoredAt ??= store.provenance?.read().then((provenance) => provenance.restoredAt) ?? Promise.resolve(null);

@@ -31,8 +31,8 @@ export const cancelledError = "cancelled";
 /** How long an engine may take to stop a job. */
 const engineLimitMs = 90_000;
 
-/** Between two looks a generation can be submitted, or end. */
-const maxLooks = 3;
+/** Between two attempts a generation can be submitted, or end. */
+const maxAttempts = 3;
 
 const cancelledSchema = named("Cancelled", { ...generationSchema.shape, credits_returned: z.number() });
 
@@ -70,7 +70,7 @@ export function createCancelRoute(options: CancelOptions): Route {
 export async function cancelOwn(c: ApiContext, options: CancelOptions): Promise<StoredGeneration> {
   const { store, mediaUrl } = options;
   let isStopped = false;
-  for (let looks = 0; looks < maxLooks; looks++) {
+  for (let attempts = 0; attempts < maxAttempts; attempts++) {
     const generation = await findOwnGeneration(c, store);
     const { id, status, error } = generation;
     if (status === "failed" && (isStopped || isCancelled(error))) return generation;

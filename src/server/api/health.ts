@@ -40,7 +40,7 @@ export function createHealth({ store, videos, engines, clock }: HealthOptions): 
   const media = createCheck(15_000, clock, videos.check);
   const anyEngine = createCheck(5_000, clock, (signal) => Promise.any(used().map(({ check }) => check(signal))));
   let isStopping = false;
-  const look = async () => {
+  const checkReadiness = async () => {
     const [isStored, isKept, isMade] = await Promise.all([database(), media(), used().length === 0 || anyEngine()]);
     const isReady = isStored && isKept && isMade;
     const status = isStopping ? "stopping" : word(isReady);
@@ -64,7 +64,7 @@ export function createHealth({ store, videos, engines, clock }: HealthOptions): 
       200: reply("It can", readinessSchema, { status: "ok", database: "ok", media: "ok", engines: "ok" }),
       503: { ...reply("It cannot", readinessSchema), headers: retryAfterHeader },
     },
-    handle: async (c) => answer(c, await look()),
+    handle: async (c) => answer(c, await checkReadiness()),
   };
   return {
     paths: { "/healthz": { GET: alive, HEAD: alive }, "/readyz": { GET: ready, HEAD: ready } },

@@ -2,7 +2,7 @@ import { localAccount } from "../announcement.ts";
 import type { Engine } from "../engines/engine.ts";
 
 /** What a generation costs at the local service unless its owner set a price for the model; the interface shows none (section 8). */
-const usualPrice = 10;
+const defaultPrice = 10;
 
 export type PriceOptions = {
   engines: readonly Pick<Engine, "models" | "isSimulation">[];
@@ -20,7 +20,7 @@ export function priceOf(model: string, account: string, options: PriceOptions): 
 
 /** The same for an account that pays for previews too. */
 export function listPriceOf(model: string, { creditsPer }: Pick<PriceOptions, "creditsPer">): number {
-  return creditsPer.get(model) ?? usualPrice;
+  return creditsPer.get(model) ?? defaultPrice;
 }
 
 /** Whether no real model makes the videos of a model. */

@@ -145,8 +145,8 @@ export function createStartReader({
     const { size, ...fields } = parse(sizeSchema, json);
     const pixels = size === undefined ? undefined : pixelsOf(size);
     const names = pixels ? { ...ownNames, aspectRatio: "size", resolution: "size" } : ownNames;
-    const asked = { ...fields, ...(pixels && shapeOf(pixels)) };
-    const body = parse(bodySchema, asked, { names });
+    const requested = { ...fields, ...(pixels && shapeOf(pixels)) };
+    const body = parse(bodySchema, requested, { names });
     const { callback_url, imageUrl: image, imageUrls = [], lastImageUrl, referenceUrls = [], ...rest } = body;
     const able = engines.filter(({ models }) => models.includes(rest.model));
     if (able.length === 0) throw refuse(400, "invalid_model", modelsText);
@@ -169,7 +169,7 @@ export function createStartReader({
       },
       isReal,
       // A provider's model may have other defaults, and not take ours.
-      ...(isReal && { unset: defaulted.filter((name) => !(name in asked)) }),
+      ...(isReal && { unset: defaulted.filter((name) => !(name in requested)) }),
       hasDirectives: hasDirectives || !isReal,
     };
     if (hasOtherImages(request)) checkOtherImages(request, makers);

@@ -157,17 +157,17 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
   const readStart = createStartReader(options);
   const openLarge = createBodyMemory(maxLargeBytes);
   const openSmall = createBodyMemory(maxSmallBytes);
-  type Asked = Pick<JsonBody, "json"> & { names: FieldNames | undefined; idempotency: Idempotency | undefined };
-  const start = async (c: ApiContext, { json, names, idempotency }: Asked): Promise<Started> => {
+  type ParsedStart = Pick<JsonBody, "json"> & { names: FieldNames | undefined; idempotency: Idempotency | undefined };
+  const start = async (c: ApiContext, { json, names, idempotency }: ParsedStart): Promise<Started> => {
     const { account } = c.var;
     const { request, callback_url } = readStart(json, names);
     await checkLimits(request, options.engines);
     c.set("model", request.model);
     const traceparent = readTraceparent(c.req.header("traceparent"));
     const label = readLabel(c);
-    const told = { ...(traceparent !== undefined && { traceparent }), ...(label && { label }) };
-    const asked = { request: { ...request, ...told }, callback_url };
-    const generation = newGeneration(account, asked, options.clock.date());
+    const metadata = { ...(traceparent !== undefined && { traceparent }), ...(label && { label }) };
+    const requested = { request: { ...request, ...metadata }, callback_url };
+    const generation = newGeneration(account, requested, options.clock.date());
     const cost = priceOf(request.model, account, options);
     const outcome = await options.store.start(generation, cost, idempotency, options.missing?.());
     if (outcome.kind === "no credits") throw notEnoughCredits(cost);

@@ -1,9 +1,9 @@
 import type { Clock } from "../../io.ts";
-import { insist } from "../insist.ts";
 import { stripControls } from "../observe/log.ts";
 import { traceHeaders } from "../observe/trace.ts";
 import type { OnTrouble } from "../observe/trouble.ts";
 import type { Post } from "../outbound/outbound.ts";
+import { retryForever } from "../retry-forever.ts";
 import type { Delivery } from "../store/deliveries.ts";
 import type { Store } from "../store/store.ts";
 import type { DeliveryEvent } from "./delivery.ts";
@@ -42,7 +42,7 @@ export async function makeAttempt(delivery: Delivery, options: AttemptOptions): 
   const attempt = { at: signedAt.toISOString(), outcome, delivered: isDelivered, reply, ms };
   const record = () => store.recordAttempt(delivery.id, attempt, next_at);
   // The first write is tried even while the service stops: the receiver has already replied.
-  await record().catch(() => insist(record, options).catch(() => {}));
+  await record().catch(() => retryForever(record, options).catch(() => {}));
   const { generation, account, url, traceparent } = delivery;
   onDelivery({ generation, account, traceparent, url, attempt: attempts, isDelivered, nextMs, outcome });
 }

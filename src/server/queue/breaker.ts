@@ -47,11 +47,11 @@ export function createBreaker(options: BreakerOptions): Breaker {
   let isProven = false;
   let failures = 0;
   /** How many creates must be taken until those that were unclear count no more: a whole number, as tenths would not add up to one. */
-  let owed = 0;
+  let probation = 0;
   let pausedUntil = Number.NEGATIVE_INFINITY;
   let out: (Outage & { at: number }) | undefined;
   let unreachableAt: number | undefined;
-  const goOut = ({ reason, cause }: Pick<Outage, "reason" | "cause">, ms: number) => {
+  const openCircuit = ({ reason, cause }: Pick<Outage, "reason" | "cause">, ms: number) => {
     isProven = false;
     pausedUntil = Math.max(pausedUntil, clock.now() + ms);
     unreachableAt = cause === "unreachable" ? (unreachableAt ?? clock.now()) : undefined;
@@ -65,13 +65,13 @@ export function createBreaker(options: BreakerOptions): Breaker {
     room(open) {
       if (pauseMs() > 0) return 0;
       // One at a time shows whether it works, before it can lose many.
-      return isProven && owed === 0 ? Number.POSITIVE_INFINITY : 1 - open;
+      return isProven && probation === 0 ? Number.POSITIVE_INFINITY : 1 - open;
     },
     onTaken() {
       onCreate("taken");
       isProven = true;
       failures = 0;
-      owed = Math.max(0, owed - 1);
+      probation = Math.max(0, probation - 1);
       // A create that was sent before another one failed does not end the pause.
       if (pauseMs() > 0 || out === undefined) return;
       out = undefined;
@@ -81,13 +81,16 @@ export function createBreaker(options: BreakerOptions): Breaker {
     onNotTaken(reason, cause, retryAfterMs = 0) {
       onCreate("not_taken");
       const mostMs = cause === "unreachable" ? maxUnreachableRetryMs : maxRetryMs;
-      goOut({ reason, cause }, Math.max(Math.min(1_000 * 2 ** failures++, mostMs), Math.min(retryAfterMs, maxPauseMs)));
+      openCircuit(
+        { reason, cause },
+        Math.max(Math.min(1_000 * 2 ** failures++, mostMs), Math.min(retryAfterMs, maxPauseMs)),
+      );
     },
     onUnclear(reason) {
       onCreate("unclear");
-      const unclear = Math.ceil(owed / takenPerUnclear) + 1;
-      owed = unclear * takenPerUnclear;
-      goOut({ reason, cause: undefined }, Math.min(unclearMs * 8 ** (unclear - 1), maxPauseMs));
+      const unclear = Math.ceil(probation / takenPerUnclear) + 1;
+      probation = unclear * takenPerUnclear;
+      openCircuit({ reason, cause: undefined }, Math.min(unclearMs * 8 ** (unclear - 1), maxPauseMs));
     },
     outage: () => out && { since: out.since, reason: out.reason, cause: out.cause, lastAt: out.lastAt },
     outMs: () => (out === undefined ? 0 : clock.now() - out.at),

@@ -3,11 +3,11 @@ import { models } from "../../protocol/models.ts";
 import { failureCodes } from "../../protocol/schema.ts";
 import { newDelivery } from "../callbacks/delivery.ts";
 import { readDirectives } from "../engines/preview/directives.ts";
-import { insist } from "../insist.ts";
+import { retryForever } from "../retry-forever.ts";
 import type { Delivery } from "../store/deliveries.ts";
 import type { GenerationEnd, StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
-import { findGeneration, type Made, type MakeOptions, notAgain } from "./make.ts";
+import { findGeneration, type MakeOptions, notAgain, type RenderResult } from "./make.ts";
 
 /** How long the preview takes for a generation: as long as rendering takes, or as long as the interface says (section 8). */
 export type Pace = "fast" | "realistic";
@@ -23,7 +23,7 @@ export type EndOptions = MakeOptions & {
   onEnd?(ended: Ended): void;
 };
 
-/** Why a generation failed: its code, else as `Made` or whoever cancelled it says. */
+/** Why a generation failed: its code, else as `RenderResult` or whoever cancelled it says. */
 export const failureReasons = [...failureCodes, "refused", "failed", "cancelled"] as const;
 export type FailureReason = (typeof failureReasons)[number];
 
@@ -40,7 +40,7 @@ export type Ended = {
  */
 export async function endGeneration(
   id: string,
-  made: Exclude<Made, { kind: "not submitted" }>,
+  made: Exclude<RenderResult, { kind: "not submitted" }>,
   options: EndOptions,
 ): Promise<boolean> {
   const { store, clock, pace, mediaUrl, signal } = options;
@@ -55,7 +55,7 @@ export async function endGeneration(
   const end = { ...endOf(made, options), completed_at: date.toISOString() };
   if (noVideo && end.media) end.media = { ...end.media, isUnlisted: true };
   const delivery = newDelivery({ ...generation, ...end }, mediaUrl(), date);
-  const isEnded = await insist(() => store.finish(id, end, delivery), options);
+  const isEnded = await retryForever(() => store.finish(id, end, delivery), options);
   const reason = made.kind === "made" ? undefined : (end.error_code ?? made.kind);
   if (isEnded) options.onEnd?.({ generation: { ...generation, ...end }, reason, isRefunded: end.isRefunded });
   return isEnded;
@@ -76,7 +76,7 @@ export function endRestored(
 }
 
 function endOf(
-  made: Exclude<Made, { kind: "not submitted" }>,
+  made: Exclude<RenderResult, { kind: "not submitted" }>,
   { hasRefunds }: Pick<EndOptions, "hasRefunds">,
 ): Omit<GenerationEnd, "completed_at"> {
   const { cost = null } = "cost" in made ? made : {};
@@ -92,7 +92,7 @@ function endOf(
   return { status: "failed", error: made.error, error_code, engine_code, media: null, cost, isRefunded };
 }
 
-function errorCodeOf(made: Exclude<Made, { kind: "made" | "not submitted" }>): StoredGeneration["error_code"] {
+function errorCodeOf(made: Exclude<RenderResult, { kind: "made" | "not submitted" }>): StoredGeneration["error_code"] {
   if (made.kind === "unclear") return made.kind;
   return made.kind === "failed" ? made.error_code : undefined;
 }

@@ -1,10 +1,10 @@
 import type { Capacity } from "../capacity.ts";
 import type { Engine } from "../engines/engine.ts";
-import { insist } from "../insist.ts";
+import { retryForever } from "../retry-forever.ts";
 import type { Claim } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
 import { type EndOptions, endGeneration } from "./end.ts";
-import { loadTask, type Made, makeVideo, removeFiles } from "./make.ts";
+import { loadTask, makeVideo, type RenderResult, removeFiles } from "./make.ts";
 import { canMake } from "./scheduler.ts";
 import type { EngineSlots, Slot } from "./slots.ts";
 
@@ -14,7 +14,7 @@ export type Plan =
   | { kind: "make"; slot?: Slot }
   /** An earlier process ended while it submitted the generation. */
   | { kind: "unclear" }
-  | Extract<Made, { kind: "failed" }>;
+  | Extract<RenderResult, { kind: "failed" }>;
 
 export type JobOptions = Omit<EndOptions, "confirm"> & {
   store: Pick<Store, "release" | "freeSlot" | "publish">;
@@ -69,7 +69,7 @@ export async function runJob(claimed: Claim, plan: Plan, options: JobOptions): P
 
 type OwnOptions = JobOptions & Pick<Claim, "confirm">;
 
-async function make(claimed: Claim, plan: Plan, options: OwnOptions): Promise<Made> {
+async function make(claimed: Claim, plan: Plan, options: OwnOptions): Promise<RenderResult> {
   if (plan.kind === "failed") return plan;
   let slot = plan.kind === "make" ? plan.slot : undefined;
   try {
@@ -93,7 +93,7 @@ async function render(
   task: Parameters<typeof makeVideo>[0],
   { slot, claimed }: { slot: Slot; claimed: Claim },
   options: OwnOptions,
-): Promise<Made> {
+): Promise<RenderResult> {
   const { id, account } = claimed;
   const { store, allSlots, onRoom } = options;
   const waitedMs = Math.max(0, options.clock.date().getTime() - Date.parse(task.created_at));
@@ -111,7 +111,7 @@ async function render(
       onRoom();
     },
     releaseSlot() {
-      if (slot.free()) void insist(() => store.freeSlot(id), options).then(onRoom, () => {});
+      if (slot.free()) void retryForever(() => store.freeSlot(id), options).then(onRoom, () => {});
     },
   });
   if (made.kind !== "not submitted") onTaken();
@@ -122,7 +122,7 @@ async function render(
 }
 
 /** What an engine refuses its key for, while it takes others with the same one. */
-function deniedEnd({ name }: Engine, { reason }: Extract<Made, { kind: "not submitted" }>): Made {
+function deniedEnd({ name }: Engine, { reason }: Extract<RenderResult, { kind: "not submitted" }>): RenderResult {
   return {
     kind: "failed",
     error: `${name} refused this generation: ${reason}; nothing was submitted`,

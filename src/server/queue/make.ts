@@ -9,10 +9,10 @@ import type { FailureCode } from "../../protocol/schema.ts";
 import type { Charged, Discardable, Engine, RenderOptions, RenderOutcome, RenderTask } from "../engines/engine.ts";
 import { readDirectives } from "../engines/preview/directives.ts";
 import { takeSaved } from "../engines/upstream/reply-video.ts";
-import { insist } from "../insist.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { OnTrouble } from "../observe/trouble.ts";
 import type { Get } from "../outbound/outbound.ts";
+import { retryForever } from "../retry-forever.ts";
 import type { Claim } from "../store/claims.ts";
 import { type Checkpoint, listImages, type Media, replaceImages, type StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
@@ -34,7 +34,7 @@ export type MakeOptions = {
  * What came of a generation. "failed" is a failure of the service, after which what was paid is given back, unless the owner runs
  * `serve --no-refunds`. "unclear": an engine may be making it, and charge for that, so what was paid stays paid, and no engine gets it again.
  */
-export type Made =
+export type RenderResult =
   | ({ kind: "made"; media: Media } & Charged & Discardable)
   | Extract<RenderOutcome, { kind: "refused" }>
   | ({ kind: "failed"; error: string; error_code?: Exclude<FailureCode, "unclear"> | undefined } & Charged)
@@ -48,7 +48,7 @@ export type Task = RenderTask & Pick<StoredGeneration, "checkpoint" | "created_a
 export async function loadTask(
   { id, account, engine }: Pick<Claim, "id" | "account" | "engine">,
   options: MakeOptions,
-): Promise<Task | Exclude<Made, { kind: "made" }>> {
+): Promise<Task | Exclude<RenderResult, { kind: "made" }>> {
   const { status, request, checkpoint, created_at } = await findGeneration(id, options);
   // It was cancelled after it had been claimed, before it could be stopped here.
   if (status !== "processing") return { kind: "not submitted", reason: "it has ended" };
@@ -65,7 +65,7 @@ export async function loadTask(
   if (fail !== undefined) return { kind: "refused", error: fail };
   const { imageFolder, ...files } = pathsOf(id, options.videos);
   try {
-    const sources = engine !== null ? { images: [] } : await insist(() => options.store.images(id), options);
+    const sources = engine !== null ? { images: [] } : await retryForever(() => options.store.images(id), options);
     const saved = await saveImages(listImages(sources), imageFolder, { ...options, account });
     return { id, checkpoint, created_at, request: rest, ...replaceImages(sources, saved), ...files };
   } catch (error) {
@@ -87,7 +87,7 @@ export async function makeVideo(
     onSubmitted,
     ...options
   }: MakeOptions & Pick<RenderOptions, "progress" | "releaseSlot"> & { onSubmitted(): void },
-): Promise<Made> {
+): Promise<RenderResult> {
   const { id } = task;
   const { clock, signal, confirm } = options;
   const keep = async (state: Checkpoint | null) => {
@@ -100,7 +100,7 @@ export async function makeVideo(
     };
     const write = () => store.keepCheckpoint(id, kept);
     // A job that is being stopped has one try.
-    await (signal.aborted ? write() : insist(write, options));
+    await (signal.aborted ? write() : retryForever(write, options));
     if (state && ["submitted", "saved", "finished"].includes(state.state)) onSubmitted();
   };
   let cost: number | undefined;
@@ -128,10 +128,13 @@ export async function makeVideo(
     if (outcome.kind === "unclear") return { ...outcome, error: unclearText(engine, outcome) };
     if (outcome.kind !== "made") return outcome;
     const { file } = task;
-    const described = await insist(() => describeVideo(file), { ...options, what: "The video cannot be read" });
+    const described = await retryForever(() => describeVideo(file), { ...options, what: "The video cannot be read" });
     if (!described) return { kind: "failed", error: `${engine.name} generated this video, but its file is gone`, cost };
     const video = { ...described, file, thumbnail: outcome.hasThumbnail ? task.thumbnail : null };
-    const media = await insist(() => videos.keep(video, signal), { ...options, what: "The video cannot be stored" });
+    const media = await retryForever(() => videos.keep(video, signal), {
+      ...options,
+      what: "The video cannot be stored",
+    });
     return { ...outcome, media };
   } catch (error) {
     signal.throwIfAborted();
@@ -191,7 +194,7 @@ async function describeVideo(file: string): Promise<Pick<Media, "size" | "etag">
 }
 
 export async function findGeneration(id: string, options: MakeOptions): Promise<StoredGeneration> {
-  const generation = await insist(() => options.store.generation(id), options);
+  const generation = await retryForever(() => options.store.generation(id), options);
   if (!generation) throw new Error(`the store has no generation ${id}`);
   return generation;
 }

@@ -2,10 +2,10 @@ import { setMaxListeners } from "node:events";
 import type { Clock } from "../../io.ts";
 import { type Capacity, createCapacity } from "../capacity.ts";
 import type { Engine } from "../engines/engine.ts";
-import { insist } from "../insist.ts";
 import { createLoop } from "../loop.ts";
 import { isUnavailable } from "../observe/trouble.ts";
 import { createRecent } from "../recent.ts";
+import { retryForever } from "../retry-forever.ts";
 import type { Change, Progress } from "../store/change.ts";
 import type { Claim, Waiting, Wanted } from "../store/claims.ts";
 import type { StoredGeneration } from "../store/generations.ts";
@@ -14,10 +14,10 @@ import type { Store } from "../store/store.ts";
 import type { Created, Outage } from "./breaker.ts";
 import type { EndOptions } from "./end.ts";
 import { type Plan, runJob } from "./job.ts";
-import { createLackFinder } from "./lacks.ts";
 import { createRetired, type Retired, type RetiredOptions } from "./retired.ts";
 import { canMake, groupEngines, isOut, listAvoided, nextToFetch, nextToMake } from "./scheduler.ts";
 import { createSlots, type EngineSlots, engineStateOf, occupy, slotNameOf } from "./slots.ts";
+import { createUnservableFinder } from "./unservable.ts";
 import { createWaitlist } from "./waitlist.ts";
 
 export type Queue = {
@@ -77,8 +77,8 @@ const sharedPollMs = 1_000;
 const sharedPauseMs = 50;
 const storeRetryMs = 10_000;
 /** What no engine makes is looked for this often; a person waits for a command. */
-const usualLacksMs = 60_000;
-const commandLacksMs = 1_000;
+const defaultCheckMs = 60_000;
+const commandCheckMs = 1_000;
 /** A command tries an engine that does not answer this often. */
 const commandRetryMs = 8_000;
 /** So many are claimed at once of those that go on elsewhere. */
@@ -106,9 +106,9 @@ type State = {
   /** The only ones that are made; all without it. */
   wanted: Set<string> | undefined;
   loading: Capacity;
-  findLack: ReturnType<typeof createLackFinder>;
+  findUnservable: ReturnType<typeof createUnservableFinder>;
   /** When this process last looked for what no engine makes. */
-  lacksAt: number;
+  checkedAt: number;
   stop: AbortController;
   /** Lets the queue look again. */
   wake(): void;
@@ -152,12 +152,12 @@ export function createQueue(options: QueueOptions): Queue {
     waitlist: createWaitlist(),
     wanted: undefined,
     loading: createCapacity(maxLoading),
-    findLack: createLackFinder({ allSlots, store, isCommand, clock, onTrouble }),
-    lacksAt: Number.NEGATIVE_INFINITY,
+    findUnservable: createUnservableFinder({ allSlots, store, isCommand, clock, onTrouble }),
+    checkedAt: Number.NEGATIVE_INFINITY,
     stop,
     wake: () => void (isStarted && loop.wake()),
   };
-  const loop = createLoop(() => look(state), { clock, pauseMs: store.isShared ? sharedPauseMs : 0 });
+  const loop = createLoop(() => poll(state), { clock, pauseMs: store.isShared ? sharedPauseMs : 0 });
   /** Bounded, since the end of a generation is not heard of while the database is away. */
   const progresses = createRecent<Progress>(maxProgresses);
 
@@ -206,7 +206,7 @@ export function createQueue(options: QueueOptions): Queue {
       for (const slots of draining) slots.engine = drained(slots.engine);
       allSlots.splice(0, allSlots.length, ...used, ...draining);
       state.groups = groupSlots(used);
-      state.lacksAt = Number.NEGATIVE_INFINITY;
+      state.checkedAt = Number.NEGATIVE_INFINITY;
       state.wake();
     },
     engineOf: (name) => allSlots.find(({ engine }) => engine.name === name)?.engine,
@@ -215,7 +215,7 @@ export function createQueue(options: QueueOptions): Queue {
       return state.retired.list(await store.begun(), names);
     },
     missing: () => state.retired.missing(),
-    waiting: () => store.waiting(among(state)),
+    waiting: () => store.waiting(claimFilter(state)),
     async close() {
       stop.abort(new Error("the service is stopping"));
       await loop.close();
@@ -225,15 +225,15 @@ export function createQueue(options: QueueOptions): Queue {
 }
 
 /** Takes what can be made now. Resolves with the milliseconds until it is to look again. */
-async function look(state: State): Promise<number> {
+async function poll(state: State): Promise<number> {
   const { options, allSlots, groups } = state;
   const { store, onTrouble } = options;
   let nextMs: number;
   try {
     // A process that makes no videos leaves all of it to the others.
     if (allSlots.length === 0 && options.engines.length > 0) {
-      await state.retired.look();
-      return usualLacksMs;
+      await state.retired.poll();
+      return defaultCheckMs;
     }
     await takeBegun(state);
     await readSlots(state);
@@ -326,29 +326,29 @@ async function fetchAhead(state: State, group: readonly EngineSlots[]): Promise<
 
 /** Ends what no engine makes. Resolves with the milliseconds until it is to look again. */
 async function failWaiting(state: State): Promise<number> {
-  const { options, findLack } = state;
+  const { options, findUnservable } = state;
   const { clock, store } = options;
-  const lacksMs = options.isCommand ? commandLacksMs : usualLacksMs;
-  const leftMs = state.lacksAt + lacksMs - clock.now();
+  const checkMs = options.isCommand ? commandCheckMs : defaultCheckMs;
+  const leftMs = state.checkedAt + checkMs - clock.now();
   if (leftMs > 0) return leftMs;
-  state.lacksAt = clock.now();
+  state.checkedAt = clock.now();
   if (!options.isCommand) await endDraining(state);
-  const all = await store.waiting(among(state));
+  const all = await store.waiting(claimFilter(state));
   for (const waiting of all) {
-    const lack = findLack(waiting);
-    if (!lack) continue;
-    const { needs, startedBefore, error, error_code } = lack;
+    const unservable = findUnservable(waiting);
+    if (!unservable) continue;
+    const { needs, startedBefore, error, error_code } = unservable;
     const found = await claim(state, { ...needs, kind: "same", startedBefore }, { limit: maxLoading });
     for (const claimed of found) begin(state, claimed, { kind: "failed", error, error_code });
     // Their requests are read, so the others come after them.
-    if (found.length > 0) state.lacksAt = Number.NEGATIVE_INFINITY;
+    if (found.length > 0) state.checkedAt = Number.NEGATIVE_INFINITY;
   }
-  return all.length > 0 || state.allSlots.some(({ engine }) => isDraining(engine)) ? lacksMs : Number.POSITIVE_INFINITY;
+  return all.length > 0 || state.allSlots.some(({ engine }) => isDraining(engine)) ? checkMs : Number.POSITIVE_INFINITY;
 }
 
 /** Forgets the engines that have drained, and looks for those that an earlier process has left. */
 async function endDraining({ retired, allSlots, options }: State): Promise<void> {
-  const begun = await retired.look();
+  const begun = await retired.poll();
   const isEnded = ({ engine, jobs }: EngineSlots) =>
     isDraining(engine) && jobs === 0 && !begun.some((each) => each.engine === engine.name);
   for (const slots of allSlots.filter(isEnded)) {
@@ -394,7 +394,7 @@ function begin(state: State, claimed: Claim, plan: Plan): void {
     cancelled: cancelled.signal,
     async waitForSlot() {
       const slot = waitlist.wait(id, signal);
-      await insist(() => store.ready(id), { ...options, signal });
+      await retryForever(() => store.ready(id), { ...options, signal });
       wake();
       return await slot;
     },
@@ -410,7 +410,7 @@ function begin(state: State, claimed: Claim, plan: Plan): void {
   jobs.set(id, { cancelled, done });
 }
 
-function among({ jobs, wanted }: State) {
+function claimFilter({ jobs, wanted }: State) {
   return { except: [...jobs.keys()], ids: wanted && [...wanted] };
 }
 
@@ -419,7 +419,7 @@ function claim(
   wanted: Wanted,
   { limit, avoided = [] }: { limit: number; avoided?: readonly string[] },
 ): Promise<Claim[]> {
-  const { except, ids } = among(state);
+  const { except, ids } = claimFilter(state);
   // What is ready stands among what is to get a slot.
   const ready = wanted.kind === "new" && !wanted.isFetched ? state.waitlist.fetched().map(({ id }) => id) : [];
   const others = except.filter((id) => !ready.includes(id));

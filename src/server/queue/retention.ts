@@ -19,7 +19,7 @@ export type RetentionOptions = {
 /** So many are removed at a time, so that starts and replies come in between. */
 const limit = 200;
 
-const usualMs = 3_600_000;
+const defaultMs = 3_600_000;
 const retryMs = 60_000;
 
 /** Removes what is older than it is to be kept, and looks again every hour. Several processes may do so on the same store. */
@@ -66,7 +66,7 @@ export function createRetention({ keep, store, videos, clock, onTrouble }: Reten
         const recordCount =
           recordsMs < Number.POSITIVE_INFINITY ? await store.forget({ before: before(recordsMs), limit }) : 0;
         outage.end();
-        return Math.max(videoCount, recordCount) === limit ? 0 : usualMs;
+        return Math.max(videoCount, recordCount) === limit ? 0 : defaultMs;
       } catch (error) {
         outage.report(error);
         return retryMs;

@@ -51,7 +51,7 @@ export function createRetired(options: RetiredOptions) {
 
   return {
     /** Looks once, without waiting for an engine. Resolves with the engines that have generations. */
-    async look(): Promise<readonly Begun[]> {
+    async poll(): Promise<readonly Begun[]> {
       const begun = await store.begun();
       const gone = begun.filter(({ engine, held }) => held === 0 && !names().includes(engine));
       const left = gone.map(({ engine }) => engine);

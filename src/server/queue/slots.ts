@@ -1,7 +1,7 @@
 import type { Engine } from "../engines/engine.ts";
 import type { Claim } from "../store/claims.ts";
 import { type Breaker, type BreakerOptions, createBreaker } from "./breaker.ts";
-import type { Made } from "./make.ts";
+import type { RenderResult } from "./make.ts";
 import type { EngineState } from "./scheduler.ts";
 
 /**
@@ -57,7 +57,7 @@ export type Slot = {
   /** Its create was taken. */
   onTaken(): void;
   /** Returns whether it denies this generation alone: it did so before, and has taken others since. */
-  onMade(made: Made): boolean;
+  onMade(made: RenderResult): boolean;
   /** Returns whether it was taken until now. */
   free(): boolean;
 };

@@ -59,7 +59,7 @@ export type SlotLimit = { engine: string; max: number };
 export type TakenSlots = { count: number; given: readonly string[] };
 
 /** `except` are the generations that this process makes already; `ids` the only ones that are wanted. */
-export type Among = { except: readonly string[]; ids?: readonly string[] | undefined };
+export type ClaimFilter = { except: readonly string[]; ids?: readonly string[] | undefined };
 
 /** How many generations with the same needs wait, since when the oldest one does (ISO 8601), and how many of their model some process makes. */
 export type Waiting = Needs & { count: number; held: number; oldest_at: string };
@@ -73,7 +73,7 @@ export type Claims = {
    * Claims up to `limit` generations for this process, oldest first, where accounts do not take turns. Where processes share the database, no other one gets them until they are
    * released; or within 30 seconds, once this process is gone. What is ready in another process gets its slot there, and is not returned.
    */
-  claim(wanted: Wanted, among: Among & { limit: number }): Promise<Claim[]>;
+  claim(wanted: Wanted, filter: ClaimFilter & { limit: number }): Promise<Claim[]>;
   /** Lets any process claim a generation that this one has claimed. */
   release(id: string): Promise<void>;
   /** Says that this process has the images of a generation that it has claimed, which now waits for a slot. */
@@ -85,5 +85,5 @@ export type Claims = {
   /** The engines that have generations, and of which it is known that they have. */
   begun(): Promise<Begun[]>;
   /** What waits and is not being made, by its needs. */
-  waiting(among: Among): Promise<Waiting[]>;
+  waiting(filter: ClaimFilter): Promise<Waiting[]>;
 };

@@ -12,7 +12,7 @@ export type ServerOptions = {
   schedule: Schedule;
   processOf(name: string): Process | undefined;
   /** For how long a process has reached the database without a break, in milliseconds; 0 when it cannot now. */
-  steadyMs(process: Process): number;
+  upForMs(process: Process): number;
   reach: ReachEngine;
 };
 
@@ -32,7 +32,7 @@ export type DatabaseServer = ReturnType<typeof createDatabaseServer>;
  * statements are answered here as PostgreSQL would. It does one thing after the other, and a process that is dead is still heard to the end.
  */
 export function createDatabaseServer(store: Watched, options: ServerOptions) {
-  const { schedule, processOf, steadyMs, reach } = options;
+  const { schedule, processOf, upForMs, reach } = options;
   const holders = new Map<string, Holder>();
   /** How each generation was submitted, if it was. */
   const submissions = new Map<string, ReturnType<typeof submissionOf>>();
@@ -144,7 +144,7 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
       const own = store.of(process);
       const ask = <Result>(kind: Parameters<Process["call"]>[0], work: () => Promise<Result>) =>
         process.call(kind, () => {
-          if (steadyMs(process) === 0) throw unavailable(new Error("connect ECONNREFUSED 10.0.0.5:5432"));
+          if (upForMs(process) === 0) throw unavailable(new Error("connect ECONNREFUSED 10.0.0.5:5432"));
           const isCut = process.takeCut();
           return serially(async () => {
             const result = await work();
@@ -192,7 +192,7 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
       const database = {
         query: (sql: string, ...values: unknown[]) => ask("store", () => run(sql, ...values)),
         transaction: <Result>(work: (query: typeof run) => Promise<Result>) => ask("store", () => work(run)),
-        steadyMs: () => steadyMs(process),
+        upForMs: () => upForMs(process),
       } as unknown as Parameters<typeof createClaims>[0];
       const { stopRenewing, ...claims } = createClaims(database, {
         process: process.name,

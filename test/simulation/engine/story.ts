@@ -223,7 +223,7 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
       schedule,
       processOf: (name) => lives.get(name),
       reach,
-      steadyMs(process) {
+      upForMs(process) {
         if (inTrouble(machineOf(process)) === "I/O errors") {
           reach("a database cannot be written");
           return 0;

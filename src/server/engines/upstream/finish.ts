@@ -3,7 +3,7 @@ import { type FollowJobOptions, follow } from "./follow.ts";
 import { takeSaved } from "./reply-video.ts";
 import { save } from "./save.ts";
 import type { Submitted } from "./submit.ts";
-import { insistOptions, type Upstream } from "./upstream.ts";
+import { retryForeverOptions, type Upstream } from "./upstream.ts";
 
 /** Follows a submitted job until it ends, and saves its video as `file`. Rejects as `follow` and `save` do. */
 export async function finish(
@@ -13,7 +13,7 @@ export async function finish(
 ): Promise<RenderOutcome> {
   if ("saved" in submitted) {
     const { saved } = submitted;
-    return takeSaved({ saved, file, name: upstream.name }, insistOptions(upstream, options.signal));
+    return takeSaved({ saved, file, name: upstream.name }, retryForeverOptions(upstream, options.signal));
   }
   if ("finished" in submitted) {
     await save(submitted, file, { upstream, ...options });

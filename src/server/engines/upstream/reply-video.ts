@@ -3,7 +3,7 @@ import { open, rename } from "node:fs/promises";
 import { systemCode, VidgenError } from "../../../errors.ts";
 import type { HttpResponse } from "../../../io.ts";
 import { faultOfMp4 } from "../../../video/mp4.ts";
-import { type InsistOptions, insist } from "../../insist.ts";
+import { type RetryForeverOptions, retryForever } from "../../retry-forever.ts";
 import type { RenderOutcome } from "../engine.ts";
 
 // Some servers reply to a create with the video itself. That reply is the only copy.
@@ -45,11 +45,11 @@ export async function peek({ status, headers, body }: UnreadReply): Promise<{ re
 export async function saveReply(
   { body }: Pick<UnreadReply, "body">,
   path: string,
-  { onPart, ...options }: InsistOptions & { onPart(): void },
+  { onPart, ...options }: RetryForeverOptions & { onPart(): void },
 ): Promise<void> {
   const what = "The video in a reply cannot be written";
   const write = <Result>(work: () => Result | Promise<Result>) =>
-    insist(
+    retryForever(
       async () => {
         onPart();
         return work();
@@ -72,7 +72,7 @@ export async function saveReply(
  */
 export async function takeSaved(
   { saved, file, name }: { saved: string; file: string; name: string },
-  options: InsistOptions,
+  options: RetryForeverOptions,
 ): Promise<RenderOutcome> {
   const find = async () => {
     try {
@@ -84,7 +84,7 @@ export async function takeSaved(
       return "missing";
     }
   };
-  const fault = await insist(find, { ...options, what: "The video cannot be read" });
+  const fault = await retryForever(find, { ...options, what: "The video cannot be read" });
   if (fault === "missing") return { kind: "unclear", reason: "its reply had the video, which is not on this machine" };
   if (fault) throw new VidgenError("output", `${name} sent this video, but it cannot be used: ${fault.reason}`);
   return { kind: "made", hasThumbnail: false };

@@ -1,6 +1,6 @@
 import { systemCode, systemReason } from "../../../errors.ts";
 import type { Clock, HttpResponse } from "../../../io.ts";
-import type { InsistOptions } from "../../insist.ts";
+import type { RetryForeverOptions } from "../../retry-forever.ts";
 import { clean, type ServerReply, type UpstreamJob } from "./reply.ts";
 
 /** A server that generates videos as jobs, as the code that submits, follows and saves a job uses it. */
@@ -91,8 +91,8 @@ export function describe(error: unknown): string {
   return /^E[A-Z_]+$/.test(code) && !hasWords ? code : clean(reason);
 }
 
-/** Returns the options of `insist` for saving what a server sent while this machine cannot save it. */
-export function insistOptions({ io, name, report }: Upstream, signal: AbortSignal): InsistOptions {
+/** Returns the options of `retryForever` for saving what a server sent while this machine cannot save it. */
+export function retryForeverOptions({ io, name, report }: Upstream, signal: AbortSignal): RetryForeverOptions {
   return { clock: io, signal, onTrouble: (what, error) => report(`${name}: ${what} (${describe(error)})`) };
 }
 

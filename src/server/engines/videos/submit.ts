@@ -12,7 +12,7 @@ import {
   submitOnce,
   toNotSubmitted,
 } from "../upstream/submit.ts";
-import { insistOptions } from "../upstream/upstream.ts";
+import { retryForeverOptions } from "../upstream/upstream.ts";
 import { encodeBody } from "./encode.ts";
 import { type CreateBody, ignoredOf, type Kind } from "./kinds.ts";
 import { fetchOffers } from "./offers.ts";
@@ -62,7 +62,7 @@ async function tryOnce(
       const isSuccess = reply.status >= 200 && reply.status < 300;
       const keep = async (video: Pick<typeof reply, "body">): Promise<CreateOutcome> => {
         const { signal, onPart } = signals;
-        await saveReply(video, task.file, { ...insistOptions(server, signal), onPart });
+        await saveReply(video, task.file, { ...retryForeverOptions(server, signal), onPart });
         return { kind: "submitted", submitted: { saved: task.file } };
       };
       if (isSuccess && isVideo) return keep(reply);

@@ -1,6 +1,6 @@
 import type { Clock } from "../../../io.ts";
 import type { OnTrouble } from "../../observe/trouble.ts";
-import type { Among, Claims, SlotLimit, Wanted } from "../claims.ts";
+import type { ClaimFilter, Claims, SlotLimit, Wanted } from "../claims.ts";
 import { readBegun, readClaim, readNeeds } from "../needs.ts";
 import type { Condition } from "../reads/reader.ts";
 import { notify } from "./changes.ts";
@@ -21,7 +21,7 @@ const outageMs = 15_000;
 
 /** What is to be made. A row has its holder and until when it is held, so what a process had comes back by itself once that is gone. */
 export function createClaims(
-  { query, transaction, steadyMs }: Pick<Database, "query" | "transaction" | "steadyMs">,
+  { query, transaction, upForMs }: Pick<Database, "query" | "transaction" | "upForMs">,
   { process, clock, onTrouble }: ClaimsOptions,
 ) {
   const stop = new AbortController();
@@ -73,7 +73,7 @@ export function createClaims(
     }
   };
 
-  const isSteady = () => steadyMs() > outageMs;
+  const isSteady = () => upForMs() > outageMs;
   const takeOldest = ({ select, values }: Selection) =>
     query(
       // Materialized: a plan may run a subquery once for each row, and take more than the limit.
@@ -132,10 +132,10 @@ export function createClaims(
    * has too few it reads more: the next ones of each account, or, when other processes have claimed all that it read, a longer part of each queue.
    * When a later round rejects, what the earlier ones have claimed is free again once its time is over.
    */
-  const takeNew = async (wanted: New, among: Among, limit: number): Promise<Row[]> => {
+  const takeNew = async (wanted: New, filter: ClaimFilter, limit: number): Promise<Row[]> => {
     const taken: Row[] = [];
     for (let depth = 4; ; ) {
-      const { select, values } = selectCandidates(wanted, among, depth);
+      const { select, values } = selectCandidates(wanted, filter, depth);
       const candidates = await query(select, isSteady(), process, ...values);
       const numbers = candidates.map(({ number }) => number);
       if (numbers.length === 0) return taken;
@@ -158,13 +158,13 @@ export function createClaims(
   };
 
   const claims: Required<Claims> = {
-    async claim(wanted, { limit, ...among }) {
+    async claim(wanted, { limit, ...filter }) {
       renewing ??= renewAll();
       const at = now();
       const rows =
         wanted.kind === "new"
-          ? await takeNew(wanted, among, limit)
-          : await takeOldest(selectOldest(wanted, among, limit));
+          ? await takeNew(wanted, filter, limit)
+          : await takeOldest(selectOldest(wanted, filter, limit));
       tellOthers(rows.filter(({ is_given }) => is_given));
       const own = rows.filter(({ is_given }) => !is_given);
       const claimed = own.map((row) => {
@@ -209,8 +209,8 @@ export function createClaims(
       );
       return rows.map((row) => ({ ...readBegun(row), held: Number(row.held) }));
     },
-    async waiting(among) {
-      const { condition, values } = where(conditionsAmong(among));
+    async waiting(filter) {
+      const { condition, values } = where(filterConditions(filter));
       const rows = await query(
         `WITH open AS (
            SELECT model, images, is_real, engine, created_at, coalesce(held_until > now(), false) AS is_held
@@ -251,8 +251,8 @@ const isReady = `status = 'processing' AND is_ready AND slot IS NULL AND NOT ${i
 /** Not that of a process that has gone before it submitted the generation: nobody else would have room to make it. */
 const takesSlot = `status = 'processing' AND slot IS NOT NULL AND NOT (${isQueued} AND ${isExpired})`;
 
-function selectOldest(wanted: Exclude<Wanted, New>, among: Among, limit: number): Selection {
-  const { condition, values } = where([...conditionsOf(wanted), ...conditionsAmong(among)], 2);
+function selectOldest(wanted: Exclude<Wanted, New>, filter: ClaimFilter, limit: number): Selection {
+  const { condition, values } = where([...conditionsOf(wanted), ...filterConditions(filter)], 2);
   const select = `SELECT number FROM vidgen.generations ${condition} AND ${isFree}
     ORDER BY number LIMIT ${limit} FOR UPDATE SKIP LOCKED`;
   return { select, values };
@@ -262,14 +262,14 @@ function selectOldest(wanted: Exclude<Wanted, New>, among: Among, limit: number)
  * The next `depth` of each account, in the order of the turns. By the index `waiting`, of each account only what may be claimed is read, however
  * many generations wait: no other index has the order by account and number of one model.
  */
-function selectCandidates(wanted: New, among: Among, depth: number): Selection {
+function selectCandidates(wanted: New, filter: ClaimFilter, depth: number): Selection {
   const { models, isFetched, slot } = wanted;
   const given = [models, isFetched, slot !== undefined];
   const conditions: Condition<Value>[] = [
     ["images <= ?", wanted.maxImages],
     ["is_real <= ?", !wanted.isSimulation],
     ["account <> ALL(?)", wanted.exceptAccounts],
-    ...conditionsAmong(among),
+    ...filterConditions(filter),
   ];
   const { condition, values } = where(conditions, 2 + given.length);
   const next = `SELECT min(account) FROM vidgen.generations AS waiting WHERE is_fetched = $4 AND ${isQueued}`;
@@ -313,7 +313,7 @@ function conditionsOf(wanted: Exclude<Wanted, New>): Condition<Value>[] {
   ];
 }
 
-function conditionsAmong({ except, ids }: Among): Condition<Value>[] {
+function filterConditions({ except, ids }: ClaimFilter): Condition<Value>[] {
   return [
     ["id <> ALL(?)", except],
     ["id = ANY(?)", ids],

@@ -19,7 +19,7 @@ export type Database = {
   /** Runs statements one after the other on a connection that is theirs alone, without a time limit, and closes it. What it locks, it holds until then. */
   session<T>(work: (query: Query) => Promise<T>): Promise<T>;
   /** For how many milliseconds it has been there, as far as this process knows. */
-  steadyMs(): number;
+  upForMs(): number;
   /**
    * Calls `onMessage` for each notification of a channel, until `close`. Those of an outage are missed: `onReconnect` is called after each one.
    */
@@ -192,7 +192,7 @@ export async function openDatabase(
         if (theirs) throw new Error(poolerText);
       }),
     session,
-    steadyMs: () => clock.now() - awayAt,
+    upForMs: () => clock.now() - awayAt,
     listen(channel, onMessage, onReconnect = () => {}) {
       listening = listen(channel, onMessage, onReconnect);
     },

@@ -1,13 +1,12 @@
 import { isUnavailable } from "../../observe/trouble.ts";
-import { type Batches, createBatches } from "../batches.ts";
 import { type StartOutcome, stateOf } from "../generations.ts";
+import { createGroupCommit, type GroupCommit } from "../group-commit.ts";
 import { cutImages } from "../images.ts";
 import type { Use } from "../limits.ts";
 import { needsOf } from "../needs.ts";
 import { type Account, accountColumns, readAccount } from "../rules/account.ts";
 import { findUse } from "../rules/account-limits.ts";
 import {
-  type Start as Asked,
   decideStart,
   hashOfBody,
   hashOfKey,
@@ -16,6 +15,7 @@ import {
   keyUseColumns,
   readKeyUse,
   rowsAfter,
+  type Start,
 } from "../rules/start.ts";
 import { searchText } from "../search.ts";
 import type { Store } from "../store.ts";
@@ -24,7 +24,7 @@ import { notify } from "./changes.ts";
 import type { Database, Query, Value } from "./database.ts";
 import { runRule } from "./run.ts";
 
-type Start = Asked & { resolve(outcome: StartOutcome): void; reject(error: unknown): void };
+type PendingStart = Start & { resolve(outcome: StartOutcome): void; reject(error: unknown): void };
 
 /**
  * Starts of generations, in batches. A batch passes over the accounts that another process has locked; their starts wait in batches of their own,
@@ -32,7 +32,7 @@ type Start = Asked & { resolve(outcome: StartOutcome): void; reject(error: unkno
  */
 export function createStarts({ transaction }: Pick<Database, "transaction">) {
   /** Resolves with the starts that were passed over. */
-  const write = async (batch: Start[], { isWaiting }: { isWaiting: boolean }): Promise<Start[]> => {
+  const write = async (batch: PendingStart[], { isWaiting }: { isWaiting: boolean }): Promise<PendingStart[]> => {
     try {
       const outcomes = await transaction((sql) => startAll(sql, batch, { isWaiting }));
       for (const { start, outcome } of outcomes) if (outcome) start.resolve(outcome);
@@ -40,7 +40,7 @@ export function createStarts({ transaction }: Pick<Database, "transaction">) {
     } catch (error) {
       // Nobody knows whether a batch was committed that the database has not refused: it must not be written again.
       if (isUnavailable(error) || batch.length === 1) throw error;
-      const passedOver: Start[] = [];
+      const passedOver: PendingStart[] = [];
       for (const start of batch) {
         const left = await write([start], { isWaiting }).catch(start.reject);
         if (left) passedOver.push(...left);
@@ -48,13 +48,14 @@ export function createStarts({ transaction }: Pick<Database, "transaction">) {
       return passedOver;
     }
   };
-  const batches = createBatches<Start>(async (batch) => {
+  const batches = createGroupCommit<PendingStart>(async (batch) => {
     for (const start of await write(batch, { isWaiting: false })) batchesOf(start.generation.account).add(start);
   });
-  const ownBatches = new Map<string, Batches<Start>>();
+  const ownBatches = new Map<string, GroupCommit<PendingStart>>();
   const batchesOf = (account: string) => {
     const own =
-      ownBatches.get(account) ?? createBatches<Start>(async (batch) => void (await write(batch, { isWaiting: true })));
+      ownBatches.get(account) ??
+      createGroupCommit<PendingStart>(async (batch) => void (await write(batch, { isWaiting: true })));
     ownBatches.set(account, own);
     return own;
   };
@@ -73,13 +74,13 @@ export function createStarts({ transaction }: Pick<Database, "transaction">) {
   } satisfies Pick<Store, "start" | "close">;
 }
 
-type Outcome = { start: Start; outcome: StartOutcome | undefined };
+type Outcome = { start: PendingStart; outcome: StartOutcome | undefined };
 
 /**
  * Starts generations, one after the other. One with a key that another process uses at the same time waits for the lock of the account, and then
  * finds the key. Those of an account that is locked have no outcome, unless this waits for it.
  */
-async function startAll(sql: Query, batch: Start[], { isWaiting }: { isWaiting: boolean }): Promise<Outcome[]> {
+async function startAll(sql: Query, batch: PendingStart[], { isWaiting }: { isWaiting: boolean }): Promise<Outcome[]> {
   const accounts = await lockAccounts(sql, batch, { isWaiting });
   const uses = await findUses(sql, accounts, batch);
   const keyUses = await findKeyUses(sql, batch);
@@ -108,7 +109,7 @@ async function startAll(sql: Query, batch: Start[], { isWaiting }: { isWaiting: 
  * Returns the accounts of a batch, which nobody else changes until the transaction ends. An account that is locked is missing, as is one that does not
  * exist, unless this waits for the locks.
  */
-async function lockAccounts(sql: Query, batch: Start[], { isWaiting }: { isWaiting: boolean }) {
+async function lockAccounts(sql: Query, batch: PendingStart[], { isWaiting }: { isWaiting: boolean }) {
   const names = [...new Set(batch.map(({ generation }) => generation.account))];
   const rows = await sql(
     `SELECT ${accountColumns} FROM vidgen.accounts WHERE name = ANY($1) FOR UPDATE ${isWaiting ? "" : "SKIP LOCKED"}`,
@@ -118,7 +119,11 @@ async function lockAccounts(sql: Query, batch: Start[], { isWaiting }: { isWaiti
 }
 
 /** Returns what counts for the limits of those accounts that have some. */
-async function findUses(sql: Query, accounts: ReadonlyMap<string, Account>, batch: Start[]): Promise<Map<string, Use>> {
+async function findUses(
+  sql: Query,
+  accounts: ReadonlyMap<string, Account>,
+  batch: PendingStart[],
+): Promise<Map<string, Use>> {
   const uses = new Map<string, Use>();
   for (const [name, account] of accounts) {
     const start = batch.find(({ generation }) => generation.account === name);
@@ -129,12 +134,12 @@ async function findUses(sql: Query, accounts: ReadonlyMap<string, Account>, batc
   return uses;
 }
 
-function placeOfKey({ generation, idempotency }: Asked): string {
+function placeOfKey({ generation, idempotency }: Start): string {
   return `${generation.account} ${idempotency && hashOfKey(idempotency)}`;
 }
 
 /** Returns what those keys left behind that started a generation before, by account and hash. */
-async function findKeyUses(sql: Query, batch: Start[]): Promise<Map<string, KeyUse>> {
+async function findKeyUses(sql: Query, batch: PendingStart[]): Promise<Map<string, KeyUse>> {
   const keyed = batch.filter(({ idempotency }) => idempotency);
   if (keyed.length === 0) return new Map();
   const rows = await sql(
@@ -180,7 +185,7 @@ const types = {
 type Column = keyof typeof types;
 type Row = { values: Record<Column, Value>; sources: { place: number; source: string }[] };
 
-function toRow({ generation, cost, idempotency }: Start, remaining_credits: number): Row {
+function toRow({ generation, cost, idempotency }: PendingStart, remaining_credits: number): Row {
   const { account, id, status, created_at, completed_at, request, callback_url } = generation;
   const { checkpoint, error, media, cost: usd } = generation;
   const { model, images, isReal, isFetched, engine, isSubmitting } = needsOf(generation);

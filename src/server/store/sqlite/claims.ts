@@ -1,5 +1,5 @@
 import type { Lease } from "../../../lease.ts";
-import type { Among, Begun, Claim, Waiting, Wanted } from "../claims.ts";
+import type { Begun, Claim, ClaimFilter, Waiting, Wanted } from "../claims.ts";
 import { readBegun, readClaim, readNeeds } from "../needs.ts";
 import { type Condition, where } from "../reads/reader.ts";
 import type { Database, Row } from "./database.ts";
@@ -26,16 +26,16 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
     confirm,
   });
   return {
-    find(wanted: Wanted, { limit, ...among }: Among & { limit: number }): Claim[] {
+    find(wanted: Wanted, { limit, ...filter }: ClaimFilter & { limit: number }): Claim[] {
       if (wanted.kind === "new") {
-        const found = findNew(database, wanted, { ...among, limit, ready: wanted.isFetched ? [] : [...ready] });
+        const found = findNew(database, wanted, { ...filter, limit, ready: wanted.isFetched ? [] : [...ready] });
         for (const row of found) {
           database.run(takeTurn, row.account ?? null, Number(wanted.isFetched));
           ready.delete(String(row.id));
         }
         return found.map(toClaim);
       }
-      const { condition, values } = where([...conditionsOf(wanted), ...conditionsAmong(among)]);
+      const { condition, values } = where([...conditionsOf(wanted), ...filterConditions(filter)]);
       const rows = database.all(
         `SELECT number, id, account, model, images, is_real, engine, is_fetched, is_submitting
          FROM generations INDEXED BY ${wanted.kind === "begun" ? "begun" : "unfinished"}
@@ -54,9 +54,9 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
       );
       return rows.map((row) => ({ ...readBegun(row), held: 0 }));
     },
-    waiting(among: Among): Waiting[] {
+    waiting(filter: ClaimFilter): Waiting[] {
       // The index has all that is asked for.
-      const { condition, values } = where(conditionsAmong(among));
+      const { condition, values } = where(filterConditions(filter));
       const rows = database.all(
         `SELECT model, images, is_real, engine, count(*) AS count, min(created_at) AS oldest_at
          FROM generations INDEXED BY unfinished
@@ -82,13 +82,13 @@ const takeTurn = `INSERT INTO turns (account, is_fetched, at) VALUES (?, ?, (SEL
 function findNew(
   database: Database,
   wanted: New,
-  { limit, ready, ...among }: Among & { limit: number; ready: readonly string[] },
+  { limit, ready, ...filter }: ClaimFilter & { limit: number; ready: readonly string[] },
 ): Row[] {
   const { condition, values } = where([
     ["images <= ?", wanted.maxImages],
     ["is_real <= ?", Number(!wanted.isSimulation)],
     ["account NOT IN (SELECT value FROM json_each(?))", wanted.exceptAccounts && JSON.stringify(wanted.exceptAccounts)],
-    ...conditionsAmong(among),
+    ...filterConditions(filter),
   ]);
   const isFetched = Number(wanted.isFetched);
   const models = JSON.stringify(wanted.models);
@@ -140,7 +140,7 @@ function conditionsOf(wanted: Exclude<Wanted, New>): Condition[] {
   ];
 }
 
-function conditionsAmong({ except, ids }: Among): Condition[] {
+function filterConditions({ except, ids }: ClaimFilter): Condition[] {
   return [
     ["id NOT IN (SELECT value FROM json_each(?))", JSON.stringify(except)],
     ["id IN (SELECT value FROM json_each(?))", ids && JSON.stringify(ids)],

@@ -1,5 +1,5 @@
 import { createOutageReporter, isUnavailable, type OnTrouble } from "../../observe/trouble.ts";
-import { createBatches } from "../batches.ts";
+import { createGroupCommit } from "../group-commit.ts";
 import type { Database } from "./database.ts";
 
 export type Commits = {
@@ -23,7 +23,7 @@ export type CommitOptions = {
 /** Runs changes in batches, each in one transaction. */
 export function createCommits(database: Database, { check, onTrouble }: CommitOptions): Commits {
   const outage = createOutageReporter("The database cannot be written", onTrouble);
-  const batches = createBatches<Change>(async (batch) => {
+  const batches = createGroupCommit<Change>(async (batch) => {
     try {
       await check();
       commit(batch, database);

@@ -13,22 +13,22 @@ import type { Database } from "./database.ts";
 import { runRule } from "./run.ts";
 
 /** Starts a generation: the account pays, and the generation and its idempotency key are added. The caller has begun a transaction. */
-export function start(database: Database, asked: Start, changes: Change[]): StartOutcome {
+export function start(database: Database, request: Start, changes: Change[]): StartOutcome {
   const run = <T>(rule: Rule<T>) => runRule(database, rule, changes);
-  const { generation, cost, idempotency } = asked;
+  const { generation, cost, idempotency } = request;
   const { id, account: name, created_at } = generation;
   const account = run(lockAccount(name));
   if (!account) throw new Error(`no account ${name}`);
   const keyUse = idempotency && run(findKeyUse(name, idempotency));
-  const outcome = decideStart(asked, {
+  const outcome = decideStart(request, {
     account,
     keyUse,
-    use: run(findUse(account, { at: created_at, missing: asked.missing })),
+    use: run(findUse(account, { at: created_at, missing: request.missing })),
   });
   if (outcome.kind !== "started" || outcome.replayed) return outcome;
   const number = add(database, generation);
   changes.push({ kind: "generation", id, account: name });
-  if (isBilled(asked))
+  if (isBilled(request))
     run(changeCredits({ account: name, amount: -cost, reason: "start", at: created_at, generation: number }));
   if (idempotency) addKey(database, { account: name, idempotency, number, credits: outcome.remaining_credits });
   return outcome;

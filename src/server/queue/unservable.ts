@@ -10,7 +10,7 @@ import type { EngineSlots } from "./slots.ts";
 /** Time for the owner to see that an engine is missing, and to start the service with it. */
 const maxWaitMs = 30 * 60_000;
 
-export type LackOptions = {
+export type UnservableOptions = {
   allSlots: readonly EngineSlots[];
   store: Pick<Store, "isShared">;
   /** Whether the service runs inside a command: the next one may have the engine. */
@@ -28,7 +28,7 @@ const unreachableMs = 30_000;
  * Generations that have waited long enough for an engine, why, and what programs get to know: those with these needs that were started before
  * that time (ISO 8601).
  */
-export type Given = {
+export type Unservable = {
   needs: Needs;
   startedBefore: string;
   error: string;
@@ -36,12 +36,12 @@ export type Given = {
 };
 
 /** Returns what finds, in what waits, the generations that fail since no engine makes them. A missing engine is told of once. */
-export function createLackFinder({ allSlots, store, isCommand = false, clock, onTrouble }: LackOptions) {
+export function createUnservableFinder({ allSlots, store, isCommand = false, clock, onTrouble }: UnservableOptions) {
   /** When each missing engine was seen to be missing first. */
   const missingAt = new Map<string, number>();
   const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
 
-  return ({ count, oldest_at: _, held, ...needs }: Waiting): Given | undefined => {
+  return ({ count, oldest_at: _, held, ...needs }: Waiting): Unservable | undefined => {
     // What has an engine was submitted to it: its video may be made and paid for there. Of a service, `retired.ts` knows.
     if (needs.engine !== null && !isCommand) return undefined;
     const missing = findMissing(needs, allSlots);
@@ -68,7 +68,7 @@ export function createLackFinder({ allSlots, store, isCommand = false, clock, on
   };
 
   /** Whoever has typed a command waits for it: one whose engines do not answer, or refuse their keys, ends soon. */
-  function findUnusable(needs: Needs, able: readonly EngineSlots[], count: number): Given | undefined {
+  function findUnusable(needs: Needs, able: readonly EngineSlots[], count: number): Unservable | undefined {
     const refusals = able.flatMap((slots) => findRefusal(slots, count) ?? []);
     const isRefused = refusals.length === able.length;
     const isAway = ({ breaker }: EngineSlots) => breaker.unreachableMs() >= unreachableMs;

@@ -3,7 +3,7 @@ import { setImmediate } from "node:timers/promises";
 /** What waits to be written: it hears of an error. */
 export type BatchItem = { reject(error: unknown): void };
 
-export type Batches<Item> = {
+export type GroupCommit<Item> = {
   add(item: Item): void;
   /** Resolves when all that waits is written; what is added later is rejected. */
   close(): Promise<void>;
@@ -11,10 +11,10 @@ export type Batches<Item> = {
 
 /**
  * Group commit: what is added at about the same time, and while an earlier batch is written, makes up one batch and shares one sync of the disk,
- * which takes 20 times as long as a change. Batches are written one after the other. When `write` rejects, so do all in its batch, but for those
+ * which takes 20 times as long as a change. GroupCommit are written one after the other. When `write` rejects, so do all in its batch, but for those
  * that have their result or an error of their own.
  */
-export function createBatches<Item extends BatchItem>(write: (batch: Item[]) => Promise<void>): Batches<Item> {
+export function createGroupCommit<Item extends BatchItem>(write: (batch: Item[]) => Promise<void>): GroupCommit<Item> {
   const waiting: Item[] = [];
   let flushing: Promise<void> | undefined;
   let isClosed = false;

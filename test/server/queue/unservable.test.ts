@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createLackFinder } from "../../../src/server/queue/lacks.ts";
+import { createUnservableFinder } from "../../../src/server/queue/unservable.ts";
 import { createVirtualClock } from "../../clock.ts";
 
 const waiting = {
@@ -25,12 +25,12 @@ test.each([
   const clock = createVirtualClock();
   const troubles: string[] = [];
   const onTrouble = (_what: string, error: unknown) => void troubles.push(String(error));
-  const findLack = createLackFinder({ allSlots: [], store: { isShared }, isCommand, clock, onTrouble });
-  expect(findLack(waiting)).toBeUndefined();
+  const findUnservable = createUnservableFinder({ allSlots: [], store: { isShared }, isCommand, clock, onTrouble });
+  expect(findUnservable(waiting)).toBeUndefined();
   await clock.sleep(29 * 60_000);
-  expect(findLack(waiting)).toBeUndefined();
+  expect(findUnservable(waiting)).toBeUndefined();
   await clock.sleep(60_000);
-  if (given) expect(findLack(waiting)).toMatchObject(given);
-  else expect(findLack(waiting)).toBeUndefined();
+  if (given) expect(findUnservable(waiting)).toMatchObject(given);
+  else expect(findUnservable(waiting)).toBeUndefined();
   expect(troubles).toEqual([`Error: ${reason}${isCommand ? "; name it with --engine" : ""}`]);
 });

@@ -3,15 +3,20 @@ import { isUnavailable, type OnTrouble } from "./observe/trouble.ts";
 
 const maxRetryMs = 60_000;
 
-export type InsistOptions = { clock: Pick<Clock, "sleep">; signal: AbortSignal; onTrouble: OnTrouble; what?: string };
+export type RetryForeverOptions = {
+  clock: Pick<Clock, "sleep">;
+  signal: AbortSignal;
+  onTrouble: OnTrouble;
+  what?: string;
+};
 
 /**
  * Retries what the database or the media store rejects, as they do while a disk is full or another machine is away: else what was done
  * already would be done again. Rejects only when the signal aborts.
  */
-export async function insist<Result>(
+export async function retryForever<Result>(
   work: () => Promise<Result>,
-  { clock, signal, onTrouble, what }: InsistOptions,
+  { clock, signal, onTrouble, what }: RetryForeverOptions,
 ): Promise<Result> {
   for (let retryMs = 1_000; ; retryMs = Math.min(2 * retryMs, maxRetryMs)) {
     signal.throwIfAborted();
