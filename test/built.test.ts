@@ -511,11 +511,12 @@ describe.skipIf(!hasJq)("the examples of help output with jq", () => {
 
   test("print what the page says", async () => {
     const env = { ...remote(), VIDGEN_HOME: await mkdtemp(join(folder, "home-")) };
-    writeFileSync(join(folder, "shots.csv"), "id,prompt,duration\nfox,a fox,1\nbear,a bear [fail],1\n");
-    await vidgen(["generate", "an owl", "-d", "1", "-o", "owl.mp4"], env);
+    const own = await mkdtemp(join(folder, "jq-"));
+    writeFileSync(join(own, "shots.csv"), "id,prompt,duration\nfox,a fox,1\nbear,a bear [fail],1\n");
+    await vidgen(["generate", "an owl", "-d", "1", "-o", join(own, "owl.mp4")], env);
     for (const [i, example] of examples.entries()) {
       const line = `vidgen() { "${process.execPath}" "${bin}" "$@"; }; ${example}`;
-      const shell = spawnProcess("bash", ["-c", line], env, folder);
+      const shell = spawnProcess("bash", ["-c", line], env, own);
       expect((await shell.ended).stdout.trim(), example).toMatch(outputs[i] as RegExp);
     }
   });
