@@ -3,7 +3,7 @@ import type { GenerationSummary, LabelTotals } from "../store/reports.ts";
 import { quote } from "./again.ts";
 import { Copy } from "./copy.tsx";
 import { countText, creditsText, durationText, stateWords, usdText } from "./formatting.ts";
-import { type CardProps, Cards, Chosen } from "./gallery.tsx";
+import { type CardProps, Cards, Selection } from "./gallery.tsx";
 import { Layout, Message, Time } from "./layout.tsx";
 import { WayOut } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
@@ -145,10 +145,10 @@ function BatchPage({ totals, cells, failed, others, line, now }: BatchProps) {
         </section>
       )}
       <section>
-        <h2>{others.length < countOf(totals) - counts.failed ? `The newest ${others.length}` : "The others"}</h2>
+        <h2>{others.length < countOf(totals) - counts.failed ? `The newest ${others.length}` : "All videos"}</h2>
         <Cards cards={others} name="Generations of the batch, newest first" id="list" query="" />
       </section>
-      <Chosen />
+      <Selection />
     </Layout>
   );
 }

@@ -57,8 +57,8 @@ export function CallbacksPage({ filter, deliveries, totals, older, sign, now }: 
             </p>
           )}
         </section>
-        <p class="pane choose" aria-hidden="true">
-          Choose a callback to see its attempts and its body.
+        <p class="pane unselected" aria-hidden="true">
+          Select a callback to see its attempts and its body.
         </p>
       </div>
       <Older address={older} />

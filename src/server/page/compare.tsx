@@ -145,7 +145,7 @@ function CompareItem({ generation, number, hasPrompt }: CompareItemProps) {
         <a href={`/generations/${id}`} dir="auto">
           {hasPrompt ? shortText(prompt, 120) : model}
         </a>
-        <Marks {...{ id, prompt, model, isStarred }} hasVideo isChoosable={false} />
+        <Marks {...{ id, prompt, model, isStarred }} hasVideo isSelectable={false} />
       </p>
     </li>
   );
@@ -207,9 +207,9 @@ function factsOf({ generation, credits }: Compared): Record<string, string> {
 
 function ChooseOthers({ isTooMany }: { isTooMany: boolean }) {
   return (
-    <Message title={isTooMany ? `At most ${maxCompared} videos are compared` : "There are not two videos to compare"}>
+    <Message title={isTooMany ? `Compare at most ${maxCompared} videos` : "Fewer than two videos to compare"}>
       <p>
-        Choose {minCompared} to {maxCompared} that are completed, in the list, and then "Compare".
+        Select {minCompared} to {maxCompared} completed videos in the list, then press "Compare".
       </p>
       <WayOut />
     </Message>

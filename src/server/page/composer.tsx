@@ -7,7 +7,7 @@ import { listImages, type StoredGeneration } from "../store/generations.ts";
 import { requestBody } from "./again.ts";
 import { allOffers, listChoices, type ModelChoice, type OfferedName } from "./choices.ts";
 import { creditsText, priceText, shortText } from "./formatting.ts";
-import { type CardProps, Cards, Chosen } from "./gallery.tsx";
+import { type CardProps, Cards, Selection } from "./gallery.tsx";
 import { Layout } from "./layout.tsx";
 import { Missing } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
@@ -98,10 +98,10 @@ function ComposerPage({ made, ...props }: ComposerProps) {
       <div class="making">
         <ComposerForm {...props} />
         <section class="made" aria-labelledby="made">
-          <h2 id="made">Made here</h2>
-          {made.length === 0 ? <p class="hint">What you generate appears here, and the form stays as it is.</p> : null}
-          <Cards cards={made} query="" id="list" name="Made here, newest first" />
-          <Chosen />
+          <h2 id="made">From this form</h2>
+          {made.length === 0 ? <p class="hint">What you generate appears here. The form keeps its values.</p> : null}
+          <Cards cards={made} query="" id="list" name="From this form, newest first" />
+          <Selection />
         </section>
       </div>
       <p class="without-script">
@@ -184,8 +184,8 @@ function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProp
       </div>
       <div class="send">
         <div data-own>
-          <p id="trouble" class="error" role="alert" hidden></p>
-          <p id="told" class="told" role="status"></p>
+          <p id="form-error" class="error" role="alert" hidden></p>
+          <p id="form-status" class="form-status" role="status"></p>
         </div>
         <div class="fields" data-own>
           <Takes />
@@ -215,7 +215,7 @@ function Begun({ text, generation: { id, request }, model, lack }: BegunProps) {
         <p class="hint">
           {model === undefined
             ? "No model of this service can begin with an image."
-            : `${request.model} ${lack}, so ${model} is chosen.`}
+            : `${request.model} ${lack}, so ${model} is selected.`}
         </p>
       )}
     </>
@@ -225,7 +225,7 @@ function Begun({ text, generation: { id, request }, model, lack }: BegunProps) {
 function Parent({ earlier, model }: { earlier: StoredGeneration; model: string | undefined }) {
   return (
     <div>
-      <Begun text="Another take of" generation={earlier} model={model} lack="is not served here any more" />
+      <Begun text="Another take of" generation={earlier} model={model} lack="is no longer available" />
       {earlier.error_code === "unclear" ? (
         <p class="error">
           The engine's provider may have charged for the earlier generation, and it is unclear whether there is a video:

@@ -45,7 +45,7 @@ export function CreditsPage({ balances, spending, entries, skip, older, now }: C
           <SpendingTable by="label" rows={spending.label} />
         </div>
         <section class="changes">
-          <h2>Every change</h2>
+          <h2>History</h2>
           <table class="ledger">
             <caption class="hidden">The ledger, newest first</caption>
             <thead>

@@ -40,7 +40,7 @@ export function EnginesPage({ engines, retired, waiting, counts, now }: EnginesP
   );
 }
 
-const outcomeWords = { taken: "taken", not_taken: "not taken", unclear: "unclear" };
+const outcomeWords = { taken: "accepted", not_taken: "not accepted", unclear: "unclear" };
 
 type EngineItemProps = { state: EngineState; creates: Counts["creates"]; now: Date };
 
@@ -67,9 +67,9 @@ function EngineItem({ state, creates, now }: EngineItemProps) {
       )}
       <dl class="facts-table">
         {check.kind === null ? null : <Fact name="Kind">{check.kind}</Fact>}
-        {upstreamModel === undefined ? null : <Fact name="Its model">{upstreamModel}</Fact>}
+        {upstreamModel === undefined ? null : <Fact name="Model at the engine">{upstreamModel}</Fact>}
         <Fact name="Models">{models.join(", ")}</Fact>
-        <Fact name="At once">{concurrency === 0 ? "none, by this process" : concurrency}</Fact>
+        <Fact name="Parallel">{concurrency === 0 ? "none, by this process" : concurrency}</Fact>
         {own.length === 0 ? null : (
           <Fact name="Requests">
             {own.map(({ outcome, count }) => `${count.toLocaleString("en")} ${outcomeWords[outcome]}`).join(", ")}
@@ -86,7 +86,7 @@ function RetiredItem({ retired: { engine, count, reason } }: { retired: Retired 
     <li class="engine">
       <header>
         <h2>{engine}</h2>
-        {reason === null ? <span class="state">Drains</span> : <span class="state failed">Missing</span>}
+        {reason === null ? <span class="state">Draining</span> : <span class="state failed">Missing</span>}
       </header>
       {reason === null ? null : (
         <p class="reason" dir="auto">

@@ -52,7 +52,7 @@ export function Gallery({ filter, cards, totals, isNewest, older, unsearched }: 
       <Empty filter={filter} />
       <Older address={older} />
       <Unsearched address={unsearched} />
-      <Chosen />
+      <Selection />
     </Layout>
   );
 }
@@ -67,7 +67,7 @@ type CardsProps = {
   first?: string | undefined;
 };
 
-/** A list of generations, of which some can be chosen: see `Chosen`. */
+/** A list of generations, of which some can be chosen: see `Selection`. */
 export function Cards({ cards, query, id, name, first }: CardsProps) {
   return (
     <ol class="cards" id={id} data-list="generation" data-first={first} aria-label={name}>
@@ -79,9 +79,9 @@ export function Cards({ cards, query, id, name, first }: CardsProps) {
 }
 
 /** What can be done with the chosen ones; shown once some are. Its Compare has the key, unless another control of the page has it. */
-export function Chosen({ hasKey = true }) {
+export function Selection({ hasKey = true }) {
   return (
-    <form id="chosen" class="chosen" action="/compare" method="get" aria-label="With the chosen ones" data-own>
+    <form id="selection" class="selection" action="/compare" method="get" aria-label="Selected videos" data-own>
       <output class="with-script"></output>
       <button type="submit" data-min={minCompared} data-max={maxCompared} {...(hasKey && keyed("compare"))}>
         Compare
@@ -89,7 +89,7 @@ export function Chosen({ hasKey = true }) {
       <button type="submit" formaction="/zip" formmethod="post" data-min={1} data-max={maxZipped}>
         Download .zip
       </button>
-      <button type="reset">Choose none</button>
+      <button type="reset">Clear selection</button>
     </form>
   );
 }

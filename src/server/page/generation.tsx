@@ -8,10 +8,10 @@ import { DeliveryPane, type Sign } from "./callbacks.tsx";
 import { AgainCode } from "./code.tsx";
 import { Copy } from "./copy.tsx";
 import { creditsText, progressText, shortText, sizeText, stateWords, usdText } from "./formatting.ts";
-import { Chosen, ProgressBar } from "./gallery.tsx";
+import { ProgressBar, Selection } from "./gallery.tsx";
 import { keyed, shortcutOf } from "./keys.ts";
 import { Layout } from "./layout.tsx";
-import { Choose, chooseId, Star } from "./marks.tsx";
+import { SelectBox, Star, selectId } from "./marks.tsx";
 import { Phases } from "./phases.tsx";
 import { LoginHint } from "./terminal.tsx";
 import { Timeline, type TimelineProps } from "./timeline.tsx";
@@ -58,15 +58,15 @@ export function GenerationPage(props: GenerationProps) {
                 </a>
                 <Star id={id} isStarred={generation.isStarred} />
                 <span class="toggle">
-                  <Choose id={id} />
-                  <label for={chooseId(id)}>Choose</label>
+                  <SelectBox id={id} />
+                  <label for={selectId(id)}>Select</label>
                 </span>
               </>
             ) : null}
           </p>
           <section>
             <h2>Make it again</h2>
-            {again.hasData ? <p class="hint">An image was sent within the request, and is left out here.</p> : null}
+            {again.hasData ? <p class="hint">An image was sent in the request. It is left out here.</p> : null}
             <LoginHint />
             <AgainCode again={again} />
           </section>
@@ -86,7 +86,7 @@ export function GenerationPage(props: GenerationProps) {
           )}
         </div>
       </article>
-      <Chosen hasKey={false} />
+      <Selection hasKey={false} />
     </Layout>
   );
 }
@@ -128,7 +128,7 @@ function Player({ generation, progress, payments }: GenerationProps) {
     return (
       <div class="stage running large">
         <p>
-          {stateOf(generation) === "queued" ? "In the queue" : "Being made"}{" "}
+          {stateOf(generation) === "queued" ? "In the queue" : "Generating"}{" "}
           <span id={`percent-${id}`}>{progress === undefined ? "" : progressText(progress)}</span>
         </p>
         <ProgressBar id={id} progress={progress} />

@@ -82,7 +82,7 @@ export function Layout({ title, current, isLive = true, children }: LayoutProps)
           <label>
             Colours{" "}
             <select id="theme">
-              <option value="">As the system</option>
+              <option value="">System</option>
               <option value="light" selected={theme === "light"}>
                 Light
               </option>

@@ -9,12 +9,12 @@ export type MarksProps = {
   isStarred?: boolean | undefined;
   /** Only a video can be starred and downloaded. */
   hasVideo: boolean;
-  /** Whether `Chosen` is on the same page. */
-  isChoosable?: boolean;
+  /** Whether `Selection` is on the same page. */
+  isSelectable?: boolean;
 };
 
 /** What is done with a generation, in a list or a comparison: by these controls, and by their keys. */
-export function Marks({ id, model, prompt, isStarred, hasVideo, isChoosable = true }: MarksProps) {
+export function Marks({ id, model, prompt, isStarred, hasVideo, isSelectable = true }: MarksProps) {
   const name = shortText(prompt, 60);
   return (
     <span class="marks">
@@ -40,7 +40,7 @@ export function Marks({ id, model, prompt, isStarred, hasVideo, isChoosable = tr
           >
             ↓
           </a>
-          {isChoosable ? <Choose id={id} name={`Choose ${name}`} /> : null}
+          {isSelectable ? <SelectBox id={id} name={`Select ${name}`} /> : null}
           <Star id={id} isStarred={isStarred} />
         </>
       ) : null}
@@ -48,24 +48,24 @@ export function Marks({ id, model, prompt, isStarred, hasVideo, isChoosable = tr
   );
 }
 
-/** A box that chooses a video for what `Chosen` does with it; without a `name`, a label names it by its id. */
-export function Choose({ id, name }: { id: string; name?: string }) {
+/** A box that chooses a video for what `Selection` does with it; without a `name`, a label names it by its id. */
+export function SelectBox({ id, name }: { id: string; name?: string }) {
   return (
     <input
       type="checkbox"
-      id={chooseId(id)}
+      id={selectId(id)}
       name="id"
       value={id}
-      form="chosen"
+      form="selection"
       data-own
       aria-label={name}
-      {...keyed("choose")}
+      {...keyed("select")}
     />
   );
 }
 
-export function chooseId(id: string): string {
-  return `choose-${id}`;
+export function selectId(id: string): string {
+  return `select-${id}`;
 }
 
 /** A button that marks a generation as one of the best, or no longer. */

@@ -63,8 +63,8 @@ function eventsOf({ generation, delivery }: TimelineProps): Event[] {
 }
 
 function checkpointText({ state, engine }: NonNullable<StoredGeneration["checkpoint"]>): string {
-  if (state === "rendering") return `${engine} began to render`;
-  return state === "submitting" ? `Being submitted to ${engine}` : `Submitted to ${engine}`;
+  if (state === "rendering") return `Rendering started by ${engine}`;
+  return state === "submitting" ? `Submitting to ${engine}` : `Submitted to ${engine}`;
 }
 
 function Step({ title, kind = "", at, before, detail }: Event & { before: string | undefined }): Child {

@@ -341,7 +341,7 @@ describe("the page", { skip: browserPath === undefined }, () => {
     const tab = await openTab(browser, page.link, { colorScheme: "dark" });
     const colours = () =>
       tab.evaluate("[document.body, document.querySelector('h1')].map((each) => getComputedStyle(each).color)");
-    for (const theme of ["As the system", "Dark"]) {
+    for (const theme of ["System", "Dark"]) {
       await tab.getByLabel("Colours").selectOption(theme);
       await tab.goto(`${page.url}/generations/${id}`);
       await tab.emulateMedia({ media: "print", colorScheme: "dark" });

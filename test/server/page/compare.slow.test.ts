@@ -29,7 +29,7 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     const page = await openTestPage({ store, video, ...options });
     return { page, store, video, tab: await openTab(browser, page.link) };
   };
-  const choose = (tab: Tab, prompt: string) => tab.getByRole("checkbox", { name: `Choose ${prompt}` }).check();
+  const choose = (tab: Tab, prompt: string) => tab.getByRole("checkbox", { name: `Select ${prompt}` }).check();
   const press = async (tab: Tab, ...names: string[]) => {
     for (const name of names) await tab.keyboard.press(name);
   };
@@ -168,7 +168,7 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     await choose(tab, "three");
     // While the pointer or the focus is in the list, what is new waits.
     await tab.mouse.move(0, 0);
-    await tab.getByRole("button", { name: "Choose none" }).focus();
+    await tab.getByRole("button", { name: "Clear selection" }).focus();
     await page.make({ prompt: "four" });
     await expect.poll(() => promptsOf(tab)).toContain("four");
     const [download] = await Promise.all([
@@ -213,7 +213,7 @@ describe("several videos", { skip: browserPath === undefined }, () => {
       await tab.reload();
       await isLive(tab);
       await expect.poll(() => tab.locator(".marks > :checked").count()).toBe(count);
-      expect(JSON.parse(await tab.evaluate("sessionStorage['vidgen chosen']"))).toHaveLength(count);
+      expect(JSON.parse(await tab.evaluate("sessionStorage['vidgen selection']"))).toHaveLength(count);
     }
   });
 
@@ -223,19 +223,19 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     for (const prompt of prompts) await page.make({ prompt });
     await tab.reload();
     await isLive(tab);
-    const bar = tab.getByRole("form", { name: "With the chosen ones" });
+    const bar = tab.getByRole("form", { name: "Selected videos" });
     const compare = bar.getByRole("button", { name: "Compare" });
     await choose(tab, "an owl");
-    await shows(bar, "1 chosen");
+    await shows(bar, "1 selected");
     expect(await compare.isDisabled()).toBe(true);
     await tab.getByRole("searchbox").fill("fox");
     await expect.poll(() => promptsOf(tab)).toHaveLength(2);
-    await shows(bar, "1 chosen");
+    await shows(bar, "1 selected");
     await choose(tab, "two foxes");
-    await shows(bar, "2 chosen");
+    await shows(bar, "2 selected");
     await tab.reload();
     await isLive(tab);
-    await shows(bar, "2 chosen");
+    await shows(bar, "2 selected");
     expect(await tab.locator(".marks > :checked").count()).toBe(1);
     await compare.click();
     await expect.poll(() => tab.locator(".compared video").count()).toBe(2);
@@ -246,10 +246,10 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     await expect.poll(() => promptsOf(tab)).toHaveLength(7);
     expect(await tab.locator(".marks > :checked").count()).toBe(2);
     for (const prompt of prompts) await choose(tab, prompt);
-    await shows(bar, "7 chosen");
+    await shows(bar, "7 selected");
     await shows(bar, "Compare takes 2 to 6");
     expect(await compare.isDisabled()).toBe(true);
-    await bar.getByRole("button", { name: "Choose none" }).click();
+    await bar.getByRole("button", { name: "Clear selection" }).click();
     expect([await tab.locator(".marks > :checked").count(), await bar.isVisible()]).toEqual([0, false]);
     expect(tab.complaints).toEqual([]);
   });
@@ -280,8 +280,8 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     for (let seed = 0; seed < 7; seed++) ids.push(await page.make({ prompt: "a fox", seed }));
     const query = (all: readonly string[]) => all.map((id) => `id=${id}`).join("&");
     await tab.goto(`${page.url}/compare?${query(ids)}`);
-    await shows(tab.locator("main"), "At most 6 videos are compared");
+    await shows(tab.locator("main"), "Compare at most 6 videos");
     await tab.goto(`${page.url}/compare?${query(ids.slice(0, 1))}&id=no-id`);
-    await shows(tab.locator("main"), "There are not two videos to compare");
+    await shows(tab.locator("main"), "Fewer than two videos to compare");
   });
 });

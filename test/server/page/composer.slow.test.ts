@@ -38,8 +38,8 @@ describe("the form", { skip: browserPath === undefined }, () => {
     tab.getByRole("group", { name: "Takes" }).getByText(String(count), { exact: true }).click();
   const giveCredits = (store: Store, amount: number) =>
     store.addAccount({ name: "local", keyHash: hashKey(apiKey), creditsOf: (had = 0) => had + amount });
-  const isStarted = (tab: Tab) => shows(tab.locator("#told"), "tarted.");
-  const made = (tab: Tab) => tab.getByRole("list", { name: "Made here" }).getByRole("listitem");
+  const isStarted = (tab: Tab) => shows(tab.locator("#form-status"), "tarted.");
+  const made = (tab: Tab) => tab.getByRole("list", { name: "From this form" }).getByRole("listitem");
   const newestMade = async (tab: Tab) => {
     const address = await made(tab).first().getByRole("link").first().getAttribute("href");
     return address?.slice(-36) ?? "";
@@ -147,7 +147,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     expect(await tab.getByLabel("Prompt").inputValue()).toBe("a bear");
     await loseAnswers(tab, () => tab.getByLabel("Prompt").fill("an owl"));
     await generate(tab).click();
-    await shows(tab.locator("#trouble"), "The form has changed since then");
+    await shows(tab.locator("#form-error"), "The form has changed since then");
     expect(await paid(store)).toEqual([-10, -10]);
   });
 
@@ -163,7 +163,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await tab.reload();
     await isLive(tab);
     await generate(tab).click();
-    await shows(tab.locator("#told"), "already started, and nothing was charged now");
+    await shows(tab.locator("#form-status"), "already started, and nothing was charged now");
     expect(await paid(store)).toEqual([-10]);
     await generate(tab).click();
     await isStarted(tab);
@@ -191,7 +191,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await isLive(tab);
     expect(await generate(tab).innerText()).toBe("Generate 4, 40 credits");
     await generate(tab).click();
-    await shows(tab.locator("#told"), "4 takes were started.");
+    await shows(tab.locator("#form-status"), "4 takes were started.");
     await expect.poll(() => made(tab).count()).toBe(4);
     expect(await paid(store)).toEqual([-10, -10, -10, -10]);
     const seeds = (await store.generations({ account: "local", limit: 9 })).map(({ request }) => request.extras.seed);
@@ -207,7 +207,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await shows(tab.getByRole("alert"), "the account has fewer. 2 of 3 were started.");
     await giveCredits(store, 10);
     await generate(tab).click();
-    await shows(tab.locator("#told"), "3 takes were started.");
+    await shows(tab.locator("#form-status"), "3 takes were started.");
     expect(await paid(store)).toEqual([-10, -10, -10]);
   });
 
@@ -327,12 +327,12 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await openWith("from");
     await loseAnswers(tab);
     await generate(tab).click();
-    await shows(tab.locator("#trouble"), "No usable response came");
+    await shows(tab.locator("#form-error"), "No usable response came");
     await tab.unroute("**/generations");
     await openWith("continue");
     expect(await tab.getByLabel("Prompt").inputValue()).toBe("");
     await openWith("from");
-    await shows(tab.locator("#trouble"), "may have been started");
+    await shows(tab.locator("#form-error"), "may have been started");
     await tab.getByLabel("Prompt").pressSequentially("x");
     await tab.getByLabel("Prompt").press("Backspace");
     await openWith("from");
@@ -347,7 +347,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await tab.locator("summary", { hasText: "More fields" }).click();
     await tab.getByLabel("Others, as JSON").fill(`{"${name}": "7"}`);
     await generate(tab).click();
-    await shows(tab.locator(".fault"), `${name} has its own place in the form`);
+    await shows(tab.locator(".fault"), `${name} has its own field in the form`);
     expect(await paid(store)).toEqual([]);
   });
 
@@ -365,7 +365,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await clear.click();
     expect([await prompt(), tab.complaints]).toEqual(["a fox at dusk", []]);
     answer();
-    await shows(tab.locator("#trouble"), "No usable response came");
+    await shows(tab.locator("#form-error"), "No usable response came");
     await tab.unroute("**/generations");
     await clear.click();
     expect(tab.complaints.splice(0).slice(1)).toEqual([
@@ -383,12 +383,12 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await compose(page, tab, "a fox at dusk");
     await tab.route("**/generations", async (route) => {
       await tab.evaluate("document.dispatchEvent(new Event('live'))");
-      expect(await tab.locator("#trouble").isVisible()).toBe(false);
+      expect(await tab.locator("#form-error").isVisible()).toBe(false);
       await route.continue();
     });
     await generate(tab).click();
     await isStarted(tab);
-    expect(await tab.locator("#trouble").isVisible()).toBe(false);
+    expect(await tab.locator("#form-error").isVisible()).toBe(false);
   });
 
   test("a draft is not shown to another account that signs in, in the same tab, after the session has ended by itself", async () => {
@@ -433,13 +433,13 @@ describe("the form", { skip: browserPath === undefined }, () => {
     expect([await paid(store), tab.complaints]).toEqual([[-10], []]);
   });
 
-  test("another take of a model that is not served any more says which one is chosen", async () => {
+  test("another take of a model that is no longer available says which one is selected", async () => {
     const models = ["wan-2.5", "ray-3"];
     const { page, tab } = await open({ engine: { models } });
     const id = await page.make({ model: "ray-3" });
     models.pop();
     await tab.goto(`${page.url}/new?from=${id}`);
-    await shows(tab.locator("#composer"), "ray-3 is not served here any more, so wan-2.5 is chosen.");
+    await shows(tab.locator("#composer"), "ray-3 is no longer available, so wan-2.5 is selected.");
   });
 
   test("what the service refuses is said under its field, in the form's words; it costs nothing, and what was typed stays", async () => {
@@ -483,13 +483,13 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await compose(page, tab, "a fox at dusk");
     await loseAnswers(tab, () => page.stop());
     await generate(tab).click();
-    await shows(tab.locator("#trouble"), "No usable response came");
+    await shows(tab.locator("#form-error"), "No usable response came");
     await shows(tab.locator("#notice"), "does not respond");
     await tab.unroute("**/generations");
     await page.restart();
     await isLive(tab);
-    await shows(tab.locator("#trouble"), "The service responds");
-    expect(await tab.locator("#trouble").innerText()).not.toContain("No response");
+    await shows(tab.locator("#form-error"), "The service responds");
+    expect(await tab.locator("#form-error").innerText()).not.toContain("No response");
     await generate(tab).click();
     await isStarted(tab);
     expect(await paid(store)).toEqual([-10]);
@@ -620,7 +620,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     const other = await page.make({ prompt: "of somebody else" });
     expect(other).toBeTruthy();
     (await running).complete();
-    await expect.poll(() => tab.evaluate("told")).toEqual([["The video is there", "a fox at dusk"]]);
+    await expect.poll(() => tab.evaluate("told")).toEqual([["The video is ready", "a fox at dusk"]]);
     await tab.reload();
     await isLive(tab);
     expect(await tab.evaluate("told")).toEqual([]);
@@ -634,7 +634,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await tab.goto(`${page.url}/credits`);
     expect(await tab.locator("html").getAttribute("data-theme")).toBe("dark");
     expect(await ground()).toBe("rgb(16, 17, 19)");
-    await tab.getByLabel("Colours").selectOption("As the system");
+    await tab.getByLabel("Colours").selectOption("System");
     await expect.poll(ground).toBe("rgb(246, 246, 244)");
     await tab.reload();
     expect(await ground()).toBe("rgb(246, 246, 244)");

@@ -344,7 +344,7 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
     void page.start({ prompt: "a second fox" }).catch(() => {});
     await shows(engine, "Unavailable since");
     await shows(engine, "the GPU is hot");
-    await shows(engine, "1 taken, 1 not taken");
+    await shows(engine, "1 accepted, 1 not accepted");
     await shows(tab.getByRole("row", { name: /wan-2\.5.*1/ }).first(), "wan-2.5");
     expect(tab.complaints).toEqual([]);
   });

@@ -54,8 +54,8 @@ describe("images", { skip: browserPath === undefined }, () => {
   const generate = (tab: Tab) => tab.getByRole("button", { name: "Generate" });
   /** The id of what was started last. */
   const started = async (tab: Tab) => {
-    await shows(tab.locator("#told"), "tarted.");
-    const made = tab.getByRole("list", { name: "Made here" }).getByRole("link").first();
+    await shows(tab.locator("#form-status"), "tarted.");
+    const made = tab.getByRole("list", { name: "From this form" }).getByRole("link").first();
     return (await made.getAttribute("href"))?.slice(-36) ?? "";
   };
   const thumbnails = (tab: Tab, within: string) =>
@@ -274,7 +274,7 @@ describe("images", { skip: browserPath === undefined }, () => {
       await tab.reload();
       await isTaken(tab);
       await generate(tab).click();
-      await shows(tab.locator("#told"), "Started.");
+      await shows(tab.locator("#form-status"), "Started.");
       expect(await paid(store)).toEqual([-10, -10]);
     });
 
@@ -334,7 +334,7 @@ describe("images", { skip: browserPath === undefined }, () => {
       expect(chosen).not.toBe("kling-1.6-elements");
       await shows(
         tab.locator("#composer"),
-        `kling-1.6-elements cannot begin with one image here, so ${chosen} is chosen.`,
+        `kling-1.6-elements cannot begin with one image here, so ${chosen} is selected.`,
       );
     });
   });

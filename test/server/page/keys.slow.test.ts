@@ -29,7 +29,7 @@ describe("keys", { skip: browserPath === undefined }, () => {
   const press = async (tab: Tab, ...names: string[]) => {
     for (const name of names) await tab.keyboard.press(name);
   };
-  const bar = (tab: Tab) => tab.getByRole("form", { name: "With the chosen ones" });
+  const bar = (tab: Tab) => tab.getByRole("form", { name: "Selected videos" });
   const download = async (tab: Tab) => {
     const [file] = await Promise.all([tab.waitForEvent("download"), press(tab, "d")]);
     return file.suggestedFilename();
@@ -39,8 +39,8 @@ describe("keys", { skip: browserPath === undefined }, () => {
   test("on a card they choose, star, download, compare and lead to another take, and nothing is paid by them", async () => {
     const { page, store, ids, tab } = await open(["one", "two", "three"]);
     await press(tab, "j", "j", "x");
-    await shows(bar(tab), "1 chosen");
-    expect(await tab.getByLabel("Choose two").isChecked()).toBe(true);
+    await shows(bar(tab), "1 selected");
+    expect(await tab.getByLabel("Select two").isChecked()).toBe(true);
     await press(tab, "s");
     await expect.poll(() => store.generation(ids[1] ?? "").then((each) => each?.isStarred)).toBe(true);
     expect(await download(tab)).toBe(nameOf("two", ids[1]));
@@ -59,7 +59,7 @@ describe("keys", { skip: browserPath === undefined }, () => {
     await tab.goto(`${page.url}/generations/${ids[0]}`);
     await isLive(tab);
     await press(tab, "x", "s");
-    await shows(bar(tab), "1 chosen");
+    await shows(bar(tab), "1 selected");
     await expect.poll(() => store.generation(ids[0] ?? "").then((each) => each?.isStarred)).toBe(true);
     await tab.locator(".player video").focus();
     expect(await download(tab)).toBe(nameOf("a fox", ids[0]));
@@ -77,26 +77,26 @@ describe("keys", { skip: browserPath === undefined }, () => {
     await press(tab, "j");
     for (let times = 0; times < 4; times++) await tab.keyboard.down("x");
     await tab.keyboard.up("x");
-    await shows(bar(tab), "1 chosen");
+    await shows(bar(tab), "1 selected");
     await press(tab, "Control+x", "Alt+x", "?", "x", "s", "Escape");
     expect(await tab.locator(".marks > :checked").count()).toBe(1);
     await press(tab, "/", "x", "s");
     expect(await tab.getByRole("searchbox").inputValue()).toBe("xs");
     await press(tab, "Escape", "x");
     expect(await tab.locator(".marks > [aria-pressed=true]").count()).toBe(0);
-    await shows(bar(tab), "1 chosen");
+    await shows(bar(tab), "1 selected");
   });
 
   test("c says why it compares nothing, until something else is chosen", async () => {
     const { page, tab } = await open(["one", "two"]);
     const colour = () =>
-      bar(tab).locator("output").evaluate("getComputedStyle(document.querySelector('#chosen > output')).color");
+      bar(tab).locator("output").evaluate("getComputedStyle(document.querySelector('#selection > output')).color");
     expect(await bar(tab).isVisible()).toBe(false);
     await press(tab, "c");
-    await shows(bar(tab), "0 chosen. Compare takes 2 to 6");
+    await shows(bar(tab), "0 selected. Compare takes 2 to 6");
     expect(await colour()).toBe("rgb(179, 38, 30)");
     await press(tab, "j", "x");
-    await shows(bar(tab), "1 chosen. Compare takes 2 to 6");
+    await shows(bar(tab), "1 selected. Compare takes 2 to 6");
     expect(await colour()).toBe("rgb(92, 96, 104)");
     await press(tab, "c");
     expect(await colour()).toBe("rgb(179, 38, 30)");
@@ -109,7 +109,7 @@ describe("keys", { skip: browserPath === undefined }, () => {
     await tab.getByText("Show older").click();
     await expect.poll(() => tab.locator(".card").count()).toBe(50);
     await press(tab, "j", "x");
-    await shows(bar(tab), "2 chosen");
+    await shows(bar(tab), "2 selected");
     const isInSight = async () => {
       const box = await bar(tab).boundingBox();
       return box !== null && box.y >= 0 && box.y + box.height <= 900;
@@ -120,7 +120,7 @@ describe("keys", { skip: browserPath === undefined }, () => {
     }
     await tab.goto(new URL("/", tab.url()).href);
     await isLive(tab);
-    await shows(bar(tab), "2 chosen");
+    await shows(bar(tab), "2 selected");
     expect(await tab.locator(".marks > :checked").count()).toBe(1);
   });
 

@@ -33,7 +33,8 @@ describe("making videos", { skip: browserPath === undefined }, () => {
     const tab = await openTab(browser, page.link, { acceptDownloads: true });
     return { page, tab, store };
   };
-  const cards = (tab: Tab) => tab.getByRole("list", { name: "Made here" }).locator(".card", { hasText: "Completed" });
+  const cards = (tab: Tab) =>
+    tab.getByRole("list", { name: "From this form" }).locator(".card", { hasText: "Completed" });
   const areMade = (tab: Tab, count: number) => expect.poll(() => cards(tab).count()).toBe(count);
   const focused = (tab: Tab, selector: string) => tab.locator(`${selector}:focus`);
   /** Goes on with Tab until an element has the focus. */
@@ -68,7 +69,7 @@ describe("making videos", { skip: browserPath === undefined }, () => {
     await keyboard.press("x");
     await keyboard.press("j");
     await keyboard.press("x");
-    await shows(tab.locator("#chosen output"), "2 chosen");
+    await shows(tab.locator("#selection output"), "2 selected");
     await keyboard.press("c");
     await tab.waitForURL(/compare/);
     await expect.poll(() => tab.locator(".compared video").count()).toBe(2);
@@ -91,10 +92,10 @@ describe("making videos", { skip: browserPath === undefined }, () => {
     await isLive(tab);
     await loseAnswers(tab, () => page.stop());
     await keyboard.press("Control+Enter");
-    await shows(tab.locator("#trouble"), "No usable response came");
+    await shows(tab.locator("#form-error"), "No usable response came");
     await tab.unroute("**/generations");
     await page.restart();
-    await shows(tab.locator("#trouble"), "The service responds");
+    await shows(tab.locator("#form-error"), "The service responds");
     await keyboard.press("Control+Enter");
     await areMade(tab, 5);
     expect(await paid(store)).toHaveLength(5);
@@ -128,7 +129,7 @@ describe("making videos", { skip: browserPath === undefined }, () => {
     await press(tab.locator("button.main"));
     await areMade(tab, 2);
     await (await mark(0, "Star")).click();
-    for (const index of [0, 1]) await (await mark(index, /^Choose/)).click();
+    for (const index of [0, 1]) await (await mark(index, /^Select/)).click();
     await tab.getByRole("button", { name: "Compare" }).click();
     await tab.waitForURL(/compare/);
     await expect.poll(() => tab.getByRole("table").getByRole("row").count()).toBeGreaterThan(3);

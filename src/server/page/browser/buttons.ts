@@ -14,7 +14,7 @@ export function listenForCopy(): void {
 export function listenForSend(): void {
   onClick("[data-post]", async (button) => {
     const reply = await fetch(button.dataset.post ?? "", { method: "POST" }).catch(() => undefined);
-    tell(button, reply?.ok ? "Sent again" : "That failed");
+    tell(button, reply?.ok ? "Sent again" : "Failed");
   });
 }
 

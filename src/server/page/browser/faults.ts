@@ -39,7 +39,7 @@ export function clearFaults(form: HTMLFormElement): void {
 
 /** A message under all fields. */
 export function tell(text: string | undefined): void {
-  const place = document.querySelector<HTMLElement>("#trouble");
+  const place = document.querySelector<HTMLElement>("#form-error");
   if (!place) return;
   place.hidden = text === undefined;
   place.textContent = text ?? "";
@@ -47,7 +47,7 @@ export function tell(text: string | undefined): void {
 
 /** What was done, for those who do not see it too. */
 export function say(text: string): void {
-  const place = document.querySelector("#told");
+  const place = document.querySelector("#form-status");
   if (place) place.textContent = text;
 }
 

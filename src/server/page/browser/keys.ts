@@ -1,7 +1,7 @@
 import { type ClickName, findKey, type Key, type KeyName, keys, shortcutOf } from "../keys.ts";
 import { showHelp } from "./buttons.ts";
-import { sayWhyNot } from "./chosen.ts";
 import { returnToList } from "./place.ts";
+import { sayWhyNot } from "./selection.ts";
 
 /** What each entry of the table of keys does that presses no control; returns whether it did something, so that the browser does nothing else. */
 const actions: Record<Exclude<KeyName, ClickName>, (key: string) => boolean> = {
@@ -56,7 +56,7 @@ function click(name: ClickName): boolean {
   const current = document.activeElement?.closest(items) ?? null;
   const control =
     controls.find((each) => each.closest(items) === current) ?? controls.find((each) => each.closest(items) === null);
-  if (control?.matches("#chosen :disabled")) sayWhyNot();
+  if (control?.matches("#selection :disabled")) sayWhyNot();
   control?.click();
   return control !== undefined;
 }

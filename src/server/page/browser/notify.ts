@@ -40,7 +40,7 @@ export async function tellEnds(changed?: string): Promise<void> {
 
 function show(id: string, state: "completed" | "failed", prompt: string): void {
   const icon = document.querySelector<HTMLLinkElement>("link[rel=icon]")?.href ?? "";
-  const title = state === "completed" ? "The video is there" : "The generation failed";
+  const title = state === "completed" ? "The video is ready" : "The generation failed";
   const notification = new Notification(title, { body: prompt.slice(0, 200), tag: id, icon });
   notification.onclick = () => {
     focus();

@@ -7,7 +7,6 @@ import {
   listenForSignOut,
   listenForStar,
 } from "./buttons.ts";
-import { listenForChosen } from "./chosen.ts";
 import { listenForCompare } from "./compare.ts";
 import { listenForComposer } from "./composer.ts";
 import { listenForFilter, listenForMore } from "./gallery.ts";
@@ -15,6 +14,7 @@ import { listenForKeys } from "./keys.ts";
 import { goLive } from "./live.ts";
 import { rememberPlace } from "./place.ts";
 import { listenForHover } from "./play.ts";
+import { listenForSelection } from "./selection.ts";
 import { dropOthers } from "./tab.ts";
 import { listenForTheme } from "./theme.ts";
 
@@ -28,7 +28,7 @@ listenForCopy();
 listenForSend();
 listenForStar();
 listenForSignOut();
-listenForChosen();
+listenForSelection();
 listenForChoice();
 listenForCompare();
 listenForComposer();

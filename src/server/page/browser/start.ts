@@ -50,7 +50,7 @@ export function bodiesOf({ values, images }: Draft, maxImages: number): { bodies
     return { fault: { field: "extras", text: 'The other fields are not a JSON object, such as {"fps": 24}.' } };
   const own = Object.keys(others).find((name) => name in values || (images.length > 0 && /^imageUrls?$/.test(name)));
   if (own !== undefined)
-    return { fault: { field: "extras", text: `${own} has its own place in the form: put it there.` } };
+    return { fault: { field: "extras", text: `${own} has its own field in the form: enter it there.` } };
   const given = Object.entries({ ...texts, seed }).filter(([, value]) => value.trim() !== "");
   const body = {
     ...Object.fromEntries(given),

@@ -1,6 +1,6 @@
 import { Idiomorph } from "idiomorph";
 import { showTimes } from "./ages.ts";
-import { showChosen } from "./chosen.ts";
+import { showSelection } from "./selection.ts";
 
 /** Why there is no page to show. */
 export type Trouble = "signed out" | "busy" | "database" | "unreachable";
@@ -38,7 +38,7 @@ export function showPage(next: Document): void {
     },
   });
   showTimes();
-  showChosen();
+  showSelection();
 }
 
 /** Adds the entries of a list that this page does not have yet; whatever is there stays as it is. */
@@ -48,5 +48,5 @@ export function appendPage(next: Document): void {
     if (!document.getElementById(entry.id)) list?.append(entry);
   document.querySelector("#older")?.replaceWith(...next.querySelectorAll("#older"));
   showTimes();
-  showChosen();
+  showSelection();
 }

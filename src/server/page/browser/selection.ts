@@ -1,37 +1,37 @@
 import { keep, kept } from "./tab.ts";
 
 /** The ids of what is chosen. The tab keeps them, so that they stay chosen through searches, pages and reloads. */
-const chosenKey = "vidgen chosen";
+const selectionKey = "vidgen selection";
 
 /** Videos are chosen by their checkboxes, for what the form below the list does with them. */
-export function listenForChosen(): void {
+export function listenForSelection(): void {
   document.addEventListener("change", ({ target }) => {
     if (!(target instanceof HTMLInputElement) || !target.matches(boxes)) return;
-    const ids = chosen();
+    const ids = selectedIds();
     if (target.checked) ids.add(target.value);
     else ids.delete(target.value);
-    choose(ids);
+    select(ids);
   });
   document.addEventListener("reset", ({ target }) => {
-    if (isForm(target)) choose(new Set());
+    if (isForm(target)) select(new Set());
   });
   // Those that are not shown now are sent too.
   document.addEventListener("formdata", ({ target, formData }) => {
     if (!isForm(target)) return;
     formData.delete("id");
-    for (const id of chosen()) formData.append("id", id);
+    for (const id of selectedIds()) formData.append("id", id);
   });
-  showChosen();
+  showSelection();
 }
 
 /** Checks the boxes of what is chosen, and says how many they are; a button for fewer or more of them is not offered. */
-export function showChosen(): void {
-  const form = document.querySelector<HTMLFormElement>("#chosen");
+export function showSelection(): void {
+  const form = document.querySelector<HTMLFormElement>("#selection");
   if (!form) return;
-  const ids = chosen();
+  const ids = selectedIds();
   for (const box of document.querySelectorAll<HTMLInputElement>(boxes)) box.checked = ids.has(box.value);
   form.classList.toggle("some", ids.size > 0);
-  let text = `${ids.size} chosen`;
+  let text = `${ids.size} selected`;
   for (const button of form.querySelectorAll<HTMLButtonElement>("[data-max]")) {
     const { min, max } = button.dataset;
     button.disabled = ids.size < Number(min) || ids.size > Number(max);
@@ -41,28 +41,28 @@ export function showChosen(): void {
   if (output && output.textContent !== text) output.textContent = text;
 }
 
-/** Makes noticeable what `showChosen` says of the buttons: one that is not offered was asked for. */
+/** Makes noticeable what `showSelection` says of the buttons: one that is not offered was asked for. */
 export function sayWhyNot(): void {
-  const form = document.querySelector("#chosen");
+  const form = document.querySelector("#selection");
   form?.classList.add("refused");
   // A screen reader reads what is new.
   form?.querySelector("output")?.replaceChildren();
-  showChosen();
+  showSelection();
 }
 
-const boxes = 'input[form="chosen"]';
+const boxes = 'input[form="selection"]';
 
 function isForm(target: EventTarget | null): boolean {
   // Its `id` is the checkboxes of that name.
-  return target instanceof HTMLFormElement && target.matches("#chosen");
+  return target instanceof HTMLFormElement && target.matches("#selection");
 }
 
-function choose(ids: ReadonlySet<string>): void {
-  document.querySelector("#chosen")?.classList.remove("refused");
-  keep(chosenKey, [...ids]);
-  showChosen();
+function select(ids: ReadonlySet<string>): void {
+  document.querySelector("#selection")?.classList.remove("refused");
+  keep(selectionKey, [...ids]);
+  showSelection();
 }
 
-function chosen(): Set<string> {
-  return new Set(kept<string[]>(chosenKey, []));
+function selectedIds(): Set<string> {
+  return new Set(kept<string[]>(selectionKey, []));
 }
