@@ -12,7 +12,7 @@ const words = {
   createBatches: "createGroupCommit",
   createJudge: "createPollState",
   createLackFinder: "createUnservableFinder",
-  createRecent: "createLruMap",
+  createRecent: "createLruMap or createBoundedMap",
   createTurns: "createMutex or createRoundRobin",
   Crowd: "tasks",
   dearest: "maxCost",

@@ -106,7 +106,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     baseUrl: () => baseUrl,
     mediaUrl: () => mediaUrl,
     onDelivery: () => {},
-    onTrouble: () => {},
+    reportProblem: () => {},
     onNote: () => {},
   });
   await service.start("all");

@@ -12,30 +12,30 @@ export const localAccount = "local";
 const schema = z.object({
   api_key: z.string(),
   webhook_secret: z.optional(z.string()),
-  /** The number in the database: one with a lower number is a restored copy. */
+  /** The number of runs that the database counts: if the database has a lower one, it is a restored copy. */
   runs: z.optional(z.number()),
   base_url: z.optional(z.string()),
   media_url: z.optional(z.string()),
-  /** Whether the process has engines besides the preview, which no other process can stand in for. */
+  /** Whether the process has engines besides the preview: no other process can replace it then. */
   has_real_models: z.optional(z.boolean()),
-  /** What makes the videos, so that nobody takes it for something else. */
+  /** The engines that make the videos, so that other commands can name them. */
   engines: z.optional(
     z.array(z.object({ name: z.string(), upstream_model: z.optional(z.string()), models: z.array(z.string()) })),
   ),
-  /** The models of which the local account gets previews at no cost. */
+  /** The models whose previews cost the local account nothing. */
   free_models: z.optional(z.array(z.string())),
-  /** Whether it has a page for a browser. */
+  /** Whether the service has a page for a browser. */
   has_page: z.optional(z.boolean()),
-  /** Whether it runs inside a command, for that command's own engines. */
+  /** Whether the service runs inside a command, for the engines of that command. */
   is_command: z.optional(z.boolean()),
 });
 
 export type Announcement = z.infer<typeof schema>;
 
-/** The announcement of a service that listens. */
+/** The announcement of a service that is listening. */
 export type Address = { api_key: string; webhook_secret: string; base_url: string; media_url: string };
 
-/** Reads the announcement of the service of a folder; `undefined` when there is none. Throws `output` when it cannot be read. */
+/** Reads the announcement in a service folder; `undefined` if the file does not exist. Throws `output` if it cannot be read. */
 export async function readAnnouncement(folder: string): Promise<Announcement | undefined> {
   const path = join(folder, "service.json");
   try {
@@ -51,12 +51,12 @@ export async function readAnnouncement(folder: string): Promise<Announcement | u
   }
 }
 
-/** Whether a process runs the service of a folder. One that was killed leaves its addresses behind, where other programs may listen now. */
+/** Whether a process runs the service of a folder. A killed process leaves its addresses in the announcement, where other programs may listen now. */
 export async function isRunning(folder: string, io: HolderIo): Promise<boolean> {
   return (await readHolder(leaseOf(folder), io)) !== undefined;
 }
 
-/** Replaces the announcement, so that a crash leaves the old one or the new one; only this user can read it. */
+/** Replaces the announcement atomically. Only this user can read the file. */
 export async function writeAnnouncement(folder: string, announcement: Announcement): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const temporary = join(folder, `service.json.${randomBytes(4).toString("hex")}`);
@@ -70,8 +70,8 @@ export async function writeAnnouncement(folder: string, announcement: Announceme
 }
 
 /**
- * Makes this process the only one that uses a service folder, which is made where there is none, until it releases the lease or ends. Rejects
- * with the system's error.
+ * Makes this process the only user of a service folder until it releases the lease or ends. Creates the folder if needed. Rejects with the system's
+ * error.
  */
 export async function acquireFolder(folder: string, io: LeaseIo): Promise<Acquired> {
   await mkdir(folder, { recursive: true, mode: 0o700 });

@@ -12,8 +12,8 @@ import type { Provenance } from "./store/store.ts";
 import { syncFolder } from "./store/sync.ts";
 
 /**
- * Saves a copy of the database of a folder's service as a new file that only this user can read: through the process that runs it, else directly.
- * Resolves with its size in bytes. Rejects with the system's error, EEXIST when there is such a file, or with one made for people.
+ * Saves a copy of the database of a service folder as a new file that only this user can read: through the process that runs the service, or else
+ * directly. Resolves with the size in bytes. Rejects with the system's error, such as EEXIST if the file exists, or with an error for people.
  */
 export async function saveBackup(folder: string, file: string, io: Io): Promise<{ size: number }> {
   await access(join(folder, "service.db"));
@@ -21,7 +21,7 @@ export async function saveBackup(folder: string, file: string, io: Io): Promise<
   try {
     const saved = await open(temporary, "wx", 0o600).catch((cause) => Promise.reject(writeError(file, cause)));
     const size = await copyDatabase(folder, { saved, file }, io).finally(() => saved.close());
-    // Never over a file that exists.
+    // Unlike rename, link never replaces an existing file.
     await link(temporary, file);
     await syncFolder(dirname(file));
     return { size };
@@ -31,16 +31,16 @@ export async function saveBackup(folder: string, file: string, io: Io): Promise<
 }
 
 export type RunOptions = {
-  /** The number in `service.json`. */
+  /** The number of runs in `service.json`. */
   announced: number;
-  /** Whether the owner says that the database was restored from a copy. */
+  /** Whether the owner confirms that the database was restored from a copy. */
   isRestored: boolean;
   onNote(text: string): void;
 };
 
 /**
- * Counts a start of the service on a database. Resolves with the number for `service.json`. With a restored copy it rejects with `usage`, unless the owner
- * has said so: what the copy has as waiting may have been submitted after the copy was made, and would be paid for again. Then that ends as unclear.
+ * Counts a start of the service on a database. Resolves with the number for `service.json`. Rejects with `usage` for a restored copy that the owner has not
+ * confirmed: generations that wait in the copy may have been submitted since, and would be paid for again. In a confirmed copy, they end as unclear.
  */
 export async function beginRun(
   { read, count, restore }: Provenance,
@@ -73,8 +73,7 @@ export async function beginRun(
 }
 
 /**
- * Counts the end of a service's run. Resolves with the number for `service.json`; never rejects. A copy that was made while it ran has a lower number
- * from then on.
+ * Counts the end of a service's run. Resolves with the number for `service.json`; never rejects. A copy made during the run then has a lower number.
  */
 export function endRun({ count }: Provenance, runs: number): Promise<number> {
   const next = runs + 1;
@@ -84,10 +83,10 @@ export function endRun({ count }: Provenance, runs: number): Promise<number> {
   );
 }
 
-/** The partial file of a copy, and the name that it gets once it is complete. */
+/** The partial file of a copy, and the name of the complete file. */
 type Target = { saved: FileHandle; file: string };
 
-/** Resolves with the number of bytes once they are durable. */
+/** Resolves with the number of bytes once they are on disk. */
 async function copyDatabase(folder: string, target: Target, io: Io): Promise<number> {
   const acquired = await acquireFolder(folder, io);
   if (acquired.kind === "held") return copyRunning(folder, target, io);
@@ -116,7 +115,7 @@ async function copyRunning(folder: string, target: Target, { fetch, signal }: Io
   return size;
 }
 
-/** The service's own words, such as that its disk is full. */
+/** The service's own message, such as that its disk is full. */
 async function refusalOf(reply: HttpResponse): Promise<string> {
   const said = await reply
     .text()

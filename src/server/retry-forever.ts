@@ -1,12 +1,12 @@
 import type { Clock } from "../io.ts";
-import { isUnavailable, type OnTrouble } from "./observe/trouble.ts";
+import { isUnavailable, type ReportProblem } from "./observe/problem.ts";
 
 const maxRetryMs = 60_000;
 
 export type RetryForeverOptions = {
   clock: Pick<Clock, "sleep">;
   signal: AbortSignal;
-  onTrouble: OnTrouble;
+  reportProblem: ReportProblem;
   what?: string;
 };
 
@@ -16,7 +16,7 @@ export type RetryForeverOptions = {
  */
 export async function retryForever<Result>(
   work: () => Promise<Result>,
-  { clock, signal, onTrouble, what }: RetryForeverOptions,
+  { clock, signal, reportProblem, what }: RetryForeverOptions,
 ): Promise<Result> {
   for (let retryMs = 1_000; ; retryMs = Math.min(2 * retryMs, maxRetryMs)) {
     signal.throwIfAborted();
@@ -25,7 +25,7 @@ export async function retryForever<Result>(
     } catch (error) {
       // A database on another machine tells of its outage itself, once for all generations.
       if (what !== undefined || !isUnavailable(error))
-        onTrouble(`${what ?? "The database cannot be used"}; retrying in ${retryMs / 1_000} s`, error);
+        reportProblem(`${what ?? "The database cannot be used"}; retrying in ${retryMs / 1_000} s`, error);
       await clock.sleep(retryMs, signal);
     }
   }

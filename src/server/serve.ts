@@ -30,76 +30,76 @@ import { openStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
 import { watchStore } from "./store/watch.ts";
 
-/** What the owner decides has its default where it may be left out: the preview, its usual prices and refunds. */
+/** The owner's options have defaults: the preview with its default prices, and refunds. */
 type CommonOptions = Partial<Omit<OwnerOptions, "hasPaidPreviews">> &
   Pick<OwnerOptions, "pace" | "onDelivery" | "onNote"> &
   Pick<ListenOptions, "onRequest" | "withReplies"> & {
-    /** The balance that the local account gets, with a shared database when this process makes it; then its previews use credits. */
+    /** The balance of the local account, whose previews then cost credits. In a shared database, only set when this process creates the account. */
     credits?: number | undefined;
-    /** The address to listen on, and whether only this machine reaches it. */
+    /** The address to listen on, and whether only this machine can reach it. */
     host: string;
     isLoopback: boolean;
-    /** Whether callbacks and images of an account may go to an IP address that is not public. */
+    /** Whether an account may use a non-public IP address in callback and image URLs. */
     isAllowed?(ip: string, account: string | undefined): boolean;
     ports: { api: number; media: number };
-    /** The host name or IP address under which other machines reach the service. */
+    /** The host name or IP address by which other machines reach the service. */
     name?: string | undefined;
-    /** The addresses under which they do, when these are others, as behind a proxy. Without a slash at the end. */
+    /** The URLs for other machines behind a proxy, without a slash at the end. */
     publicUrls?: { api?: string | undefined; media?: string | undefined };
-    /** Whether the local account gets a new key in place of those that it had. */
+    /** Whether a new key replaces the keys of the local account. */
     rotate?: boolean;
     /** Whether there is a page for a browser. */
     hasPage?: boolean;
-    /** Whether the owner can read figures at /metrics, and where anybody can without a key. */
+    /** Whether the owner can read /metrics, and an address where anybody can without a key. */
     hasMetrics?: boolean;
     metricsAt?: { host: string; port: number } | undefined;
   };
 
 export type OpenOptions = CommonOptions & {
-  /** Where the service keeps its state. */
+  /** The folder of the service's state. */
   folder: string;
   /** Which unfinished generations of an earlier process are resumed. */
   resume: "all" | "polled";
-  /** Whether the owner says that the database was restored from a copy: without it, such a database is refused. */
+  /** Confirms that the database was restored from a copy, which is otherwise refused. */
   isRestored?: boolean;
 };
 
 export type SharedOptions = CommonOptions & {
   /** The address of a PostgreSQL database. */
   database: string;
-  /** Opens the place of the videos. `mark` is to be in the names of this process's files. */
+  /** Opens the storage of the videos. The names of this process's files must contain `mark`. */
   openVideos(mark: string): Promise<MediaStore>;
 };
 
 /** The local service, listening. */
 export type RunningService = Pick<Service, "api" | "media" | "settled"> & {
-  /** Uses these engines and prices from now on. */
+  /** Replaces the engines and prices. */
   updateEngines(given: Pick<OwnerOptions, "engines" | "creditsPer">): Promise<void>;
   kind: "running";
   address: Address;
-  /** The models of which the local account gets previews at no cost. */
+  /** The models whose previews cost the local account nothing. */
   freeModels: readonly string[];
-  /** The link that signs in to the page, once and within ten minutes. */
+  /** A link that signs in to the page, once and within ten minutes. */
   pageUrl: string | undefined;
-  /** The address of the figures that wants no key. */
+  /** The URL of the metrics that needs no key. */
   metricsUrl: string | undefined;
-  /** Aborts when another process has taken over the folder; the service closes by itself then. */
+  /** Aborts when another process takes over the folder. The service then closes itself. */
   lost: AbortSignal;
-  /** Waits up to `graceMs` for unfinished replies, stops rendering, and releases what it holds. */
+  /** Waits up to `graceMs` for unfinished replies, stops rendering, and releases all resources. */
   close(graceMs: number): Promise<void>;
 };
 
-/** A process of a shared service, listening. Its API key is shown only once, by the process that makes it. */
+/** A process of a shared service, listening. The API key is shown only once, by the process that creates it. */
 export type SharedService = Omit<RunningService, "address" | "freeModels"> & {
   address: Omit<Address, "api_key"> & { api_key: string | null };
 };
 
-/** Another process runs the service of this folder; its announcement has an address once it listens. */
+/** Another process runs the service of this folder. Its announcement has an address once it listens. */
 export type HeldService = { kind: "held"; pid: number; announcement: Announcement | undefined };
 
 type CloseStep = (graceMs: number) => Promise<void>;
 
-/** Runs the steps to close what was opened, the last one first. */
+/** Collects the steps that close what was opened, and runs them in reverse order. */
 function createCloser(...steps: CloseStep[]) {
   const close: CloseStep = async (graceMs) => {
     for (const step of steps.splice(0).reverse()) await step(graceMs);
@@ -108,8 +108,8 @@ function createCloser(...steps: CloseStep[]) {
 }
 
 /**
- * Acquires a service folder, opens its state, listens and resumes unfinished work. Rejects with the system's error when it cannot
- * listen (its `address` and `port` say where), and with an error made for people when the state cannot be used.
+ * Acquires a service folder, opens its state, listens and resumes unfinished work. Rejects with the system's error if it cannot
+ * listen (with the `address` and `port`), and with an error for people if the state cannot be used.
  */
 export async function openService(options: OpenOptions, io: Io): Promise<RunningService | HeldService> {
   const { folder } = options;
@@ -118,7 +118,7 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
     return { kind: "held", pid: acquired.holder.pid, announcement: await readAnnouncement(folder) };
   const { lost, release } = acquired.lease;
   const { steps, close } = createCloser(release);
-  // Another process writes to the folder now.
+  // Another process owns the folder now.
   lost.addEventListener("abort", () => void close(0), { once: true });
   try {
     const { announced, ...credentials } = await prepareCredentials(options);
@@ -145,7 +145,7 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
       });
     await announce(options.engines, opened.freeModels);
     steps.push(async () => {
-      // Another process that has taken over the folder has announced itself there.
+      // The announcement belongs to the process that took over the folder.
       if (lost.aborted) return;
       const ended = provenance && runs !== undefined ? await endRun(provenance, runs) : undefined;
       await writeAnnouncement(folder, { ...credentials, runs: ended });
@@ -167,14 +167,14 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
 export async function openSharedService(options: SharedOptions, io: Io): Promise<SharedService> {
   const { steps, close } = createCloser();
   try {
-    const onTrouble = reporter(options);
+    const reportProblem = reporter(options);
     const process = randomUUID();
-    // First, because the process that initializes the database is the only one that shows the key.
+    // Before the database: if the storage fails later, the key of a new database would never be shown.
     const videos = await options.openVideos(process.slice(0, 8));
     steps.push(videos.close);
     const { openPostgres } = await import("./store/postgres/postgres.ts");
     const { onNote } = options;
-    const opening = { process, clock: io, onTrouble, onNote, signal: io.signal };
+    const opening = { process, clock: io, reportProblem, onNote, signal: io.signal };
     const { store, initialize, pageSecret } = await openPostgres(options.database, opening);
     steps.push(store.close);
     const api_key = createKey();
@@ -203,11 +203,11 @@ type Opening = {
   steps: CloseStep[];
   videos: MediaStore;
   webhookSecret: string;
-  /** Signs the page's links and sessions; processes that share a database have the same one, which each of them may replace. */
+  /** Signs the page's links and sessions. Processes that share a database share the secret, and each may replace it. */
   pageSecret(): Promise<string>;
 };
 
-/** Opens the parts of the service and listens, and adds to `steps` how to close each of them. */
+/** Opens the parts of the service and listens. Adds the steps that close them to `steps`. */
 async function openParts(options: CommonOptions, { steps, pageSecret, ...state }: Opening, io: Io) {
   const { name, ports, metricsAt, publicUrls = {} } = options;
   const sessions = options.hasPage ? async () => createSessions(await pageSecret()) : undefined;
@@ -224,9 +224,9 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     ...options,
     ...state,
     ...prices,
-    store: watchStore(state.store, { clock: io, onTrouble: reporter(options) }),
+    store: watchStore(state.store, { clock: io, reportProblem: reporter(options) }),
     outbound: createOutbound({
-      // Behind a proxy too, whoever listens on loopback has accounts of other people.
+      // Behind a proxy, a service on loopback has accounts of other people too.
       allowLoopback: (account) => options.isLoopback && account === localAccount,
       isAllowed: options.isAllowed,
       clock: io,
@@ -237,7 +237,7 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     baseUrl: () => baseUrl,
     mediaUrl: () => mediaUrl,
     createMetrics: options.hasMetrics ? (await import("./observe/metrics.ts")).createMetrics : undefined,
-    onTrouble: reporter(options),
+    reportProblem: reporter(options),
   });
   steps.push(service.close);
   const noteProxy = createProxyNote(options, () => mediaUrl);
@@ -276,7 +276,7 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
   };
 }
 
-/** Returns what notes, once, that a proxy is in front of a service that does not know its public address. */
+/** Returns a function that notes, once, that a proxy is in front of a service without a public URL. */
 function createProxyNote({ publicUrls = {}, onNote }: CommonOptions, mediaUrl: () => string): () => void {
   let isNoted = publicUrls.api !== undefined;
   return () => {
@@ -296,12 +296,12 @@ function reporter({ onNote }: Pick<CommonOptions, "onNote">) {
   return (what: string, error: unknown) => onNote(`${what}: ${systemReason(error)}.`);
 }
 
-/** Opens the state of a folder that this process has the lease of. */
+/** Opens the state of a folder whose lease this process holds. */
 export function openState(options: Pick<OpenOptions, "folder" | "onNote">, lease: Lease): Promise<Store> {
-  return openStore(join(options.folder, "service.db"), { onTrouble: reporter(options), lease });
+  return openStore(join(options.folder, "service.db"), { reportProblem: reporter(options), lease });
 }
 
-/** Keeps the key and the secret of an earlier process, and removes its addresses. */
+/** Keeps the key and the secret in the announcement of an earlier process, and removes its addresses. */
 async function prepareCredentials({ folder, rotate }: OpenOptions) {
   const known = await readAnnouncement(folder);
   const credentials = {
@@ -316,7 +316,7 @@ function namedUrl({ url }: Listening, name: string | undefined): string {
   return name === undefined ? url : `http://${name.includes(":") ? `[${name}]` : name}:${new URL(url).port || 80}`;
 }
 
-/** The host of an address with its port. A Host header without a port is compared as one with port 80, also behind a proxy that adds TLS. */
+/** The host and port of a URL. A Host header without a port is compared as port 80, even behind a proxy that adds TLS. */
 function authorityOf(url: string): string {
   const { host, port } = new URL(url);
   return port === "" ? `${host}:80` : host;

@@ -11,7 +11,7 @@ import type { Engine } from "./engines/engine.ts";
 import type { Handler } from "./http/message.ts";
 import type { MediaStore } from "./media/media-store.ts";
 import type { CountedRequest, createMetrics } from "./observe/metrics.ts";
-import type { OnTrouble } from "./observe/trouble.ts";
+import type { ReportProblem } from "./observe/problem.ts";
 import type { Outbound } from "./outbound/outbound.ts";
 import { createChanges } from "./page/events.ts";
 import { linkOf } from "./page/link.ts";
@@ -22,30 +22,29 @@ import { createQueue, type QueueOptions } from "./queue/queue.ts";
 import { createRetention, type Keep } from "./queue/retention.ts";
 import type { Store } from "./store/store.ts";
 
-/** What the owner of a service decides. */
+/** The options of the service's owner. */
 export type OwnerOptions = {
-  /** What makes the videos. */
   engines: readonly Engine[];
-  /** Reads the owner's file again, and has `updateEngines` called. Throws an error made for people when it is faulty, and changes nothing. */
+  /** Reads the owner's configuration again and calls `updateEngines`. If the file is invalid, throws an error for people and changes nothing. */
   reload?: (() => Promise<Reloaded>) | undefined;
-  /** Opens an engine that an earlier process has used, as it was named then. */
+  /** Opens an engine that an earlier process used, by its name at that time. */
   reopen?: QueueOptions["reopen"];
-  /** Whether it runs inside a command, for as long as that takes. */
+  /** Whether the service runs inside a command, and ends with it. */
   isCommand?: boolean | undefined;
-  /** The credits that a start costs, by model, where that is not the usual price. */
+  /** The credits that a start costs, by model, where it is not the default price. */
   creditsPer: ReadonlyMap<string, number>;
   /** Whether previews cost the owner credits too. */
   hasPaidPreviews: boolean;
   /** Whether directives in prompts apply to real models too. */
   hasDirectives: boolean;
-  /** Whether a failure of the service gives back what was paid. */
+  /** Whether credits are returned when the service fails. */
   hasRefunds: boolean;
-  /** Whether a store that has addresses of its own answers for its videos. */
+  /** Whether video requests are redirected to a store that has URLs of its own. */
   hasRedirects?: boolean | undefined;
-  /** How long what has ended is kept; for ever unless told otherwise. */
+  /** How long ended generations are kept; by default permanently. */
   keep?: Keep | undefined;
   pace: Pace;
-  /** How the page writes the program's name in commands to type; "vidgen" unless given. */
+  /** The program's name in commands on the page; "vidgen" by default. */
   program?: string | undefined;
   onDelivery(event: DeliveryEvent): void;
   /** Called for each generation that has ended here. */
@@ -59,21 +58,21 @@ export type ServiceOptions = OwnerOptions & {
   videos: MediaStore;
   /** Sends callbacks and fetches images. */
   outbound: Outbound;
-  /** Signs the callbacks of the local account; those of others have a secret that comes from it. */
+  /** Signs the callbacks of the local account. The secrets of other accounts are derived from it. */
   webhookSecret: string;
-  /** Who may look at the page; without it, there is no page. */
+  /** The sign-in of the page; without it, there is no page. */
   sessions?: (() => Promise<Sessions>) | undefined;
   /** The folder of the page's script, style and icon; by default, beside the program. */
   assets?: URL;
   clock: Clock;
-  /** The address of the API where clients reach it by another one than its own, as behind a proxy. */
+  /** The URL of the API for clients, if it differs from its own address, as behind a proxy. */
   publicUrl?: string | undefined;
-  /** The addresses of the API and of the videos, as clients are told them. */
+  /** The URLs of the API and of the videos in replies. */
   baseUrl(): string;
   mediaUrl(): string;
-  /** Counts what happens, for /metrics; without it, nothing does. */
+  /** Creates the metrics; without it, there is no /metrics. */
   createMetrics?: typeof createMetrics | undefined;
-  onTrouble: OnTrouble;
+  reportProblem: ReportProblem;
 };
 
 /** The local service without sockets. */
@@ -84,25 +83,25 @@ export type Service = {
   media: Handler;
   /** Answers /metrics without a key. */
   metrics: Handler | undefined;
-  /** Counts a request that was answered. */
+  /** Counts an answered request. */
   onRequest(event: CountedRequest): void;
-  /** Sends callbacks that are due, and resumes generations that have not ended: all, or each once it is polled. */
+  /** Sends callbacks that are due, and resumes unfinished generations: all of them, or each once it is polled. */
   start(resume: "all" | "polled"): Promise<void>;
-  /** Resolves when every callback that is due now was attempted; a retry that is due later does not count. */
+  /** Resolves when every callback that is due now was attempted. Later retries do not count. */
   settled(): Promise<void>;
-  /** Uses these engines and prices from now on. An engine that is not among them drains. */
+  /** Replaces the engines and prices. An engine that is no longer used drains. */
   updateEngines(given: Pick<OwnerOptions, "engines" | "creditsPer">): void;
-  /** Is not ready from now on, and ends the replies that last as long as a page is open. */
+  /** Reports not ready from now on, and ends the event streams of open pages. */
   endStreams(): void;
   /** Stops rendering and sending; the next process that opens the store resumes both. */
   close(): Promise<void>;
 };
 
 export function createService(given: ServiceOptions): Service {
-  // All parts have these two, whose content changes: what follows from them is asked for each time.
+  // All parts share these two. Their content changes, so a part must not keep what it derives from them.
   const [engines, creditsPer] = [[...given.engines], new Map(given.creditsPer)];
   const options = { ...given, engines, creditsPer };
-  const { store, outbound, sessions, onTrouble } = options;
+  const { store, outbound, sessions, reportProblem } = options;
   const changes = createChanges();
   const health = createHealth(options);
   const sign = createSigner(options.webhookSecret);
@@ -133,7 +132,7 @@ export function createService(given: ServiceOptions): Service {
     api: createApp({ ...parts, media, health: health.paths, readMetrics, page }),
     media,
     onRequest: (event) => metrics?.onRequest(event),
-    metrics: readMetrics && createMetricsApp(readMetrics, onTrouble),
+    metrics: readMetrics && createMetricsApp(readMetrics, reportProblem),
     async start(resume) {
       stopListening = store.listen((change) => {
         queue.onChange(change);

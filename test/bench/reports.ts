@@ -86,7 +86,7 @@ async function measurePostgres(rows: number): Promise<Measured> {
   const server = await startPostgres();
   try {
     const url = await server.createDatabase();
-    const options = { process: randomUUID(), clock: systemClock, onTrouble: () => {} };
+    const options = { process: randomUUID(), clock: systemClock, reportProblem: () => {} };
     const { store } = await openPostgres(url, options);
     await addAccounts(store);
     await fillPostgres(url, rows);

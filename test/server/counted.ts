@@ -61,7 +61,7 @@ export async function createCounted(changes: Partial<Engine> = {}) {
     onEnd: (end) => void ended.push(end),
     onDelivery: () => {},
     onNote: () => {},
-    onTrouble: () => {},
+    reportProblem: () => {},
   });
   await service.start("all");
   onTestFinished(async () => {

@@ -118,7 +118,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   const deliveries: string[] = [];
   const troubles: string[] = [];
   const notes: string[] = [];
-  const onTrouble = (what: string, error: unknown) => void troubles.push(`${what}: ${error}`);
+  const reportProblem = (what: string, error: unknown) => void troubles.push(`${what}: ${error}`);
   const render: Engine["render"] = async (task, { signal }) => {
     rendered.push(task);
     await clock.sleep(renderMs, signal);
@@ -140,7 +140,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     post: receive,
     random: () => 0.5,
     clock: ownClock,
-    onTrouble,
+    reportProblem,
     onDelivery: (event) => deliveries.push(deliveryLine(event)),
   });
   const queue = createQueue({
@@ -149,7 +149,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     mediaUrl: () => mediaUrl,
     engines,
     clock: ownClock,
-    onTrouble,
+    reportProblem,
     hasRefunds,
     isCommand: options.isCommand,
     reopen: options.reopen,
@@ -178,7 +178,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     hasPaidPreviews: options.hasPaidPreviews ?? true,
     hasDirectives: options.hasDirectives ?? false,
   };
-  const media = createRehearsedMedia({ store, videos, onTrouble });
+  const media = createRehearsedMedia({ store, videos, reportProblem });
   const appOptions = {
     startBy: createStartRoutes(rehearseStarts(startOptions)),
     media,
@@ -192,7 +192,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     engines,
     baseUrl: () => baseUrl,
     mediaUrl: () => mediaUrl,
-    onTrouble,
+    reportProblem,
     hasRefunds,
     creditsPer,
     hasPaidPreviews: options.hasPaidPreviews ?? true,

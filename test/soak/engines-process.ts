@@ -77,7 +77,7 @@ export function startProcess(options: ProcessOptions): Process {
     baseUrl: () => "http://api.test",
     mediaUrl: () => "http://media.test",
     onDelivery: () => {},
-    onTrouble: () => {},
+    reportProblem: () => {},
   });
   return { service, killed, kill };
 }

@@ -50,7 +50,7 @@ async function startService() {
     webhookSecret: "",
     baseUrl: () => "http://api.test",
     mediaUrl: () => "http://127.0.0.1:1",
-    onTrouble: (what, error) => process.stderr.write(`${what}: ${error}\n`),
+    reportProblem: (what, error) => process.stderr.write(`${what}: ${error}\n`),
   });
   const { url } = await listen(app, { host: "127.0.0.1", port: 0 }, io);
   return url;

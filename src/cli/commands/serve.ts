@@ -209,7 +209,7 @@ async function run(options: ServeOptions, given: Context): Promise<void> {
 
 type OpenedService = RunningService | SharedService;
 
-type Log = Pick<OpenOptions, "onRequest" | "onDelivery" | "onEnd" | "onNote"> & Pick<AddressOptions, "tell">;
+type Log = Pick<OpenOptions, "onRequest" | "onDelivery" | "onEnd" | "onNote"> & Pick<AddressOptions, "logEvent">;
 
 /** Logs what happens: lines for people, or with `--log json` only documents. */
 async function createLog(options: ServeOptions, { io, output }: Context): Promise<Log> {

@@ -18,14 +18,14 @@ export type AddressOptions = {
   host: string;
   allowRemote?: true | undefined;
   /** Writes an event to the JSON log, which gets no keys and no links that sign in. */
-  tell?: ((event: string, fields: object) => void) | undefined;
+  logEvent?: ((event: string, fields: object) => void) | undefined;
 };
 
 /** Prints the service's address and notes for its owner. With `--json` prints one document, after the checks. */
 export async function printAddress(
   service: ReportedService,
   checks: Promise<EngineCheck>[],
-  { host, allowRemote, tell }: AddressOptions,
+  { host, allowRemote, logEvent }: AddressOptions,
   { io, output }: Context,
 ): Promise<void> {
   const { base_url, media_url, api_key, webhook_secret } = service.address;
@@ -36,18 +36,18 @@ export async function printAddress(
   const metrics_url = service.metricsUrl ?? null;
   const urls = { base_url, media_url, metrics_url };
   await output.result(base_url, { ...urls, api_key, webhook_secret, page_url, engines });
-  if (tell) {
+  if (logEvent) {
     for (const secret of [api_key ?? "", webhook_secret]) output.hide(secret);
-    tell("listening", urls);
+    logEvent("listening", urls);
     if (!output.json) output.note("The API key is not in this log: --json prints it on stdout.");
   } else if (!output.json && !output.quiet) io.stderr.write(exportLines(base_url, api_key));
   if (api_key === null)
     output.note(
       "An earlier process created the account and its API key, which is not shown again. To create another key, run this with the same database: vidgen serve --owner-key",
     );
-  if (page_url !== null && !tell)
+  if (page_url !== null && !logEvent)
     output.note(`Open the page in a browser. The link signs in once, within 10 minutes: ${page_url}`);
-  if (!tell) output.note(`Callbacks are signed with ${webhook_secret}`);
+  if (!logEvent) output.note(`Callbacks are signed with ${webhook_secret}`);
   if (metrics_url !== null) output.note(`Prometheus metrics are at ${metrics_url}`);
   if (allowRemote && !isLoopback(host))
     output.note(
@@ -64,7 +64,7 @@ export async function printAddress(
     output.note(
       "The link to the page is not encrypted on the network either: anyone who reads it can see the generations of all accounts.",
     );
-  if (!tell) output.note("Press Ctrl-C to stop.");
+  if (!logEvent) output.note("Press Ctrl-C to stop.");
 }
 
 function exportLines(baseUrl: string, apiKey: string | null): string {

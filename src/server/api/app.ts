@@ -1,7 +1,7 @@
 import { Hono, type MiddlewareHandler } from "hono";
 import { type ApiContext, type ApiEnv, errorResponse, type Handler, refuse } from "../http/message.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { OnTrouble } from "../observe/trouble.ts";
+import type { ReportProblem } from "../observe/problem.ts";
 import type { Keep } from "../queue/retention.ts";
 import type { Store } from "../store/store.ts";
 import { type AccountOptions, createAccountRoutes } from "./account-routes.ts";
@@ -35,7 +35,7 @@ export type AppOptions = StatusOptions &
     health?: Paths;
     /** What is served beside the API at its address. */
     page?: Hono<ApiEnv> | undefined;
-    onTrouble: OnTrouble;
+    reportProblem: ReportProblem;
     /** How long records are kept, and idempotency keys with them. */
     keep?: Keep | undefined;
   };
@@ -83,20 +83,20 @@ export function createRoutes(options: AppOptions): Hono<ApiEnv> {
   }
   if (page) app.route("/", page);
   app.notFound((c) => errorResponse(refuse(404, "not_found", `no such path: ${c.req.path}`)));
-  app.onError((error) => errorResponse(error, options.onTrouble));
+  app.onError((error) => errorResponse(error, options.reportProblem));
   return app;
 }
 
 type ReadMetrics = () => ReturnType<Metrics["read"]>;
 
 /** Returns what answers /metrics without a key, at an address of its own. */
-export function createMetricsApp(readMetrics: ReadMetrics, onTrouble: OnTrouble): Handler {
+export function createMetricsApp(readMetrics: ReadMetrics, reportProblem: ReportProblem): Handler {
   const app = createLogged();
   app.all("/metrics", setRoute("/metrics"), allow("GET"), answer(createMetricsRoute(readMetrics)));
   app.notFound((c) =>
     errorResponse(refuse(404, "not_found", `no such path: ${c.req.path}; the metrics are at /metrics`)),
   );
-  app.onError((error) => errorResponse(error, onTrouble));
+  app.onError((error) => errorResponse(error, reportProblem));
   return async (request, bindings = {}) => app.fetch(request, bindings);
 }
 

@@ -1,6 +1,6 @@
 import { createReadStream } from "node:fs";
 import { refuse, streamResponse } from "../http/message.ts";
-import { isUnavailable } from "../observe/trouble.ts";
+import { isUnavailable } from "../observe/problem.ts";
 import type { Store } from "../store/store.ts";
 import type { Route } from "./openapi/operation.ts";
 

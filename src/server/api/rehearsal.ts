@@ -1,10 +1,10 @@
 import { hash } from "node:crypto";
 import { PassThrough, pipeline, Readable } from "node:stream";
 import type { ReadableStream } from "node:stream/web";
+import { type BoundedMap, createBoundedMap } from "../bounded-map.ts";
 import { readDirectives } from "../engines/preview/directives.ts";
 import { errorResponse, type Handler, refuse, streamResponse } from "../http/message.ts";
 import { createMedia, type MediaHandlerOptions, readVideoId } from "../media/media.ts";
-import { createRecent, type Recent } from "../recent.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import { listPriceOf } from "./price.ts";
 import { notEnoughCredits, type Respond, type StartOptions } from "./start.ts";
@@ -17,7 +17,7 @@ const maxRefused = 1_000;
 
 /** Adds the directives to the options of the routes that start a generation. */
 export function rehearseStarts(options: StartOptions): StartOptions {
-  const refusedOnce = createRecent<true>(maxRefused);
+  const refusedOnce = createBoundedMap<true>(maxRefused);
   const { store } = options;
   const start: StartOptions["store"]["start"] = async (generation, ...paid) => {
     const { noCredits, http } = readDirectives(generation.request);
@@ -33,7 +33,7 @@ function hashOf({ account, request }: Pick<StoredGeneration, "account" | "reques
 }
 
 /** Refuses a start before anything is charged. A 429 comes once, then the same prompt gets through once. */
-function refuseStart(status: number, start: string, refusedOnce: Recent<true>): void {
+function refuseStart(status: number, start: string, refusedOnce: BoundedMap<true>): void {
   if (status === 429 && refusedOnce.delete(start)) return;
   if (status === 429) refusedOnce.set(start, true);
   throw refuse(status, "asked_for", "the prompt asked for this status", status === 429 ? { "Retry-After": "1" } : {});
@@ -60,7 +60,7 @@ export function createRehearsedMedia(options: MediaHandlerOptions): Handler {
   const media = createMedia(options);
   // What is cut cannot come from an address of the store.
   const own = createMedia({ ...options, hasRedirects: false });
-  const refusedOnce = createRecent<true>(maxRefused);
+  const refusedOnce = createBoundedMap<true>(maxRefused);
   return async (request, bindings = {}) => {
     const id = readVideoId(request);
     const generation = id === undefined ? undefined : await options.store.generation(id).catch(() => undefined);

@@ -7,12 +7,12 @@ import { createBodyMemory } from "../http/body-memory.ts";
 import type { FieldNames } from "../http/input.ts";
 import {
   type ApiContext,
+  defaultBodyBytes,
   type JsonBody,
   parseJson,
   readBody,
   readIdempotencyKey,
   refuse,
-  usualBodyBytes,
 } from "../http/message.ts";
 import { readTraceparent } from "../observe/trace.ts";
 import type { Idempotency, Label, StartOutcome, StoredGeneration, StoredRequest } from "../store/generations.ts";
@@ -219,7 +219,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
 
 /** Without its length, such as a chunked one, a body may be large. */
 function mayBeLarge({ req }: ApiContext): boolean {
-  return !(Number(req.header("Content-Length") ?? Number.NaN) <= usualBodyBytes);
+  return !(Number(req.header("Content-Length") ?? Number.NaN) <= defaultBodyBytes);
 }
 
 function newGeneration(account: string, start: StartRequest, date: Date): StoredGeneration {

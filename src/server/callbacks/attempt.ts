@@ -1,7 +1,7 @@
 import type { Clock } from "../../io.ts";
 import { stripControls } from "../observe/log.ts";
+import type { ReportProblem } from "../observe/problem.ts";
 import { traceHeaders } from "../observe/trace.ts";
-import type { OnTrouble } from "../observe/trouble.ts";
 import type { Post } from "../outbound/outbound.ts";
 import { retryForever } from "../retry-forever.ts";
 import type { Delivery } from "../store/deliveries.ts";
@@ -16,7 +16,7 @@ export type AttemptOptions = {
   clock: Pick<Clock, "limit" | "date" | "now" | "sleep">;
   /** Aborts when the service stops. */
   signal: AbortSignal;
-  onTrouble: OnTrouble;
+  reportProblem: ReportProblem;
   /** At least 0 and less than 1. */
   random(): number;
   /** Called after each attempt was recorded. */

@@ -1,7 +1,7 @@
 import { setMaxListeners } from "node:events";
 import type { Clock } from "../../io.ts";
 import { createLoop } from "../loop.ts";
-import { isUnavailable } from "../observe/trouble.ts";
+import { isUnavailable } from "../observe/problem.ts";
 import { type Delivery, hostOf } from "../store/deliveries.ts";
 import type { Store } from "../store/store.ts";
 import { type AttemptOptions, makeAttempt } from "./attempt.ts";
@@ -69,7 +69,7 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
     const query = { now, limit, perHost: maxPerHost, except: [...sending.keys()], busy };
     const found = await store.due(query).catch((error) => {
       // The store itself reports when its database cannot be reached.
-      if (!isUnavailable(error)) options.onTrouble("The due callbacks could not be read", error);
+      if (!isUnavailable(error)) options.reportProblem("The due callbacks could not be read", error);
       return { deliveries: [], nextMs: storeRetryMs };
     });
     if (stop.signal.aborted) return Number.POSITIVE_INFINITY;

@@ -1,16 +1,16 @@
-/** A request body that arrives, in a memory that others use too. */
+/** A request body that is being received, in memory shared with other bodies. */
 export type ArrivingBody = {
-  /** Keeps a chunk, unless the body was refused. */
+  /** Stores a chunk, unless the body was refused. */
   add(chunk: Uint8Array): void;
-  /** Returns the body, which can then no longer be refused; `undefined` where it was. */
+  /** Returns the body; `undefined` if it was refused. It cannot be refused later. */
   finish(): Uint8Array | undefined;
-  /** Frees its memory. */
+  /** Frees the memory of the body, which is then refused. */
   release(): void;
 };
 
 /**
- * Limits the memory of request bodies that arrive at once to `maxBytes`, and returns what opens a body of an account. When the memory runs out, the
- * account that uses most of it loses the body that began last: the others can finish, and no account can keep another one out.
+ * Limits the memory of request bodies in transfer to `maxBytes`. Returns a function that opens a body for an account. When the memory runs out, the
+ * account that uses most of it loses its newest body: the others can finish, and no account can block another one.
  */
 export function createBodyMemory(maxBytes: number): (account: string) => ArrivingBody {
   type Body = ArrivingBody & { account: string; size(): number };

@@ -1,7 +1,7 @@
 import { kinds } from "../engines/videos/kinds.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 
-/** What to do about a failure of an engine, by its words. */
+/** What to do about an engine's failure, by a pattern that its error matches. */
 const hints: readonly [RegExp, string][] = [
   [
     /out of memory|outofmemory|\boom\b|not enough (gpu |video )?memory|cannot allocate memory/i,
@@ -26,7 +26,7 @@ const hints: readonly [RegExp, string][] = [
   ],
 ];
 
-/** What to do about a generation that has failed; `undefined` where its `error_code` says that already, and for one that was cancelled here. */
+/** What to do about a failed generation; `undefined` if the `error_code` says that already, or if it was cancelled here. */
 export function failureHint({
   status,
   error,
@@ -38,11 +38,11 @@ export function failureHint({
   const hint =
     error_code === "not_fetched"
       ? "The prompt is not the cause: check the file at the engine."
-      : (hints.find(([words]) => words.test(error))?.[1] ?? "Try another prompt or model.");
+      : (hints.find(([pattern]) => pattern.test(error))?.[1] ?? "Try another prompt or model.");
   return isPaidFor(checkpoint) ? `${hint} Each attempt may be charged.` : hint;
 }
 
-/** A provider charges; a GPU of one's own and the preview do not, and what no engine took cost nothing. */
+/** Only providers charge: your own GPU and the preview do not, and a generation that no engine took cost nothing. */
 function isPaidFor(checkpoint: StoredGeneration["checkpoint"]): boolean {
   if (checkpoint === null || checkpoint.engine === "preview") return false;
   const { engine } = checkpoint;

@@ -1,12 +1,12 @@
 import type * as z from "zod";
 import { refuse } from "./message.ts";
 
-/** What a client calls fields of a schema, where it has other names for them. */
+/** The client's names for fields of a schema, where they differ. */
 export type FieldNames = { readonly [field: string]: string };
 
 /**
- * Returns what the schema makes of a value from outside. Throws a 400 that says what is wrong with which field. `codes` has the end of its code
- * where that is not the field's name.
+ * Parses a client's value by a schema. Throws a 400 that says which field is wrong, and why. Its code is `invalid_` and the field's name, or the one in
+ * `codes`.
  */
 export function parse<Schema extends z.ZodType>(
   schema: Schema,

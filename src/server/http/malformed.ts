@@ -6,12 +6,12 @@ import { errorBody } from "./message.ts";
 /** The reply to a request; `number` counts the requests of the connection, from 1. */
 export type Exchange = { outgoing: ServerResponse; number: number };
 
-/** How long a refused connection stays open: if it were cut at once, a client that still sends would see a reset instead of the reply. */
+/** How long a refused connection stays open: a client that is still sending would see a reset instead of the reply. */
 const lingerMs = 1_000;
 
 /**
- * Refuses requests that never reach a handler: malformed, with too large headers, too slow, and CONNECT. `exchanges` has the last exchange of
- * each connection.
+ * Refuses requests that never reach a handler: malformed ones, too large headers, too slow ones, and CONNECT. `exchanges` maps each connection to its
+ * last exchange.
  */
 export function answerMalformed(
   server: Server,
@@ -54,7 +54,7 @@ function replyTo({ code }: NodeJS.ErrnoException): string {
   return rawReply(400, "malformed_request", "this is not an HTTP request");
 }
 
-/** Returns the service's error as HTTP text, for a socket without a `ServerResponse`. */
+/** Returns an error of the service as HTTP text, for a socket without a `ServerResponse`. */
 function rawReply(status: number, code: string, message: string): string {
   const body = JSON.stringify(errorBody(status, code, message));
   const head = [

@@ -8,14 +8,14 @@ import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { About, RequestLog } from "../observe/log.ts";
-import { isUnavailable, type OnTrouble } from "../observe/trouble.ts";
+import { isUnavailable, type ReportProblem } from "../observe/problem.ts";
 import { type ArrivingBody, createBodyMemory } from "./body-memory.ts";
 
-/** What comes with a request over a socket: Node's own objects, and what is logged of it. */
+/** What comes with a request over a socket: Node's objects and the log entry. */
 export type Bindings = Partial<
   HttpBindings & {
     log: RequestLog;
-    /** Stops counting it among the requests in progress. */
+    /** Stops counting the request as one in progress. */
     leaveLimit(): void;
   }
 >;
@@ -23,11 +23,11 @@ export type Bindings = Partial<
 /** A web service as a function that never rejects. */
 export type Handler = (request: Request, bindings?: Bindings) => Promise<Response>;
 
-/** What a route of the API gets: the request and the account that its key belongs to. */
+/** The context of a route of the API: the request, and the account of its key. */
 export type ApiContext = Context<ApiEnv>;
 export type ApiEnv = { Bindings: Bindings; Variables: About & { account: string } };
 
-/** Returns the error that refuses a request. Its reply is `{"error":{"code","message","type"}}`: the interface shows none (section 7). */
+/** Returns the error that refuses a request. Its reply is `{"error":{"code","message","type"}}`: the interface leaves the form open (section 7). */
 export function refuse(
   status: number,
   code: string,
@@ -44,7 +44,7 @@ const errorTypes: Record<number, string> = {
   429: "rate_limit_error",
 };
 
-/** The body of every refusal; `type` is for clients of `/v1/videos`. */
+/** The body of each refusal; `type` is for clients of `/v1/videos`. */
 export function errorBody(status: number, code: string, message: string) {
   const type = status >= 500 ? "server_error" : (errorTypes[status] ?? "invalid_request_error");
   return { error: { code, message, type } };
@@ -54,10 +54,10 @@ export function errorBody(status: number, code: string, message: string) {
 export const retryAfter = { "Retry-After": "5" };
 
 /**
- * Returns the reply for anything thrown: that of a refusal, a 503 while the database is away, or a 500 that does not reveal the error;
- * `onTrouble` gets that one alone: the operator is told once of an outage, not of each request.
+ * Returns the reply for a thrown value: the refusal, a 503 during an outage, or a 500 without details of the error. Only the error of a 500 is reported
+ * here: an outage is reported once, not for each request.
  */
-export function errorResponse(thrown: unknown, onTrouble: OnTrouble = () => {}): Response {
+export function errorResponse(thrown: unknown, reportProblem: ReportProblem = () => {}): Response {
   if (thrown instanceof HTTPException && thrown.res) return thrown.res;
   if (isUnavailable(thrown))
     return errorResponse(
@@ -68,13 +68,13 @@ export function errorResponse(thrown: unknown, onTrouble: OnTrouble = () => {}):
         retryAfter,
       ),
     );
-  onTrouble("A request was answered with HTTP 500", thrown);
+  reportProblem("A request was answered with HTTP 500", thrown);
   return errorResponse(refuse(500, "internal", "internal error in the local service"));
 }
 
 /**
- * Returns a reply with a stream as its body. On a socket a pipeline sends it, which cuts the connection when the stream fails; hono's
- * adapter would print the error, and might append its text to the body.
+ * Returns a reply with a stream as its body. On a socket, a pipeline sends it and cuts the connection if the stream fails: hono's adapter would print
+ * the error, and might append its text to the body.
  */
 export async function streamResponse(
   body: Readable,
@@ -88,7 +88,7 @@ export async function streamResponse(
   return RESPONSE_ALREADY_SENT;
 }
 
-/** Returns the Idempotency-Key of a request that has one. Throws a refusal of one that is empty or too long. */
+/** Returns the Idempotency-Key of a request; `undefined` without one. Throws a refusal if it is empty or too long. */
 export function readIdempotencyKey({ req }: ApiContext): string | undefined {
   const key = req.header("Idempotency-Key");
   if (key === "" || (key !== undefined && key.length > maxKeyLength))
@@ -96,31 +96,31 @@ export function readIdempotencyKey({ req }: ApiContext): string | undefined {
   return key;
 }
 
-/** The most that an Idempotency-Key has, in characters. */
+/** The maximum length of an Idempotency-Key, in characters. */
 export const maxKeyLength = 255;
 
-/** The largest body that is read where a route does not say otherwise. */
-export const usualBodyBytes = 1_000_000;
+/** The largest body that a route reads by default. */
+export const defaultBodyBytes = 1_000_000;
 
-/** A body as the text that was sent and as its value. */
+/** A body as the text that was sent and as the parsed value. */
 export type JsonBody = { text: string; json: unknown };
 
-/** Returns a request's JSON. Throws a refusal when it is not JSON or has more than `usualBodyBytes`. */
+/** Reads a JSON body. Throws a refusal if it is not JSON, or larger than `defaultBodyBytes`. */
 export async function readJson(c: ApiContext): Promise<JsonBody> {
-  return parseJson(c, await readBody(c, { maxBytes: usualBodyBytes }));
+  return parseJson(c, await readBody(c, { maxBytes: defaultBodyBytes }));
 }
 
 export type BodyOptions = {
   maxBytes: number;
-  /** The media types that it may have. */
+  /** The accepted media types; JSON by default. */
   types?: readonly string[];
-  /** Where it is kept while it arrives. */
+  /** Stores the body while it is received. */
   arriving?: ArrivingBody;
 };
 
 const jsonType = "application/json";
 
-/** Reads a body. Throws a refusal when it is said to be of another type, has more than `maxBytes`, or there is no memory for it. */
+/** Reads a body. Throws a refusal if its declared type is another one, it is larger than `maxBytes`, or there is no memory for it. */
 export async function readBody(
   { req }: ApiContext,
   { maxBytes, types = [jsonType], arriving = createBodyMemory(Number.POSITIVE_INFINITY)("") }: BodyOptions,
@@ -128,7 +128,7 @@ export async function readBody(
   if (!types.includes(bodyType(req)))
     throw refuse(415, "unsupported_media_type", `the body must be ${types.join(" or ")}`);
   let length = 0;
-  // A body that is refused is read to its end as well: many clients send all of it before they read the reply.
+  // Reads a refused body to its end too: many clients send all of it before they read the reply.
   for await (const chunk of req.raw.body ?? []) {
     length += chunk.byteLength;
     if (length > maxBytes) arriving.release();
@@ -136,7 +136,7 @@ export async function readBody(
   }
   if (length > maxBytes) throw refuse(400, "body_too_large", `the body is larger than ${maxBytes / 1_000_000} MB`);
   const body = arriving.finish();
-  // A client reads 503 as "it may have been charged".
+  // Not 503, which a client reads as "it may have been charged".
   if (body === undefined)
     throw refuse(429, "busy", "too many large requests arrive at once; nothing was charged; try again", retryAfter);
   return body;
@@ -148,7 +148,7 @@ export function bodyType(req: ApiContext["req"]): string {
   return type.trim().toLowerCase();
 }
 
-/** Returns the JSON that was read. Throws a refusal when it is none, or costs more than its size. */
+/** Parses a body as JSON. Throws a refusal if it is not JSON, or too costly to parse for its size. */
 export function parseJson(c: ApiContext, bytes: Uint8Array): JsonBody {
   const text = new TextDecoder().decode(bytes);
   c.set("requestBody", text);
@@ -163,7 +163,7 @@ export function parseJson(c: ApiContext, bytes: Uint8Array): JsonBody {
 const maxDepth = 100;
 const maxMembers = 10_000;
 
-/** Says of a JSON text that it would take much longer to parse and to check than its size tells; `undefined` when it does not. */
+/** Says why a JSON text would take too long to parse and to check for its size; `undefined` if it would not. */
 export function findJsonFault(text: string): string | undefined {
   let [depth, members] = [0, 0];
   for (let at = 0; at < text.length; at++) {
@@ -181,7 +181,7 @@ export function findJsonFault(text: string): string | undefined {
 }
 
 function findClosingQuote(text: string, start: number): number {
-  // Most texts, such as an image of megabytes, have no quote inside.
+  // Fast path: most strings, such as a large image, contain no escaped quote.
   const first = text.indexOf('"', start);
   if (first !== -1 && text[first - 1] !== "\\") return first;
   let at = start;

@@ -2,8 +2,8 @@ import type { StoredGeneration } from "../store/generations.ts";
 import { failureHint } from "./failure-hint.ts";
 
 /**
- * The body of a status reply (interface 4.2). A callback has the same fields and `completed_at` (section 6). `cost`, in USD,
- * `error_code` and `hint` are ours.
+ * The body of a status reply (interface 4.2). A callback adds `completed_at` (section 6). `cost`, in USD, `error_code` and `hint` are additions of this
+ * service.
  */
 export function statusBody(generation: StoredGeneration, mediaUrl: string) {
   const { id, status, media, created_at, error, error_code, cost } = generation;

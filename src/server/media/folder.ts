@@ -1,7 +1,7 @@
 import { access, mkdir, open, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { systemCode } from "../../errors.ts";
-import { unavailable } from "../observe/trouble.ts";
+import { unavailable } from "../observe/problem.ts";
 import { syncFile, syncFolder } from "../store/sync.ts";
 import { type MediaStore, nameOf } from "./media-store.ts";
 import type { Scratch } from "./scratch.ts";

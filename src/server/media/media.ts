@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { buffer } from "node:stream/consumers";
 import { errorResponse, type Handler, refuse, streamResponse } from "../http/message.ts";
-import type { OnTrouble } from "../observe/trouble.ts";
+import type { ReportProblem } from "../observe/problem.ts";
 import type { Media } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import type { MediaStore } from "./media-store.ts";
@@ -13,7 +13,7 @@ export type MediaHandlerOptions = {
   hasRedirects?: boolean | undefined;
   /** Added to each reply with a video or a picture. */
   headers?: Record<string, string>;
-  onTrouble: OnTrouble;
+  reportProblem: ReportProblem;
 };
 
 /**
@@ -21,7 +21,7 @@ export type MediaHandlerOptions = {
  * It needs no key, as the interface's links contain none. An id cannot be guessed; it is a key of the store and is never used as a path.
  */
 export function createMedia(options: MediaHandlerOptions): Handler {
-  const { store, videos, hasRedirects = false, onTrouble } = options;
+  const { store, videos, hasRedirects = false, reportProblem } = options;
   // A cache must revalidate before each use: the video may have been deleted.
   const headers = { "X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache", ...options.headers };
   const respond = async (request: Request, outgoing: ServerResponse | undefined) => {
@@ -43,7 +43,8 @@ export function createMedia(options: MediaHandlerOptions): Handler {
     }
     return serveVideo(request, { media, videos, headers, outgoing });
   };
-  return (request, { outgoing } = {}) => respond(request, outgoing).catch((error) => errorResponse(error, onTrouble));
+  return (request, { outgoing } = {}) =>
+    respond(request, outgoing).catch((error) => errorResponse(error, reportProblem));
 }
 
 function readPath({ url }: Request): { id: string; kind: "mp4" | "png" } | undefined {

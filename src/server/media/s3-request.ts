@@ -5,7 +5,7 @@ import { pipeline } from "node:stream/promises";
 import { AwsV4Signer } from "aws4fetch";
 import { systemCode } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
-import { unavailable } from "../observe/trouble.ts";
+import { unavailable } from "../observe/problem.ts";
 
 export type S3Options = {
   /** The bucket and the prefix for messages, such as "s3://videos/team". */

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
-import { unavailable } from "../observe/trouble.ts";
+import { unavailable } from "../observe/problem.ts";
 import { type MediaStore, nameOf } from "./media-store.ts";
 import { presign, type S3Options, type S3Request, sendS3Request } from "./s3-request.ts";
 import type { Scratch } from "./scratch.ts";

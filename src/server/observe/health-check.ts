@@ -2,10 +2,10 @@ import { setMaxListeners } from "node:events";
 import { unlessAborted } from "../../abort.ts";
 import type { Clock } from "../../io.ts";
 
-/** Load balancers and Prometheus have less patience than those who wait for a video. */
+/** Load balancers and Prometheus give up sooner than people who wait for a video. */
 const limitMs = 3_000;
 
-/** Returns whether a check passes in time. All who ask within `ms` share one check. */
+/** Returns a function that resolves with whether the check passes in time. Calls within `ms` share one check. */
 export function createCheck(
   ms: number,
   clock: Pick<Clock, "now" | "limit">,
@@ -14,7 +14,7 @@ export function createCheck(
   const run = async () => {
     const end = new AbortController();
     const limit = clock.limit(limitMs, end.signal, new Error("no response in time"));
-    // Node would warn of a leak when there are many engines.
+    // With many engines, Node would warn of a leak.
     setMaxListeners(0, limit.signal);
     try {
       await unlessAborted(check(limit.signal), limit.signal);

@@ -3,23 +3,23 @@ import type { Ended } from "../queue/end.ts";
 import { type RequestEvent, redactUrl, withoutQuery } from "./log.ts";
 
 /**
- * Returns what writes each event as one document, for programs. None has a prompt, a body or the query of an address; `undefined` is left out.
+ * Creates a log for programs: each event is one JSON document, without prompts, bodies and the queries of URLs. Fields that are `undefined` are left out.
  */
 export function createJsonLog(write: (document: object) => void, { date }: { date(): Date }) {
-  const tell = (event: string, fields: object) => write({ time: date().toISOString(), event, ...fields });
+  const logEvent = (event: string, fields: object) => write({ time: date().toISOString(), event, ...fields });
   return {
-    tell,
-    onNote: (message: string) => tell("note", { message }),
+    logEvent,
+    onNote: (message: string) => logEvent("note", { message }),
     onRequest({ requestId, path, ms, ...event }: RequestEvent) {
       const { account, id, model, method, status, traceparent } = event;
       const about = { request_id: requestId, account, id, model, traceparent };
-      tell("request", { ...about, method, path: withoutQuery(path), status, ms: Math.round(ms) });
+      logEvent("request", { ...about, method, path: withoutQuery(path), status, ms: Math.round(ms) });
     },
     onEnd({ generation, reason }: Ended) {
       const { id, account, request, status, created_at, completed_at, error, cost } = generation;
       const { model, traceparent } = request;
       const ms = Date.parse(completed_at ?? created_at) - Date.parse(created_at);
-      tell("ended", {
+      logEvent("ended", {
         account,
         id,
         model,
@@ -33,7 +33,7 @@ export function createJsonLog(write: (document: object) => void, { date }: { dat
     },
     onDelivery({ account, generation: id, traceparent, url, attempt, outcome, isDelivered, nextMs }: DeliveryEvent) {
       const about = { account, id, traceparent, url: redactUrl(url), attempt, outcome };
-      tell("callback", { ...about, delivered: isDelivered, next_ms: nextMs });
+      logEvent("callback", { ...about, delivered: isDelivered, next_ms: nextMs });
     },
   };
 }

@@ -1,44 +1,44 @@
 import type { Traced } from "./trace.ts";
 
-/** What a request is about: its route sets what it knows in the variables of its context. */
+/** What a request is about. Its route sets these as variables of the context. */
 export type About = {
   account?: string;
-  /** The generation, and the model that was asked for. */
+  /** The id of the generation, and the requested model. */
   id?: string;
   model?: string;
-  /** Its path as it is declared, such as "/v1/videos/:id": there are few of them. */
+  /** The declared path, such as "/v1/videos/:id", so that a metric has few labels. */
   route?: string;
-  /** Its reply lasts as long as its client wants. */
+  /** The reply lasts until the client disconnects. */
   isStream?: boolean;
-  /** A request that programs repeat by themselves, such as the page or a load balancer, is not logged. */
+  /** Not logged: a program, such as the page or a load balancer, repeats the request. */
   isRoutine?: boolean;
-  /** Unchanged, when the handler has read it. */
+  /** The body as it was sent, if the handler has read it. */
   requestBody?: string;
 };
 
-/** What is logged of a request besides its reply. */
+/** The parts of a log entry that do not depend on the reply. */
 export type RequestLog = Traced & {
-  /** That of the client's `X-Request-Id`, or a new one; the reply has it as well. */
+  /** From the client's `X-Request-Id` header, or new. The reply carries it too. */
   requestId: string;
-  /** Whether a proxy has passed it on. */
+  /** Whether a proxy forwarded the request. */
   isForwarded?: boolean;
-  /** Why it was refused, where the reply does not say all of that. */
+  /** Why the request was refused, if the reply does not say it all. */
   note?: string | undefined;
-  /** Set where the replies are wanted too: JSON alone. */
+  /** The JSON of the reply, if replies are logged too. */
   replyBody?: string;
-  /** What the request is about, as far as that is known now: a client may disconnect before its request is handled. */
+  /** What is known about the request now. If the client disconnects early, that may be nothing. */
   about(): About;
 };
 
-/** A request that was answered, or whose client has disconnected before: then there is no status. */
+/** An answered request. If the client disconnected first, there is no status. */
 export type RequestEvent = Omit<RequestLog, "about"> &
   About & { method: string; path: string; status: number | undefined; ms: number };
 
-/** Such as "POST /api/generate 200 wan-2.5 7d562bbb 12 ms". The query is left out: it may hold a secret. */
+/** Returns a line such as "POST /api/generate 200 wan-2.5 7d562bbb 12 ms", without the query, which may contain a secret. */
 export function requestLine({ method, path, status, note, model, id, ms }: RequestEvent): string {
   const about = [note, model, id?.slice(0, 8)].filter((each) => each !== undefined);
   const words = [method, withoutQuery(path), status ?? "disconnected", ...about, Math.round(ms), "ms"];
-  // What a client has chosen, such as an id, must not begin a line of its own.
+  // Text from a client must not start a new line in the log.
   return stripControls(words.join(" "));
 }
 
@@ -46,7 +46,7 @@ export function withoutQuery(path: string): string {
   return path.replace(/\?.*$/s, "");
 }
 
-/** Returns the id by which a client finds its request in the log again, if it has chosen a short plain one. */
+/** Returns the client's id for its request, so that it can be found in the log; `undefined` unless it is short and plain. */
 export function readRequestId(header: string | string[] | undefined): string | undefined {
   return typeof header === "string" && /^[\w.:+/=-]{1,128}$/.test(header) ? header : undefined;
 }
@@ -58,7 +58,7 @@ export function redactUrl(url: string): string {
   return `${protocol}//${host}${pathname}`;
 }
 
-/** Returns a text without the characters that move a terminal's cursor or change the direction of writing. */
+/** Removes the characters that move a terminal's cursor or change the direction of text. */
 export function stripControls(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, " ");
 }

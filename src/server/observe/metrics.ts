@@ -16,18 +16,18 @@ export type MetricsOptions = {
   clock: Pick<Clock, "now" | "date" | "limit">;
 };
 
-/** What the service counts. Labels are models, engines and the words of this file, so that their number stays small. */
+/** The metrics of the service. Labels are models, engines and fixed words, so that their number stays small. */
 export type Metrics = {
   onStart(generation: StoredGeneration, cost: number): void;
   onEnd(ended: Ended): void;
   onCreate(engine: Engine, created: Created): void;
-  /** An engine has taken a generation, so long after its start. */
+  /** Called when an engine takes a generation, with the time since its start. */
   onTaken(model: string, waitedMs: number): void;
   onRequest(request: CountedRequest): void;
   onDelivery(event: DeliveryEvent): void;
-  /** What this process has counted since it began of each engine's creates, and of failures by model and reason. */
+  /** Resolves with the creates of each engine, and the failures by model and reason, since this process started. */
   counts(): Promise<Counts>;
-  /** Returns all figures, and those of the queue, in the text format of Prometheus, with its media type. */
+  /** Resolves with all metrics in the text format of Prometheus, and its media type. */
   read(queue: Measured): Promise<{ text: string; contentType: string }>;
 };
 
@@ -40,15 +40,15 @@ export type Counts = {
   failures: { model: string; reason: FailureReason; count: number }[];
 };
 
-/** From a preview's seconds to the hours for which an engine may be waited for. */
+/** From the seconds of a preview to the hours that a generation may wait for an engine. */
 const secondsBuckets = [1, 5, 15, 30, 60, 120, 300, 600, 1_200, 3_600, 14_400, 86_400];
 
-/** From a look at the database to a large image or video that is sent. */
+/** From one query of the database to the transfer of a large image or video. */
 const requestBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
 
 const methods = ["GET", "HEAD", "POST", "DELETE"];
 
-/** These gauges of prom-client have the ending of a counter, which promtool refuses. */
+/** promtool refuses these gauges of prom-client: they are named like counters. */
 const misnamed = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
 
 const ofProcess = "by this process since it started";
@@ -111,7 +111,7 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
 
   const listUsed = () => engines.filter(({ concurrency }) => concurrency > 0);
   const listModels = () => [...new Set(engines.flatMap((engine) => engine.models))];
-  // From zero on, so that the first one counts as a rise.
+  // Prometheus sees the first event as an increase only if the counter was 0 before.
   const beginAtZero = () => {
     for (const model of listModels()) {
       starts.inc({ model }, 0);
@@ -137,7 +137,7 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
         up.set({ engine: engine.name, model }, Number(isUp[index] && queue.outageOf(engine) === undefined));
     running.reset();
     free.reset();
-    // The owner may name an engine once for each of several models.
+    // An engine that is configured for several models is listed once for each.
     for (const { engine, ...load } of queue.loads()) {
       running.inc({ engine: engine.name }, load.running);
       free.inc({ engine: engine.name }, load.free);
@@ -158,7 +158,7 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
     for (const [model, oldest] of Object.entries(ages)) age.set({ model }, oldest);
     pending.set(callbacks);
   };
-  /** What was read before an outage is not shown as if it were so now. */
+  /** During an outage, old values must not look current. */
   const forgetDatabase = () => {
     length.reset();
     age.reset();

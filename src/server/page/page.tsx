@@ -10,7 +10,7 @@ import { findAccount, hashKey } from "../api/accounts.ts";
 import { type ApiEnv, errorResponse, readBody, refuse, retryAfter } from "../http/message.ts";
 import { createMedia } from "../media/media.ts";
 import { pictureFormat, readData } from "../media/picture.ts";
-import { isUnavailable } from "../observe/trouble.ts";
+import { isUnavailable } from "../observe/problem.ts";
 import type { Change } from "../store/change.ts";
 import type { DeliveryState } from "../store/deliveries.ts";
 import { listImages, type State } from "../store/generations.ts";
@@ -215,7 +215,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   app.onError((error, c) => {
     if (error instanceof VidgenError && error.code === "usage") return send(c, <BadAddress />, 400);
     if (isUnavailable(error)) return send(c, <Unavailable />, 503, retryAfter);
-    return errorResponse(error, options.onTrouble);
+    return errorResponse(error, options.reportProblem);
   });
   return app;
 }

@@ -7,7 +7,7 @@ import type { Engine } from "../engines/engine.ts";
 import type { ApiEnv } from "../http/message.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { OnTrouble } from "../observe/trouble.ts";
+import type { ReportProblem } from "../observe/problem.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
 import type { Sign } from "./callbacks.tsx";
@@ -29,7 +29,7 @@ export type PageOptions = Omit<PriceOptions, "engines"> & {
   /** The sign-in with the secret that counts now. */
   sessions(): Promise<Sessions>;
   clock: Clock;
-  onTrouble: OnTrouble;
+  reportProblem: ReportProblem;
   /** The address under which browsers reach it, where that is not what they ask for: behind a proxy. */
   publicUrl?: string | undefined;
   /** How vidgen is called in commands to type; "vidgen" unless given. */

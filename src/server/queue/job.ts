@@ -57,7 +57,7 @@ export async function runJob(claimed: Claim, plan: Plan, options: JobOptions): P
     return true;
   } catch (error) {
     if (!signal.aborted) {
-      options.onTrouble(`The generation ${id} could not be finished`, error);
+      options.reportProblem(`The generation ${id} could not be finished`, error);
       await options.clock.sleep(laterMs, signal).catch(() => {});
     }
     // Its video stays, unless it was cancelled: another process may be writing it.

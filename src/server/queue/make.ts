@@ -10,7 +10,7 @@ import type { Charged, Discardable, Engine, RenderOptions, RenderOutcome, Render
 import { readDirectives } from "../engines/preview/directives.ts";
 import { takeSaved } from "../engines/upstream/reply-video.ts";
 import type { MediaStore } from "../media/media-store.ts";
-import type { OnTrouble } from "../observe/trouble.ts";
+import type { ReportProblem } from "../observe/problem.ts";
 import type { Get } from "../outbound/outbound.ts";
 import { retryForever } from "../retry-forever.ts";
 import type { Claim } from "../store/claims.ts";
@@ -27,7 +27,7 @@ export type MakeOptions = {
   signal: AbortSignal;
   /** Throws when another process may make the generation. */
   confirm(): void;
-  onTrouble: OnTrouble;
+  reportProblem: ReportProblem;
 };
 
 /**
@@ -165,12 +165,12 @@ function reasonOf(thrown: unknown): string {
 export async function removeFiles(
   id: string,
   { isMade }: { isMade: boolean },
-  { videos, onTrouble }: Pick<MakeOptions, "videos" | "onTrouble">,
+  { videos, reportProblem }: Pick<MakeOptions, "videos" | "reportProblem">,
 ): Promise<void> {
   const { imageFolder, file, thumbnail } = pathsOf(id, videos);
   const remove = (what: string, path: string) =>
     rm(path, { recursive: true, force: true }).catch((error) =>
-      onTrouble(`${what} of the generation ${id} could not be removed`, error),
+      reportProblem(`${what} of the generation ${id} could not be removed`, error),
     );
   await remove("The images", imageFolder);
   if (!isMade) await Promise.all([file, thumbnail].map((path) => remove("A file", path)));

@@ -1,10 +1,10 @@
 import { setMaxListeners } from "node:events";
 import type { Clock } from "../../io.ts";
+import { createBoundedMap } from "../bounded-map.ts";
 import { type Capacity, createCapacity } from "../capacity.ts";
 import type { Engine } from "../engines/engine.ts";
 import { createLoop } from "../loop.ts";
-import { isUnavailable } from "../observe/trouble.ts";
-import { createRecent } from "../recent.ts";
+import { isUnavailable } from "../observe/problem.ts";
 import { retryForever } from "../retry-forever.ts";
 import type { Change, Progress } from "../store/change.ts";
 import type { Claim, Waiting, Wanted } from "../store/claims.ts";
@@ -119,7 +119,7 @@ type State = {
  * the accounts take turns, each with its oldest one.
  */
 export function createQueue(options: QueueOptions): Queue {
-  const { store, clock, onTrouble, onNote, isCommand } = options;
+  const { store, clock, reportProblem, onNote, isCommand } = options;
   const stop = new AbortController();
   // Every job listens to this signal; Node would warn of a leak at the eleventh.
   setMaxListeners(0, stop.signal);
@@ -152,14 +152,14 @@ export function createQueue(options: QueueOptions): Queue {
     waitlist: createWaitlist(),
     wanted: undefined,
     loading: createCapacity(maxLoading),
-    findUnservable: createUnservableFinder({ allSlots, store, isCommand, clock, onTrouble }),
+    findUnservable: createUnservableFinder({ allSlots, store, isCommand, clock, reportProblem }),
     checkedAt: Number.NEGATIVE_INFINITY,
     stop,
     wake: () => void (isStarted && loop.wake()),
   };
   const loop = createLoop(() => poll(state), { clock, pauseMs: store.isShared ? sharedPauseMs : 0 });
   /** Bounded, since the end of a generation is not heard of while the database is away. */
-  const progresses = createRecent<Progress>(maxProgresses);
+  const progresses = createBoundedMap<Progress>(maxProgresses);
 
   return {
     start(resume) {
@@ -227,7 +227,7 @@ export function createQueue(options: QueueOptions): Queue {
 /** Takes what can be made now. Resolves with the milliseconds until it is to look again. */
 async function poll(state: State): Promise<number> {
   const { options, allSlots, groups } = state;
-  const { store, onTrouble } = options;
+  const { store, reportProblem } = options;
   let nextMs: number;
   try {
     // A process that makes no videos leaves all of it to the others.
@@ -242,7 +242,7 @@ async function poll(state: State): Promise<number> {
     nextMs = await failWaiting(state);
   } catch (error) {
     // A database on another machine tells of its outage itself.
-    if (!isUnavailable(error)) onTrouble("The queue could not be read", error);
+    if (!isUnavailable(error)) reportProblem("The queue could not be read", error);
     return store.isShared ? sharedPollMs : storeRetryMs;
   }
   const pauses = allSlots.map(({ breaker }) => breaker.pauseMs()).filter((ms) => ms > 0);

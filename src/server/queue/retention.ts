@@ -1,7 +1,7 @@
 import type { Clock } from "../../io.ts";
 import { createLoop, type Loop } from "../loop.ts";
 import { type MediaStore, removeMedia } from "../media/media-store.ts";
-import { createOutageReporter, isUnavailable, type OnTrouble } from "../observe/trouble.ts";
+import { createOutageReporter, isUnavailable, type ReportProblem } from "../observe/problem.ts";
 import type { Completed } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 
@@ -13,7 +13,7 @@ export type RetentionOptions = {
   store: Pick<Store, "completedBefore" | "remove" | "forget">;
   videos: Pick<MediaStore, "remove">;
   clock: Clock;
-  onTrouble: OnTrouble;
+  reportProblem: ReportProblem;
 };
 
 /** So many are removed at a time, so that starts and replies come in between. */
@@ -23,11 +23,11 @@ const defaultMs = 3_600_000;
 const retryMs = 60_000;
 
 /** Removes what is older than it is to be kept, and looks again every hour. Several processes may do so on the same store. */
-export function createRetention({ keep, store, videos, clock, onTrouble }: RetentionOptions): Loop {
+export function createRetention({ keep, store, videos, clock, reportProblem }: RetentionOptions): Loop {
   const { recordsMs = Number.POSITIVE_INFINITY } = keep;
   // A record must not go before its video: nothing would know of the file then.
   const videosMs = Math.min(keep.videosMs ?? Number.POSITIVE_INFINITY, recordsMs);
-  const outage = createOutageReporter("Generations older than --keep could not be removed", onTrouble);
+  const outage = createOutageReporter("Generations older than --keep could not be removed", reportProblem);
   const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
   /** Where the round goes on: one goes once through all that is there, and passes over what cannot be removed. */
   let last: Completed | undefined;
@@ -41,7 +41,7 @@ export function createRetention({ keep, store, videos, clock, onTrouble }: Reten
     } catch (error) {
       if (isUnavailable(error)) throw error;
       const what = `The video of the generation ${id} could not be removed; the service tries again every hour`;
-      if (!isTold) onTrouble(what, error);
+      if (!isTold) reportProblem(what, error);
       [isTold, isStuck] = [true, true];
       return;
     }

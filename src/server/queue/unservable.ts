@@ -1,6 +1,6 @@
 import type { Clock } from "../../io.ts";
 import { minutes } from "../engines/upstream/upstream.ts";
-import type { OnTrouble } from "../observe/trouble.ts";
+import type { ReportProblem } from "../observe/problem.ts";
 import type { Needs, Waiting } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
 import type { Outage } from "./breaker.ts";
@@ -16,7 +16,7 @@ export type UnservableOptions = {
   /** Whether the service runs inside a command: the next one may have the engine. */
   isCommand?: boolean | undefined;
   clock: Pick<Clock, "now" | "date">;
-  onTrouble: OnTrouble;
+  reportProblem: ReportProblem;
 };
 
 /** So long a command waits for an engine that does not answer: it ends within the 60 s that it would wait for a service. */
@@ -36,7 +36,13 @@ export type Unservable = {
 };
 
 /** Returns what finds, in what waits, the generations that fail since no engine makes them. A missing engine is told of once. */
-export function createUnservableFinder({ allSlots, store, isCommand = false, clock, onTrouble }: UnservableOptions) {
+export function createUnservableFinder({
+  allSlots,
+  store,
+  isCommand = false,
+  clock,
+  reportProblem,
+}: UnservableOptions) {
   /** When each missing engine was seen to be missing first. */
   const missingAt = new Map<string, number>();
   const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
@@ -49,7 +55,7 @@ export function createUnservableFinder({ allSlots, store, isCommand = false, clo
       const at = missingAt.get(missing) ?? clock.now();
       const what = store.isShared ? "Generations are left to other processes" : "Generations wait for an engine";
       const way = isCommand ? "; name it with --engine" : "";
-      if (!missingAt.has(missing)) onTrouble(what, new Error(`${missing}${way}`));
+      if (!missingAt.has(missing)) reportProblem(what, new Error(`${missing}${way}`));
       missingAt.set(missing, at);
       // Another process may have the engine, or be about to start.
       if (store.isShared || isCommand || clock.now() - at < maxWaitMs) return undefined;

@@ -1,5 +1,5 @@
 import type { Clock } from "../../io.ts";
-import type { OnTrouble } from "../observe/trouble.ts";
+import type { ReportProblem } from "../observe/problem.ts";
 import type { Store } from "./store.ts";
 
 const slowMs = 1_000;
@@ -8,7 +8,7 @@ const reportMs = 60_000;
 /** Returns the store, and reports a call that takes a second to the operator, once a minute for each method: other requests may have waited for it. */
 export function watchStore(
   store: Store,
-  { clock, onTrouble }: { clock: Pick<Clock, "now">; onTrouble: OnTrouble },
+  { clock, reportProblem }: { clock: Pick<Clock, "now">; reportProblem: ReportProblem },
 ): Store {
   const reportedAt = new Map<string, number>();
   const watch = (name: string, method: (...values: unknown[]) => unknown) => {
@@ -18,7 +18,7 @@ export function watchStore(
         const ms = clock.now() - begin;
         if (ms < slowMs || clock.now() - (reportedAt.get(name) ?? Number.NEGATIVE_INFINITY) < reportMs) return;
         reportedAt.set(name, clock.now());
-        onTrouble("The database is slow", `${name} took ${(ms / 1_000).toFixed(1)} s`);
+        reportProblem("The database is slow", `${name} took ${(ms / 1_000).toFixed(1)} s`);
       };
       const result = method(...values);
       if (result instanceof Promise) result.then(end, end);

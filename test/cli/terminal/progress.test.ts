@@ -27,7 +27,7 @@ function createScene(isLive: boolean) {
         show({ event: "percent", id, percent, node });
         show({ event: "state", id, status });
       },
-      onTrouble: (reason: string) => show({ event: "outage", id, reason }),
+      reportProblem: (reason: string) => show({ event: "outage", id, reason }),
       onProgress: (received: number, total: number | null) => show({ event: "progress", id, received, total }),
       stop: () => show({ event: "left", id }),
     };
@@ -142,8 +142,8 @@ test("several share one line", async () => {
 test("trouble that lasts is repeated in the place of generating, until the service answers again", async () => {
   const { clock, display, lines } = createScene(false);
   const progress = display.follow(id, { model: "veo-3.1" });
-  progress.onTrouble("econnrefused");
-  progress.onTrouble("econnrefused");
+  progress.reportProblem("econnrefused");
+  progress.reportProblem("econnrefused");
   await clock.sleep(30_500);
   progress.onState("processing");
   await clock.sleep(30_000);

@@ -89,7 +89,7 @@ export function createSender(options: SenderOptions): Sender {
     random,
     sign: createSigner(createSecret()),
     clock: { ...clock, sleep: clock.doze },
-    onTrouble: (what, error) => void troubles.push(`${what}: ${error}`),
+    reportProblem: (what, error) => void troubles.push(`${what}: ${error}`),
     post(url, request) {
       sent.push({ id: request.headers["webhook-id"] ?? "", host: new URL(url).host, at: clock.now() });
       return answer(url, request);

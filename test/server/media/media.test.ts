@@ -244,7 +244,7 @@ test("[media: cut] leaves no video open when its reader goes before it has read 
   await service.rest();
   const video = Readable.from(["01234"]);
   const videos = { ...(await openFolder({ folder: service.folder })), read: async () => video };
-  const media = createMedia({ store: service.store, videos, onTrouble() {} });
+  const media = createMedia({ store: service.store, videos, reportProblem() {} });
   const reply = await media(new Request(`${mediaUrl}/${id}.mp4`));
   await reply.body?.cancel();
   await expect.poll(() => video.destroyed).toBe(true);

@@ -57,7 +57,7 @@ export async function openAddress(place: string, env: Record<string, string> = {
     store: { generation: async (asked) => (asked === id ? generation : undefined) },
     videos,
     hasRedirects,
-    onTrouble: (what, error) => void troubles.push(`${what}: ${error}`),
+    reportProblem: (what, error) => void troubles.push(`${what}: ${error}`),
   });
   const listening = await listen(handler, { host: "127.0.0.1", port: 0 }, { now: () => 0, sleep: async () => {} });
   onTestFinished(() => listening.close(0));

@@ -116,7 +116,7 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
       mediaUrl: () => "https://media.video.example",
       onDelivery: () => {},
       onNote: () => {},
-      onTrouble: (what, error) => {
+      reportProblem: (what, error) => {
         throw new Error(what, { cause: error });
       },
     });

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";
 import { openFolder } from "../../../src/server/media/folder.ts";
-import { unavailable } from "../../../src/server/observe/trouble.ts";
+import { unavailable } from "../../../src/server/observe/problem.ts";
 import { createRetention, type Keep } from "../../../src/server/queue/retention.ts";
 import type { createVirtualClock } from "../../clock.ts";
 import { createTestService, type TestService } from "../service.ts";
@@ -17,7 +17,7 @@ async function keep(service: TestService, times: Keep, remove?: (name: string) =
     store,
     videos: { remove: remove ?? videos.remove },
     clock: { ...clock, sleep: (clock as ReturnType<typeof createVirtualClock>).doze },
-    onTrouble: (what, error) => void troubles.push(`${what}: ${error}`),
+    reportProblem: (what, error) => void troubles.push(`${what}: ${error}`),
   });
   onTestFinished(retention.close);
   return retention;

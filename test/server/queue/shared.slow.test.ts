@@ -43,7 +43,7 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
       baseUrl: () => "http://api.test",
       mediaUrl: () => "http://media.test",
       onDelivery: () => {},
-      onTrouble: () => {},
+      reportProblem: () => {},
     });
     await service.start("all");
     onTestFinished(service.close);

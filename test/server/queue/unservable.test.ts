@@ -24,8 +24,8 @@ test.each([
 ])("generations without an engine $where", async ({ isShared, isCommand, given }) => {
   const clock = createVirtualClock();
   const troubles: string[] = [];
-  const onTrouble = (_what: string, error: unknown) => void troubles.push(String(error));
-  const findUnservable = createUnservableFinder({ allSlots: [], store: { isShared }, isCommand, clock, onTrouble });
+  const reportProblem = (_what: string, error: unknown) => void troubles.push(String(error));
+  const findUnservable = createUnservableFinder({ allSlots: [], store: { isShared }, isCommand, clock, reportProblem });
   expect(findUnservable(waiting)).toBeUndefined();
   await clock.sleep(29 * 60_000);
   expect(findUnservable(waiting)).toBeUndefined();

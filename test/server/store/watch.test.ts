@@ -12,8 +12,8 @@ test("a method of the store that takes a second is reported once a minute, and i
       return 7;
     },
   };
-  const onTrouble = (what: string, error: unknown) => troubles.push(`${what}: ${error}`);
-  const store = watchStore(slow, { clock: { now: () => now }, onTrouble });
+  const reportProblem = (what: string, error: unknown) => troubles.push(`${what}: ${error}`);
+  const store = watchStore(slow, { clock: { now: () => now }, reportProblem });
   expect([await store.balance("a"), await store.balance("a"), await store.accounts()]).toEqual([7, 7, []]);
   expect(troubles).toEqual(["The database is slow: balance took 1.2 s"]);
   [now, tookMs] = [now + 60_000, 900];

@@ -1,4 +1,4 @@
-import { type OnTrouble, unavailable } from "../../../src/server/observe/trouble.ts";
+import { type ReportProblem, unavailable } from "../../../src/server/observe/problem.ts";
 import type { Claim } from "../../../src/server/store/claims.ts";
 import { submissionOf } from "../../../src/server/store/needs.ts";
 import { createClaims } from "../../../src/server/store/postgres/claims.ts";
@@ -140,7 +140,7 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
   return {
     /** Whether this process may make a generation now, as the database has it. */
     isHolder: (id: string, process: Process) => holders.get(id)?.process === process.name,
-    connect(process: Process, onTrouble: OnTrouble): Store {
+    connect(process: Process, reportProblem: ReportProblem): Store {
       const own = store.of(process);
       const ask = <Result>(kind: Parameters<Process["call"]>[0], work: () => Promise<Result>) =>
         process.call(kind, () => {
@@ -197,7 +197,7 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
       const { stopRenewing, ...claims } = createClaims(database, {
         process: process.name,
         clock: process.clock,
-        onTrouble,
+        reportProblem,
       });
       const through = Object.fromEntries(
         Object.entries(own).map(([name, method]) => [

@@ -62,7 +62,7 @@ const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 export async function openServe(options: OpenOptions): Promise<Serve | undefined> {
   const { plan, process, folder, database, provider, rules, reach, tell } = options;
   const { clock } = process;
-  const onTrouble = (what: string, error: unknown) =>
+  const reportProblem = (what: string, error: unknown) =>
     tell(() => `${process.name} says: ${what}: ${error instanceof Error ? error.message : error}`);
   const onNote = (text: string) => tell(() => `${process.name} says: ${text}`);
   const steps: (() => Promise<void>)[] = [];
@@ -71,7 +71,7 @@ export async function openServe(options: OpenOptions): Promise<Serve | undefined
   };
   let store: Store;
   if (database) {
-    store = database.connect(process, onTrouble);
+    store = database.connect(process, reportProblem);
   } else {
     const acquired = await acquireFolder(folder, leaseIo(options));
     if (acquired.kind === "held") return undefined;
@@ -133,7 +133,7 @@ export async function openServe(options: OpenOptions): Promise<Serve | undefined
     mediaUrl: () => mediaUrl,
     onDelivery: () => {},
     onNote,
-    onTrouble,
+    reportProblem,
   });
   steps.push(service.close, async () => service.endStreams());
   const { provenance } = store;

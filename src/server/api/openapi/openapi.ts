@@ -1,6 +1,6 @@
 import * as z from "zod";
 import packageJson from "../../../../package.json" with { type: "json" };
-import { createRecent } from "../../recent.ts";
+import { createBoundedMap } from "../../bounded-map.ts";
 import { isUnlimited } from "../request-limit.ts";
 import { type Paths, type Route, type Routes, responses, schemas, schemaUri } from "./operation.ts";
 import { endedWebhook } from "./webhook.ts";
@@ -90,7 +90,7 @@ const maxAddresses = 10;
 
 /** GET /openapi.json describes these routes, and takes no key. */
 export function createOpenapiRoute({ publicUrl }: OpenapiOptions, routes: () => Routes): Route {
-  const texts = createRecent<string>(maxAddresses);
+  const texts = createBoundedMap<string>(maxAddresses);
   return {
     operationId: "describe",
     summary: "Returns this description",

@@ -93,7 +93,7 @@ export function describe(error: unknown): string {
 
 /** Returns the options of `retryForever` for saving what a server sent while this machine cannot save it. */
 export function retryForeverOptions({ io, name, report }: Upstream, signal: AbortSignal): RetryForeverOptions {
-  return { clock: io, signal, onTrouble: (what, error) => report(`${name}: ${what} (${describe(error)})`) };
+  return { clock: io, signal, reportProblem: (what, error) => report(`${name}: ${what} (${describe(error)})`) };
 }
 
 /** A longer Retry-After of a poll or a download, which are free, is cut to this. */

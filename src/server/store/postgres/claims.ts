@@ -1,5 +1,5 @@
 import type { Clock } from "../../../io.ts";
-import type { OnTrouble } from "../../observe/trouble.ts";
+import type { ReportProblem } from "../../observe/problem.ts";
 import type { ClaimFilter, Claims, SlotLimit, Wanted } from "../claims.ts";
 import { readBegun, readClaim, readNeeds } from "../needs.ts";
 import type { Condition } from "../reads/reader.ts";
@@ -7,7 +7,11 @@ import { notify } from "./changes.ts";
 import type { Database, Query, Row, Value } from "./database.ts";
 import { where } from "./reader.ts";
 
-export type ClaimsOptions = { process: string; clock: Pick<Clock, "now" | "date" | "sleep">; onTrouble: OnTrouble };
+export type ClaimsOptions = {
+  process: string;
+  clock: Pick<Clock, "now" | "date" | "sleep">;
+  reportProblem: ReportProblem;
+};
 
 /** A process that makes a generation says so this often; another one may claim the generation when that was not heard for so long. */
 const renewMs = 4_000;
@@ -22,7 +26,7 @@ const outageMs = 15_000;
 /** What is to be made. A row has its holder and until when it is held, so what a process had comes back by itself once that is gone. */
 export function createClaims(
   { query, transaction, upForMs }: Pick<Database, "query" | "transaction" | "upForMs">,
-  { process, clock, onTrouble }: ClaimsOptions,
+  { process, clock, reportProblem }: ClaimsOptions,
 ) {
   const stop = new AbortController();
   /** What is made here, how it is told that another process has claimed it, and when this one last said that it goes on. */
@@ -67,7 +71,7 @@ export function createClaims(
       // An outage was told of.
       await renew().catch(
         (error) =>
-          Object(error).isUnavailable || onTrouble("The claims on running generations could not be renewed", error),
+          Object(error).isUnavailable || reportProblem("The claims on running generations could not be renewed", error),
       );
       await clock.sleep(renewMs, stop.signal).catch(() => {});
     }

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { ClientBase, ClientConfig, PoolClient } from "pg";
 import { systemCode } from "../../../errors.ts";
 import type { Clock } from "../../../io.ts";
-import type { OnTrouble } from "../../observe/trouble.ts";
+import type { ReportProblem } from "../../observe/problem.ts";
 import { toText } from "../values.ts";
 
 export type Value = string | number | boolean | object | null | undefined;
@@ -55,12 +55,16 @@ const endMs = 2_000;
 const poolerText =
   "the connection pooler gives a connection for only one transaction, but vidgen needs it for longer: set PgBouncer's pool_mode to session, or connect to PostgreSQL directly";
 
-export type DatabaseOptions = { maxConnections: number; clock: Pick<Clock, "sleep" | "now">; onTrouble: OnTrouble };
+export type DatabaseOptions = {
+  maxConnections: number;
+  clock: Pick<Clock, "sleep" | "now">;
+  reportProblem: ReportProblem;
+};
 
 /** Prepares connections to a database; the first one is made when it is needed. Rejects when the package `pg` is missing. */
 export async function openDatabase(
   url: string,
-  { maxConnections, clock, onTrouble }: DatabaseOptions,
+  { maxConnections, clock, reportProblem }: DatabaseOptions,
 ): Promise<Database> {
   const { default: pg } = await import("pg");
   const config: ClientConfig = {
@@ -88,7 +92,7 @@ export async function openDatabase(
   const describe = (error: unknown) => {
     const described = describeError(error);
     const what = systemCode(error) === cancelled ? "The database is too slow" : "The database cannot be reached";
-    if (described.isUnavailable && !isAway && !stop.signal.aborted) onTrouble(what, described.message);
+    if (described.isUnavailable && !isAway && !stop.signal.aborted) reportProblem(what, described.message);
     isAway = described.isUnavailable;
     if (isAway) awayAt = clock.now();
     return described;

@@ -1,5 +1,5 @@
 import type { Clock } from "../../../io.ts";
-import type { OnTrouble } from "../../observe/trouble.ts";
+import type { ReportProblem } from "../../observe/problem.ts";
 import type { Change } from "../change.ts";
 import { createDeliveryReads } from "../reads/deliveries.ts";
 import { createGenerationReads } from "../reads/generations.ts";
@@ -32,7 +32,7 @@ export type PostgresOptions = {
   /** Identifies this process as the holder of what it makes. */
   process: string;
   clock: Pick<Clock, "sleep" | "now" | "date">;
-  onTrouble: OnTrouble;
+  reportProblem: ReportProblem;
   /** Called with a line for the owner when opening it takes long. */
   onNote?(text: string): void;
   /** Ends the wait for another process that prepares it. */
@@ -50,7 +50,7 @@ export type PostgresVisit = Pick<Postgres, "secrets"> & Pick<Store, "addAccount"
  * earlier version; else as `openPostgres` does.
  */
 export async function visitPostgres(url: string, clock: PostgresOptions["clock"]): Promise<PostgresVisit> {
-  const database = await openDatabase(url, { maxConnections: 1, clock, onTrouble: () => {} });
+  const database = await openDatabase(url, { maxConnections: 1, clock, reportProblem: () => {} });
   try {
     await requireCurrent(database.query);
     const { addAccount } = createRuled(database, { process: "", clock });
@@ -94,17 +94,17 @@ async function readSecrets({ query }: Pick<Database, "query">): ReturnType<Postg
  */
 export async function openPostgres(
   url: string,
-  { process, clock, onTrouble, onNote = () => {}, signal }: PostgresOptions,
+  { process, clock, reportProblem, onNote = () => {}, signal }: PostgresOptions,
 ): Promise<Postgres> {
-  const database = await openDatabase(url, { maxConnections: 10, clock, onTrouble: () => {} });
+  const database = await openDatabase(url, { maxConnections: 10, clock, reportProblem: () => {} });
   // Of its own, so that many requests do not delay what a process has to say in time. It is used all the time, so it tells of an outage.
-  const background = await openDatabase(url, { maxConnections: 4, clock, onTrouble });
+  const background = await openDatabase(url, { maxConnections: 4, clock, reportProblem });
   const close = async () => void (await Promise.all([database.close(), background.close()]));
   try {
     await database.checkSessions();
     await migrate(database, { clock, onNote, signal });
     const starts = createStarts(database);
-    const { stopRenewing, ...claims } = createClaims(background, { process, clock, onTrouble });
+    const { stopRenewing, ...claims } = createClaims(background, { process, clock, reportProblem });
     const reader = createReader(database);
     const listeners = new Set<(change: Change) => void>();
     let isListening = false;

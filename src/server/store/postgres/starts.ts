@@ -1,4 +1,4 @@
-import { isUnavailable } from "../../observe/trouble.ts";
+import { isUnavailable } from "../../observe/problem.ts";
 import { type StartOutcome, stateOf } from "../generations.ts";
 import { createGroupCommit, type GroupCommit } from "../group-commit.ts";
 import { cutImages } from "../images.ts";

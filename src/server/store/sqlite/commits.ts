@@ -1,4 +1,4 @@
-import { createOutageReporter, isUnavailable, type OnTrouble } from "../../observe/trouble.ts";
+import { createOutageReporter, isUnavailable, type ReportProblem } from "../../observe/problem.ts";
 import { createGroupCommit } from "../group-commit.ts";
 import type { Database } from "./database.ts";
 
@@ -17,12 +17,12 @@ type Change = { run(): void; resolve(): void; reject(error: unknown): void };
 export type CommitOptions = {
   /** Rejects when nothing must be written now. */
   check(): Promise<void>;
-  onTrouble: OnTrouble;
+  reportProblem: ReportProblem;
 };
 
 /** Runs changes in batches, each in one transaction. */
-export function createCommits(database: Database, { check, onTrouble }: CommitOptions): Commits {
-  const outage = createOutageReporter("The database cannot be written", onTrouble);
+export function createCommits(database: Database, { check, reportProblem }: CommitOptions): Commits {
+  const outage = createOutageReporter("The database cannot be written", reportProblem);
   const batches = createGroupCommit<Change>(async (batch) => {
     try {
       await check();

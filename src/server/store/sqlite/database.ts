@@ -1,7 +1,7 @@
 import { rmdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Database as Connection, Statement } from "node-sqlite3-wasm";
-import { unavailable } from "../../observe/trouble.ts";
+import { unavailable } from "../../observe/problem.ts";
 import type { Value } from "../rules/rule.ts";
 import { syncFolder } from "../sync.ts";
 import { toText } from "../values.ts";

@@ -2,7 +2,7 @@ import { fstatSync, openSync, rmSync } from "node:fs";
 import { copyFile, mkdir } from "node:fs/promises";
 import type { Lease } from "../../../lease.ts";
 import { createMutex } from "../../../mutex.ts";
-import { type OnTrouble, unavailable } from "../../observe/trouble.ts";
+import { type ReportProblem, unavailable } from "../../observe/problem.ts";
 import type { Change } from "../change.ts";
 import { createDeliveryReads } from "../reads/deliveries.ts";
 import { createGenerationReads } from "../reads/generations.ts";
@@ -22,7 +22,7 @@ import { start } from "./starts.ts";
 
 export type StoreOptions = {
   /** Hears of a disk that cannot be written. */
-  onTrouble?: OnTrouble;
+  reportProblem?: ReportProblem;
   /** That of the file's folder. */
   lease?: Pick<Lease, "confirm" | "assertFresh">;
 };
@@ -35,11 +35,11 @@ const ownLease: Pick<Lease, "confirm" | "assertFresh"> = { confirm: async () => 
  * not locked: the lease is confirmed before each write, since a process that was suspended may have lost the folder without knowing it. Rejects, and leaves the file unchanged, when it belongs to another program, was written by a newer version, or is damaged after a crash.
  */
 export async function openStore(file: string, options: StoreOptions = {}): Promise<Store> {
-  const { onTrouble = () => {}, lease = ownLease } = options;
+  const { reportProblem = () => {}, lease = ownLease } = options;
   const database = await openChecked(file);
   const checkFile = await createFileCheck(file);
   const check = () => lease.confirm().then(checkFile);
-  const commits = createCommits(database, { check, onTrouble });
+  const commits = createCommits(database, { check, reportProblem });
   const claims = createClaims(database, lease);
   const context = createContext(database);
   const provenance = createProvenance(database, context);

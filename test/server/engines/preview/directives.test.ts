@@ -106,7 +106,7 @@ test("of videos with [media: 403] the last thousand that were answered so are re
   const made = await service.store.generation(id);
   const store = { generation: async (other: string) => made && { ...made, id: other } };
   const videos = await openFolder({ folder: service.folder });
-  const media = createRehearsedMedia({ store, videos, onTrouble: () => {} });
+  const media = createRehearsedMedia({ store, videos, reportProblem: () => {} });
   const fetchIt = async (index: number) => {
     const name = `00000000-0000-4000-8000-${String(index).padStart(12, "0")}`;
     return (await media(new Request(`${mediaUrl}/${name}.mp4`, { method: "HEAD" }))).status;

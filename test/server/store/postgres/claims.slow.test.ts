@@ -99,7 +99,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
       const opened = await open(url, {
         process,
         clock,
-        onTrouble: (what, error) => void troubles.push(`${what}: ${error}`),
+        reportProblem: (what, error) => void troubles.push(`${what}: ${error}`),
       });
       const { store } = opened;
       const stop = new AbortController();

@@ -19,8 +19,8 @@ test("a connection that fails says which one, when Node has no message for it, t
 
 test("an outage of a socket is told of by its path", async () => {
   const told = new Promise((resolve) => {
-    const onTrouble = (_what: string, error: unknown) => resolve(systemReason(error));
-    void openDatabase("postgres:///x?host=/nowhere", { maxConnections: 1, clock: systemClock, onTrouble }).then(
+    const reportProblem = (_what: string, error: unknown) => resolve(systemReason(error));
+    void openDatabase("postgres:///x?host=/nowhere", { maxConnections: 1, clock: systemClock, reportProblem }).then(
       async (database) => {
         await database.query("SELECT 1").catch(() => {});
         await database.close();
@@ -36,8 +36,8 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
   async function openWithTroubles() {
     const url = await server().createDatabase();
     const troubles: string[] = [];
-    const onTrouble = (what: string) => void troubles.push(what);
-    const database = await openDatabase(url, { maxConnections: 1, clock: systemClock, onTrouble });
+    const reportProblem = (what: string) => void troubles.push(what);
+    const database = await openDatabase(url, { maxConnections: 1, clock: systemClock, reportProblem });
     onTestFinished(() => database.close());
     /** Resolves when the connections of this state are gone. */
     const cut = (state: string) =>
@@ -154,7 +154,7 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
       relay.close();
     });
     url.port = String(Object(relay.address()).port);
-    const database = await openDatabase(url.href, { maxConnections: 1, clock: systemClock, onTrouble: () => {} });
+    const database = await openDatabase(url.href, { maxConnections: 1, clock: systemClock, reportProblem: () => {} });
     let isHeard = false;
     database.listen("words", () => {
       isHeard = true;
@@ -166,7 +166,7 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
 
   test("a process closes also while the database is away", async () => {
     const url = await server().createDatabase();
-    const { store } = await open(url, { onTrouble: () => {} });
+    const { store } = await open(url, { reportProblem: () => {} });
     store.listen(() => {});
     await store.claim({ kind: "begun", engines: [] }, { limit: 1, except: [] });
     await store.addAccount({ name: "local", keyHash: "hash" });

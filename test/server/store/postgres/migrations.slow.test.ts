@@ -49,7 +49,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
 
   /** Brings a database to the later version, as a process of it would. */
   async function upgrade(url: string, options: Partial<MigrateOptions> = {}): Promise<void> {
-    const database = await openDatabase(url, { maxConnections: 1, clock: systemClock, onTrouble: () => {} });
+    const database = await openDatabase(url, { maxConnections: 1, clock: systemClock, reportProblem: () => {} });
     try {
       await migrate(database, { clock: systemClock, onNote: () => {}, versions: later, ...options });
     } finally {
@@ -67,7 +67,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
 
   test("is asked of whoever only reads, and changes nothing until a service of the later version has started", async () => {
     const url = await createOld();
-    const database = await openDatabase(url, { maxConnections: 1, clock: systemClock, onTrouble: () => {} });
+    const database = await openDatabase(url, { maxConnections: 1, clock: systemClock, reportProblem: () => {} });
     onTestFinished(() => database.close());
     await requireCurrent(database.query);
     await expect(requireCurrent(database.query, later)).rejects.toThrow("This database is of an earlier version");

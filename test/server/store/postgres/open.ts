@@ -21,8 +21,8 @@ export function useServer(): () => PostgresServer {
 /** Opens a database as a process of its own would, until the test ends. It must say nothing of trouble, unless a test listens to that. */
 export async function open(url: string, options: Partial<PostgresOptions> = {}): Promise<Postgres> {
   const troubles: string[] = [];
-  const onTrouble = (what: string, error: unknown) => void troubles.push(`${what}: ${error}`);
-  const opened = await openPostgres(url, { process: randomUUID(), clock: systemClock, onTrouble, ...options });
+  const reportProblem = (what: string, error: unknown) => void troubles.push(`${what}: ${error}`);
+  const opened = await openPostgres(url, { process: randomUUID(), clock: systemClock, reportProblem, ...options });
   onTestFinished(async () => {
     await opened.store.close().catch(() => {});
     expect(troubles).toEqual([]);

@@ -17,7 +17,7 @@ test.skipIf(postgresPrograms === undefined)(
   async () => {
     const url = await server().createDatabase();
     await (await open(url)).store.addAccount({ name: "local", keyHash: "hash" });
-    const database = await openDatabase(url, { maxConnections: 2, clock: systemClock, onTrouble: () => {} });
+    const database = await openDatabase(url, { maxConnections: 2, clock: systemClock, reportProblem: () => {} });
     await database.query(`INSERT INTO vidgen.generations (id, account, status, state, created_at, model, asked, result, search)
     SELECT n, 'local', CASE WHEN n > 20000 THEN 'processing' ELSE 'completed' END, CASE WHEN n > 20000 THEN 'queued' ELSE 'completed' END, '', 'sora-2', '{}', '{}', ''
     FROM generate_series(1, 20010) AS n`);
@@ -35,7 +35,7 @@ test.skipIf(postgresPrograms === undefined)(
         return database.query(sql, ...values);
       },
     };
-    const claims = createClaims(watched, { process: "1", clock: systemClock, onTrouble: () => {} });
+    const claims = createClaims(watched, { process: "1", clock: systemClock, reportProblem: () => {} });
     expect(await claims.waiting({ except: [] })).toMatchObject([{ count: 10 }]);
     const deliveries = createDeliveryReads(createReader(watched));
     expect(await deliveries.pendingCallbacks()).toBe(10);
@@ -70,7 +70,7 @@ test.skipIf(postgresPrograms === undefined)(
   async () => {
     const url = await server().createDatabase();
     await (await open(url)).store.addAccount({ name: "local", keyHash: "hash" });
-    const database = await openDatabase(url, { maxConnections: 2, clock: systemClock, onTrouble: () => {} });
+    const database = await openDatabase(url, { maxConnections: 2, clock: systemClock, reportProblem: () => {} });
     await database.query(`INSERT INTO vidgen.generations
       (id, account, status, state, created_at, completed_at, model, asked, result, search, label)
     SELECT n, 'local', 'completed', 'completed', '2026-01-01', '2026-01-02', 'sora-2', '{}', '{}', 'a fox, take ' || n, n % 10

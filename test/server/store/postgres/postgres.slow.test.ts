@@ -307,7 +307,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
   const schema =
     "SELECT table_schema, table_name, column_name FROM information_schema.columns WHERE table_schema !~ '^(pg_|inf)' ORDER BY 1, 2, 3";
   const openRefused = (url: string) =>
-    openPostgres(url, { process: randomUUID(), clock: systemClock, onTrouble: () => {} });
+    openPostgres(url, { process: randomUUID(), clock: systemClock, reportProblem: () => {} });
 
   test.each([
     ["a newer version", /version 99.*use a newer vidgen/, "INSERT INTO vidgen.versions VALUES (99)", true],

@@ -16,7 +16,7 @@ import { dirname, join } from "node:path";
 import process from "node:process";
 import sqlite from "node-sqlite3-wasm";
 import { expect, onTestFinished, test } from "vitest";
-import type { OnTrouble } from "../../../../src/server/observe/trouble.ts";
+import type { ReportProblem } from "../../../../src/server/observe/problem.ts";
 import type { StoredGeneration } from "../../../../src/server/store/generations.ts";
 import { openStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../../src/server/store/store.ts";
@@ -34,15 +34,15 @@ import {
   setCredits,
 } from "../records.ts";
 
-async function open(file = ":memory:", onTrouble?: OnTrouble): Promise<Store> {
-  const store = await openStore(file, onTrouble && { onTrouble });
+async function open(file = ":memory:", reportProblem?: ReportProblem): Promise<Store> {
+  const store = await openStore(file, reportProblem && { reportProblem });
   onTestFinished(() => store.close().catch(() => {}));
   return store;
 }
 
 /** A store with the account "local", which has these credits. */
-async function openWith(credits: number, file?: string, onTrouble?: OnTrouble): Promise<Store> {
-  const store = await open(file, onTrouble);
+async function openWith(credits: number, file?: string, reportProblem?: ReportProblem): Promise<Store> {
+  const store = await open(file, reportProblem);
   await store.addAccount({ name: "local", keyHash: "hash", creditsOf: () => credits });
   return store;
 }

@@ -1,10 +1,10 @@
-/** What is known of the keys that were set last. */
-export type Recent<Value> = Pick<Map<string, Value>, "get" | "has" | "delete"> & {
+/** A map with a maximum size. */
+export type BoundedMap<Value> = Pick<Map<string, Value>, "get" | "has" | "delete"> & {
   set(key: string, value: Value): void;
 };
 
-/** Creates a map that forgets the oldest of its keys once it has more than `max`. */
-export function createRecent<Value>(max: number): Recent<Value> {
+/** Creates a map that drops the key that was set first once it has more than `max` keys. */
+export function createBoundedMap<Value>(max: number): BoundedMap<Value> {
   const entries = new Map<string, Value>();
   return {
     get: (key) => entries.get(key),
