@@ -204,12 +204,12 @@ describe("the page", { skip: browserPath === undefined }, () => {
     expect(await tab.locator("#notice").isVisible()).toBe(false);
   });
 
-  test("a session that expires while events come goes on after the link was opened again", async () => {
+  test("a session that expires while events come continues after the link was opened again", async () => {
     const { page, tab } = await open();
     await isLive(tab);
     await tab.context().clearCookies();
     await page.start();
-    await shows(tab.locator("#notice"), "Open the link");
+    await shows(tab.locator("#notice"), "Sign in again in this browser");
     await openLink(await tab.context().newPage(), page.link);
     await isLive(tab);
   });
@@ -273,12 +273,12 @@ describe("the page", { skip: browserPath === undefined }, () => {
     await shows(card(tab, id), "Running");
   });
 
-  test("a session that has ended says what to do, and goes on after the link was opened again", async () => {
+  test("a session that has ended says what to do, and continues after the link was opened again", async () => {
     const { page, tab } = await open();
     await isLive(tab);
     await tab.context().clearCookies();
     await page.restart();
-    await shows(tab.locator("#notice"), "Open the link");
+    await shows(tab.locator("#notice"), "Sign in again in this browser");
     await openLink(await tab.context().newPage(), page.link);
     await isLive(tab);
   });

@@ -158,7 +158,7 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     await tab.waitForURL(`${page.url}/new?from=${ids[1]}`);
   });
 
-  test("chosen cards are compared and downloaded; what is chosen stays while the list changes", async () => {
+  test("selected cards are compared and downloaded; the selection stays while the list changes", async () => {
     const { page, tab, video } = await open();
     const ids: string[] = [];
     for (const prompt of ["one", "two", "three"]) ids.push(await page.make({ prompt }));
@@ -217,7 +217,7 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     }
   });
 
-  test("what is chosen stays chosen through a search and a reload, with a count; Compare is offered for two to six", async () => {
+  test("what is selected stays selected through a search and a reload, with a count; Compare is offered for two to six", async () => {
     const { page, tab } = await open();
     const prompts = ["one fox", "two foxes", "an owl", "a bear", "a cat", "a dog", "a hen"];
     for (const prompt of prompts) await page.make({ prompt });

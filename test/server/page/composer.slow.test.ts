@@ -184,7 +184,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
       await route.abort();
     });
     await generate(tab).click();
-    await shows(tab.getByRole("alert"), "2 of 4 were started. No usable response came");
+    await shows(tab.getByRole("alert"), "2 of 4 were started. No usable response arrived");
     expect(await paid(store)).toEqual([-10, -10, -10]);
     await tab.unroute("**/generations");
     await tab.reload();
@@ -327,7 +327,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await openWith("from");
     await loseAnswers(tab);
     await generate(tab).click();
-    await shows(tab.locator("#form-error"), "No usable response came");
+    await shows(tab.locator("#form-error"), "No usable response arrived");
     await tab.unroute("**/generations");
     await openWith("continue");
     expect(await tab.getByLabel("Prompt").inputValue()).toBe("");
@@ -365,7 +365,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await clear.click();
     expect([await prompt(), tab.complaints]).toEqual(["a fox at dusk", []]);
     answer();
-    await shows(tab.locator("#form-error"), "No usable response came");
+    await shows(tab.locator("#form-error"), "No usable response arrived");
     await tab.unroute("**/generations");
     await clear.click();
     expect(tab.complaints.splice(0).slice(1)).toEqual([
@@ -478,12 +478,12 @@ describe("the form", { skip: browserPath === undefined }, () => {
     expect([await tab.getByLabel("Prompt").inputValue(), await paid(store)]).toEqual(["a fox at dusk", []]);
   });
 
-  test("after an outage the form no longer says that no response came, and what was meant once is paid once", async () => {
+  test("after an outage the form no longer says that no response arrived, and what was meant once is paid once", async () => {
     const { page, tab, store } = await open();
     await compose(page, tab, "a fox at dusk");
     await loseAnswers(tab, () => page.stop());
     await generate(tab).click();
-    await shows(tab.locator("#form-error"), "No usable response came");
+    await shows(tab.locator("#form-error"), "No usable response arrived");
     await shows(tab.locator("#notice"), "does not respond");
     await tab.unroute("**/generations");
     await page.restart();

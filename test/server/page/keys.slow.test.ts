@@ -87,7 +87,7 @@ describe("keys", { skip: browserPath === undefined }, () => {
     await shows(bar(tab), "1 selected");
   });
 
-  test("c says why it compares nothing, until something else is chosen", async () => {
+  test("c says why it compares nothing, until something else is selected", async () => {
     const { page, tab } = await open(["one", "two"]);
     const colour = () =>
       bar(tab).locator("output").evaluate("getComputedStyle(document.querySelector('#selection > output')).color");
@@ -103,7 +103,7 @@ describe("keys", { skip: browserPath === undefined }, () => {
     expect(tab.url()).toBe(`${page.url}/`);
   });
 
-  test("what is chosen by x stays chosen while the list grows, scrolls and is opened anew, and its count stays in sight", async () => {
+  test("what is selected by x stays selected while the list grows, scrolls and is opened again, and its count stays in sight", async () => {
     const { tab } = await open(Array.from({ length: 50 }, (_, n) => `take ${n}`));
     await press(tab, "j", "x");
     await tab.getByText("Show older").click();

@@ -92,7 +92,7 @@ describe("making videos", { skip: browserPath === undefined }, () => {
     await isLive(tab);
     await loseAnswers(tab, () => page.stop());
     await keyboard.press("Control+Enter");
-    await shows(tab.locator("#form-error"), "No usable response came");
+    await shows(tab.locator("#form-error"), "No usable response arrived");
     await tab.unroute("**/generations");
     await page.restart();
     await shows(tab.locator("#form-error"), "The service responds");

@@ -2,13 +2,13 @@ import { ageText, type ClockKind, clockText, elapsedText } from "../formatting.t
 
 const everyMs = 1_000;
 
-/** Keeps the texts of all times up to date, such as "4 min ago", and how long something has been running. */
+/** Keeps all times up to date, such as "4 min ago", and how long something has been running. */
 export function updateTimes(): void {
   showTimes();
   setInterval(() => document.hidden || showTimes(), everyMs);
 }
 
-/** Writes all times as they are now; those by the clock in this machine's time zone. */
+/** Updates the text of all times; clock times are in the time zone of this machine. */
 export function showTimes(): void {
   const now = new Date();
   for (const time of document.querySelectorAll("time")) {

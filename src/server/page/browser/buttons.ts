@@ -1,4 +1,4 @@
-/** Copies the text of the element that a "Copy" button names. The buttons are shown where the browser can copy. */
+/** "Copy" copies the text of the element that the button names. The buttons are shown if the browser can copy. */
 export function listenForCopy(): void {
   onClick("[data-copy]", async (button) => {
     const text = document.getElementById(button.dataset.copy ?? "")?.textContent ?? "";
@@ -6,44 +6,44 @@ export function listenForCopy(): void {
       () => "Copied",
       () => "Failed",
     );
-    tell(button, word);
+    showResult(button, word);
   });
 }
 
-/** "Send again" sends callbacks once more; their entries change when that is done. */
+/** "Send again" sends callbacks once more. The page shows the result as a live update. */
 export function listenForSend(): void {
   onClick("[data-post]", async (button) => {
     const reply = await fetch(button.dataset.post ?? "", { method: "POST" }).catch(() => undefined);
-    tell(button, reply?.ok ? "Sent again" : "Failed");
+    showResult(button, reply?.ok ? "Sent again" : "Failed");
   });
 }
 
-/** A star marks a generation as one of the best, or no longer; the page changes once that is kept. */
+/** A star marks a generation as one of the best, or removes the mark. The button changes once the service has stored it. */
 export function listenForStar(): void {
   onClick("[data-star]", async (button) => {
     const method = button.getAttribute("aria-pressed") === "true" ? "DELETE" : "PUT";
     const reply = await fetch(button.dataset.star ?? "", { method }).catch(() => undefined);
-    if (!reply?.ok) return tell(button, "Failed");
+    if (!reply?.ok) return showResult(button, "Failed");
     button.setAttribute("aria-pressed", String(method === "PUT"));
     button.textContent = method === "PUT" ? "★" : "☆";
   });
 }
 
-/** Whoever signs in next in this tab is not to find what was typed and chosen. */
+/** Signing out clears the tab's storage: the next user of the tab must not see drafts and selections. */
 export function listenForSignOut(): void {
   document.addEventListener("submit", ({ target }) => {
     if (target instanceof Element && target.matches("#sign-out")) sessionStorage.clear();
   });
 }
 
-/** A choice in a form with `data-submit` takes effect at once. */
+/** A form with `data-submit` is sent when a `<select>` changes. */
 export function listenForChoice(): void {
   document.addEventListener("change", ({ target }) => {
     if (target instanceof HTMLSelectElement) target.closest<HTMLFormElement>("form[data-submit]")?.requestSubmit();
   });
 }
 
-/** "?" shows the keys, as a button too. */
+/** The "?" button shows the keys. */
 export function listenForHelp(): void {
   onClick("[data-keys]", async () => showHelp());
 }
@@ -59,15 +59,15 @@ function onClick(selector: string, run: (button: HTMLButtonElement) => Promise<v
   });
 }
 
-const tellMs = 1_500;
+const resultMs = 1_500;
 
-/** Shows a word in place of a button's own for a moment. */
-function tell(button: HTMLButtonElement, word: string): void {
+/** Briefly shows a result as the text of a button. */
+function showResult(button: HTMLButtonElement, word: string): void {
   const own = [...button.childNodes];
   button.textContent = word;
   button.disabled = true;
   setTimeout(() => {
     button.replaceChildren(...own);
     button.disabled = false;
-  }, tellMs);
+  }, resultMs);
 }

@@ -1,9 +1,9 @@
 import { frameLength } from "./frame-length.ts";
 
-/** Further apart than this, in seconds, a video is set to where the first one is. */
-const maxApart = 0.05;
+/** A video that is further from the leading one, in seconds, is moved there. */
+const maxDrift = 0.05;
 
-/** One slider, and the same buttons, for all videos of a comparison. */
+/** One slider and one set of buttons control all videos of a comparison. */
 export function listenForCompare(): void {
   const play = document.querySelector<HTMLButtonElement>("#play");
   const slider = document.querySelector<HTMLInputElement>("#position");
@@ -11,7 +11,7 @@ export function listenForCompare(): void {
   const time = document.querySelector("#time");
   const videos = () => [...document.querySelectorAll<HTMLVideoElement>(".compared video")];
   const lengthOf = ({ duration }: HTMLVideoElement) => (Number.isFinite(duration) ? duration : 0);
-  /** The longest one leads: the others stand at their ends until it begins again. */
+  /** The longest video leads. The others stop at their ends until it restarts. */
   const leaderOf = (all: readonly HTMLVideoElement[]) => all.toSorted((a, b) => lengthOf(b) - lengthOf(a))[0];
   let isPlaying = false;
 
@@ -29,7 +29,7 @@ export function listenForCompare(): void {
     if (leader?.ended) seek(0);
     for (const video of all) {
       const at = Math.min(leader?.currentTime ?? 0, lengthOf(video));
-      if (Math.abs(video.currentTime - at) > maxApart) video.currentTime = at;
+      if (Math.abs(video.currentTime - at) > maxDrift) video.currentTime = at;
       if (video.paused && at < lengthOf(video)) video.play().catch(() => {});
     }
     show();
@@ -47,8 +47,8 @@ export function listenForCompare(): void {
   };
 
   /**
-   * All videos stay at the same time, so the shortest frame is the step: no video skips a frame. The middle of a frame is the target, since at its
-   * edge the browser may show either neighbour.
+   * Steps by the shortest frame, so that no video skips a frame while all stay at the same time. Seeks to the middle of a frame: at its edge, the
+   * browser may show either neighbour.
    */
   const stepFrames = async (by: number) => {
     const all = videos();

@@ -1,13 +1,13 @@
 import { priceText } from "../formatting.ts";
 import { type Draft, dropDraft, findDraft, idempotencyKey, keepDraft, newKey, renewDraft } from "./draft.ts";
-import { clearFaults, openAround, say, showFault, tell } from "./faults.ts";
+import { clearFaults, openAround, showError, showFault, showStatus } from "./faults.ts";
 import { lastFrameOf, listenForImages, loadImages, loadLastFrame, showImages } from "./images.ts";
-import { addMade, showMade } from "./made.ts";
+import { addStarted, showStarted } from "./made.ts";
 import { awaitEnd, listenForNotify } from "./notify.ts";
 import { listenForOffers, showOffers } from "./offers.ts";
 import { bodiesOf, type Outcome, postStart } from "./start.ts";
 
-/** Runs the form for a new generation: nothing that is sent from it twice is paid twice. */
+/** Runs the form for new generations. A request that it sends twice is charged once. */
 export function listenForComposer(): void {
   const form = document.querySelector<HTMLFormElement>("#composer");
   if (!form) return;
@@ -17,7 +17,7 @@ export function listenForComposer(): void {
     draft.state = "open";
     keepDraft(draft);
     showChoice(form);
-    say("");
+    showStatus("");
   };
   form.addEventListener("input", () => {
     clearFaults(form);
@@ -44,16 +44,16 @@ export function listenForComposer(): void {
   });
   listenForOffers(form);
   document.addEventListener("live", () => {
-    if (draft.state === "sent" && !isSending) tell(unclear.after);
+    if (draft.state === "sent" && !isSending) showError(unclear.after);
   });
   listenForNotify();
-  showMade();
+  showStarted();
   const button = submitButton(form);
-  // Where Generate has the focus at once, the Enter that opened the form, pressed twice or held, must not start anything.
-  if (button?.autofocus) rest(button);
+  // The Enter that opened the form may be held or pressed twice, while Generate has the focus.
+  if (button?.autofocus) pauseButton(button);
 }
 
-/** The draft that the form shows from now on: one of before, or a new one. */
+/** Shows an earlier draft in the form, or a new one. */
 function openDraft(form: HTMLFormElement): Draft {
   const { from: earlier, continued } = form.dataset;
   const from = continued === undefined ? earlier : `end of ${continued}`;
@@ -63,7 +63,7 @@ function openDraft(form: HTMLFormElement): Draft {
     ({ key: newKey(), from, values: valuesOf(form), images: [], state: "new", mayBeStarted: false } satisfies Draft);
   if (kept) showValues(form, kept);
   showChoice(form);
-  void addBegun(form, draft);
+  void addFirstImages(form, draft);
   return draft;
 }
 
@@ -80,32 +80,31 @@ function showValues(form: HTMLFormElement, { values }: Draft): void {
   }
 }
 
-/** Adds the images that the form begins with. Without them, the same prompt would be another video: nothing is sent until each is loaded or removed. */
-async function addBegun(form: HTMLFormElement, draft: Draft): Promise<void> {
+/** Adds the images that the form begins with. The form cannot be sent until each is loaded or removed: without them, the request would differ. */
+async function addFirstImages(form: HTMLFormElement, draft: Draft): Promise<void> {
   const { from, continued, images } = form.dataset;
   if (continued !== undefined) await loadLastFrame(form, draft, continued);
   else if (from !== undefined && images !== undefined) await loadImages(form, draft, from);
   showImages(form, draft);
 }
 
-const lost = "No usable response came, so the generation may have been started.";
+const unanswered = "No usable response arrived, so the generation may have been started.";
 
 const unclear = {
-  before: `${lost} Press Generate again: the same request is not charged twice.`,
+  before: `${unanswered} Press Generate again: the same request is not charged twice.`,
   after:
     "The service responds. The generation may have been started: press Generate again, and the same request is not charged twice.",
-  changed: `${lost} The form has changed since then: Generate starts what it says now, which is charged too.`,
-  clear:
-    "The generation may have been started. Clear the form all the same? The same request would then be charged again.",
+  changed: `${unanswered} The form has changed since then: Generate starts what it contains now, which is charged too.`,
+  clear: "The generation may have been started. Clear the form anyway? The same request would then be charged again.",
 };
 
 let isSending = false;
 
-/** Starts what the form says, each take once; the form stays, for the next start. */
+/** Starts each take of the form once. The form keeps its values for the next start. */
 async function send(form: HTMLFormElement, draft: Draft): Promise<void> {
   const button = submitButton(form);
   if (!button || isSending) return;
-  if (button.ariaDisabled === "true") return rest(button);
+  if (button.ariaDisabled === "true") return pauseButton(button);
   clearFaults(form);
   const request = bodiesOf(draft, Number(chosenModel(form)?.dataset.images));
   if ("fault" in request) return showFault(form, request.fault);
@@ -114,16 +113,16 @@ async function send(form: HTMLFormElement, draft: Draft): Promise<void> {
   Object.assign(draft, { state: "sent", mayBeStarted: true });
   keepDraft(draft);
   isSending = true;
-  say("");
+  showStatus("");
   button.ariaDisabled = "true";
   const outcomes = await startAll(draft, bodies).finally(() => {
     isSending = false;
-    rest(button);
+    pauseButton(button);
   });
   showOutcomes(form, draft, { outcomes, count: bodies.length, wasUnclear });
 }
 
-/** Says what was started. The draft gets a new key, or keeps its own for what the next press still has to start. */
+/** Shows what was started. The draft gets a new key, or keeps its key if takes are left to start. */
 function showOutcomes(
   form: HTMLFormElement,
   draft: Draft,
@@ -132,10 +131,10 @@ function showOutcomes(
   const started = outcomes.filter((outcome) => outcome.kind === "started");
   const part = started.length === 0 ? "" : `${started.length} of ${count} were started. `;
   const last = outcomes.at(-1);
-  // Something may have been typed meanwhile.
+  // The form may have changed in the meantime.
   const isChanged = draft.state !== "sent";
   if (last?.kind === "unclear") {
-    tell(part + (isChanged ? unclear.changed : unclear.before));
+    showError(part + (isChanged ? unclear.changed : unclear.before));
   } else if (last?.kind === "refused") {
     Object.assign(draft, { state: "open", mayBeStarted: wasUnclear || started.length > 0 });
     keepDraft(draft);
@@ -145,40 +144,40 @@ function showOutcomes(
   } else {
     renewDraft(draft, isChanged ? "open" : "started");
     const isKnown = !wasUnclear && started.every((outcome) => outcome.isKnown);
-    say(isKnown ? known : `${started.length === 1 ? "Started" : `${started.length} takes were started`}.`);
+    showStatus(isKnown ? known : `${started.length === 1 ? "Started" : `${started.length} takes were started`}.`);
   }
 }
 
 const known = "This was already started, and nothing was charged now. Press Generate again to start another take.";
 
-/** Starts one after the other, up to the first that is not started. */
+/** Starts one take after the other, and stops at the first that is not started. */
 async function startAll(draft: Draft, bodies: readonly object[]): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
   const frame = lastFrameOf(draft);
   for (const [index, each] of bodies.entries()) {
     const body = JSON.stringify(each);
-    // A browser that adds noise to canvases takes another image after a reload, which must not lead to another key.
-    const named = frame === undefined ? body : body.replace(frame, "");
-    const outcome = await postStart(body, idempotencyKey(draft, { body: named, take: index + 1 }));
+    // Without the last frame: a browser that adds noise to canvases takes another image after a reload, and the key must stay the same.
+    const stable = frame === undefined ? body : body.replace(frame, "");
+    const outcome = await postStart(body, idempotencyKey(draft, { body: stable, take: index + 1 }));
     outcomes.push(outcome);
     if (outcome.kind !== "started") break;
     if (outcome.id === undefined) continue;
-    addMade(outcome.id);
+    addStarted(outcome.id);
     awaitEnd(outcome.id);
   }
   return outcomes;
 }
 
-const restMs = 1_000;
-let restTimer: ReturnType<typeof setTimeout> | undefined;
+const pauseMs = 1_000;
+let pauseTimer: ReturnType<typeof setTimeout> | undefined;
 
 /** Ignores presses until a second has passed without one, so that a double click or a held key starts nothing more. */
-function rest(button: HTMLButtonElement): void {
-  clearTimeout(restTimer);
+function pauseButton(button: HTMLButtonElement): void {
+  clearTimeout(pauseTimer);
   button.ariaDisabled = "true";
-  restTimer = setTimeout(() => {
+  pauseTimer = setTimeout(() => {
     button.ariaDisabled = null;
-  }, restMs);
+  }, pauseMs);
 }
 
 function submitButton(form: HTMLFormElement): HTMLButtonElement | undefined {
@@ -189,7 +188,7 @@ function chosenModel(form: HTMLFormElement): HTMLOptionElement | undefined {
   return form.querySelector<HTMLSelectElement>("[name=model]")?.selectedOptions[0];
 }
 
-/** What depends on the model and the number of takes. */
+/** Updates what depends on the model and the number of takes. */
 function showChoice(form: HTMLFormElement): void {
   const model = chosenModel(form);
   showOffers(form, model);

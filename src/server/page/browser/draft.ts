@@ -1,27 +1,27 @@
 import { keep, kept } from "./tab.ts";
 
-/** An image of the form. `field` is where it is sent; without one it is a source image. After a reload, only its name and its field are left. */
+/** An image of the form. `field` is the field that it is sent in; without one, it is a source image. Only name and field survive a reload. */
 export type Image = {
   name: string;
   field?: "lastImageUrl" | "referenceUrls" | undefined;
-  /** Its address, as it is sent; without it, nothing is sent. */
+  /** The URL to send. The form cannot be sent without it. */
   source?: string | undefined;
-  /** Why it has no source, if that is not because of a reload. */
-  trouble?: string | undefined;
+  /** Why the source is missing, if not because of a reload. */
+  problem?: string | undefined;
   thumbnail?: HTMLElement | undefined;
 };
 
-/** All that the form holds. Its fields show it, and the tab's storage has a copy without the bytes of the images. */
+/** The content of the form. The tab stores a copy without the bytes of the images. */
 export type Draft = {
-  /** What its Idempotency-Keys begin with. */
+  /** The beginning of its Idempotency-Keys. */
   key: string;
-  /** What the form began with: a generation, or the end of one. */
+  /** The generation, or the end of one, that the form began with. */
   from: string | undefined;
   values: Record<string, string>;
   images: Image[];
   /** "open" after a change, "sent" after a press of Generate, "started" once all takes were started and the draft has a new key. */
   state: "new" | "open" | "sent" | "started";
-  /** Something was sent with its key, and not all of it is known to be started, or refused. */
+  /** A start was sent with this key, and it is not known to be started or refused. */
   mayBeStarted: boolean;
 };
 
@@ -29,9 +29,9 @@ const draftsKey = "vidgen drafts";
 const maxKept = 20;
 
 /**
- * Returns the draft to show: after a reload, and after "back", the one of this entry of the browser's history; when the form is opened otherwise, the
- * newest one that has not been started, and of a form that begins with a generation only one that may have been. `undefined` where there is none.
- * Chromium loses the state of an entry whose address changes while it is being reloaded: then the form counts as opened.
+ * Returns the draft to show, if there is one. After a reload or "back", it is the draft of this entry of the browser's history. Otherwise, it is the newest
+ * draft that was not started; for a form that begins with a generation, only one that may have been started. Chromium loses the state of an entry whose
+ * address changes during a reload: then the form counts as newly opened.
  */
 export function findDraft(from: string | undefined): Draft | undefined {
   const [navigation] = performance.getEntriesByType("navigation") as PerformanceNavigationTiming[];
@@ -42,12 +42,12 @@ export function findDraft(from: string | undefined): Draft | undefined {
   return drafts.findLast((each) => each.from === from && isLeft(each));
 }
 
-/** Stores a draft as the newest one, and as the one of this entry of the browser's history. */
+/** Stores a draft as the newest one, and links it to this entry of the browser's history. */
 export function keepDraft(draft: Draft): void {
   const images = draft.images.map(({ name, field }) => ({ name, field }));
   const others = keptDrafts().filter(({ key }) => key !== draft.key);
   keep(draftsKey, [...others, { ...draft, images }].slice(-maxKept));
-  // Browsers allow a limited number of these per second, and a form that is typed into keeps its draft at each letter.
+  // Browsers limit these calls per second, and the draft is stored at each keystroke.
   if (history.state?.draft !== draft.key) history.replaceState({ ...history.state, draft: draft.key }, "");
 }
 
@@ -77,8 +77,8 @@ export function newKey(): string {
 }
 
 /**
- * The Idempotency-Key of a draft's body, of which several takes are started: the same for the same content, however often it is sent, and another one
- * once something was changed. The service refuses two bodies with one key, so that the hash need not be a strong one.
+ * The Idempotency-Key of a take: the same each time the same content is sent, and another one after a change. The hash need not be strong, because the
+ * service refuses a second body with the same key.
  */
 export function idempotencyKey({ key }: Draft, { body, take }: { body: string; take: number }): string {
   let [a, b] = [0xdeadbeef, 0x41c6ce57];

@@ -1,20 +1,19 @@
 import type { Fault } from "./start.ts";
 
 /**
- * Says what is wrong: under the field that it is about, which is marked and gets the focus, in the words of the form; else under all fields. A field of
- * the interface that the form has no field for is one of the others.
+ * Shows a fault below its field, which gets the focus, or else below all fields. A field that the form does not have belongs to the field "Others".
  */
 export function showFault(form: HTMLFormElement, { field, text }: Fault): void {
   clearFaults(form);
   const name = field?.replace(/^imageUrl$/, "imageUrls");
   const control = name === undefined ? undefined : (controlOf(form, name) ?? controlOf(form, "extras"));
-  if (!control) tell(text);
+  if (!control) showError(text);
   else mark(control, text);
 }
 
 function mark(control: Control, text: string): void {
   const line = document.createElement("p");
-  Object.assign(line, { id: "fault", className: "fault", textContent: inWordsOf(control, text) });
+  Object.assign(line, { id: "fault", className: "fault", textContent: withLabel(control, text) });
   control.closest(".field")?.append(line);
   control.setAttribute("aria-invalid", "true");
   control.setAttribute("aria-describedby", line.id);
@@ -22,14 +21,14 @@ function mark(control: Control, text: string): void {
   control.focus();
 }
 
-/** The service calls a field by its name in the interface. */
-function inWordsOf({ name, labels }: Control, text: string): string {
+/** Replaces the field's name in the API, which the service uses, by its label. */
+function withLabel({ name, labels }: Control, text: string): string {
   const label = labels?.[0]?.firstChild?.textContent?.trim();
   return label !== undefined && text.startsWith(`${name} `) ? label + text.slice(name.length) : text;
 }
 
 export function clearFaults(form: HTMLFormElement): void {
-  tell(undefined);
+  showError(undefined);
   for (const line of form.querySelectorAll(".fault")) line.remove();
   for (const control of form.querySelectorAll("[aria-invalid]")) {
     control.removeAttribute("aria-invalid");
@@ -37,21 +36,21 @@ export function clearFaults(form: HTMLFormElement): void {
   }
 }
 
-/** A message under all fields. */
-export function tell(text: string | undefined): void {
-  const place = document.querySelector<HTMLElement>("#form-error");
-  if (!place) return;
-  place.hidden = text === undefined;
-  place.textContent = text ?? "";
+/** Shows an error below all fields; `undefined` hides it. */
+export function showError(text: string | undefined): void {
+  const element = document.querySelector<HTMLElement>("#form-error");
+  if (!element) return;
+  element.hidden = text === undefined;
+  element.textContent = text ?? "";
 }
 
-/** What was done, for those who do not see it too. */
-export function say(text: string): void {
-  const place = document.querySelector("#form-status");
-  if (place) place.textContent = text;
+/** Shows what was done; a screen reader reads it. */
+export function showStatus(text: string): void {
+  const element = document.querySelector("#form-status");
+  if (element) element.textContent = text;
 }
 
-/** Shows a field that is within closed `<details>`: the browser would refuse to send the form, and could not say why. */
+/** Opens the `<details>` around a field: if it is invalid and hidden, the browser refuses to send the form without a message. */
 export function openAround(control: Element): void {
   const details = control.closest("details");
   if (details) details.open = true;

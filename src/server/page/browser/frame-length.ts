@@ -1,26 +1,26 @@
-/** Two frames begin at least so far apart, in seconds. */
+/** The minimum time between two frames, in seconds. */
 const shortestFrame = 0.001;
-/** Frames are measured this far from the current position, in seconds: some frames lie between, and the picture hardly changes meanwhile. */
+/** How far from the current position frames are measured, in seconds: a few frames, so that the picture hardly changes. */
 const measuredPart = 0.3;
 /** Some files round the time of each frame to milliseconds, so the mean of a few is more exact. */
 const measuredFrames = 3;
-/** The browser does not report a frame that is already shown. */
+/** Ends the wait for a frame: the browser does not report one that is already shown. */
 const answerMs = 2_000;
 
-/** What was measured, in seconds. */
+/** The measured lengths, in seconds. */
 const lengths = new WeakMap<HTMLVideoElement, number>();
 
-/** Resolves with how long a frame of a video lasts, in seconds; with `undefined` where the browser does not tell. Leaves the video at another place. */
+/** Resolves with the length of a video's frame, in seconds; `undefined` if the browser does not report frames. Changes the position of the video. */
 export async function frameLength(video: HTMLVideoElement): Promise<number | undefined> {
   const length = lengths.get(video) ?? (await measure(video));
   if (length !== undefined) lengths.set(video, length);
   return length;
 }
 
-/** Goes back from frame to frame: the browser says exactly when each of them begins. */
+/** Steps back from frame to frame: the browser reports the exact start of each. */
 async function measure(video: HTMLVideoElement): Promise<number | undefined> {
   const { currentTime, duration } = video;
-  // Nothing is loaded, or the browser is an older one.
+  // The video is not loaded, or the browser is too old.
   if (!(duration > 0) || !("requestVideoFrameCallback" in video)) return undefined;
   const isEarly = currentTime < duration / 2;
   const last = await showFrame(video, currentTime + (isEarly ? measuredPart : -measuredPart));
@@ -36,7 +36,7 @@ async function measure(video: HTMLVideoElement): Promise<number | undefined> {
   return count === 0 ? undefined : (last - (begins.at(-1) ?? 0)) / count;
 }
 
-/** Resolves with when the frame begins that a video then shows; with `undefined` where it shows no other one. */
+/** Seeks, and resolves with the start of the frame that the video then shows; `undefined` if the frame does not change. */
 function showFrame(video: HTMLVideoElement, at: number): Promise<number | undefined> {
   return new Promise((resolve) => {
     let request = 0;
@@ -44,16 +44,16 @@ function showFrame(video: HTMLVideoElement, at: number): Promise<number | undefi
       video.cancelVideoFrameCallback(request);
       resolve(undefined);
     }, answerMs);
-    const hear = (_: number, { mediaTime }: VideoFrameCallbackMetadata) => {
-      // A later frame is that of an earlier seek, which was still under way.
+    const onFrame = (_: number, { mediaTime }: VideoFrameCallbackMetadata) => {
+      // A later frame belongs to an earlier seek that was still in progress.
       if (mediaTime > at) {
-        request = video.requestVideoFrameCallback(hear);
+        request = video.requestVideoFrameCallback(onFrame);
         return;
       }
       clearTimeout(timer);
       resolve(mediaTime);
     };
-    request = video.requestVideoFrameCallback(hear);
+    request = video.requestVideoFrameCallback(onFrame);
     video.currentTime = at;
   });
 }

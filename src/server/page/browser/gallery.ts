@@ -1,9 +1,9 @@
 import { show, showMore } from "./live.ts";
 
-/** Waits for the end of a word before it asks for the list. */
+/** The list is fetched after a pause in typing. */
 const typingMs = 200;
 
-/** Filters without a reload; the address keeps the filter, so that it can be shared, and survives a reload. */
+/** Filters without a reload. The address contains the filter, so that it can be shared and survives a reload. */
 export function listenForFilter(): void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const apply = (form: HTMLFormElement) => {
@@ -25,7 +25,7 @@ export function listenForFilter(): void {
   });
 }
 
-/** "Show older" makes the list longer, and "3 new" shows it from its beginning, without a reload. */
+/** "Show older" extends the list, and "3 new" shows it from the beginning, without a reload. */
 export function listenForMore(): void {
   document.addEventListener("click", async (event) => {
     const link = event.target instanceof Element ? event.target.closest<HTMLAnchorElement>("a#older, a#newer") : null;

@@ -4,13 +4,13 @@ import { takeLastFrame } from "./video-end.ts";
 
 type ImagesOptions = {
   draft: Draft;
-  /** Called once images were added or removed. */
+  /** Called after images were added or removed. */
   onChange(): void;
   /** Called with what is wrong with one of the files. */
   onFault(text: string): void;
 };
 
-/** Images are chosen, pasted, or dropped anywhere on the page: a browser would show the dropped one in place of the page. */
+/** Images are chosen, pasted, or dropped anywhere on the page: by default, a browser would open a dropped image in place of the page. */
 export function listenForImages(form: HTMLFormElement, { draft, onChange, onFault }: ImagesOptions): void {
   const files = form.querySelector<HTMLInputElement>("#files");
   const change = () => {
@@ -40,7 +40,7 @@ export function listenForImages(form: HTMLFormElement, { draft, onChange, onFaul
     void add([...event.dataTransfer.files]);
   });
   document.addEventListener("paste", ({ target, clipboardData }) => {
-    // Word processors and spreadsheets copy a picture beside the text.
+    // Word processors and spreadsheets copy text as a picture too.
     const isText = target instanceof Element && target.matches("input, textarea") && clipboardData?.getData("text");
     if (clipboardData?.files.length && !isText) void add([...clipboardData.files]);
   });
@@ -51,9 +51,9 @@ export function listenForImages(form: HTMLFormElement, { draft, onChange, onFaul
   });
 }
 
-/** Adds an image, without its source until the file is read. One that was chosen before a reload gets its source again. */
+/** Adds an image, whose source follows once the file is read. An image that was chosen before a reload gets its source again. */
 async function addImage(draft: Draft, file: File): Promise<boolean> {
-  const lost = draft.images.find(({ name, source, trouble }) => name === file.name && !source && !trouble);
+  const lost = draft.images.find(({ name, source, problem }) => name === file.name && !source && !problem);
   const image: Image = lost ?? { name: file.name };
   if (!lost) draft.images.push(image);
   const isLoaded = await load(image, file);
@@ -61,23 +61,23 @@ async function addImage(draft: Draft, file: File): Promise<boolean> {
   return isLoaded;
 }
 
-/** Gives an image its source and its thumbnail. Resolves with whether it could be read. */
+/** Reads the source and the thumbnail of an image. Resolves with whether it could be read. */
 async function load(image: Image, file: Blob | Promise<Blob>): Promise<boolean> {
-  image.trouble = "still loading";
+  image.problem = "still loading";
   try {
     image.thumbnail = await drawThumbnail(await file);
     image.source = await readAddress(await file);
     return true;
   } catch {
-    image.trouble = undefined;
+    image.problem = undefined;
     return false;
   }
 }
 
-/** In pixels: as high as the style shows it, twice for dense screens. */
+/** In pixels: twice the height in the style sheet, for dense screens. */
 const thumbnailHeight = 192;
 
-/** Decodes an image outside of the page's thread, and keeps only its thumbnail. Rejects when it is no readable image. */
+/** Decodes an image off the main thread, and keeps only its thumbnail. Rejects if it cannot be decoded. */
 async function drawThumbnail(file: Blob): Promise<HTMLElement> {
   const bitmap = await createImageBitmap(file, { resizeHeight: thumbnailHeight, resizeQuality: "medium" });
   const canvas = document.createElement("canvas");
@@ -86,7 +86,7 @@ async function drawThumbnail(file: Blob): Promise<HTMLElement> {
   return canvas;
 }
 
-/** A multiple of three, so that the base64 of the parts can be joined. A file of 15 MB at once would block the page for most of a second. */
+/** A multiple of three, so that the base64 of the parts can be joined. A file of 15 MB in one piece would block the page for most of a second. */
 const partBytes = 3 * 2 ** 17;
 
 async function readAddress(file: Blob): Promise<string> {
@@ -109,7 +109,7 @@ function readPart(file: Blob): Promise<string> {
 
 const lastFrame = "Last frame";
 
-/** Adds the last frame of the video that the form continues; after a reload, only if it is still wanted. Its trouble stands beside it. */
+/** Adds the last frame of the video that the form continues, unless it was removed before a reload. */
 export async function loadLastFrame(form: HTMLFormElement, draft: Draft, id: string): Promise<void> {
   if (draft.state === "new") draft.images.unshift({ name: lastFrame });
   const image = draft.images.find(({ name }) => name === lastFrame);
@@ -120,27 +120,27 @@ export async function loadLastFrame(form: HTMLFormElement, draft: Draft, id: str
   );
   showImages(form, draft);
   if (!(await loading))
-    image.trouble = "the browser could not take it from the video. Reload the page to try again, or remove it";
+    image.problem = "the browser could not take it from the video. Reload the page to try again, or remove it";
 }
 
-/** The address of the last frame of the video that the form continues. */
+/** The `data:` URL of the last frame of the video that the form continues. */
 export function lastFrameOf({ images }: Draft): string | undefined {
   return images.find(({ name }) => name === lastFrame)?.source;
 }
 
-/** Stands for the images of the generation that the form begins with, until they are loaded. */
+/** A placeholder for the images of the generation that the form begins with, until they are loaded. */
 const earlierImages = "Images of the earlier generation";
 
-/** Loads the images of the generation that the form begins with; after a reload, only the sources of those that are still wanted. */
+/** Loads the images of the generation that the form begins with, except those that were removed before a reload. */
 export async function loadImages(form: HTMLFormElement, draft: Draft, id: string): Promise<void> {
   if (draft.state === "new") draft.images.unshift({ name: earlierImages });
   const earlier = draft.images.find(({ name }) => name === earlierImages);
-  if (earlier) earlier.trouble = "still loading";
+  if (earlier) earlier.problem = "still loading";
   showImages(form, draft);
   const reply = await fetch(`/generations/${id}/request`).catch(() => undefined);
   const request = reply?.ok ? await reply.json().catch(() => undefined) : undefined;
   if (!request) {
-    if (earlier) earlier.trouble = "could not be loaded. Reload the page to try again, or remove them";
+    if (earlier) earlier.problem = "could not be loaded. Reload the page to try again, or remove them";
     return;
   }
   const byRole: [role: string, sources: string[], field?: Image["field"]][] = [
@@ -177,8 +177,8 @@ export function showImages(form: HTMLFormElement, { images }: Draft): void {
   form.querySelector("#images")?.replaceChildren(...items);
 }
 
-/** Its name and size, or what it lacks. */
-export function textOf({ name, source, trouble = "choose it again, or remove it" }: Image): string {
-  if (source === undefined) return `${name}: ${trouble}.`;
+/** The name and size of an image, or why its source is missing. */
+export function textOf({ name, source, problem = "choose it again, or remove it" }: Image): string {
+  if (source === undefined) return `${name}: ${problem}.`;
   return source.startsWith("data:") ? `${name}, ${sizeText(Math.round(source.length * 0.75))}` : name;
 }

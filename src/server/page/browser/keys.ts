@@ -1,15 +1,15 @@
 import { type ClickName, findKey, type Key, type KeyName, keys, shortcutOf } from "../keys.ts";
 import { showHelp } from "./buttons.ts";
 import { returnToList } from "./place.ts";
-import { sayWhyNot } from "./selection.ts";
+import { explainDisabled } from "./selection.ts";
 
-/** What each entry of the table of keys does that presses no control; returns whether it did something, so that the browser does nothing else. */
+/** The actions of keys that press no control. Each returns whether it handled the key; otherwise, the browser does. */
 const actions: Record<Exclude<KeyName, ClickName>, (key: string) => boolean> = {
   search: () => focus(document.querySelector<HTMLElement>('input[type="search"]')),
   card: (key) => focus(findCard(key)),
   next: () => step(1),
   previous: () => step(-1),
-  // The browser's own.
+  // The browser handles Enter.
   open: () => false,
   generate() {
     const form = document.activeElement?.closest<HTMLFormElement>("#composer");
@@ -26,18 +26,18 @@ const actions: Record<Exclude<KeyName, ClickName>, (key: string) => boolean> = {
   },
 };
 
-/** The one listener for the keys of the page. In a field, only Escape and keys with Ctrl or ⌘ are the page's own; in a dialog, none. */
+/** Handles the keys of the page: in a field only Escape and keys with Ctrl or ⌘, in a dialog no keys. */
 export function listenForKeys(): void {
   document.addEventListener("keydown", (event) => {
     if (document.querySelector("dialog[open]")) return;
     const key = nameOf(event);
     const isCombination = key !== event.key;
-    if (hasFocus(typed) && !isCombination) {
+    if (hasFocus(typable) && !isCombination) {
       if (key === "Escape") (document.activeElement as HTMLElement).blur();
       return;
     }
-    // It presses what has the focus.
-    if (key === " " && hasFocus(pressed)) return;
+    // Space presses the focused element.
+    if (key === " " && hasFocus(pressable)) return;
     const name = findKey(key);
     if (name && act(name, event)) event.preventDefault();
   });
@@ -45,28 +45,28 @@ export function listenForKeys(): void {
 
 function act(name: KeyName, { key, repeat }: KeyboardEvent): boolean {
   const { clicks, repeats }: Key = keys[name];
-  // A key that is held down must not toggle, or pay, again and again.
+  // A held key must not toggle or pay repeatedly.
   if (repeat && !repeats) return true;
   return clicks ? click(name as ClickName) : actions[name as Exclude<KeyName, ClickName>](key);
 }
 
-/** Presses the control with this key in the item that has the focus, or the one that stands in no item: that of the whole page. */
+/** Presses the control with this key in the focused item, or else the one outside of all items. */
 function click(name: ClickName): boolean {
   const controls = [...document.querySelectorAll<HTMLElement>(`[aria-keyshortcuts="${shortcutOf(name)}"]`)];
   const current = document.activeElement?.closest(items) ?? null;
   const control =
     controls.find((each) => each.closest(items) === current) ?? controls.find((each) => each.closest(items) === null);
-  if (control?.matches("#selection :disabled")) sayWhyNot();
+  if (control?.matches("#selection :disabled")) explainDisabled();
   control?.click();
   return control !== undefined;
 }
 
-/** Each is a generation, with controls of its own. */
+/** Generations with controls of their own. */
 const items = ".card, .compared > li";
-/** Letters belong to them. */
-const typed = "input:not([type=radio], [type=checkbox], [type=range]), select, textarea";
-/** Space belongs to them. */
-const pressed = "a, button, summary, video, input:not([type=range])";
+/** Elements that take letters. */
+const typable = "input:not([type=radio], [type=checkbox], [type=range]), select, textarea";
+/** Elements that take Space. */
+const pressable = "a, button, summary, video, input:not([type=range])";
 
 function hasFocus(selector: string): boolean {
   return document.activeElement?.matches(selector) ?? false;
@@ -102,7 +102,7 @@ function findCard(key: string): HTMLElement | undefined {
   return by === undefined ? undefined : cards[index + by];
 }
 
-/** Goes on from generation to generation, from row to row of a list, which opens, or from card to card. */
+/** Moves to the next generation, opens the next row, or focuses the next card. */
 function step(by: 1 | -1): boolean {
   const link = document.querySelector<HTMLAnchorElement>(`.beside a[rel=${by > 0 ? "next" : "prev"}]`);
   if (link) location.assign(link.href);

@@ -1,50 +1,50 @@
 import type { Change } from "../../store/change.ts";
-import { isAwaiting, tellEnds } from "./notify.ts";
+import { isAwaiting, notifyOfEnds } from "./notify.ts";
 import { changed, here, pin } from "./place.ts";
 import { showProgress } from "./progress.ts";
-import { appendPage, fetchPage, showPage, type Trouble } from "./view.ts";
+import { appendPage, type FetchFailure, fetchPage, showPage } from "./view.ts";
 
-/** How long the page waits before it connects again; meanwhile it polls as often. */
+/** How long the page waits before it connects or polls again. */
 const retryMs = 3_000;
-/** The service sends an event every 5 s: without any for this long, something in between holds them back. */
+/** The service sends an event every 5 s. After a longer silence, a proxy may be holding the events back. */
 const silenceMs = 10_000;
-/** How long changes are collected before the page is fetched. */
+/** How long changes are collected before a fetch. */
 const collectMs = 200;
-/** The shortest time between two fetches for changes; and how much longer than the last update it is, so that the page stays responsive. */
-const restMs = 1_000;
-const restFactor = 12;
+/** The minimum time between two fetches for changes: 1 s, and 12 times as long as the last update took, so that the page stays responsive. */
+const minPauseMs = 1_000;
+const pauseFactor = 12;
 
-/** What the page is to show: the address in the browser's bar too, as soon as it is shown. */
+/** The address of the page to show. The address bar follows once it is shown. */
 let wanted = here();
 let request: AbortController | undefined;
 let source: EventSource | undefined;
-/** Whether something has changed since the request. */
+/** Whether a change arrived after the request was sent. */
 let isStale = false;
 let nextAt = 0;
 let refreshTimer: ReturnType<typeof setTimeout> | undefined;
 let retryTimer: ReturnType<typeof setTimeout> | undefined;
 let silenceTimer: ReturnType<typeof setTimeout> | undefined;
-/** Whether the last stream was refused, or ended for want of events. */
+/** Whether the last stream was refused, or was silent for too long. */
 let isRefused = false;
 
 /**
- * Keeps the page up to date by server-sent events; while they fail, it polls and tries to connect again. A hidden page gives its connection
- * back, unless it awaits an end: a browser opens only six to one server.
+ * Keeps the page up to date by server-sent events. While they fail, the page polls and tries to connect again. A hidden page disconnects unless it must
+ * notify of an end: a browser opens only six connections to a server.
  */
 export function goLive(): void {
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) connect();
     else if (!isAwaiting()) disconnect();
   });
-  // Going back to a page must not show what it was.
+  // The browser may restore an outdated page from its cache.
   addEventListener("pageshow", (event) => event.persisted && connect());
   addEventListener("pagehide", disconnect);
   if (!document.hidden) connect();
 }
 
 /**
- * Shows the page of another address in place of this one. Until the service has sent it, the page that is shown is marked as busy, and the
- * address stays: what is shown is always what the address says. Resolves with whether it is shown.
+ * Shows the page of another address. Until it has loaded, the current page is marked as busy and the address bar does not change, so that it always names
+ * the page that is shown. Resolves with whether the new page is shown.
  */
 export async function show(address: string): Promise<boolean> {
   wanted = address;
@@ -52,7 +52,7 @@ export async function show(address: string): Promise<boolean> {
   return refresh(wanted);
 }
 
-/** Shows a longer list, whose address this is, by adding what it has more. Resolves with whether it is shown. */
+/** Shows the longer list of an address by fetching only the missing entries. Resolves with whether it is shown. */
 export async function showMore(address: string): Promise<boolean> {
   wanted = address;
   document.querySelector("main")?.setAttribute("aria-busy", "true");
@@ -68,15 +68,15 @@ function connect(): void {
   source.onopen = () => {
     noteEvent();
     void refresh(pin(wanted));
-    void tellEnds();
+    void notifyOfEnds();
   };
   source.addEventListener("ping", noteEvent);
   source.onmessage = ({ data }) => {
     noteEvent();
-    hear(JSON.parse(data));
+    onChange(JSON.parse(data));
   };
   source.onerror = () => {
-    // After a broken connection, the browser would try to connect again by itself.
+    // CLOSED: the service refused the stream. After a broken connection, the browser would reconnect by itself.
     isRefused = source?.readyState === EventSource.CLOSED;
     void poll();
   };
@@ -95,7 +95,7 @@ function noteEvent(): void {
   awaitEvent();
 }
 
-/** Fetches the page without a connection, and tries to connect again later. */
+/** Fetches the page once, and tries to connect again later. */
 async function poll(): Promise<void> {
   disconnect();
   connectLater();
@@ -116,13 +116,13 @@ function disconnect(): void {
   source = undefined;
 }
 
-function hear(change: Change): void {
+function onChange(change: Change): void {
   if (change.kind === "progress") showProgress(change);
-  if (change.kind === "generation") void tellEnds(change.id);
+  if (change.kind === "generation") void notifyOfEnds(change.id);
   if (matters(change)) refreshSoon();
 }
 
-/** What the page shows decides which changes matter to it. */
+/** Whether a change affects what the page shows. */
 function matters(change: Change): boolean {
   if (change.kind === "missed") return true;
   const ownId = document.querySelector<HTMLElement>("[data-generation]")?.dataset.generation;
@@ -136,7 +136,7 @@ function refreshSoon(): void {
   refreshTimer = setTimeout(() => refresh(pin(wanted)), Math.max(collectMs, nextAt - performance.now()));
 }
 
-/** Fetches a page, or a part of it, in place of whatever is being fetched, and shows it. Resolves with whether it is shown. */
+/** Fetches a page, or a part of it, and shows it. Aborts the previous fetch. Resolves with whether it is shown. */
 async function refresh(address: string, { part = address, take = showPage } = {}): Promise<boolean> {
   clearTimeout(refreshTimer);
   refreshTimer = undefined;
@@ -151,7 +151,7 @@ async function refresh(address: string, { part = address, take = showPage } = {}
   const isShown = typeof next !== "string";
   if (isShown) takeOver(next, address, take);
   report(next);
-  nextAt = performance.now() + Math.max(restMs, restFactor * (performance.now() - startedAt));
+  nextAt = performance.now() + Math.max(minPauseMs, pauseFactor * (performance.now() - startedAt));
   if (!isShown) connectLater();
   else if (isStale) refreshSoon();
   return isShown;
@@ -162,7 +162,7 @@ function takeOver(next: Document, address: string, take: (next: Document) => voi
     location.replace(changed((query) => query.delete("token")));
     return;
   }
-  // Somebody else has signed in, in another tab.
+  // Another account has signed in, in another tab.
   if (next.body.dataset.account !== document.body.dataset.account) {
     location.reload();
     return;
@@ -173,12 +173,12 @@ function takeOver(next: Document, address: string, take: (next: Document) => voi
   if (address !== here()) history.replaceState(history.state, "", address);
 }
 
-/** Whether this is the page for a visitor without a session, which says by itself what to do. */
+/** Whether this is the sign-in page, which needs no notice. */
 function isSignedOut(): boolean {
   return document.querySelector("[data-signed-out]") !== null;
 }
 
-const notices: Record<Trouble, string> = {
+const notices: Record<FetchFailure, string> = {
   "signed out":
     "You are signed out. Sign in again in this browser, with a link or an API key; this page then continues by itself.",
   busy: "vidgen serve has too many requests. No data is lost, and this page continues by itself.",
@@ -187,7 +187,7 @@ const notices: Record<Trouble, string> = {
   unreachable: "vidgen serve does not respond. This page continues by itself once the service runs again.",
 };
 
-function report(result: Document | Trouble): void {
+function report(result: Document | FetchFailure): void {
   const notice = document.querySelector<HTMLElement>("#notice");
   const connection = document.querySelector<HTMLElement>("#connection");
   if (!notice || !connection || isSignedOut()) return;
@@ -203,7 +203,7 @@ function notLive(): string {
   return isRefused ? "No live updates: checking every few seconds" : "Reconnecting";
 }
 
-/** A screen reader would read the same text again. */
+/** Leaves the same text alone: a screen reader would read it again. */
 function write(element: HTMLElement, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }

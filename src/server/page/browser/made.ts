@@ -2,29 +2,29 @@ import { show } from "./live.ts";
 import { changed } from "./place.ts";
 import { keep, kept } from "./tab.ts";
 
-/** The ids of what was started in this tab, newest last. */
-const madeKey = "vidgen made";
+/** The ids of the generations that were started in this tab, newest last. */
+const startedKey = "vidgen made";
 
-/** Keeps what was started, and shows it beside the form. */
-export function addMade(id: string): void {
-  keep(madeKey, [...made().filter((each) => each !== id), id]);
-  showMade();
+/** Stores a started generation, and shows it beside the form. */
+export function addStarted(id: string): void {
+  keep(startedKey, [...startedIds().filter((each) => each !== id), id]);
+  showStarted();
 }
 
-/** Shows what was started in this tab: the address names it, as that of every list. */
-export function showMade(): void {
-  if (made().length === 0) return;
+/** Shows the generations that were started in this tab. As for every list, the address names them. */
+export function showStarted(): void {
+  if (startedIds().length === 0) return;
   void show(
     changed((query) => {
       query.delete("made");
-      for (const id of made().slice(-maxMade)) query.append("made", id);
+      for (const id of startedIds().slice(-maxShown)) query.append("made", id);
     }),
   );
 }
 
-/** The service shows no more of them. */
-const maxMade = 12;
+/** The maximum that the service shows. */
+const maxShown = 12;
 
-function made(): string[] {
-  return kept(madeKey, []);
+function startedIds(): string[] {
+  return kept(startedKey, []);
 }

@@ -1,10 +1,10 @@
 import { keep, kept } from "./tab.ts";
 import { fetchPage } from "./view.ts";
 
-/** The ids of what was started in this tab, whose end is to be told. */
+/** The ids of the generations that this tab must notify of. */
 const awaitedKey = "vidgen awaited";
 
-/** Shows the choice of the form where the browser can tell of an end at all: only on this machine, and with https. */
+/** Shows the checkbox if the browser supports notifications: only on localhost and over https. */
 export function listenForNotify(): void {
   const box = document.querySelector<HTMLInputElement>("#notify");
   const label = box?.closest("label");
@@ -21,13 +21,13 @@ export function awaitEnd(id: string): void {
   if (isWanted) save([...awaited(), id]);
 }
 
-/** Whether something is awaited, so that a hidden page must go on to hear of changes. */
+/** Whether a generation is awaited, so that a hidden page must stay connected. */
 export function isAwaiting(): boolean {
   return awaited().length > 0;
 }
 
-/** Tells of the end of what was started in this tab; of all of it, or of one whose state has changed. */
-export async function tellEnds(changed?: string): Promise<void> {
+/** Notifies of ended generations that were started in this tab: all, or the one whose state has changed. */
+export async function notifyOfEnds(changed?: string): Promise<void> {
   for (const id of awaited().filter((each) => changed === undefined || each === changed)) {
     const page = await fetchPage(`/generations/${id}`, AbortSignal.timeout(10_000));
     const article = typeof page === "string" ? undefined : page.querySelector<HTMLElement>("[data-generation]");

@@ -1,4 +1,4 @@
-/** The buttons beside a field fill it in. */
+/** The buttons beside a field set its value. */
 export function listenForOffers(form: HTMLFormElement): void {
   form.addEventListener("click", ({ target }) => {
     const button = target instanceof Element ? target.closest<HTMLButtonElement>("[data-offer]") : null;
@@ -9,7 +9,7 @@ export function listenForOffers(form: HTMLFormElement): void {
   });
 }
 
-/** Shows the buttons for what the model takes, and which ones the fields agree with. */
+/** Shows buttons for the values that the model takes, and marks the current values. */
 export function showOffers(form: HTMLFormElement, model: HTMLOptionElement | undefined): void {
   const offers: Record<string, string[]> = JSON.parse(model?.dataset.offers ?? "{}");
   for (const button of form.querySelectorAll<HTMLButtonElement>("[data-offer]")) {

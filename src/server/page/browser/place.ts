@@ -1,13 +1,13 @@
 import { keep, kept } from "./tab.ts";
 
-/** The address of what is shown, without the part after `#`. */
+/** The address of the current page, without the part after `#`. */
 export function here(): string {
   return location.pathname + location.search;
 }
 
 /**
- * Returns the address of what is shown as it is to be fetched again. While somebody is within the list, or has scrolled down, it begins with
- * the entry that is first now, so that nothing moves away under the pointer; the page then says how many are newer.
+ * Returns the address to fetch for an update. While the list is in use or scrolled, the address pins its first entry, so that nothing moves under the
+ * pointer; the page then shows the number of newer entries.
  */
 export function pin(address: string): string {
   const list = document.querySelector<HTMLElement>("[data-first]");
@@ -23,7 +23,7 @@ function isInUse(list: HTMLElement): boolean {
   return list.getBoundingClientRect().top < 0 || list.matches(":hover, :focus-within");
 }
 
-/** The address of what is shown, with another query. */
+/** The address of the current page, with a changed query. */
 export function changed(change: (query: URLSearchParams) => void): string {
   const query = new URLSearchParams(location.search);
   change(query);
@@ -35,22 +35,22 @@ type Left = { address: string; opened?: string };
 
 const leftKey = "vidgen list";
 
-/** Lets a generation that is opened from a list lead back to the same place of the same list. */
+/** Remembers the list that a generation was opened from, so that Escape returns to the same position. */
 export function rememberPlace(): void {
   document.addEventListener("click", ({ target }) => {
     const link = target instanceof Element ? target.closest<HTMLAnchorElement>("a:not([download])") : null;
     const list = link?.closest<HTMLElement>("[data-first]");
     if (!link || !list) return;
-    // The browser's own "back" then leads to what is shown now, and not to what the same address shows by then.
+    // "Back" in the browser then shows the list as it is now, not as it is later.
     history.replaceState(history.state, "", pinned(list));
     keep(leftKey, { address: here(), opened: link.pathname } satisfies Left);
   });
 }
 
-/** Goes back to the list that this page was opened from, or to the newest generations. */
+/** Returns to the list that this page was opened from, or to the newest generations. */
 export function returnToList(): void {
   const left = kept<Left>(leftKey, { address: "/" });
-  // The browser scrolls to where it was only when it goes back.
+  // Only `history.back` restores the scroll position.
   if (left.opened === location.pathname) history.back();
   else location.assign(left.address);
 }

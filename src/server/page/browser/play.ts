@@ -1,10 +1,10 @@
-/** A pointer that only passes over a card plays nothing. */
+/** A pointer that passes over a card does not play it. */
 const hoverMs = 120;
 
 let playing: { stage: HTMLElement; video: HTMLVideoElement } | undefined;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-/** Plays the video of the card that the pointer is on, or that has the focus. */
+/** Plays the video of the card under the pointer or with the focus. */
 export function listenForHover(): void {
   const isStill = matchMedia("(prefers-reduced-motion: reduce)");
   const enter = ({ target }: Event) => {
@@ -25,7 +25,7 @@ function play(stage: HTMLElement): void {
   video.dataset.added = "";
   stage.append(video);
   playing = { stage, video };
-  // Rejects when the pointer leaves before the video has come.
+  // Rejects if the pointer leaves before the video has loaded.
   video.play().catch(() => {});
 }
 

@@ -1,7 +1,7 @@
 import type { Change } from "../../store/change.ts";
 import { progressText } from "../formatting.ts";
 
-/** Shows how much of a video is made, without a fetch. */
+/** Shows progress without a fetch. */
 export function showProgress({ id, percent, node }: Change & { kind: "progress" }): void {
   const bar = document.querySelector<HTMLProgressElement>(`#progress-${CSS.escape(id)}`);
   if (bar && percent !== undefined) bar.value = percent;

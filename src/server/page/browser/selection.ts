@@ -1,9 +1,9 @@
 import { keep, kept } from "./tab.ts";
 
-/** The ids of what is chosen. The tab keeps them, so that they stay chosen through searches, pages and reloads. */
+/** The tab stores the selected ids, so that the selection survives searches, pages and reloads. */
 const selectionKey = "vidgen selection";
 
-/** Videos are chosen by their checkboxes, for what the form below the list does with them. */
+/** Checkboxes select videos for the buttons of the form below the list. */
 export function listenForSelection(): void {
   document.addEventListener("change", ({ target }) => {
     if (!(target instanceof HTMLInputElement) || !target.matches(boxes)) return;
@@ -15,7 +15,7 @@ export function listenForSelection(): void {
   document.addEventListener("reset", ({ target }) => {
     if (isForm(target)) select(new Set());
   });
-  // Those that are not shown now are sent too.
+  // Selected videos that the page does not show are sent too.
   document.addEventListener("formdata", ({ target, formData }) => {
     if (!isForm(target)) return;
     formData.delete("id");
@@ -24,7 +24,7 @@ export function listenForSelection(): void {
   showSelection();
 }
 
-/** Checks the boxes of what is chosen, and says how many they are; a button for fewer or more of them is not offered. */
+/** Updates the checkboxes and the count, and disables buttons that take fewer or more videos. */
 export function showSelection(): void {
   const form = document.querySelector<HTMLFormElement>("#selection");
   if (!form) return;
@@ -41,11 +41,11 @@ export function showSelection(): void {
   if (output && output.textContent !== text) output.textContent = text;
 }
 
-/** Makes noticeable what `showSelection` says of the buttons: one that is not offered was asked for. */
-export function sayWhyNot(): void {
+/** Highlights why a button is disabled, after its key was pressed. */
+export function explainDisabled(): void {
   const form = document.querySelector("#selection");
   form?.classList.add("refused");
-  // A screen reader reads what is new.
+  // A screen reader reads only text that changes.
   form?.querySelector("output")?.replaceChildren();
   showSelection();
 }
@@ -53,7 +53,7 @@ export function sayWhyNot(): void {
 const boxes = 'input[form="selection"]';
 
 function isForm(target: EventTarget | null): boolean {
-  // Its `id` is the checkboxes of that name.
+  // Not `target.id`, which is the checkboxes with the name "id".
   return target instanceof HTMLFormElement && target.matches("#selection");
 }
 

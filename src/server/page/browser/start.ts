@@ -1,10 +1,10 @@
 import type { Draft } from "./draft.ts";
 import { textOf } from "./images.ts";
 
-/** What is wrong, as a sentence, with the name of the field that it is about, where it is about one. */
+/** What is wrong, as a sentence, and the name of the field, if it is about one. */
 export type Fault = { field?: string | undefined; text: string };
 
-/** `isKnown` when the service had started it before; then it does not always say as which generation. */
+/** `isKnown` if the service had started it before. The id is then not always known. */
 export type Outcome =
   | { kind: "started"; id?: string; isKnown: boolean }
   | { kind: "refused"; fault: Fault }
@@ -17,10 +17,10 @@ export async function postStart(body: string, key: string): Promise<Outcome> {
   const json = await reply?.json().catch(() => undefined);
   if (reply?.ok && typeof json?.id === "string")
     return { kind: "started", id: json.id, isKnown: json.isKnown === true };
-  // The same draft was started with another copy of the last frame.
+  // The draft was already started, with another copy of the last frame.
   if (reply?.status === 409 && json?.error?.code === "idempotency_key_reused")
     return { kind: "started", isKnown: true };
-  // As `isRefusal` of the client, which needs Node.
+  // The same rule as `isRefusal` of the client, which needs Node.
   if (reply && reply.status >= 400 && reply.status < 500 && reply.status !== 408)
     return { kind: "refused", fault: faultOf(reply.status, json?.error) };
   return { kind: "unclear" };
@@ -36,7 +36,7 @@ function faultOf(status: number, { code = "", message = `HTTP ${status}` }: Refu
   return { field: /^invalid_(\w+)$/.exec(code)?.[1], text: `${message}.` };
 }
 
-/** Returns what is sent, by the names of the interface, once for each take; or what is wrong. */
+/** Returns the body of each take, with the field names of the API, or what is wrong. */
 export function bodiesOf({ values, images }: Draft, maxImages: number): { bodies: object[] } | { fault: Fault } {
   const { extras = "", seed = "", takes = "1", ...texts } = values;
   const lost = images.find(({ source }) => source === undefined);

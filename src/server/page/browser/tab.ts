@@ -1,6 +1,6 @@
 const accountKey = "vidgen account";
 
-/** Removes what another account has stored in this tab. What the same account stored stays when its session ends. */
+/** Clears the tab's storage if another account wrote it. It survives the end of a session of the same account. */
 export function dropOthers(): void {
   const { account } = document.body.dataset;
   if (account === undefined) return;
@@ -8,12 +8,12 @@ export function dropOthers(): void {
   keep(accountKey, account);
 }
 
-/** Stores a value in this tab, for its next pages and reloads, until somebody signs out. */
+/** Stores a value in this tab, across pages and reloads, until sign-out. */
 export function keep(name: string, value: unknown): void {
   sessionStorage.setItem(name, JSON.stringify(value));
 }
 
-/** Returns the value that is stored under a name, or else `none`. */
-export function kept<T>(name: string, none: T): T {
-  return JSON.parse(sessionStorage.getItem(name) ?? "null") ?? none;
+/** Returns the stored value of a name, or else `byDefault`. */
+export function kept<T>(name: string, byDefault: T): T {
+  return JSON.parse(sessionStorage.getItem(name) ?? "null") ?? byDefault;
 }

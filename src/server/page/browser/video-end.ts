@@ -1,17 +1,17 @@
-/** In pixels, of the longer side: as a `data:` address, a PNG of noise in 4K is larger than services take. */
+/** The maximum of the longer side, in pixels: as a `data:` URL, a noisy PNG in 4K is larger than services accept. */
 const maxSide = 1_920;
 
-/** Returns the last frame of a generation's video as a PNG. Rejects when the browser cannot play the video. */
+/** Resolves with the last frame of a generation's video as a PNG. Rejects if the browser cannot play the video. */
 export async function takeLastFrame(id: string): Promise<Blob> {
   const video = document.createElement("video");
   Object.assign(video, { muted: true, preload: "auto", src: `/videos/${id}.mp4` });
   try {
     await nextFrame(video);
     let end: number;
-    // Of some files the browser learns the whole length only at the end.
+    // For some files, the browser learns the full length only at the end.
     do {
       end = video.duration;
-      // Where the end is not known, this throws.
+      // Throws if the length is unknown.
       video.currentTime = end;
       await nextFrame(video);
     } while (video.duration > end);
@@ -23,10 +23,10 @@ export async function takeLastFrame(id: string): Promise<Blob> {
   }
 }
 
-/** A busy browser may show no frame at all; of a file without any picture it never does. */
+/** Ends the wait for a frame: a file without a picture never shows one. */
 const answerMs = 10_000;
 
-/** Resolves once the video shows another frame; rejects when it shows none for too long. At the event "seeked", a canvas would sometimes still get none, or the one before. */
+/** Resolves once the video shows another frame; rejects after a timeout. At the event "seeked", a canvas may still get no frame, or the previous one. */
 function nextFrame(video: HTMLVideoElement): Promise<unknown> {
   return new Promise((resolve, reject) => {
     video.requestVideoFrameCallback(resolve);
