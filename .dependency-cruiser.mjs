@@ -6,7 +6,7 @@ const shared = `${protocol}|^src/video/|${loose}`;
 // The AI SDK asks for a video in one way, of an engine and of the library.
 const sdk = "^src/server/engines/(frame-size|ai-sdk/video-model)\\.ts$";
 // What every room of the server says: troubles, for its owner, and traces, for its requests.
-const reports = "^src/server/observe/(trouble|trace)\\.ts$";
+const reports = "^src/server/observe/(problem|trace)\\.ts$";
 const doors = "^src/(cli/commands/serve|cli/serve/(launch|engines)|connect/local)\\.ts$";
 
 /** The files of a house import nothing else of `src/`. */

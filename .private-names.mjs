@@ -59,15 +59,12 @@ const words = {
   Words: "NameParts",
 };
 
-/** Still to be renamed; empty once they are. */
-const exceptions = ["src/server/"];
-
 const declared = new RegExp(
   `^(?!\\s*(?://|/?\\*)).*\\b(?:const|let|function|type|interface|class) (${Object.keys(words).join("|")})\\b`,
 );
 for (const name of readdirSync("src", { recursive: true })) {
   const file = join("src", name);
-  if (!/\.(tsx?|mjs)$/.test(file) || exceptions.some((folder) => file.startsWith(folder))) continue;
+  if (!/\.(tsx?|mjs)$/.test(file)) continue;
   for (const [index, line] of readFileSync(file, "utf8").split("\n").entries()) {
     const [, word] = declared.exec(line) ?? [];
     if (word === undefined) continue;

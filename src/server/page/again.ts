@@ -8,15 +8,15 @@ import {
   type StoredGeneration,
 } from "../store/generations.ts";
 
-/** The request of a generation, as JSON, and as the command lines and the code that make it again. */
+/** The request of a generation as JSON, and as commands and code that repeat it. `hasData` if it contained `data:` images. */
 export type Again = { json: string; vidgen: string; curl: string; library: string; hasData: boolean };
 
-/** The address of the service, whether `--local` finds it on this machine, and how vidgen is called there. */
+/** The base URL of the service, whether `--local` finds it on this machine, and the name of the program there. */
 export type ServiceAddress = { baseUrl: string; isLocal: boolean; program: string };
 
 /**
- * Returns how a generation is made again, by POSIX shells. A `data:` image may have megabytes: a file name takes its place in the `vidgen` line, and
- * the beginning of its address in the others; `hasData` tells so.
+ * Returns how to repeat a generation, for POSIX shells. A `data:` image may have megabytes: a file name replaces it in the `vidgen` line, and the
+ * beginning of its URL in the others.
  */
 export function makeAgain({ request, callback_url }: StoredGeneration, address: ServiceAddress): Again {
   const { baseUrl, isLocal, program } = address;
@@ -32,7 +32,7 @@ export function makeAgain({ request, callback_url }: StoredGeneration, address: 
   for (const field of fields) {
     const flag = flagOf(field, "short");
     const typed = imagesOf(field, files);
-    // Another service gets it by `--set` alone.
+    // The flag of such a field needs the local service; `--set` sends it to any service.
     if (field.isLocalOnly && !isLocal && typed?.length)
       flags.push("--set", `${field.name}=${settingText(body[field.name] as ExtraValue)}`);
     else if (typed) flags.push(...typed.flatMap((image) => [flag, image]));
@@ -53,7 +53,7 @@ export function makeAgain({ request, callback_url }: StoredGeneration, address: 
   };
 }
 
-/** Returns the body that starts the same again, with these images. */
+/** Returns the body that repeats a request with these images. */
 export function requestBody(
   { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url">,
   images: Images<string>,
@@ -71,7 +71,7 @@ export function requestBody(
   return { ...body, ...request.extras };
 }
 
-/** The images of a field; `undefined` for one that takes none. */
+/** The images of a field; `undefined` if the field takes no images. */
 function imagesOf({ name }: Field, { images, lastImage, references = [] }: Images<string>): string[] | undefined {
   if (name === "imageUrl") return images;
   if (name === "lastImageUrl") return lastImage === undefined ? [] : [lastImage];
@@ -88,7 +88,7 @@ function vidgenLine(prompt: string, { program, flags }: { program: string; flags
 
 type LibraryParts = Pick<StoredGeneration["request"], "images" | "extras"> & { baseUrl: string };
 
-/** The library has names of its own for some fields, takes images as files too, and what it does not know as `extra`. */
+/** The library has other names for some fields, takes images as files too, and takes unknown fields as `extra`. */
 function libraryCode(body: Record<string, unknown>, { baseUrl, images, extras }: LibraryParts): string {
   const { imageUrl: _, imageUrls: __, lastImageUrl, referenceUrls, callback_url: callbackUrl, ...values } = body;
   const fields = Object.entries(values).filter(([name]) => !Object.hasOwn(extras, name));
@@ -112,7 +112,7 @@ function imageName(image: string, index: number): string {
   return isData(image) ? `image-${index + 1}.png` : image;
 }
 
-/** `--set` reads JSON where it can, so a text that looks like JSON is written as a JSON text. */
+/** `--set` parses JSON, so a string that looks like JSON is written as a JSON string. */
 function settingText(value: ExtraValue): string {
   if (typeof value !== "string") return JSON.stringify(value);
   try {
@@ -123,10 +123,10 @@ function settingText(value: ExtraValue): string {
   }
 }
 
-/** A terminal could obey or hide these when a line is pasted or shown; `u` counts code points. */
+/** Characters that a terminal could interpret or hide when a line is pasted or shown. */
 const unsafe = /(?![\n\t])[\p{Cc}\p{Bidi_Control}]/gu;
 
-/** Returns a word of a POSIX shell's command line; what is unsafe to paste in it is escaped. */
+/** Quotes a word for a POSIX shell, and escapes characters that are unsafe to paste. */
 export function quote(word: string): string {
   if (word.search(unsafe) !== -1) {
     const escaped = word.replaceAll("\\", "\\\\").replace(unsafe, octalText);
@@ -135,12 +135,12 @@ export function quote(word: string): string {
   return /^[\w./:,%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** As `printf %b` reads it, byte by byte. */
+/** Escapes each byte for `printf %b`. */
 function octalText(character: string): string {
   return [...Buffer.from(character)].map((byte) => `\\0${byte.toString(8).padStart(3, "0")}`).join("");
 }
 
-/** JSON escapes most of what is unsafe by itself. */
+/** Also escapes the unsafe characters that JSON does not. */
 function jsonText(body: object | string, indent?: number): string {
   return JSON.stringify(body, null, indent).replace(
     unsafe,

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import type { Handler } from "hono";
 import type { ApiEnv } from "../http/message.ts";
 
-/** The addresses of the page's files, which change with their content. */
+/** The paths of the page's files, which change with their content. */
 export type AssetPaths = { script: string; style: string; icon: string };
 
 export type Assets = {
@@ -14,7 +14,7 @@ export type Assets = {
 
 type Asset = { path: string; body: Uint8Array<ArrayBuffer> | undefined; type: string };
 
-/** Serves page.js, page.css and icon.svg out of a folder, under names with a hash of their content, so that a browser keeps them for good. */
+/** Serves page.js, page.css and icon.svg from a folder. The names contain a hash of the content, so that a browser can cache them permanently. */
 export function createAssets(folder: URL, headers: Record<string, string>): Assets {
   let loading: Promise<Record<keyof AssetPaths, Asset>> | undefined;
   const load = () => {
@@ -30,17 +30,17 @@ export function createAssets(folder: URL, headers: Record<string, string>): Asse
       c.set("isRoutine", true);
       const asset = Object.values(await load()).find(({ path }) => path === c.req.path);
       if (asset?.body === undefined) return next();
-      const own = { "Content-Type": asset.type, "Cache-Control": forGood };
+      const own = { "Content-Type": asset.type, "Cache-Control": cachePermanently };
       return c.body(asset.body, 200, { ...headers, ...own });
     },
   };
 }
 
-const forGood = "public, max-age=31536000, immutable";
+const cachePermanently = "public, max-age=31536000, immutable";
 
 async function loadAll(folder: URL): Promise<Record<keyof AssetPaths, Asset>> {
   const load = async (name: string, extension: string, type: string): Promise<Asset> => {
-    // Run from its source, the program has no built files.
+    // There are no built files when the program runs from its source.
     const body = await readFile(new URL(`${name}.${extension}`, folder)).catch(() => undefined);
     const mark = body === undefined ? "" : `-${hash("sha256", body).slice(0, 12)}`;
     return { path: `/assets/${name}${mark}.${extension}`, body, type: `${type}; charset=utf-8` };

@@ -11,11 +11,11 @@ import { LoginHint, TypedLine } from "./terminal.tsx";
 import { accountOf, terminalOf } from "./visitor.ts";
 
 const maxBatches = 100;
-/** A larger batch has the cells of its newest ones alone. */
+/** Of a larger batch, only the newest generations are shown as cells. */
 const maxCells = 1_000;
 const maxCards = 48;
 
-/** Adds the pages of what `vidgen batch` has started: each batch has the label that the command sends. */
+/** Adds the pages of batches. `vidgen batch` sends a label that names its batch. */
 export function addBatches({ app, options, send, signedIn }: PageParts): void {
   const { store, queue, clock } = options;
   app.get("/batches", signedIn, async (c) => {
@@ -79,16 +79,16 @@ function BatchesPage({ batches, now }: { batches: readonly LabelTotals[]; now: D
 
 type BatchProps = {
   totals: LabelTotals;
-  /** Of each row the state, the newest first. */
+  /** The state of each row, newest first. */
   cells: readonly State[];
   failed: readonly CardProps[];
   others: readonly CardProps[];
-  /** The command that goes on with it. */
+  /** The command that continues the batch. */
   line: string;
   now: Date;
 };
 
-/** One batch: how far each row is, what it has cost and how long it will take, what has failed, and how to go on. */
+/** A batch: its progress, cost and remaining time, the failed rows, and how to continue. */
 function BatchPage({ totals, cells, failed, others, line, now }: BatchProps) {
   const { label, credits, usd, counts, unclear } = totals;
   const leftMs = timeLeft(totals, now);
@@ -153,12 +153,12 @@ function BatchPage({ totals, cells, failed, others, line, now }: BatchProps) {
   );
 }
 
-/** The flag with which the command starts failed rows again: those that may have been charged only where there are no others. */
+/** The flag that starts failed rows again; rows that may have been charged only if no other row failed. */
 function retryFlag({ counts, unclear }: LabelTotals): string {
   return counts.failed > unclear ? " --retry-failed" : " --retry-unknown";
 }
 
-/** A bar of how many are done, have failed, run, and wait. */
+/** A bar of the shares of completed, failed, running and queued generations. */
 function Share({ totals }: { totals: LabelTotals }) {
   const whole = Math.max(totals.size ?? 0, countOf(totals));
   let x = 0;
@@ -189,7 +189,7 @@ function countsText(totals: LabelTotals): string {
   ].join(", ");
 }
 
-/** How long the rest will take at the pace so far, in milliseconds; `undefined` where nothing runs, or nothing has ended. */
+/** The remaining time at the pace so far, in milliseconds; `undefined` if no generation runs, or none has ended. */
 function timeLeft(totals: LabelTotals, now: Date): number | undefined {
   const { counts, size, started_at } = totals;
   const ended = counts.completed + counts.failed;

@@ -7,7 +7,7 @@ import { shortText, spanText } from "./formatting.ts";
 import { Older } from "./gallery.tsx";
 import { Layout, Time } from "./layout.tsx";
 
-/** Returns the headers that an attempt was signed with. */
+/** Returns the signed headers of an attempt. */
 export type Sign = (message: { id: string; account: string; body: string }, date: Date) => SignedHeaders;
 
 export type CallbackFilter = { state?: DeliveryState | undefined; host?: string | undefined };
@@ -27,12 +27,12 @@ const deliveryWords: Record<DeliveryState, string> = {
   given_up: "Given up",
 };
 
-/** How much of a prompt a row has room for. */
+/** The length of a prompt in a row. */
 const rowCharacters = 100;
-/** How much of the end of an address. */
+/** The length of the end of a URL that is never cut. */
 const endCharacters = 20;
 
-/** Every callback as a row, newest first; the one that is open has its attempts and its body in a pane. */
+/** All callbacks as rows, newest first. An open row shows its attempts and its body in a pane. */
 export function CallbacksPage({ filter, deliveries, totals, older, sign, now }: CallbacksProps) {
   const isFiltered = filter.state !== undefined || filter.host !== undefined;
   return (
@@ -153,7 +153,7 @@ function DeliveryRow(props: DeliveryProps) {
   );
 }
 
-/** Addresses of one endpoint differ at their end, so that this is never cut. */
+/** Never cuts the end of a URL, where URLs of one endpoint differ. */
 function Address({ url }: { url: string }) {
   const text = redactUrl(url).replace(/^https?:\/\//, "");
   const slash = text.indexOf("/", text.length - endCharacters);
@@ -177,7 +177,7 @@ function State({ delivery }: Pick<DeliveryProps, "delivery">) {
   return <span class={`state ${kinds[state]}`}>{deliveryWords[state]}</span>;
 }
 
-/** All of one callback; `isOpen` shows its attempts at once. */
+/** One callback; `isOpen` shows its attempts and its body from the start. */
 export function DeliveryPane({ delivery, sign, now, isOpen = false }: DeliveryProps & { isOpen?: boolean }) {
   const { id, generation, account, url, body, attempts, next_at } = delivery;
   return (
@@ -252,7 +252,7 @@ function AttemptItem({ attempt, headers }: { attempt: Attempt; headers: SignedHe
   );
 }
 
-/** When the generation ended, which is when its callback was made. */
+/** When the generation ended, which is when its callback was created. */
 function endOf(body: string): string {
   return String(JSON.parse(body).completed_at);
 }

@@ -10,31 +10,31 @@ export type OfferedName = "aspectRatio" | "duration" | "resolution";
 
 export type Offers = Record<OfferedName, readonly string[]>;
 
-/** A model that can be chosen; `characteristic` is what it is good at, where that is known. */
+/** A model to choose; `characteristic` is its strength, if known. */
 export type ModelChoice = {
   name: string;
   characteristic: string | undefined;
-  /** What a start costs the account that looks. */
+  /** The cost of a start for the visitor's account. */
   credits: number;
   maxImages: number;
   isPreview: boolean;
-  /** Those of `allOffers` that it takes, where it does not take all. */
+  /** The values of `allOffers` that the model takes, for fields where it does not take all. */
   offers: Partial<Offers>;
 };
 
-/** All values that the form offers; each model takes others. */
+/** All values that the form offers. A model may take only some of them. */
 export const allOffers: Offers = {
   aspectRatio: suggestionsOf("aspectRatio"),
   duration: ["4", "5", "6", "8", "10", "12"],
   resolution: suggestionsOf("resolution"),
 };
 
-/** A provider that does not tell what its models take must not hold up the form for longer. */
+/** How long the form waits for a provider to list what its models take. */
 const maxWaitMs = 1_000;
 
 type ChoiceOptions = Omit<PriceOptions, "engines"> & { engines: readonly Engine[]; clock: Pick<Clock, "sleep"> };
 
-/** The models that an account can choose, in the order of the engines: what a real one makes, no preview does. */
+/** The models that an account can choose, in the order of the engines. If a real engine makes a model, its previews do not count. */
 export function listChoices(account: string, options: ChoiceOptions): Promise<ModelChoice[]> {
   const { engines, clock } = options;
   const names = new Set(engines.flatMap(({ models }) => models));
@@ -57,7 +57,7 @@ export function listChoices(account: string, options: ChoiceOptions): Promise<Mo
   );
 }
 
-/** What at least one of the engines that make a model has nothing against. */
+/** The values that at least one engine of a model accepts. */
 async function offersOf(model: string, makers: readonly Pick<Engine, "findFault">[]): Promise<Partial<Offers>> {
   const isTaken = async (name: OfferedName, value: string) => {
     const faults = await Promise.all(makers.map(({ findFault }) => findFault?.(requestWith(model, name, value))));
@@ -71,11 +71,14 @@ async function offersOf(model: string, makers: readonly Pick<Engine, "findFault"
   return offers;
 }
 
-/** A request in which nothing but one field was given. */
+/** A request in which only one field was set. */
 function requestWith(model: string, name: OfferedName, value: string) {
   const unset = (["aspectRatio", "duration", "resolution"] as const).filter((each) => each !== name);
-  const usual = { aspectRatio: "16:9", duration: 5, resolution: "720p" };
-  const given = { ...usual, [name]: name === "duration" ? Number(value) : value } as Pick<RenderRequest, OfferedName>;
+  const defaults = { aspectRatio: "16:9", duration: 5, resolution: "720p" };
+  const given = { ...defaults, [name]: name === "duration" ? Number(value) : value } as Pick<
+    RenderRequest,
+    OfferedName
+  >;
   return { prompt: "", model, images: [], extras: {}, unset, ...given };
 }
 

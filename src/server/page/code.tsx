@@ -11,7 +11,7 @@ const tabs = [
   { name: "Library", of: "library" },
 ] as const;
 
-/** How to make a generation again, in one block with a tab for each way. Radio buttons choose it, so that it works without a script. */
+/** How to make a generation again, with a tab for each way. The tabs are radio buttons, which work without a script. */
 export function AgainCode({ again }: { again: Again }) {
   return (
     <div class="code">
@@ -35,7 +35,7 @@ export function AgainCode({ again }: { again: Again }) {
   );
 }
 
-/** What a program reads from its environment. */
+/** The environment variables that the code needs. */
 function KeyHint() {
   const baseUrl = useContext(Visitor).terminal?.baseUrl;
   return (

@@ -11,12 +11,12 @@ import type { PageParts } from "./parts.ts";
 import { accountOf, findShown, type PageContext } from "./visitor.ts";
 import { type Finished, zipOf } from "./zip.ts";
 
-/** As many ids take 20 kB, which is too long for an address: they come as a form. */
+/** The ids come as a form: 500 of them have 20 kB, which is too long for a URL. */
 const maxZipBytes = 50_000;
-/** So many of the newest generations are looked at for others of the same prompt. */
-const maxLooked = 200;
+/** The maximum number of generations that are searched for the same prompt, newest first. */
+const maxSearched = 200;
 
-/** Adds what is done with several videos: to compare them, to give the best one a star, and to download them. */
+/** Adds the routes for several videos: compare them, star the best one, download them. */
 export function addComparison({ app, options, send, signedIn, fromPage }: PageParts): void {
   const { store, videos } = options;
 
@@ -56,7 +56,7 @@ export function addComparison({ app, options, send, signedIn, fromPage }: PagePa
   });
 }
 
-/** Those of these ids that this visitor may see and that have a video, each once. */
+/** The generations among these ids that have a video and that this visitor may see, without duplicates. */
 async function findFinished(c: PageContext, store: Pick<Store, "generation">, ids: readonly string[]) {
   const finished: Finished[] = [];
   for (const id of new Set(ids)) {
@@ -66,17 +66,17 @@ async function findFinished(c: PageContext, store: Pick<Store, "generation">, id
   return finished;
 }
 
-/** The newest ones with the prompt of a generation, itself among them. */
+/** The ids of a generation and of the newest others with the same prompt. */
 async function findSimilar(c: PageContext, store: Store, id: string): Promise<string[]> {
   const generation = await findShown(c, store, id);
   if (!generation) return [];
   const { prompt } = generation.request;
-  const found = await store.list({ text: prompt, state: "completed", account: accountOf(c), limit: maxLooked });
+  const found = await store.list({ text: prompt, state: "completed", account: accountOf(c), limit: maxSearched });
   const others = found.filter((each) => each.id !== id && !each.removed_at && prompt.startsWith(each.prompt));
   const same: string[] = [];
   for (const other of others) {
     if (same.length === maxCompared - 1) break;
-    // A list has only the beginning of a prompt.
+    // The list contains only the beginning of each prompt.
     if ((await store.generation(other.id))?.request.prompt === prompt) same.push(other.id);
   }
   return [id, ...same];
@@ -89,7 +89,7 @@ async function paidFor(store: Pick<Store, "ledger">, id: string): Promise<number
 
 type Compared = { generation: Finished; credits: number };
 
-/** Several videos beside each other, with one slider: see `browser/compare.ts`. */
+/** Videos side by side, with one slider: see `browser/compare.ts`. */
 function ComparePage({ compared }: { compared: readonly Compared[] }) {
   const prompts = new Set(compared.map(({ generation }) => generation.request.prompt));
   const [prompt = ""] = prompts;
@@ -125,7 +125,7 @@ function ComparePage({ compared }: { compared: readonly Compared[] }) {
   );
 }
 
-/** The shape of every frame: in a square, neither a wide nor a tall video is larger. */
+/** The shape of all frames: a square if wide and tall videos are compared, so that neither is larger. */
 function shapeOf(compared: readonly Compared[]): "wide" | "tall" | "square" {
   const shapes = new Set(compared.map(({ generation }) => isPortrait(generation.request.aspectRatio)));
   if (shapes.size > 1) return "square";
@@ -151,7 +151,7 @@ function CompareItem({ generation, number, hasPrompt }: CompareItemProps) {
   );
 }
 
-/** All facts in one table, a column for each video; a row in which the videos differ is marked. */
+/** A table with a column for each video. Rows in which the videos differ are marked. */
 function FactsTable({ compared }: { compared: readonly Compared[] }) {
   const facts = compared.map(factsOf);
   const names = [...new Set(facts.flatMap((each) => Object.keys(each)))];
@@ -185,7 +185,7 @@ function FactsTable({ compared }: { compared: readonly Compared[] }) {
   );
 }
 
-/** What is compared, by its name. */
+/** The compared values, by label. */
 function factsOf({ generation, credits }: Compared): Record<string, string> {
   const { request, checkpoint, created_at, completed_at, cost } = generation;
   const { model, aspectRatio, duration, resolution, extras } = request;

@@ -14,11 +14,11 @@ import type { PageParts } from "./parts.ts";
 import { readValue } from "./query.ts";
 import { accountOf, findShown, uuid } from "./visitor.ts";
 
-/** So many of the generations that were started from the form are beside it. */
-const maxMade = 12;
+/** The maximum number of generations from the form that are shown beside it. */
+const maxStarted = 12;
 const maxTakes = 4;
 
-/** Adds the form that starts a generation, and the route that it is sent to. */
+/** Adds the form that starts generations, and its routes. */
 export function addComposer({ app, options, send, signedIn, fromPage }: PageParts): void {
   const { store, queue, clock } = options;
 
@@ -27,20 +27,20 @@ export function addComposer({ app, options, send, signedIn, fromPage }: PagePart
     const parent = from ?? end;
     const begun = parent === undefined ? undefined : await findShown(c, store, parent);
     if (parent !== undefined && begun === undefined) return send(c, <Missing />, 404);
-    const ids = (c.req.queries("made") ?? []).filter((id) => uuid.test(id)).slice(0, maxMade);
-    const made = ids.length === 0 ? [] : await store.list({ ids, account: accountOf(c), limit: maxMade });
+    const ids = (c.req.queries("made") ?? []).filter((id) => uuid.test(id)).slice(0, maxStarted);
+    const started = ids.length === 0 ? [] : await store.list({ ids, account: accountOf(c), limit: maxStarted });
     const now = clock.date();
     const shown = {
       earlier: from === undefined ? undefined : begun,
       continued: from === undefined ? begun : undefined,
       models: await listChoices(c.var.account, options),
       credits: await store.balance(c.var.account),
-      made: made.map((generation) => ({ generation, progress: queue.progressOf(generation.id), now })),
+      started: started.map((generation) => ({ generation, progress: queue.progressOf(generation.id), now })),
     };
     return send(c, <ComposerPage {...shown} />);
   });
 
-  // The whole request of a generation, with its images, for a form that begins with it.
+  // The request of a generation with its images, for a form that begins with it.
   app.get("/generations/:id/request", signedIn, async (c) => {
     const generation = await findShown(c, store, c.req.param("id"));
     if (!generation) throw refuse(404, "not_found", "there is no such generation");
@@ -53,7 +53,7 @@ export function addComposer({ app, options, send, signedIn, fromPage }: PagePart
     ...fromPage,
     async (c, next) => {
       c.set("isRoutine", false);
-      // Without one, a second click would pay a second time.
+      // Without a key, a second click would be charged again.
       if (!c.req.header("Idempotency-Key"))
         throw refuse(400, "no_idempotency_key", "a start from the page needs an Idempotency-Key");
       await next();
@@ -66,7 +66,7 @@ export function addComposer({ app, options, send, signedIn, fromPage }: PagePart
   );
 }
 
-/** Returns what was typed as the command line would send it. Throws a refusal for what the command line would not send either. */
+/** Converts and checks the typed values as the command line does. Throws a refusal for an invalid value. */
 function readFields(body: JsonBody): JsonBody {
   const json = { ...(Object(body.json) as Record<string, unknown>) };
   for (const field of textFields) {
@@ -81,16 +81,16 @@ function readFields(body: JsonBody): JsonBody {
 type ComposerProps = {
   /** The generation that the form begins with. */
   earlier?: StoredGeneration | undefined;
-  /** The one whose last frame it begins with. */
+  /** The generation whose last frame the form begins with. */
   continued?: StoredGeneration | undefined;
   models: readonly ModelChoice[];
   credits: number;
-  /** What was started from the form, newest first. */
-  made: readonly CardProps[];
+  /** The generations that were started from the form, newest first. */
+  started: readonly CardProps[];
 };
 
-/** The form for new generations, beside what it has started. The browser keeps what is typed, and makes the Idempotency-Keys: see `browser/composer.ts`. */
-function ComposerPage({ made, ...props }: ComposerProps) {
+/** The form for new generations, beside those it has started. The script stores the typed values and creates the Idempotency-Keys: see `browser/composer.ts`. */
+function ComposerPage({ started, ...props }: ComposerProps) {
   const title = titleOf(props);
   return (
     <Layout title={title} current="/new">
@@ -99,8 +99,8 @@ function ComposerPage({ made, ...props }: ComposerProps) {
         <ComposerForm {...props} />
         <section class="made" aria-labelledby="made">
           <h2 id="made">From this form</h2>
-          {made.length === 0 ? <p class="hint">What you generate appears here. The form keeps its values.</p> : null}
-          <Cards cards={made} query="" id="list" name="From this form, newest first" />
+          {started.length === 0 ? <p class="hint">What you generate appears here. The form keeps its values.</p> : null}
+          <Cards cards={started} query="" id="list" name="From this form, newest first" />
           <Selection />
         </section>
       </div>
@@ -111,23 +111,23 @@ function ComposerPage({ made, ...props }: ComposerProps) {
   );
 }
 
-type Begins = Pick<ComposerProps, "earlier" | "continued">;
+type Origin = Pick<ComposerProps, "earlier" | "continued">;
 
-function titleOf({ earlier, continued }: Begins): string {
+function titleOf({ earlier, continued }: Origin): string {
   if (continued) return "Continue from the end";
   return earlier ? "Another take" : "New generation";
 }
 
-/** What a form takes over of the video that it continues, beside its model. */
+/** The fields, besides the model, that the form copies from a video that it continues. */
 const continuedFields: readonly string[] = ["aspectRatio", "resolution"];
 
-function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProps, "made">) {
+function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProps, "started">) {
   const known = new Set<string>(textFields.map(({ name }) => name));
   const extras = Object.fromEntries(Object.entries(earlier?.request.extras ?? {}).filter(([name]) => !known.has(name)));
   const images = listImages(earlier?.request ?? { images: [] });
   const model = findModelToChoose({ earlier, continued }, models);
   return (
-    // Outside of a <dialog>, a browser sends no form with this method: before the script has loaded, Generate does nothing.
+    // Outside of a <dialog>, a form with this method is not sent: Generate does nothing before the script has loaded.
     <form
       id="composer"
       class="composer with-script"
@@ -199,10 +199,10 @@ function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProp
   );
 }
 
-type BegunProps = { text: string; generation: StoredGeneration; model: string | undefined; lack: string };
+type OriginProps = { text: string; generation: StoredGeneration; model: string | undefined; reason: string };
 
-/** Names the generation that the form begins with, and says why another model than its own is chosen. */
-function Begun({ text, generation: { id, request }, model, lack }: BegunProps) {
+/** Names the generation that the form begins with, and says why a different model is selected. */
+function OriginHint({ text, generation: { id, request }, model, reason }: OriginProps) {
   return (
     <>
       <p class="hint">
@@ -215,7 +215,7 @@ function Begun({ text, generation: { id, request }, model, lack }: BegunProps) {
         <p class="hint">
           {model === undefined
             ? "No model of this service can begin with an image."
-            : `${request.model} ${lack}, so ${model} is selected.`}
+            : `${request.model} ${reason}, so ${model} is selected.`}
         </p>
       )}
     </>
@@ -225,7 +225,7 @@ function Begun({ text, generation: { id, request }, model, lack }: BegunProps) {
 function Parent({ earlier, model }: { earlier: StoredGeneration; model: string | undefined }) {
   return (
     <div>
-      <Begun text="Another take of" generation={earlier} model={model} lack="is no longer available" />
+      <OriginHint text="Another take of" generation={earlier} model={model} reason="is no longer available" />
       {earlier.error_code === "unclear" ? (
         <p class="error">
           The engine's provider may have charged for the earlier generation, and it is unclear whether there is a video:
@@ -237,16 +237,16 @@ function Parent({ earlier, model }: { earlier: StoredGeneration; model: string |
 }
 
 function Continued({ continued, model }: { continued: StoredGeneration; model: string | undefined }) {
-  const lack = "cannot begin with one image here";
+  const reason = "cannot begin with one image here";
   return (
     <div>
-      <Begun text="Begins with the last frame of" generation={continued} model={model} lack={lack} />
+      <OriginHint text="Begins with the last frame of" generation={continued} model={model} reason={reason} />
     </div>
   );
 }
 
-/** The model of the earlier generation, or else the first one that can make what the form begins with; `undefined` where none can. */
-function findModelToChoose({ earlier, continued }: Begins, models: ComposerProps["models"]): string | undefined {
+/** The model of the earlier generation if it can be used, or else the first usable model, if any. */
+function findModelToChoose({ earlier, continued }: Origin, models: ComposerProps["models"]): string | undefined {
   const beginsWithImage = ({ name, maxImages }: ModelChoice) =>
     maxImages > 0 && (findModel(name)?.images?.min ?? 1) <= 1;
   const able = continued ? models.filter(beginsWithImage) : models;
@@ -254,7 +254,7 @@ function findModelToChoose({ earlier, continued }: Begins, models: ComposerProps
   return (able.find(({ name }) => name === wanted) ?? able[0])?.name;
 }
 
-/** How many generations of the same request are started at once. */
+/** The number of generations to start with the same request. */
 function Takes() {
   return (
     <fieldset class="takes">
@@ -282,7 +282,7 @@ function labelOf({ label, name }: Field): string {
   return label ?? name;
 }
 
-/** What is sent for a field; what the start left out stays out. */
+/** The value of a field in the earlier request; `undefined` if it was not set. */
 function typedValue({ name }: Field, earlier: StoredGeneration | undefined): string | undefined {
   const { unset = [], extras = {}, ...request } = earlier?.request ?? {};
   const value = (request as Record<string, unknown>)[name] ?? extras[name];
@@ -290,7 +290,7 @@ function typedValue({ name }: Field, earlier: StoredGeneration | undefined): str
   return value === undefined || isUnset ? undefined : String(value);
 }
 
-/** A field; the browser puts what is wrong with its value under it. */
+/** A field with a label. The script shows an error below it. */
 function LabelledField({ label, children }: { label: string; children?: Child }) {
   return (
     <div class="field">
@@ -345,7 +345,7 @@ function ModelField({ models, chosen }: { models: readonly ModelChoice[]; chosen
   );
 }
 
-/** A value that may be left to the model: buttons for what the chosen one takes, and a field for others. */
+/** An optional value: buttons for what the selected model takes, and a field for other values. */
 function ChoiceField({ field, value = "" }: { field: Field; value: string | undefined }) {
   const { name, takes } = field;
   const label = labelOf(field);
@@ -368,7 +368,7 @@ function ChoiceField({ field, value = "" }: { field: Field; value: string | unde
   );
 }
 
-/** A button that fills a field in; without a value, it leaves the field to the model. */
+/** A button that sets a field. The empty value leaves the choice to the model. */
 function Offer({ name, offer, label }: { name: string; offer: string; label: string }) {
   const text = name === "duration" && offer !== "" ? `${offer} s` : offer || "Default";
   return (

@@ -9,7 +9,7 @@ export type CreditsProps = {
   balances: readonly { account: string; credits: number }[];
   spending: Spending;
   entries: readonly LedgerEntry[];
-  /** So many of the entries are left out. */
+  /** The number of entries that the browser already shows. */
   skip: number;
   older: string | undefined;
   now: Date;
@@ -23,7 +23,7 @@ const spendingWords: Record<SpendingKey, { heading: string; key: string }> = {
   label: { heading: "By batch", key: "Batch" },
 };
 
-/** The balances, what was spent on what, and every change, newest first. */
+/** The balances, the spending by day, model and batch, and the ledger, newest first. */
 export function CreditsPage({ balances, spending, entries, skip, older, now }: CreditsProps) {
   const hasAccounts = balances.length > 1;
   const hasUsd = entries.some(({ cost }) => cost !== null);

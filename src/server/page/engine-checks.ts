@@ -2,17 +2,17 @@ import type { Clock } from "../../io.ts";
 import { checkEngines, type EngineCheck } from "../engines/check.ts";
 import type { Engine } from "../engines/engine.ts";
 
-/** A page is not shown later because an engine does not answer. */
+/** How long a page waits for the engines. */
 const limitMs = 2_000;
-/** Engines are asked this often, however many pages are open. */
-const everyMs = 5_000;
+/** How long a check is reused, whatever the number of open pages. */
+const reuseMs = 5_000;
 
-/** Returns what asks all engines whether they can be used now. All who ask within five seconds share the answers. */
+/** Returns a function that checks all engines. Calls within five seconds share the results. */
 export function createEngineChecks(
   engines: readonly Engine[],
   clock: Pick<Clock, "now" | "limit">,
 ): () => Promise<Map<Engine, EngineCheck>> {
-  const ask = async () => {
+  const check = async () => {
     const used = [...engines];
     const limit = clock.limit(limitMs, new AbortController().signal, new Error(`no response in ${limitMs / 1_000} s`));
     const checks = await checkEngines(used, clock, limit.signal).finally(limit.clear);
@@ -21,7 +21,7 @@ export function createEngineChecks(
   let last: { at: number; checks: Promise<Map<Engine, EngineCheck>> } | undefined;
   return () => {
     const now = clock.now();
-    if (!last || now - last.at >= everyMs) last = { at: now, checks: ask() };
+    if (!last || now - last.at >= reuseMs) last = { at: now, checks: check() };
     return last.checks;
   };
 }

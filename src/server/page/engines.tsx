@@ -6,7 +6,7 @@ import type { Retired } from "../queue/retired.ts";
 import type { Waiting } from "../store/claims.ts";
 import { Layout, Time } from "./layout.tsx";
 
-/** An engine of this process, whether it answers, and why it takes no generations if it takes none. */
+/** An engine of this process, whether it responds, and its outage, if it has one. */
 export type EngineState = { engine: Engine; check: EngineCheck; outage: Outage | undefined };
 
 export type EnginesProps = {
@@ -17,7 +17,7 @@ export type EnginesProps = {
   now: Date;
 };
 
-/** Which engines make videos, what waits for them, and what has failed. */
+/** The engines, the queue, and the failures. */
 export function EnginesPage({ engines, retired, waiting, counts, now }: EnginesProps) {
   return (
     <Layout title="Engines" current="/engine-status">
@@ -80,7 +80,7 @@ function EngineItem({ state, creates, now }: EngineItemProps) {
   );
 }
 
-/** An engine that is no longer used, and that has generations. */
+/** An engine that is no longer used but has generations. */
 function RetiredItem({ retired: { engine, count, reason } }: { retired: Retired }) {
   return (
     <li class="engine">
@@ -118,7 +118,7 @@ function Fact({ name, children }: { name: string; children?: unknown }) {
 
 type Line = { count: number; oldest_at: string };
 
-/** What waits, by model: what it needs beside that is for the engines alone. */
+/** The waiting generations by model. The queue also separates them by their needs, which only matter to engines. */
 function byModel(waiting: readonly Waiting[]): Map<string, Line> {
   const lines = new Map<string, Line>();
   for (const { model, count, oldest_at } of waiting) {

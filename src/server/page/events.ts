@@ -5,30 +5,30 @@ import type { Change } from "../store/change.ts";
 
 export type Changes = {
   publish(change: Change): void;
-  /** Answers with the changes from now on, as server-sent events, until the client disconnects. Throws a refusal where there are too many streams. */
+  /** Streams changes from now on as server-sent events until the client disconnects. Throws a refusal if there are too many streams. */
   stream(c: ApiContext, options: StreamOptions): Response;
   /** Ends all streams. */
   close(): void;
 };
 
 export type StreamOptions = {
-  /** Whose stream it is. */
+  /** The account that the stream counts for. */
   account: string;
   clock: Pick<Clock, "sleep">;
-  /** Whether this client may know of a change. */
+  /** Whether this client may see a change. */
   isShown(change: Change): boolean;
 };
 
-/** Of what a client has not read yet, only the last change of a kind counts: so a slow client takes little memory. */
+/** `unread` keeps only the last change of each kind, so that a slow client takes little memory. */
 type Listener = { account: string; unread: Map<string, Change>; wakeUp: AbortController };
 
 /**
- * How often the event "ping" is sent. It fails for a client that has disconnected without notice, and shows a page that the stream works: the
- * page waits twice as long (browser/live.ts).
+ * How often the event "ping" is sent. It detects clients that have vanished, and shows the page that the stream works: the page waits twice as long
+ * (browser/live.ts).
  */
 const pingMs = 5_000;
 
-/** The maximum number of streams: a page has one, and none while it is hidden. */
+/** The maximum number of streams. A visible page has one, a hidden page none. */
 const defaultLimits = { perAccount: 32, inAll: 1_000 };
 
 export function createChanges(limits = defaultLimits): Changes {
@@ -48,7 +48,7 @@ export function createChanges(limits = defaultLimits): Changes {
         throw refuse(429, "too_many_streams", "too many event streams are open; try again", retryAfter);
       c.set("isStream", true);
       c.env.leaveLimit?.();
-      // Without it nginx collects the events, and sends none of them for minutes.
+      // Otherwise nginx buffers the events for minutes.
       c.header("X-Accel-Buffering", "no");
       return streamSSE(c, async (stream) => {
         const listener: Listener = { account, unread: new Map(), wakeUp: new AbortController() };
@@ -57,7 +57,7 @@ export function createChanges(limits = defaultLimits): Changes {
           listeners.delete(listener);
           listener.wakeUp.abort();
         });
-        // Some proxies pass on the head of a reply with the first byte of its body.
+        // Some proxies forward the headers only with the first byte of the body.
         await stream.write(":\n\n");
         while (!stream.aborted && !isClosed) {
           const changes = [...listener.unread.values()];

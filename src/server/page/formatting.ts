@@ -1,4 +1,4 @@
-/** Words for the page, on the server and in the browser. */
+/** Texts of the page, on the server and in the browser. */
 
 import type { Progress } from "../store/change.ts";
 import type { State } from "../store/generations.ts";
@@ -17,7 +17,7 @@ export function ageText(at: string, now: Date): string {
   return ms > 0 ? `${durationText(ms)} ago` : `in ${durationText(-ms)}`;
 }
 
-/** How long something has been going on, to the second: such as "42 s", "3:07" or "1:02:30". */
+/** The elapsed time to the second, such as "42 s", "3:07" or "1:02:30". */
 export function elapsedText(since: string, now: Date): string {
   const seconds = Math.max(0, Math.floor((now.getTime() - Date.parse(since)) / 1_000));
   if (seconds < 60) return `${seconds} s`;
@@ -36,7 +36,7 @@ export function creditsText(credits: number): string {
   return credits === 1 ? "1 credit" : `${countText(credits)} credits`;
 }
 
-/** The same for a price; `undefined` for what costs no credits, of which no price is shown. */
+/** The same for a price; `undefined` if it is 0, which is not shown. */
 export function priceText(credits: number): string | undefined {
   return credits === 0 ? undefined : creditsText(credits);
 }
@@ -88,11 +88,11 @@ export function clockText(at: string, kind: ClockKind, timeZone?: string): strin
   return new Intl.DateTimeFormat("en-GB", { ...clockFormats[kind], timeZone }).format(new Date(at));
 }
 
-/** The beginning of a text on one line, of about so many characters. */
+/** The beginning of a text on one line, with at most this number of characters. */
 export function shortText(text: string, characters: number): string {
   const line = text.replace(/\s+/g, " ").trim();
   if (line.length <= characters) return line;
-  // Half a pair of surrogates would be no character.
+  // Does not cut a surrogate pair in half.
   return `${line
     .slice(0, characters)
     .replace(/[\ud800-\udbff]$/, "")

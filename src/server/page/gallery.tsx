@@ -18,22 +18,22 @@ import { TypedLine } from "./terminal.tsx";
 
 export const minCompared = 2;
 export const maxCompared = 6;
-/** More files than a page of the list has are not downloaded at once. */
+/** The maximum number of files in a .zip. */
 export const maxZipped = 500;
 
 export type GalleryProps = {
   filter: GenerationFilter;
   cards: readonly CardProps[];
   totals: GenerationTotals;
-  /** Whether the list begins with the newest, or one that was the newest. */
+  /** Whether this is the first page: it begins with the newest generation, or with one that was the newest. */
   isNewest: boolean;
-  /** The address of the next page; `undefined` when this is the last one. */
+  /** The address of the next page; `undefined` on the last page. */
   older: string | undefined;
-  /** The address where a search goes on that has not looked at older ones. */
+  /** The address that continues a search over older generations. */
   unsearched: string | undefined;
 };
 
-/** Every generation as a card, newest first. */
+/** All generations as cards, newest first. */
 export function Gallery({ filter, cards, totals, isNewest, older, unsearched }: GalleryProps) {
   const query = queryOf(filter);
   return (
@@ -59,15 +59,15 @@ export function Gallery({ filter, cards, totals, isNewest, older, unsearched }: 
 
 type CardsProps = {
   cards: readonly CardProps[];
-  /** Of the list, for the pages that it leads to; with its question mark. */
+  /** The query of the list for links to generations, with the question mark. */
   query: string;
   id: string;
   name: string;
-  /** The id of the first one, where newer ones may come. */
+  /** The id of the first generation, if newer ones may appear above it. */
   first?: string | undefined;
 };
 
-/** A list of generations, of which some can be chosen: see `Selection`. */
+/** A list of generations whose videos can be selected: see `Selection`. */
 export function Cards({ cards, query, id, name, first }: CardsProps) {
   return (
     <ol class="cards" id={id} data-list="generation" data-first={first} aria-label={name}>
@@ -78,7 +78,7 @@ export function Cards({ cards, query, id, name, first }: CardsProps) {
   );
 }
 
-/** What can be done with the chosen ones; shown once some are. Its Compare has the key, unless another control of the page has it. */
+/** The actions for selected videos; hidden while none is selected. `hasKey` if the key for Compare presses the button here. */
 export function Selection({ hasKey = true }) {
   return (
     <form id="selection" class="selection" action="/compare" method="get" aria-label="Selected videos" data-own>
@@ -141,7 +141,7 @@ function FilterForm({ filter, totals }: Pick<GalleryProps, "filter" | "totals">)
   );
 }
 
-/** The way to those that the list does not begin with. They do not come by themselves while somebody is within the list. */
+/** The link to newer generations. They do not appear by themselves while the list is in use. */
 function Newer({ filter, totals, isNewest }: Pick<GalleryProps, "filter" | "totals" | "isNewest">) {
   const { newer } = totals;
   if (isNewest && newer === 0) return null;
@@ -154,7 +154,7 @@ function Newer({ filter, totals, isNewest }: Pick<GalleryProps, "filter" | "tota
   );
 }
 
-/** The filter as it stands in an address, with its question mark. */
+/** The filter as a query, with the question mark. */
 function queryOf(filter: GenerationFilter): string {
   const { state, model, text, label, isStarred } = filter;
   const values = { state, model, text, label, starred: isStarred && "1" };
@@ -178,7 +178,7 @@ function Tab({ value, name, count, chosen = "" }: TabProps) {
   );
 }
 
-/** Shown while the list before it is empty. */
+/** Shown by the style sheet while the list before it is empty. */
 function Empty({ filter }: Pick<GalleryProps, "filter">) {
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
   return (
@@ -210,7 +210,7 @@ export function Older({ address }: { address: string | undefined }) {
   );
 }
 
-/** The way on for a search that found no more than this. It is in the place of the link to the next page. */
+/** The link that continues a search over older generations. It replaces the link to the next page. */
 function Unsearched({ address }: { address: string | undefined }) {
   if (address === undefined) return null;
   return (
@@ -225,7 +225,7 @@ function Unsearched({ address }: { address: string | undefined }) {
 
 export type CardProps = { generation: GenerationSummary; progress: Progress | undefined; now: Date };
 
-/** A generation that is opened from a filtered list knows the filter: the next one is of the same list. */
+/** The link to a generation contains the filter of the list, so that Previous and Next stay in this list. */
 function Card({ query, ...card }: CardProps & { query: string }) {
   const { id, state, prompt, aspectRatio, created_at, removed_at } = card.generation;
   return (
@@ -272,7 +272,7 @@ function Facts({ generation, progress, now }: CardProps) {
   );
 }
 
-/** How long something has been going on; the browser keeps it up to date. */
+/** The elapsed time. The script keeps it up to date. */
 export function Elapsed({ since, now }: { since: string; now: Date }) {
   return (
     <time class="elapsed" datetime={since} data-elapsed>
@@ -281,7 +281,7 @@ export function Elapsed({ since, now }: { since: string; now: Date }) {
   );
 }
 
-/** The thumbnail. The preview makes one; for other engines' videos the browser shows the first frame. */
+/** The thumbnail, or the state. Only previews have a thumbnail file: for other videos, the browser shows the first frame. */
 function Stage({ generation, progress }: CardProps) {
   const { id, state, model, media, error, removed_at, ahead } = generation;
   if (state === "queued") return <span class="stage queued">{aheadText(ahead, model)}</span>;
@@ -309,12 +309,12 @@ function Stage({ generation, progress }: CardProps) {
   );
 }
 
-/** Without a percentage the bar only shows that something happens. */
+/** Without a percentage, the bar is indeterminate. */
 export function ProgressBar({ id, progress }: { id: string; progress: Progress | undefined }) {
   return <progress max={100} value={progress?.percent} id={`progress-${id}`} aria-label="Progress"></progress>;
 }
 
-/** What is as it should be is quiet: it can be seen by its video. */
+/** The badge of a completed generation is hidden: its video shows the state. */
 export function StateBadge({ state }: { state: State }) {
   return <span class={state === "completed" ? "hidden" : `state ${state}`}>{stateWords[state]}</span>;
 }

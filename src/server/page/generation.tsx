@@ -18,20 +18,20 @@ import { Timeline, type TimelineProps } from "./timeline.tsx";
 
 export type GenerationProps = TimelineProps & {
   again: Again;
-  /** What was paid for it, and given back. */
+  /** The charges and refunds of the generation. */
   payments: readonly LedgerEntry[];
-  /** The addresses of those beside it in the list that it was opened from: the newer one is the previous one. */
+  /** The addresses of the neighbours in the list that it was opened from. The previous one is newer. */
   previous: string | undefined;
   next: string | undefined;
   sign: Sign;
 };
 
-/** How much of a prompt a tab and its history show. */
+/** The length of a prompt in the title of the tab. */
 const titleCharacters = 80;
-/** A longer prompt is not set in the type of a heading. */
+/** A longer prompt is not shown in the large type of a heading. */
 const headingCharacters = 160;
 
-/** One generation: its video, what was asked for, what happened when, and how to make it again. */
+/** A generation: its video, its request, its timeline, and how to make it again. */
 export function GenerationPage(props: GenerationProps) {
   const { generation, again, delivery, sign, now } = props;
   const { id, request } = generation;
@@ -210,7 +210,7 @@ function Facts({ generation, payments }: GenerationProps) {
   );
 }
 
-/** The images that it was made from, by their roles. */
+/** The images of the request, by role. */
 function SourceImages({ generation: { id, request } }: Pick<GenerationProps, "generation">) {
   const shown = listImages(request).map((source, number) => <SourceImage {...{ id, source, number }} />);
   const { images, lastImage, references = [] } = replaceImages(request, shown);
@@ -233,7 +233,7 @@ function SourceImages({ generation: { id, request } }: Pick<GenerationProps, "ge
   );
 }
 
-/** An image that came with the request; of another one only the address, since the page asks no other service for anything. */
+/** An image from the request, or a link to it: the page loads nothing from other services. */
 function SourceImage({ id, source, number }: { id: string; source: string; number: number }) {
   if (!isData(source)) return <a href={source}>{source}</a>;
   const address = `/generations/${id}/images/${number}`;
@@ -257,7 +257,7 @@ function costText(payments: GenerationProps["payments"], usd: number | null): st
   return [credits, charged].filter((part) => part !== undefined).join("; ") || "nothing";
 }
 
-/** What a failure has cost. */
+/** Whether the cost of a failed generation was returned. */
 function refundText(payments: GenerationProps["payments"]): string {
   const { paid, back } = paymentsOf(payments);
   if (paid === 0) return "It cost no credits.";

@@ -1,6 +1,6 @@
 import { keys } from "./keys.ts";
 
-/** The keys of every page, which `?` shows, and the button for those who do not know that. */
+/** The help for the keys of every page, and the button that opens it. */
 export function Keys() {
   return (
     <>

@@ -1,10 +1,10 @@
 /**
- * `keys` by their names in a KeyboardEvent; without any, it is the browser's own. `shown` are those of the help. One that `clicks` presses the control
- * that names it in `aria-keyshortcuts`. While a key is held down, it acts again and again only where it `repeats`.
+ * `keys` are names of a KeyboardEvent; if there are none, the browser handles the key. `shown` are the keys in the help. A key that `clicks` presses the
+ * control that names it in `aria-keyshortcuts`. A held key acts repeatedly only if it `repeats`.
  */
 export type Key = { keys: readonly string[]; shown: readonly string[]; does: string; clicks?: true; repeats?: true };
 
-/** The keys of every page, by what they do: for the browser's listener, for the controls that they press, and for the help. */
+/** The keys of every page by action: for the script, the controls that they press, and the help. */
 export const keys = {
   search: { keys: ["/"], shown: ["/"], does: "Search" },
   card: {
@@ -55,12 +55,12 @@ export function shortcutOf(name: KeyName): string {
   return keys[name].shown.join(" ");
 }
 
-/** The attributes of a control that a key presses: for the listener and screen readers, and for whoever points at it. */
+/** The attributes of a control that a key presses: for the script, screen readers and the tooltip. */
 export function keyed(name: ClickName) {
   return { "aria-keyshortcuts": shortcutOf(name), title: `${keys[name].does} (${keys[name].shown.join(" or ")})` };
 }
 
-/** The entry of a key, by its name in a KeyboardEvent with what is held beside it, such as "Control+Enter". */
+/** Finds an entry by a key with its modifiers, such as "Control+Enter". */
 export function findKey(pressed: string): KeyName | undefined {
   const names = Object.keys(keys) as KeyName[];
   return names.find((name) => (keys[name].keys as readonly string[]).includes(pressed));

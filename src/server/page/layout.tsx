@@ -4,10 +4,10 @@ import { ageText } from "./formatting.ts";
 import { Keys } from "./help.tsx";
 import type { Terminal } from "./visitor.ts";
 
-/** The addresses of the page's files, for every document. */
+/** The paths of the page's files, for every document. */
 export const AssetPaths = createContext({ script: "", style: "", icon: "" });
 
-/** Who looks, for every document. */
+/** The visitor, for every document. */
 export const Visitor = createContext<{
   isOwner: boolean;
   account: string | undefined;
@@ -19,7 +19,7 @@ export type LayoutProps = {
   title: string;
   /** The path of the page's entry in the navigation. */
   current?: string | undefined;
-  /** Whether the script keeps it up to date. */
+  /** Whether the script keeps the page up to date. */
   isLive?: boolean;
   children?: Child;
 };
@@ -34,8 +34,8 @@ const entries = [
 ];
 
 /**
- * A whole document, whose `<main>` the browser's script keeps up to date: whenever a change of a kind in `data-list` comes, or one of the
- * generation in `data-generation`. An entry of a list needs an `id`, by which it is found again.
+ * A whole document. The script updates its `<main>` after a change of a kind in `data-list`, or of the generation in `data-generation`. An entry of a
+ * list needs an `id`, so that the script can match it.
  */
 export function Layout({ title, current, isLive = true, children }: LayoutProps) {
   const { script, style, icon } = useContext(AssetPaths);
@@ -116,7 +116,7 @@ function Account({ name }: { name: string }) {
   );
 }
 
-/** How long ago something was; the browser keeps it up to date. */
+/** The age of something. The script keeps it up to date. */
 export function Time({ at, now }: { at: string; now: Date }) {
   return (
     <time datetime={at} title={at}>
@@ -127,7 +127,7 @@ export function Time({ at, now }: { at: string; now: Date }) {
 
 type MessageProps = { title: string; isSignedIn?: boolean; children?: Child };
 
-/** The page that takes the place of another one, with what to do. Whoever is signed in gets the way to the other pages, too. */
+/** A message in place of a page. A visitor who is signed in also gets the navigation. */
 export function Message({ title, isSignedIn = true, children }: MessageProps) {
   return (
     <Layout title={title} current={isSignedIn ? "" : undefined}>
@@ -139,11 +139,11 @@ export function Message({ title, isSignedIn = true, children }: MessageProps) {
   );
 }
 
-/** For a visitor without a session, whose link or key does not begin one; `to` is the address after the sign-in by a key. */
-export function SignInPage({ trouble, to }: { trouble: "link" | "key" | undefined; to: string }) {
+/** The page for a visitor without a session. `invalid` is what was tried; `to` is the address to show after signing in. */
+export function SignInPage({ invalid, to }: { invalid: "link" | "key" | undefined; to: string }) {
   return (
     <Message
-      title={trouble === "link" ? "This link has expired, or was used" : "Sign in with a link or an API key"}
+      title={invalid === "link" ? "This link has expired, or was used" : "Sign in with a link or an API key"}
       isSignedIn={false}
     >
       <p>
@@ -161,13 +161,13 @@ export function SignInPage({ trouble, to }: { trouble: "link" | "key" | undefine
         <input id="key" name="key" type="password" autocomplete="current-password" required />
         <input type="hidden" name="to" value={to} />
         <button type="submit">Sign in</button>
-        {trouble === "key" ? <p role="alert">This service does not know that key, or the key was revoked.</p> : null}
+        {invalid === "key" ? <p role="alert">This service does not know that key, or the key was revoked.</p> : null}
       </form>
     </Message>
   );
 }
 
-/** Answers a link that is in force. */
+/** The page of a valid link. */
 export function LinkPage({ token, account }: { token: string; account: string }) {
   const whose = account === localAccount ? "the owner of this service" : `the account ${account}`;
   return (
@@ -187,8 +187,8 @@ export function LinkPage({ token, account }: { token: string; account: string })
 }
 
 /**
- * Answers the form of a link, or of a key. Not a redirect: a browser sends the new SameSite cookie along only when the next request comes from this site, and the
- * link may have been opened by another one, such as a terminal in a web page.
+ * The reply to a successful sign-in. Not a redirect: a browser sends the new SameSite cookie only if the next request comes from this site, and the link may
+ * have been opened by another site, such as a web terminal.
  */
 export function SignedInPage({ to }: { to: string }) {
   return (

@@ -4,17 +4,17 @@ import { isRunning, readAnnouncement } from "../announcement.ts";
 import { createSessions, type Sessions } from "./session.ts";
 
 type LinkOptions = {
-  /** The account signs in whose key has this hash, for as long as it has that key; without it, the owner. */
+  /** Signs in the account whose key has this hash, while the key is valid; without it, the owner. */
   keyHash?: string;
   now: Date;
 };
 
-/** The link that signs in to the page at this address, once and within ten minutes, with every process that has the same secret. */
+/** A link that signs in to the page, once and within ten minutes, at any process with the same secret. */
 export function linkOf(baseUrl: string, sessions: Pick<Sessions, "link">, { keyHash, now }: LinkOptions): string {
   return `${baseUrl}/?token=${sessions.link(now, keyHash)}`;
 }
 
-/** A fresh link to the page of the service that runs from a folder. Rejects with `usage` when none runs there, or it has no page. */
+/** Creates a link to the page of the service that runs from a folder. Rejects with `usage` if none runs there, or it has no page. */
 export async function makeLink(folder: string, io: Io): Promise<string> {
   const { base_url, api_key = "", has_page } = (await readAnnouncement(folder)) ?? {};
   if (base_url === undefined || !(await isRunning(folder, io)))
@@ -27,7 +27,7 @@ export async function makeLink(folder: string, io: Io): Promise<string> {
   return linkOf(base_url, createSessions(api_key), { now: io.date() });
 }
 
-/** A fresh link to the page of the service of a PostgreSQL database, at the address of one of its processes. Rejects with `usage` when none has run. */
+/** Creates a link to the page of a shared service, at the address of one of its processes. Rejects with `usage` if no service has used the database. */
 export async function makeSharedLink(database: string, baseUrl: string, io: Io): Promise<string> {
   const { visitPostgres } = await import("../store/postgres/postgres.ts");
   const { secrets, close } = await visitPostgres(database, io);

@@ -7,13 +7,13 @@ export type MarksProps = {
   model: string;
   prompt: string;
   isStarred?: boolean | undefined;
-  /** Only a video can be starred and downloaded. */
+  /** Only a video can be starred, selected and downloaded. */
   hasVideo: boolean;
   /** Whether `Selection` is on the same page. */
   isSelectable?: boolean;
 };
 
-/** What is done with a generation, in a list or a comparison: by these controls, and by their keys. */
+/** The controls of a generation in a list or a comparison. */
 export function Marks({ id, model, prompt, isStarred, hasVideo, isSelectable = true }: MarksProps) {
   const name = shortText(prompt, 60);
   return (
@@ -48,7 +48,7 @@ export function Marks({ id, model, prompt, isStarred, hasVideo, isSelectable = t
   );
 }
 
-/** A box that chooses a video for what `Selection` does with it; without a `name`, a label names it by its id. */
+/** A checkbox that selects a video for `Selection`. Without a `name`, it needs a label. */
 export function SelectBox({ id, name }: { id: string; name?: string }) {
   return (
     <input
@@ -68,7 +68,7 @@ export function selectId(id: string): string {
   return `select-${id}`;
 }
 
-/** A button that marks a generation as one of the best, or no longer. */
+/** A button that marks a generation as one of the best, or removes the mark. */
 export function Star({ id, isStarred = false }: { id: string; isStarred?: boolean | undefined }) {
   return (
     <button

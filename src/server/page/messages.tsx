@@ -1,6 +1,6 @@
 import { Message } from "./layout.tsx";
 
-// The pages that take the place of another one.
+// Messages in place of a page.
 
 export function Unavailable() {
   return (

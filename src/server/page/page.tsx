@@ -44,10 +44,10 @@ import {
   uuidLength,
 } from "./visitor.ts";
 
-/** How many days and models the credits are added up by. */
+/** The number of rows in each table of spending. */
 const spendingRows = 14;
 
-/** Returns the routes of the page: what the service's owner sees in a browser. All but the assets need a session. */
+/** Creates the routes of the page. All but the sign-in and the assets need a session. */
 export function createPage(options: PageOptions): Hono<ApiEnv> {
   const { store, queue, clock, changes, sign } = options;
   const app = new Hono<ApiEnv>();
@@ -82,9 +82,9 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
       const link = sessions.readLink(token, now);
       const isUsable = typeof link !== "string" && (await accountOfToken(link, store)) !== undefined;
       const isFirst = isUsable && (await store.endToken(link, now.toISOString()));
-      return isFirst ? signIn(link.keyHash) : send(c, <SignInPage trouble="link" to={to} />, 401);
+      return isFirst ? signIn(link.keyHash) : send(c, <SignInPage invalid="link" to={to} />, 401);
     }
-    if ((await findAccount(store, key)) === undefined) return send(c, <SignInPage trouble="key" to={to} />, 401);
+    if ((await findAccount(store, key)) === undefined) return send(c, <SignInPage invalid="key" to={to} />, 401);
     return signIn(hashKey(key));
   });
 
@@ -124,12 +124,12 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     const [newer] = await store.list({ ...list, after: id });
     const [older] = await store.list({ ...list, before: id });
     const { search } = new URL(c.req.url);
-    const beside = {
+    const neighbours = {
       previous: newer && `/generations/${newer.id}${search}`,
       next: older && `/generations/${older.id}${search}`,
     };
     const progress = queue.progressOf(id);
-    const shown = { generation, again, progress, delivery, payments, ...beside, sign, now: clock.date() };
+    const shown = { generation, again, progress, delivery, payments, ...neighbours, sign, now: clock.date() };
     return send(c, <GenerationPage {...shown} />);
   });
 
@@ -192,7 +192,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     );
   });
 
-  // hono answers HEAD by the handler of GET, and nobody would end a stream without a reader.
+  // hono runs this handler for HEAD too, and without a reader the stream would never end.
   app.get("/events", signedIn, (c) => {
     if (c.req.method === "HEAD") return c.body(null);
     const own = accountOf(c);
@@ -220,13 +220,13 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   return app;
 }
 
-/** No other site can frame the page, run code in it, or learn its address; nothing but this service is loaded. */
+/** No other site can frame the page, run code in it, or learn its URL. The page loads nothing from elsewhere. */
 const headers = {
   "Content-Security-Policy": [
     ...["default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "media-src 'self'"],
     ...["connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"],
   ].join("; "),
-  // With "no-referrer", a browser would not name the origin of a form either.
+  // With "no-referrer", a browser would send "Origin: null" with forms.
   "Referrer-Policy": "same-origin",
   "X-Frame-Options": "DENY",
   "X-Content-Type-Options": "nosniff",
@@ -257,22 +257,22 @@ function createSend(findPaths: () => Promise<AssetPathNames>, options: PageOptio
 
 function requireSession(options: PageOptions, send: Send): MiddlewareHandler<ApiEnv> {
   const { clock } = options;
-  const inTurn = createMutex();
+  const mutex = createMutex();
   return async (c, next) => {
     c.set("isRoutine", true);
-    await inTurn(letOthersIn);
+    await mutex(yieldToOtherRequests);
     const sessions = await options.sessions();
     const now = clock.date();
     const token = c.req.path === "/" ? c.req.query("token") : undefined;
     const link = token === undefined ? undefined : sessions.readLink(token, now);
     const linked = typeof link === "object" ? await accountOfToken(link, options.store) : undefined;
-    // The link signs in by the POST of its page: a program that fetches links in advance uses up nothing.
+    // Only the POST of this page uses up the link, because programs prefetch links.
     if (token !== undefined && linked !== undefined) return send(c, <LinkPage token={token} account={linked} />);
     const account = await readSession(c, options);
     if (account === undefined)
       return send(
         c,
-        <SignInPage trouble={link === undefined || link === "unknown" ? undefined : "link"} to={asked(c)} />,
+        <SignInPage invalid={link === undefined || link === "unknown" ? undefined : "link"} to={withoutToken(c)} />,
         401,
       );
     c.set("account", account);
@@ -288,27 +288,27 @@ async function readSession(c: PageContext, options: PageOptions): Promise<string
 }
 
 /**
- * Hundreds of open pages fetch themselves at the same moment, and must not hold up other requests: between two pages the event loop has some turns,
- * in each of which it accepts one connection, and answers what has arrived on the others.
+ * Hundreds of open pages may update at the same moment, and must not delay other requests. Each turn of the event loop accepts one connection and
+ * handles the requests that have arrived.
  */
-async function letOthersIn(): Promise<void> {
+async function yieldToOtherRequests(): Promise<void> {
   for (let turn = 0; turn < 10; turn++) await setImmediate();
 }
 
-/** What was asked for, without the token of a link. */
-function asked({ req }: PageContext): string {
+/** The address of a request, without the token of a link. */
+function withoutToken({ req }: PageContext): string {
   const query = new URLSearchParams(req.query());
   query.delete("token");
   return query.size === 0 ? req.path : `${req.path}?${query}`;
 }
 
-/** An address of this site, in full: a path such as "//example.com" would lead to another one. "/" for any other address. */
+/** The full URL of an address of this site; "/" for another site, as in the path "//example.com". */
 function ownAddress(text: string | null, { origin }: URL): string {
   const url = URL.canParse(text ?? "", origin) ? new URL(text ?? "", origin) : undefined;
   return url?.origin === origin ? url.href : "/";
 }
 
-/** Returns the account of a link or a session; `undefined` once the link was used, the session signed out, or its key revoked. */
+/** Returns the account of a link or a session; `undefined` if the link was used, the session was signed out, or the key was revoked. */
 async function accountOfToken(
   { hash, keyHash }: SignedToken,
   store: Pick<Store, "account" | "hasTokenEnded">,
@@ -317,7 +317,7 @@ async function accountOfToken(
   return keyHash === undefined ? localAccount : store.account(keyHash);
 }
 
-/** A browser names the origin of every request that is not a GET: another one, or `null`, must not change anything. */
+/** Refuses requests from other sites: a browser sends the Origin header with each request that is not a GET. */
 function requireOwnOrigin(options: PageOptions): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     if (c.req.header("Origin") !== requestUrl(c, options).origin)
@@ -337,7 +337,7 @@ function readCallbackFilter(c: PageContext): CallbackFilter {
   return { state, host: readValue(c, "host") };
 }
 
-/** An image that came within its request. Only what is a picture by its own bytes: of any other type, a browser could run it. */
+/** Decodes a `data:` image of a request. Only bytes that are a picture are accepted: a browser could run other types. */
 function readPicture(source: string | undefined) {
   if (source === undefined || !isData(source)) return undefined;
   try {
@@ -345,12 +345,12 @@ function readPicture(source: string | undefined) {
     const format = pictureFormat(bytes);
     return format && { bytes, format };
   } catch {
-    // What is no valid address is no picture either.
+    // An invalid `data:` URL is not a picture.
     return undefined;
   }
 }
 
-/** Whether a generation may be shown to this visitor. */
+/** Whether this visitor may see a generation. */
 async function isOwn(c: PageContext, store: Pick<Store, "generation">, id: string): Promise<boolean> {
   if (accountOf(c) === undefined) return true;
   const generation = await store.generation(id);

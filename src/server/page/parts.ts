@@ -19,26 +19,26 @@ export type PageOptions = Omit<PriceOptions, "engines"> & {
   store: Store;
   queue: Pick<Queue, "progressOf" | "outageOf" | "retired" | "waiting">;
   engines: readonly Engine[];
-  /** Makes the route that starts a generation: the page has no other way to start one than clients have. */
+  /** Creates the route that starts a generation, by the same rules as for other clients. */
   startBy: StartRoutes;
-  /** What this process has counted, where it counts. */
+  /** The metrics of this process, if it has any. */
   metrics?: Pick<Metrics, "counts"> | undefined;
   videos: MediaStore;
   sign: Sign;
   changes: Changes;
-  /** The sign-in with the secret that counts now. */
+  /** The sign-in with the current secret. */
   sessions(): Promise<Sessions>;
   clock: Clock;
   reportProblem: ReportProblem;
-  /** The address under which browsers reach it, where that is not what they ask for: behind a proxy. */
+  /** The URL of the page in browsers, if a proxy changes it. */
   publicUrl?: string | undefined;
-  /** How vidgen is called in commands to type; "vidgen" unless given. */
+  /** The program's name in commands; "vidgen" by default. */
   program?: string | undefined;
   /** The folder of page.js, page.css and icon.svg. */
   assets?: URL;
 };
 
-/** Answers with a page as a whole document. */
+/** Replies with a page as a whole document. */
 export type Send = (
   c: PageContext,
   page: Child,
@@ -46,13 +46,13 @@ export type Send = (
   added?: Record<string, string>,
 ) => Promise<Response>;
 
-/** What each view of the page adds its routes to, and needs for them. */
+/** The app that each view adds its routes to, and what the routes need. */
 export type PageParts = {
   app: Hono<ApiEnv>;
   options: PageOptions;
   send: Send;
-  /** Lets nobody pass who is not signed in; for routes that only show. */
+  /** Requires a session; for routes that only read. */
   signedIn: MiddlewareHandler<ApiEnv>;
-  /** Lets only the page itself pass, for somebody who is signed in; for routes that change something. */
+  /** Requires a session and a request from the page itself; for routes that change something. */
   fromPage: readonly [MiddlewareHandler<ApiEnv>, MiddlewareHandler<ApiEnv>];
 };

@@ -2,12 +2,12 @@ import type { DeliveryRecord } from "../store/deliveries.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import { spanText } from "./formatting.ts";
 
-/** A part of the time that a generation took; `isOpen` while it lasts. */
+/** A part of the time that a generation took; `isOpen` if it has not ended. */
 type Phase = { name: "Queue" | "Render" | "Queue and render" | "Callback"; kind: string; ms: number; isOpen: boolean };
 
 export type PhasesProps = { generation: StoredGeneration; delivery: DeliveryRecord | undefined; now: Date };
 
-/** How long a generation waited, was rendered, and its callback took, as one bar. */
+/** A bar of the times for the queue, the rendering and the callback. */
 export function Phases(props: PhasesProps) {
   const phases = phasesOf(props);
   const total = phases.reduce((sum, { ms }) => sum + ms, 0);
@@ -33,7 +33,7 @@ export function Phases(props: PhasesProps) {
   );
 }
 
-/** Without a checkpoint nobody knows when an engine began. */
+/** Without a checkpoint, the start of the rendering is unknown. */
 function phasesOf({ generation, delivery, now }: PhasesProps): Phase[] {
   const { created_at, completed_at, checkpoint, status } = generation;
   const isOpen = status === "processing";
@@ -54,7 +54,7 @@ function phasesOf({ generation, delivery, now }: PhasesProps): Phase[] {
   return [...made, { name: "Callback", kind, ms: sentMs, isOpen: isWaiting }];
 }
 
-/** In milliseconds; a clock may have been set back meanwhile. */
+/** In milliseconds; not negative, even if the clock was set back. */
 function between(from: string, to: string): number {
   return Math.max(0, Date.parse(to) - Date.parse(from));
 }

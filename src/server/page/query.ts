@@ -1,13 +1,13 @@
 import type { Context } from "hono";
 import { usage } from "../../errors.ts";
 
-/** How many entries a list has at first, and "Show older" adds. */
+/** The number of entries that a list has at first, and that "Show older" adds. */
 const perPage = 48;
 
-/** A list has no more entries than this, so that a browser stays quick; older ones are on a page of their own. */
+/** The maximum number of entries on one page, so that the browser stays fast. Older ones are on the next page. */
 const maxShown = 10 * perPage;
 
-/** A value of the query; `undefined` when it is empty. Throws `usage` when it is not what the page writes there. */
+/** A value of the query; `undefined` if it is empty. Throws `usage` if it does not match the pattern. */
 export function readValue({ req }: Context, name: string, pattern = /^/): string | undefined {
   const value = req.query(name)?.replaceAll("\0", "").trim() || undefined;
   if (value !== undefined && !pattern.test(value)) throw usage(`${name} cannot be read`);
@@ -15,8 +15,8 @@ export function readValue({ req }: Context, name: string, pattern = /^/): string
 }
 
 /**
- * Which part of a list is shown, whose entries are named like this: up to `limit` entries `from` one on, or `before` one. The browser has the first
- * `skip` of them already. Throws `usage`.
+ * The part of a list to show: up to `limit` entries, starting `from` an entry, or older than the one in `before`. The browser already has the first `skip`.
+ * `name` is the pattern of the entries' names. Throws `usage`.
  */
 export function readList(c: Context, name: RegExp) {
   const limit = Math.min(Number(readValue(c, "shown", /^[1-9]\d{0,2}$/) ?? perPage), maxShown);
@@ -24,7 +24,7 @@ export function readList(c: Context, name: RegExp) {
   return { limit, skip, before: readValue(c, "before", name), from: readValue(c, "from", name) };
 }
 
-/** Returns the address of a list with more entries than these, or of those before the `last` one where they are many; `undefined` when there are no more. */
+/** Returns the address of the extended list, or of the next page if this page is full; `undefined` if there are no more entries. */
 export function olderAddress(
   c: Context,
   entries: readonly object[],
@@ -39,7 +39,7 @@ export function olderAddress(
   return `${c.req.path}?${query}`;
 }
 
-/** Returns the address of the list that begins before an entry. */
+/** Returns the address of the page of entries that are older than one. */
 export function addressBefore(c: Context, last: string | number): string {
   const query = new URLSearchParams(c.req.query());
   for (const name of ["skip", "shown", "from"]) query.delete(name);

@@ -1,36 +1,35 @@
 import { createHmac, hash, randomBytes, timingSafeEqual } from "node:crypto";
 
-/** What the service has signed: a link or a session. `hash` names it in the store, once it has ended before its time; `until` is that time (ISO 8601). */
+/** A signed link or session. `until` is when it expires (ISO 8601). If it ends earlier, the store records its `hash`. */
 export type Token = { hash: string; until: string };
 
 /**
- * A link or a session of an account, which ends with the key that it was made with: the account is found by the hash of that key. Without one it is the
- * owner's.
+ * A link or a session of the account whose key has this hash, valid as long as that key; of the owner without a hash.
  */
 export type SignedToken = Token & { keyHash: string | undefined };
 
 export type Sessions = {
-  /** Returns the token of a link that signs in within ten minutes, with every process that has the same secret. The store sees to "once". */
+  /** Returns the token of a link, valid for ten minutes at any process with the same secret. The store ensures that it is used once. */
   link(now: Date, keyHash?: string): string;
   readLink(text: string, now: Date): SignedToken | "expired" | "unknown";
-  /** Returns the Set-Cookie header that begins a session of seven days. */
+  /** Returns the Set-Cookie header for a session of seven days. */
   begin(keyHash: string | undefined, address: PageAddress, now: Date): string;
-  /** Returns the session of a request's Cookie header; `undefined` if it has none, or one that has expired. The store may know that it has ended. */
+  /** Returns the session in a Cookie header; `undefined` if there is none, or it has expired. The store knows whether it was signed out. */
   read(cookies: string | undefined, address: PageAddress, now: Date): SignedToken | undefined;
-  /** Returns the Set-Cookie header that removes the session from this browser. */
+  /** Returns the Set-Cookie header that removes the cookie. */
   noCookie(address: PageAddress): string;
 };
 
-/** Where the browser is. */
+/** The page's URL in the browser. */
 export type PageAddress = Pick<URL, "port" | "protocol">;
 
 const linkMs = 600_000;
 const sessionSeconds = 7 * 86_400;
 
 /**
- * Creates the sign-in of the page: a link's token, or an account's key, is exchanged for a cookie. Token and cookie are the time of their end, a
- * random part and the hash of an account's key, signed with a `secret` that never leaves the service: so they survive a restart of `serve`, and the
- * store keeps only those that have ended before their time.
+ * Creates the sign-in of the page: a link's token, or an account's key, is exchanged for a cookie. Token and cookie contain their expiry, a random part and
+ * the hash of an account's key, signed with a `secret` that never leaves the service. They survive a restart of `serve`, and the store records only those
+ * that end before they expire.
  */
 export function createSessions(secret: string): Sessions {
   const sign = (what: string, token: string) =>
@@ -69,17 +68,17 @@ export function createSessions(secret: string): Sessions {
 
 type TokenKind = "link" | "session";
 
-/** What is signed besides the token. */
+/** The purpose that is signed with the token. */
 function signedAs(kind: TokenKind, keyHash: string | undefined): string {
   return keyHash === undefined ? kind : `${kind} of ${keyHash}`;
 }
 
-/** Browsers send a cookie to every port of a host: two services on one machine need two names. */
+/** Browsers send a cookie to every port of a host, so two services on one machine need different names. */
 function cookieName({ port }: PageAddress): string {
   return `vidgen_page_${port}`;
 }
 
-/** Takes the same time for every text of one length, so that the time reveals nothing about the secret. */
+/** Compares in constant time, so that the time reveals nothing about the secret. */
 function isEqual(text: string, secret: string): boolean {
   return timingSafeEqual(hash("sha256", text, "buffer"), hash("sha256", secret, "buffer"));
 }

@@ -1,7 +1,7 @@
 import { useContext } from "hono/jsx";
 import { Visitor } from "./layout.tsx";
 
-/** What is typed once before the other lines for this service; nothing for its owner on its own machine. */
+/** The login command to type once before other commands; not shown to the owner on the service's machine. */
 export function LoginHint() {
   const login = useContext(Visitor).terminal?.login;
   if (login === undefined) return null;
@@ -12,7 +12,7 @@ export function LoginHint() {
   );
 }
 
-/** A command of vidgen for this service, as the visitor types it. */
+/** A vidgen command for this service, as the visitor types it. */
 export function TypedLine({ command }: { command: string }) {
   const { terminal } = useContext(Visitor);
   if (terminal === undefined) return null;

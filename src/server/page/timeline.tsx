@@ -15,7 +15,7 @@ export type TimelineProps = {
 
 type Event = { title: string; kind?: string; at: string; detail?: string };
 
-/** What happened to a generation, oldest first, each with the time since the one before. */
+/** The events of a generation, oldest first, each with the time since the previous one. */
 export function Timeline(props: TimelineProps) {
   const { generation, progress, delivery, now } = props;
   const events = eventsOf(props);

@@ -6,10 +6,10 @@ import type { ApiEnv } from "../http/message.ts";
 import type { Store } from "../store/store.ts";
 import { quote } from "./again.ts";
 
-/** A request for the page, of somebody who is signed in. */
+/** The context of a request for the page. */
 export type PageContext = Context<ApiEnv>;
 
-/** The only account that this visitor sees; `undefined` for the owner, who sees all. Throws in a route that asks for no session. */
+/** The only account that this visitor sees; `undefined` for the owner, who sees all. Throws in a route that requires no session. */
 export function accountOf({ var: { account } }: PageContext): string | undefined {
   if (account === undefined) throw new Error("nobody is signed in");
   return account === localAccount ? undefined : account;
@@ -19,27 +19,27 @@ export function isShownTo(c: PageContext, account: string): boolean {
   return (accountOf(c) ?? account) === account;
 }
 
-/** Returns the generation of this id, where this visitor may see it. */
+/** Resolves with the generation of an id, if this visitor may see it. */
 export async function findShown(c: PageContext, store: Pick<Store, "generation">, id: string) {
   const generation = isUuid(id) ? await store.generation(id) : undefined;
   return generation && isShownTo(c, generation.account) ? generation : undefined;
 }
 
-/** The address under which the browser has asked. */
+/** The URL by which the browser reaches the service: the public URL, if there is one. */
 export function requestUrl(c: PageContext, { publicUrl = c.req.url }: { publicUrl?: string | undefined }): URL {
   return new URL(publicUrl);
 }
 
 /** How a visitor uses this service in a terminal. */
 export type Terminal = {
-  /** How vidgen is called. */
+  /** The program's name. */
   program: string;
   baseUrl: string;
-  /** Whether `--local` finds this service: for its owner, on its own machine. */
+  /** Whether `--local` finds this service: only for the owner, on the service's machine. */
   isLocal: boolean;
-  /** The flag of other commands that names this service. */
+  /** The flag that names this service in other commands. */
   flag: string;
-  /** What is typed once before them; `undefined` with `--local`. */
+  /** The login command to type once before them; `undefined` with `--local`. */
   login: string | undefined;
 };
 
@@ -57,7 +57,7 @@ export function terminalOf(
   return { ...used, flag: `--base-url ${quote(baseUrl)}`, login };
 }
 
-/** Whether somebody has opened the address, rather than a program that expects an answer of the API. */
+/** Whether a browser opens the address, rather than a program that expects a reply of the API. */
 export function isNavigation({ req }: PageContext): boolean {
   return req.header("Accept")?.includes("text/html") ?? false;
 }

@@ -8,8 +8,8 @@ import type { Media, StoredGeneration } from "../store/generations.ts";
 export type Finished = StoredGeneration & { media: Media };
 
 /**
- * Returns the videos of generations as one .zip, each under the name that the command line gives it, with its size in bytes. They are opened one
- * after the other while the zip is read, which fails when a video is not there any more. No video stays open once the zip ends or breaks off.
+ * Returns the videos of generations as a .zip with its size in bytes. The files have the names that the command line gives them. Each video is opened when
+ * the zip reaches it, and the zip fails if the video was removed. No video stays open after the zip ends or is cancelled.
  */
 export function zipOf(
   generations: readonly Finished[],
