@@ -29,7 +29,23 @@ const endedHints: Partial<Record<CommandErrorCode, string>> = {
 /** The hint of an error for an agent. */
 export function agentHint(error: VidgenError): string | undefined {
   const own = error.ended === undefined ? undefined : endedHints[error.code];
-  return own ?? agentHints[error.code] ?? error.hint;
+  return own ?? agentHints[error.code] ?? (error.hint && withToolNames(error.hint));
+}
+
+/** The tools that do the same as a command with at most an id. */
+const toolNames: Readonly<Record<string, string>> = {
+  models: "list_models",
+  list: "list_videos",
+  status: "get_video",
+  wait: "get_video",
+  cancel: "cancel_video",
+  delete: "delete_video",
+};
+
+/** Replaces commands by the tools that do the same. Closing an attempt is never the agent's decision. */
+export function withToolNames(text: string): string {
+  if (text.includes("`vidgen list --dismiss ")) return `Only the user decides about this: ${text}`;
+  return text.replace(/`vidgen ([a-z]+)(?: [^\s`-][^\s`]*)?`/g, (typed, command) => toolNames[command] ?? typed);
 }
 
 /** Converts an error for a tool's result. `isOut` is set while a start request is in flight. */

@@ -51,9 +51,16 @@ function createServer(running: Set<Promise<unknown>>, { tools, ending, ...option
   const capabilities = { tools: { listChanged: false } };
   const server = new McpServer({ name: "vidgen", version: packageJson.version }, { capabilities, instructions });
   for (const tool of tools) {
-    const { description, input, output, isReadOnly: readOnlyHint } = tool;
-    const annotations = { readOnlyHint, destructiveHint: false };
-    const config = { description, inputSchema: uncheckedSchema(input), outputSchema: output, annotations };
+    const { title, description, input, output } = tool;
+    const { readOnly = false, destructive = false, idempotent = false, openWorld = false } = tool.hints;
+    const annotations = {
+      title,
+      readOnlyHint: readOnly,
+      destructiveHint: destructive,
+      idempotentHint: idempotent,
+      openWorldHint: openWorld,
+    };
+    const config = { title, description, inputSchema: uncheckedSchema(input), outputSchema: output, annotations };
     server.registerTool(tool.name, config, (args, context) => {
       const calling = callTool(tool, args, {
         signal: AbortSignal.any([context.mcpReq.signal, ending.signal]),

@@ -12,13 +12,26 @@ export type ToolCall = {
   onProgress(seconds: number, message: string): void;
 };
 
+/** What a client may ask its user about a tool: the hints of the protocol, each false if it is left out. */
+export type ToolHints = {
+  /** Whether it changes nothing. */
+  readOnly?: true;
+  /** Whether it ends or deletes something. */
+  destructive?: true;
+  /** Whether the same call again has no further effect. */
+  idempotent?: true;
+  /** Whether it sends requests to a service. */
+  openWorld?: true;
+};
+
 export type Tool = {
   name: string;
+  /** The name that a person reads. */
+  title: string;
   description: string;
   input: z.ZodObject;
   output: z.ZodObject;
-  /** Whether it changes nothing. */
-  isReadOnly: boolean;
+  hints: ToolHints;
   /** Returns a value that matches `output`. Throws `usage` for arguments that do not match `input`. */
   run(args: unknown, call: ToolCall): Promise<Record<string, unknown>>;
 };

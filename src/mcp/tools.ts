@@ -23,6 +23,7 @@ import {
 } from "../protocol/fields.ts";
 import { defaultModel, models } from "../protocol/models.ts";
 import { type FieldFault, type FieldInput, findFaults, readSettings, toRequest } from "../protocol/request.ts";
+import { changeTools } from "./changes.ts";
 import type { ToolStartOptions } from "./starts.ts";
 import { chargedField, defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
 import { followTools, maxWaitSeconds } from "./videos.ts";
@@ -36,6 +37,7 @@ export function createTools(options: ToolOptions, io: Io): Tool[] {
     generateTool(options, io),
     repeatTool(options, io),
     ...followTools(options, io),
+    ...changeTools(options, io),
     listTool(options, io),
     modelsTool(io),
     creditsTool(options, io),
@@ -65,11 +67,13 @@ const startArguments = {
 function generateTool(options: ToolOptions, io: Io): Tool {
   return defineTool({
     name: "generate_video",
+    title: "Start a video",
     description:
       "Starts a video generation, which costs credits, and returns its id at once. It takes 1 to 3 minutes; get_video reports when it is ready. The same arguments within 24 hours return the same generation and cost nothing, so it is safe to repeat a call that timed out. again: true pays for a new generation each time: repeat such a call only after list_videos shows that it started nothing.",
     input: z.strictObject({ ...fieldArguments(options), ...startArguments }),
     output: startOutput,
-    isReadOnly: false,
+    // With `again` the same call pays for another generation.
+    hints: { openWorld: true },
     async run({ again = false, from, ...given }, { signal }) {
       const { texts, images } = readArguments(given);
       const { prompt = "", model = (await findModelSetting(io)) ?? defaultModel } = texts;
@@ -84,11 +88,13 @@ function generateTool(options: ToolOptions, io: Io): Tool {
 function repeatTool(options: ToolOptions, io: Io): Tool {
   return defineTool({
     name: "repeat_video",
+    title: "Start a video again, with changes",
     description:
       "Starts another generation with the request of an earlier one, which costs credits: the arguments given here replace what that had, such as another aspectRatio or prompt. Returns and repeats as generate_video does.",
     input: z.strictObject({ id: idField, ...z.object(fieldArguments(options)).partial().shape, ...startArguments }),
     output: startOutput,
-    isReadOnly: false,
+    // With `again` the same call pays for another generation.
+    hints: { openWorld: true },
     async run({ id, again = false, from, ...given }, { signal }) {
       const { services, local = false, baseUrl } = options;
       const parent = (await findById(services.journal, id)).find(isStarted);
@@ -220,6 +226,7 @@ function faultError({ field, subject, text }: FieldFault) {
 function listTool({ services }: ToolOptions, io: Io): Tool {
   return defineTool({
     name: "list_videos",
+    title: "List videos",
     description:
       "Lists the generations that were started on this computer, newest first, by any program. Status unknown means that the request was sent but got no usable response: it may have been charged.",
     input: z.strictObject({
@@ -241,7 +248,7 @@ function listTool({ services }: ToolOptions, io: Io): Tool {
         }),
       ),
     }),
-    isReadOnly: true,
+    hints: { readOnly: true, idempotent: true },
     async run({ limit = 20, status }) {
       const entries = await listAttempts({ limit, status }, services.journal, io);
       return {
@@ -264,6 +271,7 @@ function listTool({ services }: ToolOptions, io: Io): Tool {
 function modelsTool(io: Io): Tool {
   return defineTool({
     name: "list_models",
+    title: "List models",
     description: "Lists the models and what each is good at. Other models that the service has are accepted too.",
     input: z.strictObject({}),
     output: z.object({
@@ -276,7 +284,7 @@ function modelsTool(io: Io): Tool {
         }),
       ),
     }),
-    isReadOnly: true,
+    hints: { readOnly: true, idempotent: true, openWorld: true },
     async run() {
       const configured = (await findModelSetting(io)) ?? defaultModel;
       return {
@@ -289,11 +297,12 @@ function modelsTool(io: Io): Tool {
 function creditsTool({ services, local, baseUrl }: ToolOptions, io: Io): Tool {
   return defineTool({
     name: "get_credits",
+    title: "Show the credits left",
     description:
       "Returns how many credits were left after the last start; the service states the balance only at a start. Costs nothing.",
     input: z.strictObject({}),
     output: z.object({ remaining_credits: credits, as_of: z.string().nullable(), note: z.string() }),
-    isReadOnly: true,
+    hints: { readOnly: true, idempotent: true },
     async run() {
       const service = local ? localBaseUrl : await findBaseUrl(baseUrl, io);
       const hasBalance = (entry: Entry): entry is Entry & { remaining_credits: number } =>

@@ -4,7 +4,7 @@ import * as z from "zod";
 import { type Attempt, close, finish, openAttempt, recordDelivered } from "../client/generation/attempt.ts";
 import { findCharged } from "../client/generation/cost.ts";
 import { failedError, readVideoUrl } from "../client/generation/follow.ts";
-import { readStatus } from "../client/generation/status.ts";
+import { findSavedFile, readStatus } from "../client/generation/status.ts";
 import { findById } from "../client/ledger/search.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
@@ -25,7 +25,7 @@ export function followTools(options: ToolOptions, io: Io): Tool[] {
 }
 
 /** The session of a generation's service, and the age of the generation in milliseconds. */
-async function openFor(id: string, { services }: ToolOptions, io: Io) {
+export async function openFor(id: string, { services }: ToolOptions, io: Io) {
   const [entry] = await findById(services.journal, id).catch(() => []);
   const ageMs = entry ? io.date().getTime() - Date.parse(entry.at) : Number.POSITIVE_INFINITY;
   return { session: await services.open(entry?.base_url), ageMs };
@@ -34,6 +34,7 @@ async function openFor(id: string, { services }: ToolOptions, io: Io) {
 function getTool(options: ToolOptions, io: Io): Tool {
   return defineTool({
     name: "get_video",
+    title: "Show a video's status",
     description:
       "Returns the status of a generation, and its URLs once it is completed. With wait_seconds it waits at most that long for the generation to end; if it is still running then, that is not an error: call get_video again. Costs nothing.",
     input: z.strictObject({
@@ -58,7 +59,7 @@ function getTool(options: ToolOptions, io: Io): Tool {
       charged: chargedField,
       note: z.string().describe("What to do next."),
     }),
-    isReadOnly: true,
+    hints: { readOnly: true, idempotent: true, openWorld: true },
     async run({ id, wait_seconds = 0 }, call) {
       const { session, ageMs } = await openFor(id, options, io);
       const generation = await waitFor(id, { session, ageMs, waitMs: wait_seconds * 1000, call }, io);
@@ -120,7 +121,8 @@ async function waitFor(id: string, { session, ageMs, waitMs, call }: WaitForOpti
 function saveTool(options: ToolOptions, io: Io): Tool {
   return defineTool({
     name: "save_video",
-    description: `Saves the video of a generation to a file, once it is completed; waits at most ${maxWaitSeconds} s for that. Never replaces a file, and saves only inside the server's folder. Costs nothing.`,
+    title: "Save a video to a file",
+    description: `Saves the video of a generation to a file, once it is completed; waits at most ${maxWaitSeconds} s for that. A video that was already saved is not saved again: the answer names its file. Never replaces a file, and saves only inside the server's folder. Costs nothing.`,
     input: z.strictObject({
       id: idField,
       path: z
@@ -138,10 +140,15 @@ function saveTool(options: ToolOptions, io: Io): Tool {
       charged: chargedField,
       note: z.string().describe("What to do next."),
     }),
-    isReadOnly: false,
+    hints: { idempotent: true, openWorld: true },
     async run({ id, path }, call) {
-      const outputPath = await options.folder.outputPath(path);
       const { session } = await openFor(id, options, io);
+      const saved = await findSavedFile(session.service, id);
+      if (saved !== undefined) {
+        const note = "It was already saved there: no second copy was made.";
+        return { ...(await describeSaved(id, saved, note)), ...(await findCharged(session.service, id)) };
+      }
+      const outputPath = await options.folder.outputPath(path);
       const overdue = new VidgenError("pending", "Still running.", { id });
       const limit = io.limit(maxWaitSeconds * 1000, call.signal, overdue);
       const begin = io.now();

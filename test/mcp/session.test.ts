@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { aPng } from "../server/queue/pictures.ts";
@@ -13,8 +13,19 @@ test("an agent starts a video, waits for it, saves it, and finds it in the list"
   const { client, call, leave, printed } = await connectAgent(world);
   const { tools } = await client.listTools();
   expect(tools.map(({ name }) => name)).toEqual([
-    ...["generate_video", "repeat_video", "get_video", "save_video", "list_videos", "list_models", "get_credits"],
+    ...["generate_video", "repeat_video", "get_video", "save_video"],
+    ...["cancel_video", "delete_video", "list_videos", "list_models", "get_credits"],
   ]);
+  const named = (hint: string) =>
+    tools.filter(({ annotations }) => Object(annotations)[hint] === true).map(({ name }) => name);
+  expect(new Set(tools.map(({ title }) => title)).size).toBe(tools.length);
+  expect(tools.filter(({ title, annotations }) => !title || Object.keys(Object(annotations)).length !== 5)).toEqual([]);
+  expect(named("readOnlyHint")).toEqual(["get_video", "list_videos", "list_models", "get_credits"]);
+  expect(named("destructiveHint")).toEqual(["cancel_video", "delete_video"]);
+  const unlessRepeatable = tools.map(({ name }) => name).filter((name) => !named("idempotentHint").includes(name));
+  expect(unlessRepeatable).toEqual(["generate_video", "repeat_video"]);
+  const offline = tools.map(({ name }) => name).filter((name) => !named("openWorldHint").includes(name));
+  expect(offline).toEqual(["list_videos", "get_credits"]);
   // The page for agents names them too.
   const page = (await (await createWorld()).vidgen("help", "agents")).stdout;
   for (const { name } of tools) expect(page).toContain(name);
@@ -225,11 +236,30 @@ test("save_video replaces nothing, and says so when the video still runs", async
   await call("get_video", { id, wait_seconds: 50 });
   const saved = await call("save_video", { id, path: "other.mp4" });
   expect(saved.value).toMatchObject({ status: "completed", file: join(world.folder, "other.mp4") });
-  expect((await call("save_video", { id, path: "other.mp4" })).value.note).toContain("already saved");
+  await leave();
+});
+
+test("save_video of a saved video makes no second copy, unless the file was changed or is gone", async () => {
+  const world = await createWorld({ renderMs: 1000 });
+  const { call, leave } = await connectAgent(world);
+  const { id } = (await call("generate_video", fox)).value;
+  const file = join(world.folder, "fox.mp4");
+  expect((await call("save_video", { id, path: "fox.mp4" })).value).toMatchObject({ file });
+  const bytes = readFileSync(file);
+  for (const path of ["fox.mp4", "clips/other.mp4", undefined])
+    expect((await call("save_video", { id, path })).value, path).toMatchObject({
+      ...{ status: "completed", file, bytes: bytes.length, charged: "yes" },
+      note: expect.stringContaining("already saved"),
+    });
+  expect(readdirSync(world.folder)).toEqual(["fox.mp4"]);
   // Another video of the same size is not this one.
-  const bytes = readFileSync(join(world.folder, "other.mp4"));
-  writeFileSync(join(world.folder, "other.mp4"), bytes.fill("?", bytes.length - 1));
-  expect((await call("save_video", { id, path: "other.mp4" })).value).toMatchObject({ code: "output" });
+  writeFileSync(file, Buffer.from(bytes).fill("?", bytes.length - 1));
+  expect((await call("save_video", { id, path: "fox.mp4" })).value).toMatchObject({ code: "output" });
+  const second = join(world.folder, "second.mp4");
+  expect((await call("save_video", { id, path: "second.mp4" })).value).toMatchObject({ file: second });
+  unlinkSync(second);
+  expect((await call("save_video", { id })).value).toMatchObject({ file: expect.stringContaining(world.folder) });
+  expect(readdirSync(world.folder)).toHaveLength(2);
   await leave();
 });
 

@@ -85,7 +85,9 @@ async function confirm(found: readonly Found[], { files }: DeleteFlags, context:
   if (!canAsk(context, io)) throw usage("Nobody can be asked here. Nothing was deleted.", "Add --yes to delete.");
   const [first] = found;
   const isOne = found.length === 1;
-  const unsaved = found.filter(({ entry, isThere }) => isThere && entry?.state !== "failed" && !isSaved(entry));
+  const unsaved = found.filter(
+    ({ entry, file, isThere }) => isThere && entry?.state !== "failed" && file === undefined,
+  );
   const never = isOne
     ? " It was never saved to a file here."
     : ` Never saved to a file here: ${unsaved.map(({ id }) => id).join(", ")}.`;
@@ -94,24 +96,19 @@ async function confirm(found: readonly Found[], { files }: DeleteFlags, context:
   if (!(await askWhether(question, false, io))) throw new VidgenError("interrupted", "Nothing was deleted.");
 }
 
-function isSaved(entry: Deletable["entry"]): boolean {
-  return entry?.file !== undefined && entry.file !== "-";
-}
-
 /** Deletes the saved file if it still has the content that was saved. Returns its path, or `undefined` if it was not deleted. */
-async function deleteFile({ entry }: Deletable, disk: Disk): Promise<string | undefined> {
+async function deleteFile({ entry, file }: Deletable, disk: Disk): Promise<string | undefined> {
   const { hasContent } = await import("../../client/ledger/content.ts");
-  if (!isSaved(entry) || entry?.file === undefined || entry.content === undefined) return undefined;
-  if (!(await hasContent(entry.file, entry.content, disk))) return undefined;
-  const { file } = entry;
+  if (file === undefined || entry?.content === undefined) return undefined;
+  if (!(await hasContent(file, entry.content, disk))) return undefined;
   await disk.rm(file).catch((error) => {
     throw new VidgenError("output", `Cannot delete ${file}: ${systemReason(error)}.`, { cause: error });
   });
   return file;
 }
 
-function fileNote({ id, entry }: Deletable, deleted: string | undefined): string {
+function fileNote({ id, file }: Deletable, deleted: string | undefined): string {
   if (deleted !== undefined) return `Deleted ${nearPath(deleted)}.`;
-  if (!isSaved(entry)) return `No file of ${id} was saved here.`;
-  return `${nearPath(entry?.file ?? "")} is not there, or was changed since it was saved: it was left alone.`;
+  if (file === undefined) return `No file of ${id} was saved here.`;
+  return `${nearPath(file)} is not there, or was changed since it was saved: it was left alone.`;
 }

@@ -16,7 +16,7 @@ function declare(program: CommandUnknownOpts) {
     .helpGroup("Run a service:")
     .summary("make videos for AI agents (MCP)")
     .description(
-      "Runs a Model Context Protocol server on stdin and stdout, for AI agents. Its tools are generate_video, repeat_video, get_video, save_video, list_videos, list_models and get_credits. A repeated call is not charged again. VIDGEN_MCP_MAX_CREDITS limits what a session may spend.",
+      "Runs a Model Context Protocol server on stdin and stdout, for AI agents. Its tools are generate_video, repeat_video, get_video, save_video, cancel_video, delete_video, list_videos, list_models and get_credits. A repeated call is not charged again. VIDGEN_MCP_MAX_CREDITS limits what a session may spend.",
     )
     .option("--dir <folder>", "where videos are saved and images are read (default: the current folder)")
     .addOption(localOption("use the local service: no account, no credits"))

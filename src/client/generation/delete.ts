@@ -16,6 +16,8 @@ export type Deletable = {
   id: string;
   /** Its entry in the journal. */
   entry: Entry | undefined;
+  /** Where its video was saved; the file may have been changed or deleted since. */
+  file: string | undefined;
   /** Whether the service still has it. */
   isThere: boolean;
 };
@@ -42,7 +44,8 @@ export async function findDeletable(service: Service, id: string, { signal }: Si
       entry && `\`vidgen list --dismiss ${entry.attempt}\` closes the attempt once you have checked the account.`,
     );
   if (entry && (await isInUse(entry, service))) throw inUseError(id);
-  return { id, entry, isThere: generation !== undefined };
+  const file = entry?.file === "-" ? undefined : entry?.file;
+  return { id, entry, file, isThere: generation !== undefined };
 }
 
 /**
@@ -97,6 +100,6 @@ async function isInUse(entry: Entry, { journal, targets }: Service): Promise<boo
 }
 
 function inUseError(id: string): VidgenError {
-  const hint = "Run the same command again when it has ended.";
+  const hint = "Try again when it has ended.";
   return usage(`Another process is saving the video of ${id}. Nothing was deleted.`, hint);
 }

@@ -1,6 +1,7 @@
 import { asVidgenError } from "../../errors.ts";
 import { readCost, type WireGeneration } from "../../protocol/schema.ts";
 import { type Event, nextState } from "../ledger/attempt.ts";
+import { hasContent } from "../ledger/content.ts";
 import { isPaidBy, type JournalLine } from "../ledger/history.ts";
 import { clear } from "../save/claim.ts";
 import { hasInfo, writeInfo } from "../save/info.ts";
@@ -66,6 +67,13 @@ export async function cancelGeneration(
 export async function findSaved(service: Service, id: string, outputPath: string): Promise<string | undefined> {
   const entry = service.unfollowed.get(id) ?? (await entriesOf(service, id))[0];
   return entry && service.targets.findSaved({ ...entry, id }, outputPath);
+}
+
+/** The file in which the video of a generation was saved, wherever that is; `undefined` unless it still has the recorded content. */
+export async function findSavedFile(service: Service, id: string): Promise<string | undefined> {
+  const { file, content } = (await findEntry(service, id)) ?? {};
+  if (file === undefined || content === undefined) return undefined;
+  return (await hasContent(file, content, service.io.disk)) ? file : undefined;
 }
 
 /** Records where a video was found, unless the journal has a file of it. Never rejects. */

@@ -1,0 +1,84 @@
+import * as z from "zod";
+import { deleteGeneration, findDeletable } from "../client/generation/delete.ts";
+import { entriesOf } from "../client/generation/service.ts";
+import { cancelGeneration } from "../client/generation/status.ts";
+import { usage, VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
+import { openFor } from "./videos.ts";
+
+/** The tools that cancel and delete generations: only those that agents started. */
+export function changeTools(options: ToolOptions, io: Io): Tool[] {
+  return [cancelTool(options, io), deleteTool(options, io)];
+}
+
+function cancelTool(options: ToolOptions, io: Io): Tool {
+  return defineTool({
+    name: "cancel_video",
+    title: "Cancel a video",
+    description:
+      "Stops a generation that is not wanted any more, if its service can, and reports the returned credits. Only for generations that generate_video or repeat_video started.",
+    input: z.strictObject({ id: idField }),
+    output: z.object({
+      id: z.string(),
+      status: z.string(),
+      credits_returned: z.number().nullable().describe("null if the service does not state them."),
+      note: z.string(),
+    }),
+    hints: { destructive: true, idempotent: true, openWorld: true },
+    async run({ id }, call) {
+      const service = await openOwn(id, "cancelled", options, io);
+      const { generation, creditsReturned, wasOver } = await cancelGeneration(service, id, call);
+      return {
+        id,
+        status: generation.status,
+        credits_returned: creditsReturned ?? null,
+        note: wasOver ? "It was already cancelled: nothing was changed." : "It was cancelled.",
+      };
+    },
+  });
+}
+
+function deleteTool(options: ToolOptions, io: Io): Tool {
+  return defineTool({
+    name: "delete_video",
+    title: "Delete a video",
+    description:
+      "Deletes the video and the thumbnail of a generation that has ended, at its service, if that can. It cannot be undone: a video that was never saved is lost, and a new one is charged. Saved files stay. Only for generations that generate_video or repeat_video started, and only if the user wants it.",
+    input: z.strictObject({ id: idField }),
+    output: z.object({
+      id: z.string(),
+      deleted: z.boolean(),
+      was_there: z.boolean().describe("Whether the service still had it."),
+      file: z.string().nullable().describe("Where it was saved, which was left alone; null if it was never saved."),
+      note: z.string(),
+    }),
+    hints: { destructive: true, idempotent: true, openWorld: true },
+    async run({ id }, call) {
+      const service = await openOwn(id, "deleted", options, io);
+      const found = await findDeletable(service, id, call);
+      await deleteGeneration(service, found, call);
+      const { file = null, isThere: was_there } = found;
+      const what = was_there ? "The video was deleted at the service" : "The service no longer had the video";
+      const saved = file === null ? "It was never saved to a file." : "The saved file was left alone.";
+      return { id, deleted: true, was_there, file, note: `${what}. ${saved}` };
+    },
+  });
+}
+
+/** Opens the service of a generation that an agent started. Throws `not_found` or `usage` for any other. */
+async function openOwn(id: string, done: "cancelled" | "deleted", options: ToolOptions, io: Io) {
+  const { session } = await openFor(id, options, io);
+  const entries = await entriesOf(session.service, id);
+  if (entries.length === 0)
+    throw new VidgenError(
+      "not_found",
+      `Generation ${id} was not started on this computer at this service. Nothing was ${done}.`,
+      { id },
+    );
+  if (!entries.every(({ mcp }) => mcp))
+    throw usage(
+      `Generation ${id} was not started by an agent. Nothing was ${done}: a person can type \`vidgen ${done === "cancelled" ? "cancel" : "delete"} ${id}\`.`,
+    );
+  return session.service;
+}
