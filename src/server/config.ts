@@ -7,7 +7,7 @@ import { toUtf8 } from "../protocol/text.ts";
 import { checkRepeats, type EngineSpec, kindNames, readPackage, readServer } from "./engines/spec.ts";
 import type { EngineOrigin } from "./store/generations.ts";
 
-/** Issues of zod without what was written: it may be a key in the wrong place. */
+/** Messages for zod that do not repeat the value: it may be a key in the wrong place. */
 const must = (what: string) => ({
   error: ({ input }: { input?: unknown }) => (input === undefined ? "is missing" : `must be ${what}`),
 });
@@ -95,9 +95,9 @@ export type ServeConfig = {
   file: string;
   engines: EngineSpec[];
   options: Record<string, unknown> & { creditsPer?: string[] };
-  /** The other fields as they are written, to compare them with those of a later reading. */
+  /** The other fields, unchanged, to compare them with a later reading. */
   settings: Readonly<Record<string, unknown>>;
-  /** A message without what may be a key in the wrong field, and with the field that a flag stands for. */
+  /** Returns a message without what may be a key in the wrong field, and with fields in place of flags. */
   explain(message: string): string;
 };
 
@@ -128,7 +128,7 @@ function parse(file: string): unknown {
   try {
     return JSON.parse(written);
   } catch (error) {
-    // Not the words of the parser: they repeat a part of the file.
+    // The parser's message would repeat a part of the file.
     const [, position] = /position (\d+)/.exec(String(error)) ?? [];
     const before = written.slice(0, Number(position)).split("\n");
     const where = position === undefined ? "" : ` at line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`;
@@ -177,7 +177,7 @@ function hintFor(name: string): string | undefined {
   return undefined;
 }
 
-/** Engines are read as those of `--engine` are; files are looked for beside the file that names them. */
+/** Reads an engine as `--engine` does. Paths are relative to the folder of the file. */
 function readEngine(
   { kind, url, models, jobs, upstream_model, workflow, package: packageName, key_env, key_file }: Engine,
   label: string,
@@ -212,17 +212,17 @@ function readEngine(
   return { ...readServer({ label, models, kind, url, upstreamModel, key }), jobs };
 }
 
-/** An engine as `originOf` has written it, in a process that does not name it. Throws `usage`. */
+/** Reads an engine that `originOf` wrote in an earlier process. Throws `usage`. */
 export function readOrigin(origin: EngineOrigin): EngineSpec {
   return readEngine(engine.parse(origin), "it", "/");
 }
 
 type Settings = Omit<z.infer<typeof configSchema>, "$schema" | "engines">;
 
-/** The fields as the command line has them. */
+/** Converts the fields to options of the command line. */
 function optionsOf({ allow_network, credits_per, media, ...settings }: Settings, folder: string) {
   const written = Object.entries(settings).flatMap(([name, value]) => {
-    // A flag that is not given, which only these two can say.
+    // `false` means that the flag is not given, except for --no-refunds and --no-page.
     if (value === undefined || (value === false && name !== "refunds" && name !== "page")) return [];
     const option = name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
     return [[option, typeof value === "number" ? String(value) : value]];

@@ -1,15 +1,15 @@
 import type { Clock } from "../io.ts";
 
 export type Loop = {
-  /** Lets a step begin soon, whatever the last one said. Resolves when a step that began after the call has ended. */
+  /** Begins a step soon, regardless of what the last step resolved with. Resolves when a step that began after the call has ended. */
   wake(): Promise<void>;
-  /** Lets no other step begin, and resolves when the one under way has ended. */
+  /** Begins no more steps, and resolves when the current one has ended. */
   close(): Promise<void>;
 };
 
 /**
- * Runs a step again and again: when it is woken, but not sooner than `pauseMs` after the last one, and after the milliseconds that the last one
- * resolved with. It must not reject.
+ * Runs a step repeatedly: after the milliseconds that the last step resolved with, or when woken, but at least `pauseMs` after the last step. The
+ * step must not reject.
  */
 export function createLoop(
   step: () => Promise<number>,

@@ -11,8 +11,8 @@ export type RetryForeverOptions = {
 };
 
 /**
- * Retries what the database or the media store rejects, as they do while a disk is full or another machine is away: else what was done
- * already would be done again. Rejects only when the signal aborts.
+ * Retries while the database or the media store rejects, such as during a full disk or an outage: giving up would repeat work that is already done.
+ * Rejects only when the signal aborts.
  */
 export async function retryForever<Result>(
   work: () => Promise<Result>,
@@ -23,7 +23,7 @@ export async function retryForever<Result>(
     try {
       return await work();
     } catch (error) {
-      // A database on another machine tells of its outage itself, once for all generations.
+      // A database on another machine reports its outage itself, once for all generations.
       if (what !== undefined || !isUnavailable(error))
         reportProblem(`${what ?? "The database cannot be used"}; retrying in ${retryMs / 1_000} s`, error);
       await clock.sleep(retryMs, signal);

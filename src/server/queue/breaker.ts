@@ -4,7 +4,7 @@ import type { NotSubmittedCause } from "../engines/engine.ts";
 /** Why an engine gets no creates, or one at a time, since when, and when it failed last. */
 export type Outage = { since: Date; reason: string; cause: NotSubmittedCause | undefined; lastAt: Date };
 
-/** What came of a create: a refusal for what it asks counts as taken. */
+/** The outcome of a create. A refusal because of the request counts as taken. */
 export const creates = ["taken", "not_taken", "unclear"] as const;
 export type Created = (typeof creates)[number];
 
@@ -12,41 +12,41 @@ export type BreakerOptions = {
   clock: Pick<Clock, "now" | "date">;
   /** The longest time between two tries while no server answers. */
   maxUnreachableRetryMs?: number | undefined;
-  /** Called when the engine goes out, and with `undefined` when it takes creates again. */
+  /** Called when an outage begins, and with `undefined` when the engine accepts creates again. */
   onChange(outage: Outage | undefined): void;
   onCreate?(created: Created): void;
 };
 
 /** Decides how many creates an engine gets: its failures must not cost more than a few generations. Times are in milliseconds. */
 export type Breaker = {
-  /** How many creates may be sent now, when so many have no reply yet. */
+  /** How many more creates may be sent now; `open` is the number of creates without a reply. */
   room(open: number): number;
-  /** How long it gets no create from now on; 0 when it may get one. */
+  /** The time until the next create may be sent; 0 if now. */
   pauseMs(): number;
-  /** A create was taken, or refused for what it asks. */
+  /** A create was accepted, or refused because of the request. */
   onTaken(): void;
-  /** A create was certainly not taken; the server may have said how long to wait, in milliseconds. */
+  /** A create was certainly not accepted; `retryAfterMs` is the server's. */
   onNotTaken(reason: string, cause?: NotSubmittedCause | undefined, retryAfterMs?: number | undefined): void;
-  /** A create may have been taken: a generation was lost by it. */
+  /** A create may have been accepted: its generation ends as unclear. */
   onUnclear(reason: string): void;
   outage(): Outage | undefined;
-  /** For how long it has been out, and for how long no server has answered. */
+  /** How long the outage has lasted, and how long no server has answered. */
   outMs(): number;
   unreachableMs(): number;
 };
 
 const maxRetryMs = 30_000;
-/** After the first create that is unclear; each further one in a row makes it 8 times as long. */
+/** The pause after the first unclear create; each further one in a row makes it 8 times as long. */
 const unclearMs = 30_000;
 const maxPauseMs = 30 * 60_000;
-/** So many creates must be taken until one that was unclear counts no more. */
+/** How many accepted creates make up for an unclear one. */
 const takenPerUnclear = 10;
 
 export function createBreaker(options: BreakerOptions): Breaker {
   const { clock, maxUnreachableRetryMs = maxRetryMs, onChange, onCreate = () => {} } = options;
   let isProven = false;
   let failures = 0;
-  /** How many creates must be taken until those that were unclear count no more: a whole number, as tenths would not add up to one. */
+  /** How many accepted creates are still needed to make up for the unclear ones: a whole number, as tenths would not add up to one. */
   let probation = 0;
   let pausedUntil = Number.NEGATIVE_INFINITY;
   let out: (Outage & { at: number }) | undefined;
@@ -64,7 +64,7 @@ export function createBreaker(options: BreakerOptions): Breaker {
     pauseMs,
     room(open) {
       if (pauseMs() > 0) return 0;
-      // One at a time shows whether it works, before it can lose many.
+      // One create at a time shows whether the engine works before many generations are lost.
       return isProven && probation === 0 ? Number.POSITIVE_INFINITY : 1 - open;
     },
     onTaken() {
@@ -80,10 +80,10 @@ export function createBreaker(options: BreakerOptions): Breaker {
     },
     onNotTaken(reason, cause, retryAfterMs = 0) {
       onCreate("not_taken");
-      const mostMs = cause === "unreachable" ? maxUnreachableRetryMs : maxRetryMs;
+      const maxMs = cause === "unreachable" ? maxUnreachableRetryMs : maxRetryMs;
       openCircuit(
         { reason, cause },
-        Math.max(Math.min(1_000 * 2 ** failures++, mostMs), Math.min(retryAfterMs, maxPauseMs)),
+        Math.max(Math.min(1_000 * 2 ** failures++, maxMs), Math.min(retryAfterMs, maxPauseMs)),
       );
     },
     onUnclear(reason) {

@@ -16,18 +16,18 @@ export type EndOptions = MakeOptions & {
   store: Pick<Store, "finish">;
   clock: Pick<Clock, "now">;
   pace: Pace;
-  /** Whether a failure of the service gives back what was paid. */
+  /** Whether a failure of the service returns the credits. */
   hasRefunds: boolean;
   mediaUrl(): string;
   /** Called once for each generation that has ended here. */
   onEnd?(ended: Ended): void;
 };
 
-/** Why a generation failed: its code, else as `RenderResult` or whoever cancelled it says. */
+/** Why a generation failed: its error code, else the kind of its `RenderResult`, or "cancelled". */
 export const failureReasons = [...failureCodes, "refused", "failed", "cancelled"] as const;
 export type FailureReason = (typeof failureReasons)[number];
 
-/** A generation as it has ended, why it failed if it did, and whether what was paid was given back. */
+/** A generation that has ended, why it failed if it did, and whether its credits were returned. */
 export type Ended = {
   generation: StoredGeneration;
   reason: FailureReason | undefined;
@@ -35,8 +35,8 @@ export type Ended = {
 };
 
 /**
- * Keeps how a generation has ended, with its callback, once its time has come. Resolves with whether it ended here: another process may have
- * taken it over. Rejects only when the signal aborts.
+ * Stores the end of a generation with its callback, once its pace allows that. Resolves with whether it ended here: another process may have taken it
+ * over. Rejects only when the signal aborts.
  */
 export async function endGeneration(
   id: string,
@@ -46,7 +46,7 @@ export async function endGeneration(
   const { store, clock, pace, mediaUrl, signal } = options;
   const generation = await findGeneration(id, options);
   const { slowMs, noVideo } = readDirectives(generation.request);
-  // The clock may have been set back since then, and that of another machine may be ahead.
+  // The clock may have been set back since the start, and another machine's clock may be ahead.
   const elapsedMs = Math.max(0, clock.date().getTime() - Date.parse(generation.created_at));
   const isRealistic = pace === "realistic" && !generation.request.isReal;
   const remainingMs = Math.max(slowMs, isRealistic ? realisticMs(generation) : 0) - elapsedMs;
@@ -62,8 +62,8 @@ export async function endGeneration(
 }
 
 /**
- * How a generation ends that a restored copy of the database has as not submitted: it may have been submitted, and charged for, after the copy
- * was made.
+ * Returns the end of a generation that is not submitted in a restored copy of the database: it may have been submitted, and charged for, after the
+ * copy was made.
  */
 export function endRestored(
   generation: StoredGeneration,
@@ -100,7 +100,7 @@ function errorCodeOf(made: Exclude<RenderResult, { kind: "made" | "not submitted
 /** Returns the time from creation to end of a generation as the interface describes it: 1 to 3 minutes, depending on the model. */
 function realisticMs({ id, request }: StoredGeneration): number {
   const ids = models.map((model) => model.id);
-  // An owner's own name, which is not in the list, is as fast as the first.
+  // A model name of the owner's own, which is not in the list, is as fast as the first.
   const position = Math.max(0, ids.indexOf(request.model)) / (ids.length - 1);
   const jitter = Number.parseInt(id.slice(0, 4), 16) / 0xffff;
   return 60_000 + position * 100_000 + jitter * 20_000;

@@ -9,13 +9,13 @@ const maxBytes = 20_000_000;
 /** The limit of JPEG. A PNG may have longer sides, but no renderer accepts them. */
 const maxSide = 65_535;
 
-/** `account` is the one whose generation it is. */
+/** `account` owns the generation. */
 export type FetchOptions = { get: Get; account: string; signal: AbortSignal };
 
 /**
- * Saves the images of a generation (the interface's `imageUrl`, and those beyond it) in a folder, which it makes: each a PNG, JPEG or WebP of at most
- * 20 MB and 50 megapixels, as its header says. A source is an http(s) address, fetched by `get`, or a `data:` address. Throws an Error whose
- * message becomes the generation's `error`.
+ * Saves the images of a generation (the interface's `imageUrl`, and others) in a new folder. Each must be a PNG, JPEG or WebP of at most 20 MB and,
+ * by its header, 50 megapixels. A source is an http(s) address, fetched by `get`, or a `data:` address. Throws an Error whose message becomes the
+ * generation's `error`.
  */
 export async function saveImages(
   sources: readonly string[],
@@ -28,7 +28,7 @@ export async function saveImages(
       return { name, bytes, ...checkImage(bytes, name) };
     }),
   );
-  // Written when all are there, so that no write goes on after one of them was bad and the folder was removed.
+  // Written once all are fetched: after an invalid image the folder is removed, and no write must still be running.
   if (images.length > 0) await mkdir(folder, { recursive: true, mode: 0o700 });
   const saved: ImageFile[] = [];
   for (const [index, { bytes, ...image }] of images.entries()) {

@@ -8,9 +8,9 @@ import { loadTask, makeVideo, type RenderResult, removeFiles } from "./make.ts";
 import { canMake } from "./scheduler.ts";
 import type { EngineSlots, Slot } from "./slots.ts";
 
-/** What becomes of a generation that was claimed. */
+/** What to do with a claimed generation. */
 export type Plan =
-  /** Without a slot its images are fetched first, and it waits for one then. */
+  /** Without a slot, its images are fetched first; then it waits for one. */
   | { kind: "make"; slot?: Slot }
   /** An earlier process ended while it submitted the generation. */
   | { kind: "unclear" }
@@ -19,25 +19,25 @@ export type Plan =
 export type JobOptions = Omit<EndOptions, "confirm"> & {
   store: Pick<Store, "release" | "freeSlot" | "publish">;
   allSlots: readonly EngineSlots[];
-  /** So many have their request and images in memory at the same time, however many are made at once. */
+  /** Limits how many generations have their request and images in memory at once. */
   loading: Capacity;
-  /** Resolves with a slot for a job that has its images; with `undefined` when it is left to other processes, or for later. */
+  /** Resolves with a slot for a job that has its images; with `undefined` if the job is left to other processes, or for later. */
   waitForSlot(): Promise<Slot | undefined>;
   /** Aborts when the generation was cancelled; `signal` aborts then, too. */
   cancelled: AbortSignal;
-  /** Called once an engine has taken a generation, with the time from its start until then. */
+  /** Called once an engine has accepted a generation, with the time since its start. */
   onTaken?: ((model: string, waitedMs: number) => void) | undefined;
-  /** Called when there may be room for another one: this one has ended, or its engine has taken it. */
+  /** Called when there may be room for another generation: this one has ended, or its engine has accepted it. */
   onRoom(): void;
 };
 
-/** A generation that could not be finished is not tried again at once. */
+/** The delay before a generation that could not be finished is tried again. */
 const laterMs = 2_000;
 
 /**
- * The life of one generation in this process: its request is loaded and its images are fetched, an engine makes the video, and its end is kept.
- * The request itself is not: it may have 28 MB, and a job may take hours. Resolves with whether it has ended; else another process, or this
- * one later, goes on with it. Never rejects.
+ * Processes one generation: loads its request, fetches its images, has an engine make the video, and stores the end. The request is not kept in
+ * memory: it may have 28 MB, and a job may take hours. Resolves with whether the generation has ended; if not, another process, or this one later,
+ * resumes it. Never rejects.
  */
 export async function runJob(claimed: Claim, plan: Plan, options: JobOptions): Promise<boolean> {
   const { id, lost, confirm } = claimed;
@@ -60,7 +60,7 @@ export async function runJob(claimed: Claim, plan: Plan, options: JobOptions): P
       options.reportProblem(`The generation ${id} could not be finished`, error);
       await options.clock.sleep(laterMs, signal).catch(() => {});
     }
-    // Its video stays, unless it was cancelled: another process may be writing it.
+    // The video file stays unless the generation was cancelled: another process may be writing it.
     await removeFiles(id, { isMade: !cancelled.aborted }, options);
     if (!lost.aborted) await store.release(id).catch(() => {});
     return false;
@@ -121,7 +121,7 @@ async function render(
   return deniedEnd(slot.engine, made);
 }
 
-/** What an engine refuses its key for, while it takes others with the same one. */
+/** Returns the end of a generation for which an engine refuses its key, although it accepts others with the same key. */
 function deniedEnd({ name }: Engine, { reason }: Extract<RenderResult, { kind: "not submitted" }>): RenderResult {
   return {
     kind: "failed",

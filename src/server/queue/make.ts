@@ -31,8 +31,8 @@ export type MakeOptions = {
 };
 
 /**
- * What came of a generation. "failed" is a failure of the service, after which what was paid is given back, unless the owner runs
- * `serve --no-refunds`. "unclear": an engine may be making it, and charge for that, so what was paid stays paid, and no engine gets it again.
+ * The result of a generation. "failed" is a failure of the service: credits are returned unless the owner runs `serve --no-refunds`. "unclear": an
+ * engine may be making the video, and charge for it, so credits are not returned, and no engine gets the generation again.
  */
 export type RenderResult =
   | ({ kind: "made"; media: Media } & Charged & Discardable)
@@ -41,16 +41,16 @@ export type RenderResult =
   | { kind: "unclear"; error: string; reason: string }
   | Extract<RenderOutcome, { kind: "not submitted" }>;
 
-/** A generation with its images in files: those of a request may have 28 MB in memory, and a job may take hours. */
+/** A generation with its images in files: in memory they may have 28 MB, and a job may take hours. */
 export type Task = RenderTask & Pick<StoredGeneration, "checkpoint" | "created_at">;
 
-/** Reads a generation and saves its images, unless an engine has them already. Resolves with what came of it when it cannot be made. */
+/** Reads a generation and saves its images, unless an engine already has the images. Resolves with a result if the video cannot be made. */
 export async function loadTask(
   { id, account, engine }: Pick<Claim, "id" | "account" | "engine">,
   options: MakeOptions,
 ): Promise<Task | Exclude<RenderResult, { kind: "made" }>> {
   const { status, request, checkpoint, created_at } = await findGeneration(id, options);
-  // It was cancelled after it had been claimed, before it could be stopped here.
+  // It was cancelled between the claim and this read.
   if (status !== "processing") return { kind: "not submitted", reason: "it has ended" };
   if (checkpoint?.state === "submitting") {
     const reason = "the local service ended while it submitted this video";
@@ -75,7 +75,7 @@ export async function loadTask(
   }
 }
 
-/** Has an engine make a task's video, and resolves when that is kept. Rejects only when the signal aborts. */
+/** Has an engine make the video of a task, and resolves when the video is stored. Rejects only when the signal aborts. */
 export async function makeVideo(
   { checkpoint, created_at: _, ...task }: Task,
   engine: Engine,
@@ -99,7 +99,7 @@ export async function makeVideo(
       at: clock.date().toISOString(),
     };
     const write = () => store.keepCheckpoint(id, kept);
-    // A job that is being stopped has one try.
+    // A job that is being stopped has one attempt.
     await (signal.aborted ? write() : retryForever(write, options));
     if (state && ["submitted", "saved", "finished"].includes(state.state)) onSubmitted();
   };
@@ -142,7 +142,7 @@ export async function makeVideo(
   }
 }
 
-/** What an engine's error means for a client; `output` is that of a video that was made. */
+/** Returns the code for clients of an engine's error. With `output`, the video was made, but its file cannot be used. */
 function codeOf(error: unknown): "credits" | "not_fetched" | undefined {
   if (!(error instanceof VidgenError)) return undefined;
   if (error.code === "output") return "not_fetched";
@@ -161,7 +161,7 @@ function reasonOf(thrown: unknown): string {
   return typeof reason === "string" && reason !== "" ? reason : "the model run did not succeed";
 }
 
-/** Removes the files of a generation that was not made, or its images alone. An earlier process may have left them, too. */
+/** Removes the files of a generation that was not made; otherwise only its images. An earlier process may have left them. */
 export async function removeFiles(
   id: string,
   { isMade }: { isMade: boolean },
@@ -181,7 +181,7 @@ function pathsOf(id: string, { scratch }: MediaStore) {
   return { file: `${start}.mp4`, thumbnail: `${start}.png`, imageFolder: `${start}.images` };
 }
 
-/** Returns `undefined` for a file that is not there. */
+/** Returns `undefined` if the file does not exist. */
 async function describeVideo(file: string): Promise<Pick<Media, "size" | "etag"> | undefined> {
   try {
     const hash = createHash("sha256");

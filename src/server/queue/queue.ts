@@ -21,29 +21,29 @@ import { createUnservableFinder } from "./unservable.ts";
 import { createWaitlist } from "./waitlist.ts";
 
 export type Queue = {
-  /** Begins to make what is in the store: all of it, or only what is started or polled from now on. */
+  /** Begins to process the generations of the store: all, or only those started or polled from now on. */
   start(resume: "all" | "polled"): void;
-  /** Goes on with a generation that was polled. */
+  /** Resumes a generation that was polled. */
   resume(id: string): void;
-  /** Is to be called for each change of any process. */
+  /** Must be called for each change of any process. */
   onChange(change: Change): void;
-  /** How much of a video is made; `undefined` when its engine has not told. */
+  /** How much of a video is made; `undefined` if its engine has not reported any progress. */
   progressOf(id: string): Progress | undefined;
   /** Why a generation was submitted to no engine yet; `undefined` when it was, when that is unclear, and for a preview. */
   notSubmitted(generation: Pick<StoredGeneration, "status" | "request" | "checkpoint">): string | undefined;
-  /** Why an engine takes no generations; `undefined` when it does. */
+  /** Why an engine accepts no generations; `undefined` if it does. */
   outageOf(engine: Engine): Outage | undefined;
-  /** How many jobs each engine has, and how many more it can take: those of all processes that share the store, but for previews. */
+  /** How many jobs each engine runs, and how many more it can take; except for previews, of all processes that share the store. */
   loads(): { engine: Engine; running: number; free: number }[];
-  /** Uses what is in `engines` now. One that is not there any more drains: its generations end, and it gets no others. */
+  /** Applies the current `engines`. An engine that is no longer in the list drains: its generations end, and it gets no others. */
   updateEngines(): void;
-  /** The engine of that name, also one that drains. */
+  /** Finds an engine by its name, including draining engines. */
   engineOf(name: string): Engine | undefined;
-  /** The engines that drain, and those that have generations, and that no process has. */
+  /** The draining engines, and the engines with generations that no process uses. */
   retired(): Promise<Retired[]>;
-  /** The names of those that no process has. */
+  /** The names of the engines with generations that no process uses. */
   missing(): string[];
-  /** What waits and is not being made, of all models. */
+  /** The waiting generations that no process makes, of all models. */
   waiting(): Promise<Waiting[]>;
   /** Stops the jobs that run. They stay unfinished in the store: the next process resumes them. */
   close(): Promise<void>;
@@ -55,35 +55,35 @@ export type QueueOptions = Omit<EndOptions, "signal" | "confirm"> & {
     "begun" | "claim" | "ready" | "slots" | "release" | "freeSlot" | "waiting" | "isShared" | "publish"
   >;
   clock: Pick<Clock, "limit">;
-  /** What is in it may change: see `updateEngines`. */
+  /** The list may change: see `updateEngines`. */
   engines: readonly Engine[];
-  /** Opens an engine that an earlier process has used; without it, what was submitted to one waits. */
+  /** Opens an engine of an earlier process; without it, generations that were submitted there wait. */
   reopen?: RetiredOptions["reopen"];
   /** Whether the service runs inside a command. */
   isCommand?: boolean | undefined;
   /** Called with a line for the owner. */
   onNote(text: string): void;
-  /** Called once an engine has taken a generation, with the time from its start until then. */
+  /** Called once an engine has accepted a generation, with the time since its start. */
   onTaken?: ((model: string, waitedMs: number) => void) | undefined;
-  /** Called with what came of a create. */
+  /** Called with the outcome of each create. */
   onCreate?: ((engine: Engine, created: Created) => void) | undefined;
 };
 
-/** So many generations have their request and images in memory at the same time, however many are made at once. */
+/** The maximum number of generations that have their request and images in memory at once. */
 const maxLoading = 4;
-/** What another process has left is found so soon. */
+/** How often to poll for generations that another process left unfinished. */
 const sharedPollMs = 1_000;
-/** All processes hear of each start. */
+/** All processes are notified of each start, and would query the database at once. */
 const sharedPauseMs = 50;
 const storeRetryMs = 10_000;
-/** What no engine makes is looked for this often; a person waits for a command. */
+/** How often to check for generations that no engine makes; a command checks more often, because a person waits for it. */
 const defaultCheckMs = 60_000;
 const commandCheckMs = 1_000;
-/** A command tries an engine that does not answer this often. */
+/** How often a command retries an engine that does not answer. */
 const commandRetryMs = 8_000;
-/** So many are claimed at once of those that go on elsewhere. */
+/** The maximum number of submitted generations to claim at once. */
 const maxClaimed = 100;
-/** So many generations are remembered by how much of them is made. */
+/** The maximum number of generations whose progress is kept. */
 const maxProgresses = 10_000;
 
 /** A generation that this process makes. */
@@ -92,31 +92,30 @@ type Job = {
   done: Promise<void>;
 };
 
-/** What this process makes, and what with. */
 type State = {
   options: QueueOptions;
-  /** Those of engines that drain come last: they make no model. */
+  /** The slots of draining engines come last: they make no model. */
   allSlots: EngineSlots[];
-  /** The engines that can make the same. */
+  /** Engines that can make the same generations. */
   groups: readonly EngineSlots[][];
   retired: ReturnType<typeof createRetired>;
   jobs: Map<string, Job>;
-  /** Those of them without a slot whose images are fetched, or wait with them for a slot. */
+  /** The jobs without a slot: their images are being fetched, or they wait for a slot. */
   waitlist: ReturnType<typeof createWaitlist>;
-  /** The only ones that are made; all without it. */
+  /** The ids of the only generations to process; `undefined` for all. */
   wanted: Set<string> | undefined;
   loading: Capacity;
   findUnservable: ReturnType<typeof createUnservableFinder>;
-  /** When this process last looked for what no engine makes. */
+  /** When this process last checked for generations that no engine makes. */
   checkedAt: number;
   stop: AbortController;
-  /** Lets the queue look again. */
+  /** Makes the queue poll again. */
   wake(): void;
 };
 
 /**
- * Makes generations (interface section 3: processing to completed or failed). When an engine has room, it claims one that this engine can make:
- * the accounts take turns, each with its oldest one.
+ * Processes generations (interface section 3: processing to completed or failed). When an engine has room, the queue claims a generation that this
+ * engine can make: accounts take turns, each with its oldest generation.
  */
 export function createQueue(options: QueueOptions): Queue {
   const { store, clock, reportProblem, onNote, isCommand } = options;
@@ -158,7 +157,7 @@ export function createQueue(options: QueueOptions): Queue {
     wake: () => void (isStarted && loop.wake()),
   };
   const loop = createLoop(() => poll(state), { clock, pauseMs: store.isShared ? sharedPauseMs : 0 });
-  /** Bounded, since the end of a generation is not heard of while the database is away. */
+  /** Bounded, because the ends of generations are missed while the database is away. */
   const progresses = createBoundedMap<Progress>(maxProgresses);
 
   return {
@@ -192,14 +191,14 @@ export function createQueue(options: QueueOptions): Queue {
       const left = [...allSlots];
       const used = next.map((engine, index) => {
         const name = names[index];
-        // One whose models have changed still makes what it was given.
+        // An engine whose models have changed keeps its jobs.
         const known = left.filter((slots) => isSame(slots.engine, engine));
         const same = known.find((slots) => slots.name === name) ?? known.find((slots) => !names.includes(slots.name));
         if (!same) return addSlots(engine);
         left.splice(left.indexOf(same), 1);
         return Object.assign(same, { engine, name });
       });
-      // Another engine with that address follows what was submitted to this one.
+      // Another engine with the same address follows what was submitted to this one.
       const isGone = ({ engine }: EngineSlots) =>
         !engine.isSimulation && !used.some((slots) => slots.engine.name === engine.name);
       const draining = left.filter(isGone);
@@ -224,13 +223,13 @@ export function createQueue(options: QueueOptions): Queue {
   };
 }
 
-/** Takes what can be made now. Resolves with the milliseconds until it is to look again. */
+/** Begins what can be made now. Resolves with the milliseconds until the next poll. */
 async function poll(state: State): Promise<number> {
   const { options, allSlots, groups } = state;
   const { store, reportProblem } = options;
   let nextMs: number;
   try {
-    // A process that makes no videos leaves all of it to the others.
+    // A process that makes no videos leaves all generations to the others.
     if (allSlots.length === 0 && options.engines.length > 0) {
       await state.retired.poll();
       return defaultCheckMs;
@@ -241,7 +240,7 @@ async function poll(state: State): Promise<number> {
     for (const group of groups) await fetchAhead(state, group);
     nextMs = await failWaiting(state);
   } catch (error) {
-    // A database on another machine tells of its outage itself.
+    // A database on another machine reports its outage itself.
     if (!isUnavailable(error)) reportProblem("The queue could not be read", error);
     return store.isShared ? sharedPollMs : storeRetryMs;
   }
@@ -249,7 +248,7 @@ async function poll(state: State): Promise<number> {
   return Math.min(store.isShared ? sharedPollMs : nextMs, ...pauses);
 }
 
-/** What was submitted goes on whatever room there is: its engine makes it already. What is unclear ends. */
+/** Resumes what was submitted, even without room: its engine already makes it. Ends what is unclear. */
 async function takeBegun(state: State): Promise<void> {
   const { allSlots } = state;
   const engines = allSlots.map(({ engine }) => engine.name);
@@ -263,10 +262,10 @@ async function takeBegun(state: State): Promise<void> {
   } while (found.length === maxClaimed);
 }
 
-/** Reads which slots the processes that share the store have taken, and has the jobs begin that got theirs by a claim of another process. */
+/** Reads which slots the processes that share the store have taken, and begins the jobs to which another process has given a slot. */
 async function readSlots(state: State): Promise<void> {
   const { allSlots, options } = state;
-  // A preview's are counted here: each process has its own.
+  // The slots of a preview are counted here: each process has its own.
   const shared = allSlots.filter(({ engine }) => !engine.isSimulation);
   const taken = shared.length > 0 ? await options.store.slots?.() : undefined;
   if (!taken) return;
@@ -282,7 +281,7 @@ function beginGiven({ allSlots, waitlist }: State, id: string, name: string): vo
   else if (slots.breaker.room(slots.open) > 0) waitlist.give(id, occupy(slots, claimed));
 }
 
-/** Fills the room of engines that can make the same. */
+/** Claims generations until the engines of a group have no room. */
 async function takeNew(state: State, group: readonly EngineSlots[]): Promise<void> {
   for (const avoided of listAvoided(group.map(engineStateOf))) {
     const left = new Set(group);
@@ -293,14 +292,14 @@ async function takeNew(state: State, group: readonly EngineSlots[]): Promise<voi
       const found = await claim(state, wanted, { limit, avoided: [...avoided, ...denied] });
       for (const claimed of found) beginWith(state, claimed, engine.slots);
       if (found.length > 0) continue;
-      // Nothing waits; or another process was faster, and goes on with the other engines.
+      // Nothing waits, or another process was faster and fills the other engines of the group.
       if (denied.length === 0) break;
       left.delete(engine.slots);
     }
   }
 }
 
-/** Gives a slot to a generation that was claimed, or to its job if that has waited for one. */
+/** Gives a slot to a claimed generation, or to its job if the job waits for one. */
 function beginWith(state: State, claimed: Claim, slots: EngineSlots): void {
   const slot = occupy(slots, claimed);
   if (state.waitlist.give(claimed.id, slot)) return;
@@ -309,7 +308,7 @@ function beginWith(state: State, claimed: Claim, slots: EngineSlots): void {
   else begin(state, claimed, { kind: "make", slot });
 }
 
-/** Has images fetched for engines that can make the same. */
+/** Fetches images for a group of engines before it has room. */
 async function fetchAhead(state: State, group: readonly EngineSlots[]): Promise<void> {
   const { waitlist } = state;
   const states = group.map(engineStateOf);
@@ -324,7 +323,7 @@ async function fetchAhead(state: State, group: readonly EngineSlots[]): Promise<
   }
 }
 
-/** Ends what no engine makes. Resolves with the milliseconds until it is to look again. */
+/** Ends generations that no engine makes. Resolves with the milliseconds until the next check. */
 async function failWaiting(state: State): Promise<number> {
   const { options, findUnservable } = state;
   const { clock, store } = options;
@@ -340,13 +339,13 @@ async function failWaiting(state: State): Promise<number> {
     const { needs, startedBefore, error, error_code } = unservable;
     const found = await claim(state, { ...needs, kind: "same", startedBefore }, { limit: maxLoading });
     for (const claimed of found) begin(state, claimed, { kind: "failed", error, error_code });
-    // Their requests are read, so the others come after them.
+    // Only a few are loaded at once: the next poll ends the others.
     if (found.length > 0) state.checkedAt = Number.NEGATIVE_INFINITY;
   }
   return all.length > 0 || state.allSlots.some(({ engine }) => isDraining(engine)) ? checkMs : Number.POSITIVE_INFINITY;
 }
 
-/** Forgets the engines that have drained, and looks for those that an earlier process has left. */
+/** Forgets drained engines, and finds engines with generations that an earlier process left. */
 async function endDraining({ retired, allSlots, options }: State): Promise<void> {
   const begun = await retired.poll();
   const isEnded = ({ engine, jobs }: EngineSlots) =>
@@ -365,7 +364,7 @@ function groupSlots(slots: readonly EngineSlots[]): EngineSlots[][] {
   return groupEngines(slots.map(engineStateOf)).map((group) => group.map(({ slots }) => slots));
 }
 
-/** The engine as it follows what was submitted to it, and makes nothing else. */
+/** Returns an engine that follows what was submitted to it, and makes nothing else. */
 function drained(engine: Engine): Engine {
   return { ...engine, models: [], concurrency: 0 };
 }
@@ -374,12 +373,12 @@ function isDraining({ concurrency, models }: Engine): boolean {
   return concurrency === 0 && models.length === 0;
 }
 
-/** Whether an engine is the same as before, with another number of jobs, another key or other models. */
+/** Whether an engine is the same as before; its jobs, key and models may differ. */
 function isSame(before: Engine, now: Engine): boolean {
   return before.name === now.name && before.upstreamModel === now.upstreamModel;
 }
 
-/** Begins a job, which runs until its generation has ended or is left. */
+/** Begins a job, which runs until its generation has ended or is released. */
 function begin(state: State, claimed: Claim, plan: Plan): void {
   const { options, allSlots, loading, jobs, waitlist, stop, wake } = state;
   const { store } = options;
@@ -420,13 +419,13 @@ function claim(
   { limit, avoided = [] }: { limit: number; avoided?: readonly string[] },
 ): Promise<Claim[]> {
   const { except, ids } = claimFilter(state);
-  // What is ready stands among what is to get a slot.
+  // Generations that are ready take part in the claim: they need a slot.
   const ready = wanted.kind === "new" && !wanted.isFetched ? state.waitlist.fetched().map(({ id }) => id) : [];
   const others = except.filter((id) => !ready.includes(id));
   return state.options.store.claim(wanted, { except: [...others, ...avoided], ids, limit });
 }
 
-/** Claims one that is not avoided, by the first of these lists that leaves any. */
+/** Claims a generation outside the first list; outside the next one if there is none. */
 async function claimFirst(state: State, wanted: Wanted, lists: readonly string[][]): Promise<Claim | undefined> {
   for (const avoided of lists) {
     const [claimed] = await claim(state, wanted, { limit: 1, avoided });

@@ -5,7 +5,7 @@ import { createOutageReporter, isUnavailable, type ReportProblem } from "../obse
 import type { Completed } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 
-/** How long videos, and the records of generations, are kept after their end, in milliseconds; without a time, for ever. */
+/** How long videos, and the records of generations, are kept after their end, in milliseconds; `undefined`: forever. */
 export type Keep = { videosMs?: number | undefined; recordsMs?: number | undefined };
 
 export type RetentionOptions = {
@@ -16,33 +16,33 @@ export type RetentionOptions = {
   reportProblem: ReportProblem;
 };
 
-/** So many are removed at a time, so that starts and replies come in between. */
+/** How many to remove at a time, so that starts and replies are not delayed. */
 const limit = 200;
 
 const defaultMs = 3_600_000;
 const retryMs = 60_000;
 
-/** Removes what is older than it is to be kept, and looks again every hour. Several processes may do so on the same store. */
+/** Removes expired videos and records every hour. Several processes may do so on the same store. */
 export function createRetention({ keep, store, videos, clock, reportProblem }: RetentionOptions): Loop {
   const { recordsMs = Number.POSITIVE_INFINITY } = keep;
-  // A record must not go before its video: nothing would know of the file then.
+  // A record must not be deleted before its video: nothing would refer to the file then.
   const videosMs = Math.min(keep.videosMs ?? Number.POSITIVE_INFINITY, recordsMs);
   const outage = createOutageReporter("Generations older than --keep could not be removed", reportProblem);
   const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
-  /** Where the round goes on: one goes once through all that is there, and passes over what cannot be removed. */
+  /** Where to continue: a round tries each video once, and skips those that cannot be removed. */
   let last: Completed | undefined;
-  /** Whether the owner was told of a video that cannot be removed, and whether there was one in this round. */
-  let [isTold, isStuck] = [false, false];
+  /** Whether a video that cannot be removed was reported, and whether this round has found one. */
+  let [isReported, isStuck] = [false, false];
 
   const removeVideo = async ({ id, media }: Completed) => {
     try {
-      // First, as in DELETE /v1/videos: a file that is left would stay for ever.
+      // The file first, as in DELETE /v1/videos: afterwards nothing would remove it.
       await removeMedia(videos, media);
     } catch (error) {
       if (isUnavailable(error)) throw error;
       const what = `The video of the generation ${id} could not be removed; the service tries again every hour`;
-      if (!isTold) reportProblem(what, error);
-      [isTold, isStuck] = [true, true];
+      if (!isReported) reportProblem(what, error);
+      [isReported, isStuck] = [true, true];
       return;
     }
     await store.remove(id, clock.date().toISOString());
@@ -55,7 +55,7 @@ export function createRetention({ keep, store, videos, clock, reportProblem }: R
     }
     if (found.length < limit) {
       last = undefined;
-      [isTold, isStuck] = [isStuck, false];
+      [isReported, isStuck] = [isStuck, false];
     }
     return found.length;
   };

@@ -7,8 +7,8 @@ import type { EngineOrigin } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 
 /**
- * An engine that the service no longer uses, and how many generations were submitted to it. Without a `reason` it drains: they end there, and
- * it gets no others. With one they wait until their owner names the engine again, or cancels them.
+ * An engine that the service no longer uses, and how many generations were submitted to it. Without a `reason` it drains: they end there, and it gets
+ * no others. With a `reason` they wait until the owner names the engine again, or cancels them.
  */
 export type Retired = { engine: string; count: number; reason: string | null };
 
@@ -18,7 +18,7 @@ export type RetiredOptions = {
   names(): readonly string[];
   /** Whether this process makes videos. */
   isMaking(): boolean;
-  /** Opens an engine as an earlier process has named it, to which a generation was submitted. Throws an error made for people. */
+  /** Opens an engine of an earlier process, to which a generation was submitted. Throws an error with a message for people. */
   reopen?: ((origin: EngineOrigin, options: { isShared: boolean }) => Engine) | undefined;
   /** Called with an engine that drains from now on. */
   onOpen(engine: Engine): void;
@@ -27,12 +27,12 @@ export type RetiredOptions = {
   signal: AbortSignal;
 };
 
-/** Finds what was submitted to engines that the service does not use, and opens those that can be used. */
+/** Finds generations that were submitted to engines that the service no longer uses, and opens those that can be used. */
 export function createRetired(options: RetiredOptions) {
   const { store, names, onNote } = options;
-  /** Why each engine cannot be used that has generations, and that no process has. */
+  /** The engines with generations that no process uses, and why they cannot be used. */
   const missing = new Map<string, string>();
-  /** Other processes share the store, and one that has just begun may have the engine. */
+  /** Engines that were missing at the last poll: another process that has just started may use them. */
   const seen = new Set<string>();
   const opening = new Set<string>();
 
@@ -50,7 +50,7 @@ export function createRetired(options: RetiredOptions) {
   };
 
   return {
-    /** Looks once, without waiting for an engine. Resolves with the engines that have generations. */
+    /** Checks once, without waiting for an engine. Resolves with the engines that have generations. */
     async poll(): Promise<readonly Begun[]> {
       const begun = await store.begun();
       const gone = begun.filter(({ engine, held }) => held === 0 && !names().includes(engine));
@@ -69,7 +69,7 @@ export function createRetired(options: RetiredOptions) {
       return begun;
     },
     missing: (): string[] => [...missing.keys()],
-    /** Those that drain, and those that are missing. */
+    /** The draining and the missing engines. */
     list(begun: readonly Begun[], draining: readonly string[]): Retired[] {
       return begun.flatMap(({ engine, count }) => {
         const reason = missing.get(engine);
@@ -80,7 +80,7 @@ export function createRetired(options: RetiredOptions) {
   };
 }
 
-/** Resolves with why an engine cannot be used; otherwise it drains. */
+/** Opens an engine, which then drains. Resolves with the reason if it cannot be used. */
 async function tryOpen(
   name: string,
   origin: EngineOrigin | undefined,

@@ -1,32 +1,32 @@
 import type { Capabilities, Claim, Needs, SlotLimit, Wanted } from "../store/claims.ts";
 
-// Which generation is made next, by which engine, in whose turn. Pure: what is decided depends on these values alone.
+// Decides which generation is made next, by which engine, in whose turn. Pure: decisions depend on the arguments alone.
 
-/** An engine as it is at the moment of a decision. */
+/** The state of an engine at the moment of a decision. */
 export type EngineState = Capabilities & {
-  /** What the processes that share a store know its slots by. */
+  /** Identifies its slots in a store that processes share. */
   slotName: string;
-  /** How many it makes at once, and how many it makes now. */
+  /** The maximum number of jobs, and how many it has now. */
   concurrency: number;
   jobs: number;
-  /** How many more creates it may get, and whether it gets none for a while. */
+  /** How many more creates may be sent to it, and whether none is sent for a while. */
   creates: number;
   isPaused: boolean;
-  /** The generations that it last answered with 401 or 403, in that order, and whether that is why it gets none. */
+  /** The generations that it last answered with 401 or 403, in that order, and whether it is paused because of them. */
   denied: readonly string[];
   isDenying: boolean;
 };
 
 type New = Extract<Wanted, { kind: "new" }>;
 
-/** Jobs that have their images, or whose images are being fetched, at the same time. Apart from the others, which no slow server of images delays. */
+/** The maximum number of jobs without a slot whose images are fetched ahead. A slow image server must not delay the others. */
 const maxAhead = 4;
-/** The maximum of these for one account: whose addresses do not respond, leaves the rest to others. */
+/** The maximum for one account, so that its unresponsive image servers do not block other accounts. */
 const maxAheadOfAccount = 2;
 
 /** How many more generations an engine may get now. */
 export function roomOf({ isSimulation, concurrency, jobs, creates }: EngineState): number {
-  // How many it makes at once may be known only later.
+  // An engine may report its concurrency only after jobs have begun.
   const free = Math.max(0, concurrency - jobs);
   return isSimulation ? free : Math.min(free, Math.max(0, creates));
 }
@@ -36,7 +36,7 @@ export function canMake({ models, maxImages, isSimulation }: Capabilities, needs
   return models.includes(needs.model) && needs.images <= maxImages && !(needs.isReal && isSimulation);
 }
 
-/** The engines that can make the same, so that any of them may get what is claimed for one. */
+/** Groups engines that can make the same generations, so that any engine of a group may get what is claimed for one. */
 export function groupEngines<Engine extends Capabilities>(engines: readonly Engine[]): Engine[][] {
   const keyOf = ({ models, maxImages, isSimulation }: Engine) => JSON.stringify([models, maxImages, isSimulation]);
   const keys = [...new Set(engines.map(keyOf))];
@@ -44,18 +44,18 @@ export function groupEngines<Engine extends Capabilities>(engines: readonly Engi
 }
 
 /**
- * Which generations a group that takes nothing tries last, in the order of the tries: while one is denied with 401 or 403, another one shows
- * whether that is because of the key or of what it asks for.
+ * Returns the generations to avoid at each attempt to claim. After a 401 or 403, another generation shows whether the key or the request is the
+ * reason.
  */
 export function listAvoided(group: readonly EngineState[]): string[][] {
   const denied = group.flatMap((engine) => (engine.isDenying ? engine.denied : []));
   return denied.length === 0 ? [[]] : [denied, denied.slice(-1), []];
 }
 
-/** Which engine of a group gets how many generations. `denied` are those that are left to the other engines: their keys may be good for them. */
+/** Which engine of a group gets how many generations. `denied` are left to the other engines, whose keys may be accepted. */
 export type Next<Engine extends EngineState> = { engine: Engine; wanted: New; limit: number; denied: string[] };
 
-/** Returns what a group gets next: the engine with the least to do, by how much it makes at once. `undefined` when none has room. */
+/** Returns what a group makes next, by the engine with the lowest load; `undefined` if none has room. */
 export function nextToMake<Engine extends EngineState>(group: readonly Engine[]): Next<Engine> | undefined {
   const load = ({ jobs, concurrency }: EngineState) => jobs / concurrency;
   const [engine, ...others] = group.filter((each) => roomOf(each) > 0).sort((a, b) => load(a) - load(b));
@@ -65,20 +65,20 @@ export function nextToMake<Engine extends EngineState>(group: readonly Engine[])
   return {
     engine,
     wanted: { ...capabilitiesOf(engine), kind: "new", isFetched: false, slot },
-    // One at a time where another engine has less to do after it.
+    // One at a time, if another engine may have a lower load afterwards.
     limit: others.length > 0 ? 1 : roomOf(engine),
     denied: engine.denied.filter((id) => others.some(({ denied }) => !denied.includes(id))),
   };
 }
 
-/** Whether no engine of a group takes anything for a while: another engine, or another process, may take what waits for it. */
+/** Whether all engines of a group are paused: another engine, or another process, may take what waits for them. */
 export function isOut(group: readonly EngineState[]): boolean {
   return group.every(({ isPaused }) => isPaused);
 }
 
 /**
- * Returns the generation whose images are fetched next for a group, before it has room, so that a slow server of images delays no other
- * generation; `undefined` when enough are fetched. `ahead` are the jobs whose images are fetched, or wait with them for a slot.
+ * Returns the generation whose images are fetched next for a group, before it has room, so that a slow image server delays no other generation;
+ * `undefined` if enough are fetched. `ahead` are the jobs without a slot.
  */
 export function nextToFetch(group: readonly EngineState[], ahead: readonly Pick<Claim, "account">[]): New | undefined {
   const [engine] = group;

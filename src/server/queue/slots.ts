@@ -5,8 +5,9 @@ import type { RenderResult } from "./make.ts";
 import type { EngineState } from "./scheduler.ts";
 
 /**
- * An engine with what it makes now: `jobs` are those of this process and, once it has looked, those of the others that share the store. `name` is
- * what they know its slots by, `open` are the creates of this process that have no reply yet. `taken` counts the creates that it took, and `denied` has the generations that it last answered with 401 or 403, each with how many it had taken by then.
+ * An engine and its jobs. `jobs` counts those of this process and, once read, of the others that share the store, where `name` identifies the slots.
+ * `open` counts this process's creates without a reply, and `taken` the accepted ones. `denied` maps the generations that the engine last answered
+ * with 401 or 403 to the value of `taken` at that time.
  */
 export type EngineSlots = {
   engine: Engine;
@@ -33,12 +34,12 @@ export function createSlots(engine: Engine, options: BreakerOptions): EngineSlot
   };
 }
 
-/** The owner may name an engine once for each of several models, each time with slots of its own. */
+/** The owner may name an engine once for each model, each time with separate slots. */
 export function slotNameOf({ name, upstreamModel = "", models: [model = ""] }: Engine): string {
   return [name, upstreamModel, model].join(" ");
 }
 
-/** What a decision depends on, as it is now. */
+/** Returns the current state of an engine for a decision. */
 export function engineStateOf(slots: EngineSlots): EngineState & { slots: EngineSlots } {
   const { engine, name, breaker, jobs, open, denied } = slots;
   const { models, maxImages, isSimulation, concurrency } = engine;
@@ -51,18 +52,18 @@ export function engineStateOf(slots: EngineSlots): EngineState & { slots: Engine
   };
 }
 
-/** What a generation takes of an engine, until it is freed. */
+/** The slot of an engine that a generation occupies. */
 export type Slot = {
   engine: Engine;
-  /** Its create was taken. */
+  /** Must be called when the create was accepted. */
   onTaken(): void;
-  /** Returns whether it denies this generation alone: it did so before, and has taken others since. */
+  /** Returns whether the engine denies only this generation: it did so before, and has accepted others since. */
   onMade(made: RenderResult): boolean;
-  /** Returns whether it was taken until now. */
+  /** Returns whether the slot was still occupied. */
   free(): boolean;
 };
 
-/** So many denied generations are remembered: one that has ended elsewhere is not heard of. */
+/** The maximum number of remembered denials: the end of a generation in another process is not noticed. */
 const maxDenied = 1_000;
 
 export function occupy(slots: EngineSlots, { id, engine }: Pick<Claim, "id" | "engine">): Slot {
@@ -71,11 +72,11 @@ export function occupy(slots: EngineSlots, { id, engine }: Pick<Claim, "id" | "e
   if (isOpen) slots.open++;
   else slots.hasJobs = true;
   slots.jobs++;
-  const close = (tell: () => void = () => {}) => {
+  const close = (report: () => void = () => {}) => {
     if (!isOpen) return;
     isOpen = false;
     slots.open--;
-    tell();
+    report();
   };
   const onTaken = () => {
     slots.taken++;

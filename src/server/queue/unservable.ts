@@ -13,20 +13,20 @@ const maxWaitMs = 30 * 60_000;
 export type UnservableOptions = {
   allSlots: readonly EngineSlots[];
   store: Pick<Store, "isShared">;
-  /** Whether the service runs inside a command: the next one may have the engine. */
+  /** Whether the service runs inside a command: the next command may have the engine. */
   isCommand?: boolean | undefined;
   clock: Pick<Clock, "now" | "date">;
   reportProblem: ReportProblem;
 };
 
-/** So long a command waits for an engine that does not answer: it ends within the 60 s that it would wait for a service. */
+/** How long a command waits for an engine that does not answer: less than the 60 s that it would wait for a service. */
 const unsentMs = 55_000;
-/** By then its engine has not answered for so long: the first try may take a while to fail. */
+/** How long an engine must not have answered by then: the first attempt may take a while to fail. */
 const unreachableMs = 30_000;
 
 /**
- * Generations that have waited long enough for an engine, why, and what programs get to know: those with these needs that were started before
- * that time (ISO 8601).
+ * Generations that have waited long enough for an engine: those with these needs that were started before a time (ISO 8601), their error and its
+ * code.
  */
 export type Unservable = {
   needs: Needs;
@@ -35,7 +35,9 @@ export type Unservable = {
   error_code?: "not_submitted" | "auth" | undefined;
 };
 
-/** Returns what finds, in what waits, the generations that fail since no engine makes them. A missing engine is told of once. */
+/**
+ * Returns a function that finds, among the waiting generations, those that must fail because no engine makes them. A missing engine is reported once.
+ */
 export function createUnservableFinder({
   allSlots,
   store,
@@ -43,12 +45,12 @@ export function createUnservableFinder({
   clock,
   reportProblem,
 }: UnservableOptions) {
-  /** When each missing engine was seen to be missing first. */
+  /** When each missing engine was first found to be missing. */
   const missingAt = new Map<string, number>();
   const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
 
   return ({ count, oldest_at: _, held, ...needs }: Waiting): Unservable | undefined => {
-    // What has an engine was submitted to it: its video may be made and paid for there. Of a service, `retired.ts` knows.
+    // A generation with an engine was submitted to it: its video may be made and paid for there. In a service, `retired.ts` handles it.
     if (needs.engine !== null && !isCommand) return undefined;
     const missing = findMissing(needs, allSlots);
     if (missing !== undefined) {
@@ -63,7 +65,7 @@ export function createUnservableFinder({
     }
     const able = allSlots.filter(({ engine }) => needs.engine === null && canMake(engine, needs));
     const [first] = able;
-    // As long as any process makes this model, it comes to the others as well.
+    // While a process makes videos of this model, the waiting generations get their turn.
     if (!first || held > 0) return undefined;
     const given = isCommand ? findUnusable(needs, able, count) : undefined;
     if (given) return given;
@@ -73,7 +75,7 @@ export function createUnservableFinder({
     return { needs, startedBefore: before(timeoutMs), error, error_code: "not_submitted" };
   };
 
-  /** Whoever has typed a command waits for it: one whose engines do not answer, or refuse their keys, ends soon. */
+  /** A person waits for a command: its generations end soon if their engines do not answer, or refuse their keys. */
   function findUnusable(needs: Needs, able: readonly EngineSlots[], count: number): Unservable | undefined {
     const refusals = able.flatMap((slots) => findRefusal(slots, count) ?? []);
     const isRefused = refusals.length === able.length;
@@ -84,13 +86,13 @@ export function createUnservableFinder({
     const words = able.map(({ engine, breaker }) => `${engine.name} cannot be used: ${breaker.outage()?.reason}`);
     const error = `${words.join("; ")}; nothing was submitted`;
     if (!isRefused) return { needs, startedBefore: before(unsentMs), error, error_code: "not_submitted" };
-    // One that was started since then has a try of its own.
+    // A generation that was started since then gets its own attempt.
     const last = Math.min(...refusals.map(({ lastAt }) => lastAt.getTime()));
     return { needs, startedBefore: new Date(last + 1).toISOString(), error, error_code: "auth" };
   }
 }
 
-/** One refusal may be about what a generation asks for: where another one waits, or others were taken before, a second create decides. */
+/** A refusal may be about the request: if another generation waits, or others were accepted before, a second create decides. */
 function findRefusal({ breaker, taken, denied }: EngineSlots, count: number): Outage | undefined {
   const outage = breaker.outage();
   if (outage?.cause !== "auth") return undefined;

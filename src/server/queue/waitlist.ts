@@ -14,10 +14,10 @@ export function createWaitlist() {
   };
   return {
     add: (claimed: Claim) => void entries.set(claimed.id, { claimed }),
-    /** All of them, and those that wait with their images. */
+    /** All jobs, and those that wait with their images. */
     all: (): Claim[] => [...entries.values()].map(({ claimed }) => claimed),
     fetched: (): Claim[] => [...entries.values()].filter((entry) => entry.give).map(({ claimed }) => claimed),
-    /** Resolves with the slot that a job is given; with `undefined` when it is left to other processes, or for later, or `signal` aborts. */
+    /** Resolves with the slot that a job is given; with `undefined` if the job is left to other processes, or for later, or `signal` aborts. */
     wait: (id: string, signal: AbortSignal) =>
       new Promise<Slot | undefined>((resolve) => {
         const entry = entries.get(id);

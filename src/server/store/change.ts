@@ -1,4 +1,4 @@
-/** What has changed; `id` is the generation's. The browser then fetches what it shows of it. */
+/** What has changed; `id` is the generation's. Pages then fetch what they show of it. */
 export type Change = Whose &
   (
     | { kind: "generation"; id: string }
@@ -13,10 +13,10 @@ export type Change = Whose &
     | { kind: "missed" }
   );
 
-/** How much of a video is made, in percent, or of what the part of its engine makes that is named. */
+/** How much of a video is made, in percent; with `node`, how much of the work of that node. */
 export type Progress = { percent?: number | undefined; node?: string | undefined };
 
-/** The account that may be told, besides the service's owner; `null` when it concerns several. */
+/** The account that may see the change, besides the service's owner; `null` if it concerns several. */
 type Whose = { account: string | null };
 
 /** What changes when a generation of an account ends. */

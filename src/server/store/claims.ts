@@ -10,7 +10,7 @@ export type Capabilities = {
   maxImages: number;
 };
 
-/** On what it depends which engine may make a generation. */
+/** What decides which engine may make a generation. */
 export type Needs = {
   model: string;
   /** How many images it starts from. */
@@ -26,21 +26,21 @@ export type Claim = Needs & {
   account: string;
   /** In the order of the starts. */
   number: number;
-  /** Whether images of other machines are fetched for it. */
+  /** Whether images must be fetched for it from other machines. */
   isFetched: boolean;
-  /** Whether an earlier process ended while it submitted the generation: nobody knows whether an engine makes it. */
+  /** Whether an earlier process ended while it submitted the generation: it is unknown whether an engine makes it. */
   isSubmitting: boolean;
   /** Aborts when another process has taken it over. */
   lost: AbortSignal;
-  /** Throws when another process may have taken it over: this one has not said for so long that it goes on. */
+  /** Throws if another process may have taken it over, because this one has not renewed its claim in time. */
   confirm(): void;
 };
 
 /**
- * Which generations a process claims, of those that nobody makes: "begun" are those that were submitted to these engines, and those of which
- * that is unclear; "new" are those that an engine can begin, none of `exceptAccounts`: with `isFetched` those whose images are to be fetched, else
- * all others, and those that are ready. "same" are those with these needs that were started before a time (ISO 8601). For what is new the accounts
- * take turns, each with its oldest one; the store keeps when each had its last turn, and apart from these its last turn at fetching images.
+ * Which generations a process claims, of those that no process makes. "begun": those submitted to these engines, and those whose submission is
+ * unclear. "new": those that an engine can begin, except those of `exceptAccounts`; with `isFetched` those whose images must be fetched, else all
+ * others, and those that are ready. "same": those with these needs that were started before a time (ISO 8601). For "new", accounts take turns, each
+ * with its oldest generation; the store keeps the last turn of each account, and separately its last turn at fetching images.
  */
 export type Wanted =
   | { kind: "begun"; engines: readonly string[] }
@@ -52,38 +52,39 @@ export type Wanted =
     } & Capabilities)
   | ({ kind: "same"; startedBefore: string } & Needs);
 
-/** Of which engine what is claimed gets a slot, and how many slots it has for all processes that share the store. */
+/** The engine whose slots the claimed generations get, and how many slots it has for all processes that share the store. */
 export type SlotLimit = { engine: string; max: number };
 
-/** How many slots of an engine are taken, and which generations of this process got theirs by a claim of another process. */
+/** How many slots of an engine are taken, and to which generations of this process another process has given one. */
 export type TakenSlots = { count: number; given: readonly string[] };
 
-/** `except` are the generations that this process makes already; `ids` the only ones that are wanted. */
+/** `except` are the generations that this process already makes; `ids` limits the claim to these generations. */
 export type ClaimFilter = { except: readonly string[]; ids?: readonly string[] | undefined };
 
-/** How many generations with the same needs wait, since when the oldest one does (ISO 8601), and how many of their model some process makes. */
+/** How many generations with the same needs wait, since when the oldest one waits (ISO 8601), and how many of their model some process makes. */
 export type Waiting = Needs & { count: number; held: number; oldest_at: string };
 
-/** An engine that generations were submitted to: how many, how many of them some process makes, and how far the newest one has come. */
+/** An engine that generations were submitted to: how many, how many of them some process makes, and the checkpoint of the newest. */
 export type Begun = { engine: string; count: number; held: number; checkpoint: StoredCheckpoint };
 
-/** What is to be made, and by which process. When a method resolves and rejects, `Store` says. */
+/** The claims of processes on generations. See `Store` for when methods resolve and reject. */
 export type Claims = {
   /**
-   * Claims up to `limit` generations for this process, oldest first, where accounts do not take turns. Where processes share the database, no other one gets them until they are
-   * released; or within 30 seconds, once this process is gone. What is ready in another process gets its slot there, and is not returned.
+   * Claims up to `limit` generations for this process, oldest first unless accounts take turns. If processes share the database, no other one gets
+   * them until they are released, or for 30 seconds after this process has died. A generation that is ready in another process gets its slot there,
+   * and is not returned.
    */
   claim(wanted: Wanted, filter: ClaimFilter & { limit: number }): Promise<Claim[]>;
   /** Lets any process claim a generation that this one has claimed. */
   release(id: string): Promise<void>;
-  /** Says that this process has the images of a generation that it has claimed, which now waits for a slot. */
+  /** Records that this process has the images of a claimed generation, which now waits for a slot. */
   ready(id: string): Promise<void>;
-  /** Frees the slot of a generation that this process goes on with: its engine hardly works on it any more. */
+  /** Frees the slot of a generation that this process continues: its engine has almost finished. */
   freeSlot(id: string): Promise<void>;
-  /** The slots that are taken, by engine; only where processes share the store. One whose generation anybody may claim as new is not. */
+  /** The taken slots, by engine; only if processes share the store. The slot of a generation that any process may claim as new is free. */
   slots?(): Promise<Map<string, TakenSlots>>;
-  /** The engines that have generations, and of which it is known that they have. */
+  /** The engines that generations were certainly submitted to. */
   begun(): Promise<Begun[]>;
-  /** What waits and is not being made, by its needs. */
+  /** The waiting generations that no process makes, by their needs. */
   waiting(filter: ClaimFilter): Promise<Waiting[]>;
 };

@@ -1,11 +1,11 @@
 import type { Traced } from "../observe/trace.ts";
 import type { PageOf } from "./paging.ts";
 
-/** A callback that is still to be delivered. */
+/** A callback that must still be delivered. */
 export type Delivery = Traced & {
   /** The webhook-id: the same for every attempt. */
   id: string;
-  /** The id of the generation that the callback is about, and whose it is. */
+  /** The id of the generation that the callback is about, and its account. */
   generation: string;
   account: string;
   url: string;
@@ -18,17 +18,17 @@ export type Delivery = Traced & {
 };
 
 /**
- * One attempt to deliver a callback: when it was signed (ISO 8601), its outcome in words, how the text of the reply begins, and after how many
- * milliseconds the outcome was there.
+ * One attempt to deliver a callback: when it was signed (ISO 8601), its outcome in words, the beginning of the reply, and how many milliseconds it
+ * took.
  */
 export type Attempt = { at: string; outcome: string; delivered: boolean; reply: string; ms: number };
 
-/** The host of a receiver with its port, by which attempts are counted. */
+/** Returns the host of a receiver with its port; attempts are counted by host. */
 export function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : url;
 }
 
-/** Deliveries that are due now; `busy` are those that this process attempts, by the host of their receivers. */
+/** Deliveries that are due now; `busy` counts the current attempts of this process by host. */
 export type DueQuery = {
   /** The time by this process's clock (ISO 8601). */
   now: string;
@@ -38,42 +38,42 @@ export type DueQuery = {
   busy: Readonly<Record<string, number>>;
 };
 
-/** A callback with all attempts so far; `next_at` is null when no attempt is to come, and `prompt`, the generation's, is cut. */
+/** A callback with all attempts so far; `next_at` is null if no attempt follows, and `prompt`, the generation's, is cut. */
 export type DeliveryRecord = Omit<Delivery, "attempts" | "next_at"> & {
   attempts: Attempt[];
   next_at: string | null;
   prompt: string;
 };
 
-/** "waiting" while an attempt is to come; otherwise what the last one came to. */
+/** "waiting" if an attempt follows; otherwise the outcome of the last one. */
 export type DeliveryState = "waiting" | "delivered" | "given_up";
 
-/** The callbacks of an account, and those to a host (with its port); of all without these. */
+/** Selects callbacks by account, and by host (with its port). */
 export type DeliveryFilter = { account?: string | undefined; host?: string | undefined };
 
-/** `generations` are the only ones whose callbacks are wanted; `before` is a webhook-id. */
+/** `generations` limits the callbacks to those of these generations; `before` is a webhook-id. */
 export type DeliveryQuery = PageOf<string> &
   DeliveryFilter & { state?: DeliveryState | undefined; generations?: readonly string[] | undefined };
 
 /** How many callbacks there are in each state, and the hosts that an account has used, in alphabetical order; at most a hundred. */
 export type DeliveryTotals = { counts: Partial<Record<DeliveryState, number>>; hosts: string[] };
 
-/** The callbacks, and the attempts to deliver them. When a method resolves and rejects, `Store` says. */
+/** The callbacks, and the attempts to deliver them. See `Store` for when methods resolve and reject. */
 export type Deliveries = {
   /** Records an attempt, and when the next one is due; `null` when the callback was delivered or given up. */
   recordAttempt(deliveryId: string, attempt: Attempt, next_at: string | null): Promise<void>;
   /** Makes a generation's callback due at a time (ISO 8601), also when it was delivered or given up; `undefined` when it has none. */
   resend(generation: string, at: string): Promise<Delivery | undefined>;
-  /** Makes all callbacks due at a time (ISO 8601) that were given up. Resolves with how many there were. */
+  /** Makes all callbacks that were given up due at a time (ISO 8601). Resolves with their number. */
   resendGivenUp(filter: DeliveryFilter, at: string): Promise<number>;
   /**
-   * The deliveries to attempt now, those first that have been due for longest, and in how many milliseconds the next one is due. Where processes
-   * share the database, no other one gets them for the time of an attempt.
+   * The deliveries to attempt now, longest due first, and in how many milliseconds the next one is due. If processes share the database, no other one
+   * gets them for the time of an attempt.
    */
   due(query: DueQuery): Promise<{ deliveries: Delivery[]; nextMs: number }>;
-  /** How many callbacks are to be delivered, now or later. */
+  /** How many callbacks must still be delivered, now or later. */
   pendingCallbacks(): Promise<number>;
   deliveries(query: DeliveryQuery): Promise<DeliveryRecord[]>;
-  /** The counts are of the filter, the hosts of all its account has sent. */
+  /** The counts are for the filter, the hosts for its account. */
   deliveryTotals(filter: DeliveryFilter): Promise<DeliveryTotals>;
 };

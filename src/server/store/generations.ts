@@ -3,7 +3,7 @@ import type { Traced } from "../observe/trace.ts";
 import type { Delivery } from "./deliveries.ts";
 import type { Limited } from "./limits.ts";
 
-/** What a generation asks of an engine, with the service's defaults filled in. */
+/** What an engine is asked to make, with the service's defaults filled in. */
 export type RenderRequest = Traced & {
   prompt: string;
   model: string;
@@ -12,16 +12,16 @@ export type RenderRequest = Traced & {
   /** Length of the video, in seconds. */
   duration: number;
   resolution: Resolution;
-  /** The fields in which the service's defaults stand because the start left them out; a provider's model may have its own. */
+  /** The fields that the start left out, which contain the service's defaults; a provider's model may have its own. */
   unset?: readonly ("aspectRatio" | "duration" | "resolution")[];
   /**
-   * Those of `optionalExtras` and `otherExtras` that were sent, passed on to a real model as they are; and a `size` in pixels, such as "640x360",
-   * which counts where aspectRatio and resolution are only near it.
+   * The fields of `optionalExtras` and `otherExtras` that were sent, passed on unchanged to a real model; and a `size` in pixels, such as "640x360",
+   * which takes precedence if aspectRatio and resolution only approximate it.
    */
   extras: Record<string, ExtraValue>;
 };
 
-/** As JSON has it, but for null. */
+/** A JSON value, except null. */
 export type ExtraValue = string | number | boolean | object;
 
 /** Names the length of the shorter side in pixels. */
@@ -29,20 +29,20 @@ export type Resolution = "480p" | "720p" | "1080p";
 
 /** The images of a generation, each as its address or as a file. */
 export type Images<Image> = {
-  /** Those that it starts from, in the order of the request. */
+  /** The images that it starts from, in the order of the request. */
   images: Image[];
-  /** The one that it ends with. */
+  /** The image that it ends with. */
   lastImage?: Image | undefined;
   /** The style references. */
   references?: Image[] | undefined;
 };
 
-/** All of them in one order, which `replaceImages` takes back. */
+/** Lists all images, in the order that `replaceImages` expects. */
 export function listImages<Image>({ images, lastImage, references = [] }: Images<Image>): Image[] {
   return [...images, ...(lastImage === undefined ? [] : [lastImage]), ...references];
 }
 
-/** The same number of images with others in their places. */
+/** Replaces all images, in the order of `listImages`. */
 export function replaceImages<Image>(replaced: Images<unknown>, by: readonly Image[]): Images<Image> {
   const left = [...by];
   const images = left.splice(0, replaced.images.length);
@@ -53,12 +53,12 @@ export function replaceImages<Image>(replaced: Images<unknown>, by: readonly Ima
   };
 }
 
-/** What was asked for. Its images are addresses, http(s) or data:; of a data: address only the beginning, once it is stored. */
+/** The request of a start. Its images are http(s) or data: URLs; once stored, only the beginning of a data: URL. */
 export type StoredRequest = RenderRequest &
   Images<string> & {
     /** Whether a real model was offered for it: then no simulation makes it, whatever engines a later process has. */
     isReal: boolean;
-    /** Whether directives in the prompt apply: they are for simulations alone, unless the service's owner wants them. */
+    /** Whether directives in the prompt apply: they are only for simulations, unless the service's owner wants them for all. */
     hasDirectives: boolean;
     /** What its client says it belongs to, such as a batch. */
     label?: Label | undefined;
@@ -68,11 +68,10 @@ export type StoredRequest = RenderRequest &
 export type Label = { name: string; size: number | null };
 
 /**
- * How far a generation has come, for the next process. "submitting" is kept before a request goes out that starts a job elsewhere, and
- * "submitted" once its name is known: what is found as "submitting" may run there, and is never started again. "unconfirmed" is kept in place of
- * "submitting" where the name is chosen here: the engine asks whether the job exists, and only one that certainly does not may be started again.
- * "saved" and "finished" are kept where the reply to the request has the video itself, in a file that is whole on the disk of this machine, or says
- * where it is.
+ * The progress of a generation, for the next process. "submitting" is stored before the request that starts a job elsewhere, and "submitted" once the
+ * name of the job is known: a job found as "submitting" may be running, and is never started again. "unconfirmed" is stored in place of "submitting"
+ * if the name is chosen here: the engine asks whether the job exists, and may start it again only if it certainly does not. "saved" and "finished"
+ * are stored if the reply to the request contains the video, which is now complete in a file on this machine, or its URL.
  */
 export type Checkpoint =
   | { state: "rendering"; tries: number }
@@ -83,8 +82,8 @@ export type Checkpoint =
   | { state: "finished"; url: string };
 
 /**
- * A checkpoint, with the engine that has the job, what the model is called there, where its owner named it, and when that was written (ISO
- * 8601). Several engines may have one address or package.
+ * A checkpoint, with the engine of the job, the name of the model there if the owner has set one, and when it was written (ISO 8601). Several engines
+ * may have one address or package.
  */
 export type StoredCheckpoint = Checkpoint & {
   engine: string;
@@ -93,10 +92,10 @@ export type StoredCheckpoint = Checkpoint & {
   origin?: EngineOrigin | undefined;
 };
 
-/** An engine as an owner names it in the file of `serve --config`, so that a later process that does not name it can ask for the job. It has no key. */
+/** An engine as in the file of `serve --config`, without its key, so that a later process without this engine can ask for the job. */
 export type EngineOrigin = Readonly<Record<string, unknown>>;
 
-/** A generation as the service keeps it: the fields of interface 2.1, its account, and what was asked for. */
+/** A stored generation: the fields of interface 2.1, its account and its request. */
 export type StoredGeneration = {
   id: string;
   account: string;
@@ -106,14 +105,14 @@ export type StoredGeneration = {
   error: string | null;
   callback_url: string | null;
   request: StoredRequest;
-  /** How far an engine has come; stays as it was last when the generation ends. */
+  /** The last checkpoint; kept when the generation ends. */
   checkpoint: StoredCheckpoint | null;
   media: Media | null;
-  /** What its engine has charged for it, in USD, where that tells. */
+  /** What its engine has charged for it, in USD, if the engine reports that. */
   cost: number | null;
-  /** Why it failed, where a client is to do something about that. */
+  /** Why it failed, if the client can do something about that. */
   error_code?: FailureCode | undefined;
-  /** What the engine's server calls the failure, where it has a word for that. */
+  /** The code of the engine's server for the failure, if there is one. */
   engine_code?: string | undefined;
   /** When its account has removed it (ISO 8601): the video is gone, and the record stays, with what was paid. */
   removed_at?: string;
@@ -121,19 +120,18 @@ export type StoredGeneration = {
   isStarred?: boolean;
 };
 
-/** How a generation has ended, as it is written. */
+/** The stored result of a generation. */
 export type StoredResult = Pick<StoredGeneration, "error" | "error_code" | "engine_code" | "media" | "cost">;
 
 /**
- * A video that is kept. `file` and `thumbnail`, a PNG of the middle frame or `null`, are names in the media store. `etag` is strong: it is made
- * from these very bytes. No reply names the address of an unlisted one.
+ * A stored video. `file` and `thumbnail`, a PNG of the middle frame or `null`, are names in the media store. `etag` is strong: a hash of the bytes.
+ * No reply contains the URL of an unlisted video.
  */
 export type Media = { file: string; size: number; etag: string; thumbnail: string | null; isUnlisted?: boolean };
 
-/** The status of a generation, but for those that no engine has begun: they are queued. */
+/** The status of a generation, which is queued until an engine begins it. */
 export type State = "queued" | "running" | "completed" | "failed";
 
-/** A generation that no engine has begun is queued. */
 export function stateOf({ status, checkpoint }: Pick<StoredGeneration, "status" | "checkpoint">): State {
   if (status !== "processing") return status;
   return checkpoint === null ? "queued" : "running";
@@ -151,7 +149,7 @@ export type StartOutcome =
   | Limited
   | { kind: "key reused" };
 
-/** The fields that change when a generation ends, and whether its account gets back what was paid. */
+/** The fields that change when a generation ends, and whether its credits are returned. */
 export type GenerationEnd = Pick<
   StoredGeneration,
   "status" | "completed_at" | "error" | "error_code" | "engine_code" | "media" | "cost"
@@ -159,18 +157,18 @@ export type GenerationEnd = Pick<
   isRefunded?: boolean;
 };
 
-/** `engine` is the one that has stopped making it; `null` when it was submitted to none. */
+/** `engine` has stopped making it; `null` if it was submitted to none. */
 export type Cancellation = { end: GenerationEnd; engine: string | null; delivery: Delivery | undefined };
 
 /** `before` is a time (ISO 8601). */
 export type EndedBefore = { before: string; limit: number };
 
-/** What is removed when a generation's video is, and when it ended. */
+/** The video of a generation, for its removal, and when it was completed. */
 export type Completed = Pick<StoredGeneration, "id" | "media"> & { completed_at: string };
 
 export type CompletedBefore = EndedBefore & { after?: Completed | undefined };
 
-/** The generations of an account that it has not removed, newest first unless `order` says otherwise; with `after`, those behind the one called so. */
+/** The generations of an account that it has not removed, newest first by default; with `after`, those that follow this id. */
 export type OwnQuery = {
   account: string;
   order?: "asc" | "desc" | undefined;
@@ -178,11 +176,11 @@ export type OwnQuery = {
   limit: number;
 };
 
-/** The generations from their start on. When a method resolves and rejects, `Store` says. */
+/** The generations. See `Store` for when methods resolve and reject. */
 export type Generations = {
   /**
-   * Takes the credits and adds the generation and the idempotency key: all of it or nothing. A repeated key is looked for before the limits. What
-   * was submitted to an engine of `missing` does not count: it ends when its owner does something about it.
+   * Takes the credits and adds the generation and the idempotency key: all or nothing. A repeated key is checked before the limits. Generations
+   * submitted to an engine of `missing` do not count: they wait for the owner.
    */
   start(
     generation: StoredGeneration,
@@ -190,35 +188,35 @@ export type Generations = {
     idempotency: Idempotency | undefined,
     missing?: readonly string[],
   ): Promise<StartOutcome>;
-  /** What a start with this key is answered, where an earlier one has used it; changes nothing. */
+  /** The reply to a start with this key, if an earlier start has used it; changes nothing. */
   findStart(account: string, idempotency: Idempotency): Promise<StartOutcome | undefined>;
-  /** Reads no image that came with the request. */
+  /** Does not read the images that were sent with the request. */
   generation(id: string): Promise<StoredGeneration | undefined>;
-  /** The addresses of a generation's images, whole. */
+  /** The complete URLs of a generation's images. */
   images(id: string): Promise<Images<string>>;
   /** Newest first. */
   generations(query: OwnQuery): Promise<StoredGeneration[]>;
-  /** Keeps a generation's checkpoint in place of the last one. Rejects when it has ended, or another process makes it now. */
+  /** Replaces the checkpoint of a generation. Rejects if the generation has ended, or another process makes it now. */
   keepCheckpoint(id: string, checkpoint: StoredCheckpoint | null): Promise<void>;
   /**
-   * Ends a generation, adds the delivery of its callback, and gives back what was paid if it is to be refunded: all of it or nothing. Resolves
-   * with false, and changes nothing, when the generation had ended before, or another process makes it now.
+   * Ends a generation, adds the delivery of its callback, and returns its credits if `isRefunded`: all or nothing. Resolves with false, and changes
+   * nothing, when the generation had ended before, or another process makes it now.
    */
   finish(id: string, end: GenerationEnd, delivery?: Delivery): Promise<boolean>;
   /**
-   * Ends a generation as `finish` does, whichever process makes it, which then hears that it is cancelled. Resolves with false, and changes
-   * nothing, when it had ended before, is being submitted, or was submitted to another engine than this one.
+   * Ends a generation as `finish` does, whichever process makes it; that process is notified. Resolves with false, and changes nothing, when it had
+   * ended before, is being submitted, or was submitted to another engine than this one.
    */
   cancel(id: string, cancellation: Cancellation): Promise<boolean>;
   /** Marks a generation that has ended as removed at a time (ISO 8601), unless it is already. */
   remove(id: string, at: string): Promise<void>;
   /** Gives a generation a star, or takes it away. */
   star(id: string, isStarred: boolean): Promise<void>;
-  /** Those that completed before a time and still have their videos, the oldest first; only those after a certain one, if it is given. */
+  /** The generations that completed before a time and still have their videos, oldest first; only those that follow `after`, if given. */
   completedBefore(query: CompletedBefore): Promise<Completed[]>;
   /**
-   * Deletes what ended before a time and has no video, with its idempotency key and callback, and resolves with how many it were. One whose
-   * callback is still to be delivered stays. The rows of the ledger stay, without the generation that they paid for.
+   * Deletes generations that ended before a time and have no video, with their idempotency keys and callbacks. Resolves with their number. A
+   * generation whose callback must still be delivered stays. The rows of the ledger stay, without the generation that they paid for.
    */
   forget(query: EndedBefore): Promise<number>;
 };

@@ -1,18 +1,18 @@
 import { setImmediate } from "node:timers/promises";
 
-/** What waits to be written: it hears of an error. */
+/** An item to write; `reject` reports an error to its caller. */
 export type BatchItem = { reject(error: unknown): void };
 
 export type GroupCommit<Item> = {
   add(item: Item): void;
-  /** Resolves when all that waits is written; what is added later is rejected. */
+  /** Resolves when all waiting items are written; later ones are rejected. */
   close(): Promise<void>;
 };
 
 /**
- * Group commit: what is added at about the same time, and while an earlier batch is written, makes up one batch and shares one sync of the disk,
- * which takes 20 times as long as a change. GroupCommit are written one after the other. When `write` rejects, so do all in its batch, but for those
- * that have their result or an error of their own.
+ * Group commit: items added at about the same time, or while an earlier batch is written, form one batch and share one sync of the disk, which takes
+ * 20 times as long as a change. GroupCommit are written one after the other. When `write` rejects, all items of its batch are rejected, except those
+ * that already have a result or an error of their own.
  */
 export function createGroupCommit<Item extends BatchItem>(write: (batch: Item[]) => Promise<void>): GroupCommit<Item> {
   const waiting: Item[] = [];

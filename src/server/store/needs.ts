@@ -3,14 +3,14 @@ import type { Begun, Claim, Needs } from "./claims.ts";
 import { listImages, type StoredCheckpoint, type StoredGeneration } from "./generations.ts";
 import { readJson } from "./values.ts";
 
-/** What is stored beside a request, so that a claim does not read it. */
+/** Returns the columns that are stored beside a request, so that a claim does not read the request. */
 export function needsOf({ request, checkpoint }: Pick<StoredGeneration, "request" | "checkpoint">) {
   const { model, images, isReal } = request;
   const isFetched = listImages(request).some((source) => !isData(source));
   return { model, images: images.length, isReal, isFetched, ...submissionOf(checkpoint) };
 }
 
-/** Which engine a generation was submitted to, or can be asked for it, and whether nobody can tell. */
+/** Returns the engine that a generation was submitted to, or that can be asked for it, and whether the submission is unclear. */
 export function submissionOf(checkpoint: StoredCheckpoint | null): Pick<Claim, "engine" | "isSubmitting"> {
   const isBegun = checkpoint !== null && !["rendering", "submitting"].includes(checkpoint.state);
   const engine = isBegun ? checkpoint.engine : null;
@@ -27,13 +27,13 @@ export function readNeeds({ model, images, is_real, engine }: Record<string, unk
   };
 }
 
-/** Reads an engine that has generations, out of the row of the newest one. */
+/** Reads an engine out of the row of its newest generation. */
 export function readBegun({ engine, count, checkpoint }: Record<string, unknown>): Omit<Begun, "held"> {
   const stored = readJson<StoredCheckpoint>(checkpoint);
   return { engine: String(engine), count: Number(count), checkpoint: stored };
 }
 
-/** Reads what may be made out of a generation's row. */
+/** Reads a claim out of a generation's row. */
 export function readClaim(row: Record<string, unknown>): Omit<Claim, "lost" | "confirm"> {
   return {
     ...readNeeds(row),

@@ -1,2 +1,2 @@
-/** A page of a list, newest first: at most `limit` entries, older than the one called `before`. */
+/** A page of a list, newest first: at most `limit` entries, older than the entry `before`. */
 export type PageOf<Key> = { before?: Key | undefined; limit: number };

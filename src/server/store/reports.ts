@@ -5,9 +5,9 @@ import type { PageOf } from "./paging.ts";
 export type GenerationSummary = Omit<StoredGeneration, "callback_url" | "request" | "checkpoint" | "error_code"> &
   Pick<RenderRequest, "model" | "prompt" | "aspectRatio" | "duration"> & {
     state: State;
-    /** When an engine began it, or took it (ISO 8601). */
+    /** When an engine began or accepted it (ISO 8601). */
     begun_at: string | null;
-    /** What was paid for it, and not given back. */
+    /** The credits that were paid for it and not returned. */
     credits: number;
     /** How many of its model are queued before it, up to 1,000; 0 when it is not queued. */
     ahead: number;
@@ -15,21 +15,21 @@ export type GenerationSummary = Omit<StoredGeneration, "callback_url" | "request
     label: string | null;
   };
 
-/** Each word of `text` is in the prompt, id, model, label or error, in whatever case. */
+/** Each word of `text` must be in the prompt, id, model, label or error, ignoring case. */
 export type GenerationFilter = {
   state?: State | undefined;
   model?: string | undefined;
   /** Only those with a star. */
   isStarred?: true | undefined;
-  /** The name of the label that they have. */
+  /** The name of their label. */
   label?: string | undefined;
   text?: string | undefined;
   account?: string | undefined;
 };
 
 /**
- * `from` is the newest generation that is wanted, if it matches. With `after`, those newer than the one called so come, the nearest first. `ids` are
- * the only ones that are wanted.
+ * `from` is the newest generation to return, if it matches. `after` selects generations newer than this id, nearest first. `ids` limits the result to
+ * these generations.
  */
 export type GenerationQuery = PageOf<string> &
   GenerationFilter & { from?: string | undefined; after?: string | undefined; ids?: readonly string[] | undefined };
@@ -38,12 +38,12 @@ export type GenerationQuery = PageOf<string> &
 export type ListStart = Pick<GenerationQuery, "before" | "from" | "after">;
 
 /**
- * How many generations of each state match the rest of a filter, how many that match it all are newer than `from`, up to 1,000, and which
- * models there are at all, in alphabetical order: where the filter has an account, those of its generations.
+ * How many generations of each state match the rest of a filter; how many that match all of it are newer than `from`, up to 1,000; and all models in
+ * alphabetical order, of the filter's account if there is one.
  */
 export type GenerationTotals = { counts: Partial<Record<State, number>>; newer: number; models: string[] };
 
-/** `label` is the only one that is wanted. */
+/** `label` limits the result to this label. */
 export type LabelQuery = { account?: string | undefined; label?: string | undefined; limit: number };
 
 /** All generations with a label: how many there will be, where that is known, when the first was started and the last ended (ISO 8601). */
@@ -53,35 +53,35 @@ export type LabelTotals = {
   counts: Record<State, number>;
   /** How many of the failed ones may have been charged by their engine's provider. */
   unclear: number;
-  /** What was paid, and not given back; and in USD where their engines told it. */
+  /** The credits that were paid and not returned, and the cost in USD if the engines report it. */
   credits: number;
   usd: number | null;
   started_at: string;
   ended_at: string | null;
 };
 
-/** By what spending is added up: the day of the start (UTC), the model, or the label. */
+/** What spending is grouped by: the day of the start (UTC), the model, or the label. */
 export type SpendingKey = "day" | "model" | "label";
 
 /** `limit` is for each key. */
 export type SpendingQuery = { account?: string | undefined; limit: number };
 
-/** What the generations of a day, a model or a label have cost: credits without those given back, and USD where their engines told it. */
+/** What the generations of a day, a model or a label have cost: credits, except returned ones, and USD if the engines report it. */
 export type Spent = { key: string; generations: number; credits: number; usd: number | null };
 
 export type Spending = Record<SpendingKey, Spent[]>;
 
-/** What the pages show of many generations. When a method resolves and rejects, `Store` says. */
+/** What the pages show of many generations. See `Store` for when methods resolve and reject. */
 export type Reports = {
-  /** The lists for the service's owner are of all accounts, newest first. */
+  /** Newest first. The service's owner sees all accounts. */
   list(query: GenerationQuery): Promise<GenerationSummary[]>;
-  /** Only the states of the newest ones, which takes a fraction of what a list does. */
+  /** Only the states of the newest generations, in a fraction of the time of a list. */
   states(query: LabelQuery): Promise<Pick<GenerationSummary, "id" | "state">[]>;
-  /** A search counts what `list` would look at. */
+  /** A search counts only what `list` would read. */
   totals(filter: GenerationFilter & Omit<ListStart, "after">): Promise<GenerationTotals>;
-  /** The id of the oldest generation that a search looks at, where older ones are not searched; with it as `before`, the search goes on. */
+  /** The id of the oldest generation that a search reads, if it leaves older ones out; with this id as `before`, the search continues. */
   lastSearched(filter: GenerationFilter & ListStart): Promise<string | undefined>;
-  /** The labels, the one first that was used last. */
+  /** The labels, most recently used first. */
   labels(query: LabelQuery): Promise<LabelTotals[]>;
   /** The newest days, and the models and labels that have cost most. */
   spending(query: SpendingQuery): Promise<Spending>;

@@ -1,14 +1,14 @@
 import { toText } from "./values.ts";
 
-/** What the search looks at, in one text. */
+/** Returns the text that the search reads. */
 export function searchText(...parts: readonly (string | null)[]): string {
   return toText(parts.filter((part) => part !== null).join("\n")).toLowerCase();
 }
 
-/** Each is a condition of a query. */
+/** Each word is a condition of a query. */
 const maxWords = 100;
 
-/** The words that are all to be in the text, whatever their order; of very many, the first ones. */
+/** Returns the words that must all be in the text, in any order; at most `maxWords`. */
 export function searchWords(text = ""): string[] {
   return searchText(text)
     .split(/\s+/)
@@ -16,7 +16,7 @@ export function searchWords(text = ""): string[] {
     .slice(0, maxWords);
 }
 
-/** A search without an index reads so many texts at once: those of the newest generations, or of the next older ones. */
+/** How many texts a search without an index reads at once: those of the newest generations, or of the next older ones. */
 export const maxScanned = 20_000;
 
 /** Whether no word has three characters, which PostgreSQL's index needs. */

@@ -5,19 +5,22 @@ import type { Deliveries, Delivery } from "./deliveries.ts";
 import type { GenerationEnd, Generations, StoredGeneration } from "./generations.ts";
 import type { Reports } from "./reports.ts";
 
-/** `fd` is an open file without a name, which goes when whoever has it closes it; `size` is in bytes. */
+/** `fd` is an open file without a name, which is deleted when closed; `size` is in bytes. */
 export type DatabaseCopy = { size: number; fd: number };
 
-/** How an embedded database came to be here. */
+/** The history of an embedded database. */
 export type Provenance = {
   /** `runs` counts the starts and ends of the services that used it; `copiedAt` is when `serve --backup` made this copy, and `restoredAt` when a service last began with a copy (ISO 8601). */
   read(): Promise<{ runs: number; copiedAt: string | null; restoredAt: string | null }>;
   count(runs: number): Promise<void>;
-  /** Ends what may have been submitted since the copy was made, and takes the mark of a copy away: both or nothing. Resolves with how many were ended. */
+  /**
+   * Ends generations that may have been submitted since the copy was made, and removes the mark of a copy: both or nothing. Resolves with the number
+   * of ended generations.
+   */
   restore(restoration: Restoration): Promise<number>;
 };
 
-/** `at` is the time (ISO 8601). `endOf` returns how a generation ends whose engine is real, and that was not submitted when the copy was made. */
+/** `at` is the time (ISO 8601). `endOf` returns the end of a generation for a real engine that was not submitted when the copy was made. */
 export type Restoration = {
   runs: number;
   at: string;
@@ -33,17 +36,17 @@ export type Store = Generations &
   Claims &
   Accounts &
   Reports & {
-    /** Resolves when something was written: a start could be kept now. */
+    /** Resolves when something was written: a start could be stored now. */
     check(): Promise<void>;
-    /** Whether other processes use the database, so that what is to be done may come without a change that this process hears of. */
+    /** Whether other processes use the database, so that work may arrive without a change that this process is notified of. */
     isShared: boolean;
     /** Calls `onChange` for every change of any process, this one included, until the returned function is called. */
     listen(onChange: (change: Change) => void): () => void;
-    /** Tells all processes of a change that is not in the database. */
+    /** Notifies all processes of a change that is not in the database. */
     publish(change: Change): void;
-    /** Resolves with a copy of the database as it is at one moment; only an embedded one makes its own. */
+    /** Resolves with a consistent copy of the database; only for an embedded database. */
     backup?(): Promise<DatabaseCopy>;
-    /** Only of an embedded one, whose file a person can replace by a copy. */
+    /** Only for an embedded database, whose file a person can replace by a copy. */
     provenance?: Provenance;
     /** Resolves when the changes under way are durable and the database is closed. */
     close(): Promise<void>;

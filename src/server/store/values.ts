@@ -1,6 +1,6 @@
 /**
- * Neither database keeps a NUL or half a pair of surrogates in a text: SQLite would end it at the NUL, and so find or change another row. Each driver
- * replaces them in all texts that it is given; in JSON they are escapes.
+ * Replaces NULs and lone surrogates, which neither database can store: SQLite would cut the text at the NUL, and so find or change another row. Each
+ * driver does so with all texts; in JSON they are escapes.
  */
 export function toText(text: string): string {
   return text.replaceAll("\0", "\ufffd").replace(/\p{Surrogate}/gu, "\ufffd");
@@ -13,7 +13,7 @@ export function toJson(value: object): string {
   );
 }
 
-/** Reads the JSON of a column: SQLite has its text. */
+/** Reads the JSON of a column, which SQLite returns as text. */
 export function readJson<Value>(column: unknown): Value {
   return typeof column === "string" ? JSON.parse(column) : (column as Value);
 }

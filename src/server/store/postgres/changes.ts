@@ -1,7 +1,7 @@
 import type { Change } from "../change.ts";
 import type { Query } from "./database.ts";
 
-/** Where the processes of a database hear of changes. */
+/** The channel on which the processes of a database are notified of changes. */
 export const channel = "vidgen";
 
 /** Reads a change; `undefined` for what another program has sent. */
@@ -13,7 +13,7 @@ export function readChange(text: string): Change | undefined {
   }
 }
 
-/** Tells all processes of changes; inside a transaction, once it is committed. */
+/** Notifies all processes of changes; inside a transaction, once it is committed. */
 export async function notify(query: Query, ...changes: Change[]): Promise<void> {
   const texts = changes.map((change) => JSON.stringify(change));
   await query("SELECT pg_notify($1, text) FROM unnest($2::text[]) AS text", channel, texts);

@@ -13,26 +13,26 @@ export type ClaimsOptions = {
   reportProblem: ReportProblem;
 };
 
-/** A process that makes a generation says so this often; another one may claim the generation when that was not heard for so long. */
+/** How often a process renews its claim on a generation, and how long after the last renewal another process may claim it. */
 const renewMs = 4_000;
 const heldSeconds = 12;
-/** For so long after that no other process can have claimed it, also by a clock that is not quite as fast as the database's. */
+/** How long after a renewal no other process can have claimed the generation, even by a clock that is slightly slower than the database's. */
 const heldMs = 10_000;
 /** Any number, the same in each process and each version. */
 const slotLock = 8_788;
-/** When the database was away, the other processes could not say that they go on, either: they have this long to do so. */
+/** During an outage of the database, no process could renew its claims: afterwards each has this long to do so. */
 const outageMs = 15_000;
 
-/** What is to be made. A row has its holder and until when it is held, so what a process had comes back by itself once that is gone. */
+/** The claims on generations. A row contains its holder and until when it is held, so the claims of a dead process expire. */
 export function createClaims(
   { query, transaction, upForMs }: Pick<Database, "query" | "transaction" | "upForMs">,
   { process, clock, reportProblem }: ClaimsOptions,
 ) {
   const stop = new AbortController();
-  /** What is made here, how it is told that another process has claimed it, and when this one last said that it goes on. */
+  /** The claims of this process: what aborts if another process takes over, and when the claim was last renewed. */
   const held = new Map<string, { lost: AbortController; at: Time }>();
   let renewing: Promise<void> | undefined;
-  /** By both clocks: one stands still while a virtual machine is suspended, and the other may be set. */
+  /** By two clocks: one stops while a virtual machine is suspended, and the other may be set. */
   const now = (): Time => ({ ms: clock.now(), dateMs: clock.date().getTime() });
   const msSince = (at: Time) => Math.max(clock.now() - at.ms, clock.date().getTime() - at.dateMs);
   const confirm = (id: string) => {
@@ -41,13 +41,13 @@ export function createClaims(
       throw new Error("another process may have taken over this generation, while this one was suspended");
   };
 
-  /** One that has ended, or was released meanwhile, is not renewed any more, either. */
+  /** Renews the claims on all generations that have not ended, and were not released meanwhile. */
   const renew = async () => {
     const ids = [...held.keys()];
     if (ids.length === 0) return;
     const at = now();
     const isOurs = "id = ANY($2) AND holder = $1 AND held_until IS NOT NULL AND status = 'processing'";
-    // One that somebody has locked does not hold up the others: it is renewed the next time.
+    // A locked row does not delay the others: it is renewed the next time.
     const rows = await query<{ id: string; is_renewed: boolean }>(
       `WITH renewed AS (
          UPDATE vidgen.generations SET held_until = now() + make_interval(secs => ${heldSeconds})
@@ -68,7 +68,7 @@ export function createClaims(
   };
   const renewAll = async () => {
     while (!stop.signal.aborted) {
-      // An outage was told of.
+      // An outage was already reported.
       await renew().catch(
         (error) =>
           Object(error).isUnavailable || reportProblem("The claims on running generations could not be renewed", error),
@@ -87,8 +87,8 @@ export function createClaims(
       ...[isSteady(), process, ...values],
     );
   /**
-   * Claims the first candidates that are still there: another process may have claimed, or even submitted, one since it was read. What is ready in
-   * another process stays with it, and gets a slot.
+   * Claims the first candidates that are still free: another process may have claimed, or even submitted, a candidate since it was read. A generation
+   * that is ready in another process stays there, and gets a slot.
    */
   const takeFirst = (sql: Query, { isFetched, slot }: New, { numbers, limit }: { numbers: unknown[]; limit: number }) =>
     sql(
@@ -114,7 +114,7 @@ export function createClaims(
        FROM taken WHERE number = taken_number RETURNING ${claimColumns}, is_given`,
       ...[isSteady(), process, numbers, isFetched, slot?.engine ?? null],
     );
-  /** Those who claim slots of an engine do so one after the other: each counts what the one before it has taken. */
+  /** Processes claim slots of an engine one after the other: each counts the slots that the others have taken. */
   const takeSlots = (wanted: New, slot: SlotLimit, { numbers, limit }: { numbers: unknown[]; limit: number }) =>
     transaction(async (sql) => {
       await sql(`SELECT pg_advisory_xact_lock(${slotLock}, hashtext($1))`, slot.engine);
@@ -132,9 +132,9 @@ export function createClaims(
     return { rows, isFull: rows.length >= next.limit };
   };
   /**
-   * Reads candidates without a lock, and locks only those that it claims: other processes pass over locked rows, and would find nothing. While it
-   * has too few it reads more: the next ones of each account, or, when other processes have claimed all that it read, a longer part of each queue.
-   * When a later round rejects, what the earlier ones have claimed is free again once its time is over.
+   * Reads candidates without a lock, and locks only those that it claims: other processes skip locked rows, and would find nothing. With too few
+   * candidates it reads more: the next ones of each account, or, when other processes have claimed all that it read, a longer part of each queue. If
+   * a later round rejects, the claims of the earlier rounds expire.
    */
   const takeNew = async (wanted: New, filter: ClaimFilter, limit: number): Promise<Row[]> => {
     const taken: Row[] = [];
@@ -151,13 +151,13 @@ export function createClaims(
       if (rows.length === 0) depth *= 4;
     }
   };
-  const tellOthers = (given: readonly Row[]) => {
+  const notifyHolders = (given: readonly Row[]) => {
     const changes = given.map(({ id, account }) => ({
       kind: "generation" as const,
       id: String(id),
       account: String(account),
     }));
-    // Who is not told looks once a second.
+    // A process that is not notified polls once a second.
     if (changes.length > 0) notify(query, ...changes).catch(() => {});
   };
 
@@ -169,7 +169,7 @@ export function createClaims(
         wanted.kind === "new"
           ? await takeNew(wanted, filter, limit)
           : await takeOldest(selectOldest(wanted, filter, limit));
-      tellOthers(rows.filter(({ is_given }) => is_given));
+      notifyHolders(rows.filter(({ is_given }) => is_given));
       const own = rows.filter(({ is_given }) => !is_given);
       const claimed = own.map((row) => {
         const id = String(row.id);
@@ -182,7 +182,7 @@ export function createClaims(
     },
     async release(id) {
       held.delete(id);
-      // The holder stays: one before it, that was suspended, must not write to the generation.
+      // The holder stays: an earlier holder that was suspended must not write to the generation.
       const update = "UPDATE vidgen.generations SET held_until = NULL WHERE id = $2 AND holder = $1";
       await query(`${update} AND status = 'processing'`, process, id);
     },
@@ -252,7 +252,7 @@ const isExpired = "(held_until IS NULL OR $1 AND held_until < now())";
 const isFree = `status = 'processing' AND ${isExpired}`;
 const isQueued = "status = 'processing' AND engine IS NULL AND NOT is_submitting";
 const isReady = `status = 'processing' AND is_ready AND slot IS NULL AND NOT ${isExpired}`;
-/** Not that of a process that has gone before it submitted the generation: nobody else would have room to make it. */
+/** Except the slot of a process that died before it submitted the generation: otherwise no process would have room to make it. */
 const takesSlot = `status = 'processing' AND slot IS NOT NULL AND NOT (${isQueued} AND ${isExpired})`;
 
 function selectOldest(wanted: Exclude<Wanted, New>, filter: ClaimFilter, limit: number): Selection {
@@ -263,8 +263,8 @@ function selectOldest(wanted: Exclude<Wanted, New>, filter: ClaimFilter, limit: 
 }
 
 /**
- * The next `depth` of each account, in the order of the turns. By the index `waiting`, of each account only what may be claimed is read, however
- * many generations wait: no other index has the order by account and number of one model.
+ * Selects the next `depth` generations of each account, in the order of the turns. With the index `waiting`, only what may be claimed is read of each
+ * account, however many generations wait: no other index is ordered by account and number for one model.
  */
 function selectCandidates(wanted: New, filter: ClaimFilter, depth: number): Selection {
   const { models, isFetched, slot } = wanted;
@@ -277,7 +277,7 @@ function selectCandidates(wanted: New, filter: ClaimFilter, depth: number): Sele
   ];
   const { condition, values } = where(conditions, 2 + given.length);
   const next = `SELECT min(account) FROM vidgen.generations AS waiting WHERE is_fetched = $4 AND ${isQueued}`;
-  // A process gives no other one what it makes itself, such as a preview.
+  // A process does not give others what it makes itself, such as a preview.
   const ready = `${isReady} AND ${isQueued} AND model = ANY($3) AND NOT $4 AND ($5 OR holder = $2)`;
   const select = `
     WITH RECURSIVE

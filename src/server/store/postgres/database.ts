@@ -16,12 +16,13 @@ export type Database = {
   query: Query;
   /** Runs statements in a transaction, and resolves once it is durable. When one rejects, nothing was changed. */
   transaction<T>(work: (query: Query) => Promise<T>): Promise<T>;
-  /** Runs statements one after the other on a connection that is theirs alone, without a time limit, and closes it. What it locks, it holds until then. */
+  /** Runs statements one after the other on a connection of their own, without a time limit, and closes it. Locks are held until then. */
   session<T>(work: (query: Query) => Promise<T>): Promise<T>;
-  /** For how many milliseconds it has been there, as far as this process knows. */
+  /** How many milliseconds have passed since the last known outage. */
   upForMs(): number;
   /**
-   * Calls `onMessage` for each notification of a channel, until `close`. Those of an outage are missed: `onReconnect` is called after each one.
+   * Calls `onMessage` for each notification of a channel, until `close`. Notifications during an outage are missed: `onReconnect` is called after
+   * each outage.
    */
   listen(channel: string, onMessage: (text: string) => void, onReconnect?: () => void): void;
   /** Rejects when statements outside a transaction do not share a connection, as behind PgBouncer in transaction mode. */
@@ -30,8 +31,8 @@ export type Database = {
 };
 
 /**
- * A process that was suspended inside a transaction holds the rows that others wait for. It is set by a statement: PgBouncer refuses to connect
- * with settings that it does not know. The rules name the tables without their schema, as SQLite does.
+ * A process that is suspended inside a transaction keeps its locks until these limits. Set by a statement, because PgBouncer refuses to connect with
+ * settings that it does not know. The rules name tables without a schema, as SQLite does.
  */
 const setLimits =
   "SET statement_timeout = 10000; SET idle_in_transaction_session_timeout = 10000; SET search_path = vidgen";
@@ -46,7 +47,7 @@ const setNoLimits = `SELECT set_config(name, value, false) FROM pg_settings JOIN
 ) AS wanted (name, value) USING (name)`;
 
 const connectTimeoutMs = 10_000;
-/** The connection may have gone without a word: longer than `statement_timeout`, by which the server answers. */
+/** A connection may be lost without notice. Longer than `statement_timeout`, within which the server answers. */
 const replyTimeoutMs = 12_000;
 const keepAliveMs = 10_000;
 const reconnectMs = 1_000;
@@ -70,7 +71,7 @@ export async function openDatabase(
   const config: ClientConfig = {
     connectionString: url,
     application_name: "vidgen",
-    // By default the system asks after two hours. A NAT forgets a connection much earlier, and neither side is notified.
+    // By default the system checks a connection after two hours. A NAT forgets a connection much earlier, and neither side is notified.
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveMs,
     connectionTimeoutMillis: connectTimeoutMs,
@@ -79,7 +80,7 @@ export async function openDatabase(
   const pool = new pg.Pool({ ...config, max: maxConnections });
   // A connection that breaks while nobody uses it is replaced by the next one.
   pool.on("error", () => {});
-  // One that breaks between two statements of a transaction would end this process; the next statement fails then.
+  // Without a listener, a connection that breaks between two statements of a transaction would end this process; with it, the next statement fails.
   pool.on("connect", (client) => {
     client.on("error", () => {});
     // The client sends its statements one after the other.
@@ -88,7 +89,7 @@ export async function openDatabase(
   const stop = new AbortController();
   let isAway = false;
   let awayAt = clock.now();
-  /** Tells of an outage once. */
+  /** Reports an outage once. */
   const describe = (error: unknown) => {
     const described = describeError(error);
     const what = systemCode(error) === cancelled ? "The database is too slow" : "The database cannot be reached";
@@ -151,9 +152,9 @@ export async function openDatabase(
     }
   };
   const session: Database["session"] = async (work) => {
-    // Without a limit for replies, the system finds out that the database has gone without a word.
+    // Without a limit for replies, the system notices that the database is unreachable.
     const client = new pg.Client({ ...config, query_timeout: 0 });
-    // After a break between two statements, the next one says only that the connection is of no use.
+    // After a break between two statements, the error of the next one does not contain the reason.
     let broken: Error | undefined;
     client.on("error", (error) => {
       broken ??= error;
@@ -202,9 +203,9 @@ export async function openDatabase(
     },
     async close() {
       stop.abort(new Error("the database is closed"));
-      // The pool would forget those that wait for a connection.
+      // The pool would neither serve nor reject calls that wait for a connection.
       await Promise.allSettled(running);
-      // A server that has gone without a word does not end its connections.
+      // An unreachable server does not end its connections.
       const given = new AbortController();
       await Promise.race([Promise.all([pool.end(), listening]), clock.sleep(endMs, given.signal)]);
       given.abort();
@@ -222,7 +223,10 @@ type DescribedError = Error & { isUnavailable: boolean };
 /** The SQLSTATE of a statement that took longer than its limit. */
 const cancelled = "57014";
 
-/** Classes of SQLSTATE that pass by themselves: no connection, a transaction that met another one, too few resources, a server that stops, a query that took too long, a standby. */
+/**
+ * Classes of SQLSTATE that are temporary: no connection, a transaction that met another one, too few resources, a server that stops, a query that
+ * took too long, a standby.
+ */
 const passing = /^(08|40|53|57P|57014|25006|25P03)/;
 
 /** What the driver throws without a severity comes from the connection, not from the server. */

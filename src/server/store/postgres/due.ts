@@ -4,7 +4,7 @@ import { readDelivery } from "../reads/deliveries.ts";
 import type { Context } from "../rules/rule.ts";
 import type { Query } from "./database.ts";
 
-/** An attempt takes up to 15 s; when its process is gone, another one makes it after this time. */
+/** An attempt takes up to 15 s; if its process has died, another one repeats it after this time. */
 const attemptSeconds = 20;
 
 const selection = `
@@ -12,7 +12,7 @@ const selection = `
     (SELECT count(*) FROM vidgen.delivery_attempts WHERE delivery = deliveries.number) AS attempts
   FROM vidgen.deliveries JOIN vidgen.generations ON generations.number = deliveries.generation`;
 
-/** The clock of the database, by which a callback is due, may be another one than the process's. */
+/** A callback is due by the clock of the database, which may differ from that of the process. */
 export function createSchedule(clock: Pick<Clock, "date">): Context["schedule"] {
   return (next_at) => {
     const seconds = next_at === null ? null : Math.max(0, Date.parse(next_at) - clock.date().getTime()) / 1_000;
@@ -20,7 +20,10 @@ export function createSchedule(clock: Pick<Clock, "date">): Context["schedule"] 
   };
 }
 
-/** Claims the deliveries to attempt now for the time of an attempt. Of each host only what may be attempted is read, however many wait. See `Deliveries`. */
+/**
+ * Claims the deliveries to attempt now for the time of an attempt. Only what may be attempted is read of each host, however many wait. See
+ * `Deliveries`.
+ */
 export async function claimDue(
   query: Query,
   { limit, perHost, busy, except }: DueQuery,

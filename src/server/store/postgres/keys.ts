@@ -1,16 +1,16 @@
 import type { Clock } from "../../../io.ts";
 import type { Accounts } from "../accounts.ts";
 
-/** So long a key is accepted without another look: one that another process has revoked is refused after it. */
+/** How long a key is accepted before it is read again. A key that another process has revoked is refused after this time. */
 export const keyMs = 5_000;
 
 type Keys = Pick<Accounts, "account" | "addAccount" | "deleteAccount" | "removeKeys">;
 
 /** Remembers for a short time which account a key belongs to. */
 export function rememberKeys(keys: Keys, clock: Pick<Clock, "now">): Keys {
-  /** The accounts of keys by the keys' hashes, and until when they hold. */
+  /** The accounts of keys by the keys' hashes, and until when each is valid. */
   const known = new Map<string, { account: string; end: number }>();
-  /** Counts the removals of keys: what was read before one may be of a key that is removed. */
+  /** Counts the removals of keys: a read that began before a removal may return a removed key. */
   let removals = 0;
   const forget = () => {
     removals++;

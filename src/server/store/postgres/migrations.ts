@@ -4,17 +4,17 @@ import type { Database, Query } from "./database.ts";
 import { indexes, schema } from "./schema.ts";
 
 /**
- * The steps to a version; step n makes version n from n - 1, and is never changed once it was released. The indexes are no part of a step: on a large
- * table an index takes minutes, in which nobody could write to it. So each is built beside the work of other processes, after the steps; one that was
- * left unfinished is built anew.
+ * The steps to a version; step n makes version n from n - 1, and is never changed once it was released. The indexes are not part of a step: on a
+ * large table an index takes minutes, in which no process could write to it. So each is built concurrently, after the steps; an unfinished index is
+ * built again.
  */
 export type Versions = { steps: readonly string[]; indexes: Readonly<Record<string, string>> };
 
 const current: Versions = { steps: [schema], indexes };
 
 /**
- * The index of the search: every three characters of each text. It needs an extension; a server that does not have it, or does not allow it, is
- * asked again at each start, and the search reads all texts.
+ * The index of the search: every three characters of each text. It needs an extension; if the server does not have or allow it, each start tries
+ * again, and the search reads all texts.
  */
 const searchIndex = "search_texts";
 
@@ -24,20 +24,20 @@ export type MigrateOptions = {
   onNote(text: string): void;
   /** Ends the wait for other sessions. */
   signal?: AbortSignal | undefined;
-  /** Those of this program, unless a test has its own. */
+  /** The versions of this program; a test may have its own. */
   versions?: Versions;
 };
 
 /** Any number, the same in each process and each version. */
 const lock = 8_787;
 const lockPollMs = 100;
-/** For so long a step may wait for other sessions: whoever wants the same table meanwhile waits behind it. */
+/** How long a step may wait for other sessions: meanwhile all statements on the same table wait behind it. */
 const lockTimeoutMs = 2_000;
 const lockPatienceMs = 60_000;
 const lockPauseMs = 1_000;
 
 /**
- * Brings the database to this program's version; one process does so at a time, and the others wait. When it is killed, the next one goes on from
+ * Brings the database to this program's version; one process does so at a time, and the others wait. If it is killed, the next one continues from
  * there. Rejects when another program made its schema, or a newer version of this one did.
  */
 export async function migrate(
@@ -57,7 +57,7 @@ export async function migrate(
     await sql(`SET lock_timeout = ${lockTimeoutMs}`);
     for (const [index, step] of steps.entries())
       if (index >= version) await retryLocked(() => takeStep(sql, index + 1, step), options);
-    // This waits for the transactions of others, and nobody waits for it.
+    // Building an index waits for other transactions, and blocks none.
     await sql("SET lock_timeout = 0");
     for (const [name, columns] of Object.entries(indexes))
       await retryLocked(() => buildIndex(sql, name, columns), options);
@@ -99,7 +99,7 @@ async function readIndexes(query: Query): Promise<Map<unknown, { isWhole: boolea
   return new Map(rows.map(({ relname, indisvalid }) => [relname, { isWhole: indisvalid === true }]));
 }
 
-/** Asks again and again: a session that waits inside a statement is waited for by whoever builds an index. */
+/** Polls: a session that builds an index would wait for one that waits for a lock inside a statement. */
 async function waitForLock(sql: Query, { clock, onNote, signal, versions }: MigrateOptions): Promise<void> {
   for (let isTold = false; ; isTold = true) {
     const [row] = await sql("SELECT pg_try_advisory_lock($1) AS is_held", lock);
@@ -141,7 +141,7 @@ async function buildIndex(sql: Query, name: string, columns: string): Promise<vo
   await sql(`CREATE INDEX CONCURRENTLY ${name} ON ${columns}`);
 }
 
-/** Tries again for a minute while another session holds a lock, or waits for this one. */
+/** Retries for a minute while another session holds a lock, or waits for this one. */
 async function retryLocked(work: () => Promise<void>, { clock, signal }: MigrateOptions): Promise<void> {
   const giveUpAt = clock.now() + lockPatienceMs;
   for (;;) {

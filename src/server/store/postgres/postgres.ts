@@ -22,7 +22,7 @@ export type Postgres = {
   store: Store;
   /** The secrets that `initialize` has kept, if it ran. */
   secrets(): Promise<{ webhookSecret?: string | undefined; pageSecret?: string | undefined }>;
-  /** The secret of the page's sessions, read anew as often as keys are: another process may have replaced it. Rejects before `initialize`. */
+  /** The secret of the page's sessions, read again as often as keys: another process may have replaced it. Rejects before `initialize`. */
   pageSecret(): Promise<string>;
   /** See `initialize`. */
   initialize(values: FirstValues, options?: { rotate?: boolean }): ReturnType<typeof initialize>;
@@ -97,7 +97,7 @@ export async function openPostgres(
   { process, clock, reportProblem, onNote = () => {}, signal }: PostgresOptions,
 ): Promise<Postgres> {
   const database = await openDatabase(url, { maxConnections: 10, clock, reportProblem: () => {} });
-  // Of its own, so that many requests do not delay what a process has to say in time. It is used all the time, so it tells of an outage.
+  // Connections of their own, so that many requests do not delay the renewal of claims. They are always in use, so they report an outage.
   const background = await openDatabase(url, { maxConnections: 4, clock, reportProblem });
   const close = async () => void (await Promise.all([database.close(), background.close()]));
   try {

@@ -5,7 +5,7 @@ import type { Database, Value } from "./database.ts";
 export function createReader({ query }: Pick<Database, "query">): Reader {
   return {
     query: (sql, ...values) => query(numberPlaceholders(sql), ...values),
-    // An array, since PostgreSQL expects a hundred rows of what reads JSON.
+    // An array, because PostgreSQL estimates a hundred rows for a function that reads JSON.
     isOneOf: (column) => `${column} = ANY(ARRAY(SELECT json_array_elements_text(?)))`,
     isScan: isShortSearch,
     // The index of the search is for LIKE alone.
@@ -19,7 +19,7 @@ export function where(conditions: readonly Condition<Value>[], given = 0): { con
   return { condition: numberPlaceholders(condition, given), values };
 }
 
-/** PostgreSQL's placeholders in place of each `?`, after so many that are given. */
+/** Replaces each `?` by a placeholder of PostgreSQL, numbered after the `given` ones. */
 export function numberPlaceholders(sql: string, given = 0): string {
   let last = given;
   return sql.replace(/\?/g, () => `$${++last}`);

@@ -4,7 +4,7 @@ import { notify } from "./changes.ts";
 import type { Query } from "./database.ts";
 import { numberPlaceholders } from "./reader.ts";
 
-/** Runs a rule. All processes are told of its changes once the transaction of `query` is committed. */
+/** Runs a rule. All processes are notified of its changes once the transaction of `query` is committed. */
 export async function runRule<Result>(query: Query, rule: Rule<Result>): Promise<Result> {
   const changes: Change[] = [];
   let step = rule.next([]);

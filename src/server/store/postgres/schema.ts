@@ -11,12 +11,12 @@ const sumColumns = `keys.by, account, keys.key, count(*) AS generations, sum(${u
 
 /**
  * The tables. A column has the same name and meaning in both databases. An account's `balance` is the sum of its rows in the ledger. `holder` is the
- * process that makes a generation, or was the last to do so; it may until `held_until`. `slot` names the engine of which the generation has a slot. One
- * that `is_ready` has its images in its holder, and waits for a slot, or got it by a claim of another process. `turns` has in which order the accounts had
- * their last turns; it has no foreign key, which would lock the accounts that starts lock. A delivery is attempted at `due_at`, by the database's clock;
- * while it is attempted, that is when another process may attempt it. What follows from a generation goes with it; the ledger stays. Triggers keep
- * `sums`, which only `sums.ts` reads, and refuse to change the ledger. Whoever changes a sum has locked its account before, as a start has: so a
- * start and an end never wait for each other's sums.
+ * process that makes a generation, or the last one that did; its claim expires at `held_until`. `slot` names the engine whose slot the generation
+ * occupies. A generation that `is_ready` has its images in its holder, and waits for a slot, or another process has given it one. `turns` contains
+ * the order of the accounts' last turns; it has no foreign key, which would lock the accounts that starts lock. A delivery is attempted at `due_at`,
+ * by the database's clock; while it is attempted, that is when another process may attempt it. Rows that depend on a generation are deleted with it;
+ * the ledger stays. Triggers update `sums`, which only `sums.ts` reads, and refuse to change the ledger. A transaction locks the account before it
+ * changes a sum, as a start does: so a start and an end never wait for each other's sums.
  */
 export const schema = `
   CREATE TABLE vidgen.settings (name text PRIMARY KEY, value text NOT NULL);

@@ -27,18 +27,18 @@ import { runRule } from "./run.ts";
 type PendingStart = Start & { resolve(outcome: StartOutcome): void; reject(error: unknown): void };
 
 /**
- * Starts of generations, in batches. A batch passes over the accounts that another process has locked; their starts wait in batches of their own,
- * so that nobody else waits with them, and no two processes wait for each other. Nor does anybody wait for another account's images.
+ * Starts generations in batches. A batch skips accounts that another process has locked; their starts wait in batches of their own, so that no other
+ * start waits with them, and no two processes wait for each other. Nor does a start wait for another account's images.
  */
 export function createStarts({ transaction }: Pick<Database, "transaction">) {
-  /** Resolves with the starts that were passed over. */
+  /** Resolves with the skipped starts. */
   const write = async (batch: PendingStart[], { isWaiting }: { isWaiting: boolean }): Promise<PendingStart[]> => {
     try {
       const outcomes = await transaction((sql) => startAll(sql, batch, { isWaiting }));
       for (const { start, outcome } of outcomes) if (outcome) start.resolve(outcome);
       return outcomes.flatMap(({ start, outcome }) => (outcome ? [] : [start]));
     } catch (error) {
-      // Nobody knows whether a batch was committed that the database has not refused: it must not be written again.
+      // A batch that the database has not refused may have been committed: it must not be written again.
       if (isUnavailable(error) || batch.length === 1) throw error;
       const passedOver: PendingStart[] = [];
       for (const start of batch) {
@@ -77,8 +77,8 @@ export function createStarts({ transaction }: Pick<Database, "transaction">) {
 type Outcome = { start: PendingStart; outcome: StartOutcome | undefined };
 
 /**
- * Starts generations, one after the other. One with a key that another process uses at the same time waits for the lock of the account, and then
- * finds the key. Those of an account that is locked have no outcome, unless this waits for it.
+ * Starts generations one after the other. If another process uses the same key at the same time, the start waits for the lock of the account, and
+ * then finds the key. Starts of a locked account have no outcome unless `isWaiting`.
  */
 async function startAll(sql: Query, batch: PendingStart[], { isWaiting }: { isWaiting: boolean }): Promise<Outcome[]> {
   const accounts = await lockAccounts(sql, batch, { isWaiting });
@@ -106,8 +106,8 @@ async function startAll(sql: Query, batch: PendingStart[], { isWaiting }: { isWa
 }
 
 /**
- * Returns the accounts of a batch, which nobody else changes until the transaction ends. An account that is locked is missing, as is one that does not
- * exist, unless this waits for the locks.
+ * Locks the accounts of a batch until the transaction ends, and returns them. Accounts that do not exist are missing and, unless `isWaiting`, locked
+ * ones too.
  */
 async function lockAccounts(sql: Query, batch: PendingStart[], { isWaiting }: { isWaiting: boolean }) {
   const names = [...new Set(batch.map(({ generation }) => generation.account))];

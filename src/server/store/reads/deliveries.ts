@@ -3,7 +3,7 @@ import { type Reader, type Row, shownPrompt, where } from "./reader.ts";
 
 /** Reads callbacks and the attempts to deliver them. */
 export function createDeliveryReads({ query, isOneOf }: Reader) {
-  /** Those of several deliveries, each with the id of its own. */
+  /** Reads the attempts of several deliveries, each with the id of its delivery. */
   const findAttempts = (ids: readonly unknown[]) =>
     query(
       `SELECT deliveries.id, at, outcome, delivery_attempts.delivered, reply, ms
@@ -33,7 +33,7 @@ export function createDeliveryReads({ query, isOneOf }: Reader) {
       const names = hosts.map(({ host }) => String(host)).filter((each) => each !== "");
       return {
         counts: Object.fromEntries(rows.map(({ state, count }) => [state, Number(count)])),
-        // A database of another language has an order of its own.
+        // The order of the database depends on its locale.
         hosts: names.sort(),
       };
     },
@@ -72,7 +72,7 @@ function readAttempt({ at, outcome, delivered, reply, ms }: Row): Attempt {
   };
 }
 
-/** Reads a delivery out of a row that has, where they are counted, its attempts. */
+/** Reads a delivery out of a row; `attempts` is valid only if the query counts them. */
 export function readDelivery({ traceparent, attempts, ...row }: Row): Delivery {
   const delivery = row as Pick<Delivery, "id" | "generation" | "account" | "url" | "body" | "next_at">;
   return { ...delivery, ...(typeof traceparent === "string" && { traceparent }), attempts: Number(attempts) };

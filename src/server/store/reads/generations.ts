@@ -8,7 +8,7 @@ import { countRows, countSums, labelTotals, maxFound, readCounts, readLabels, su
 /** What `readGeneration` needs. */
 export const columns = "id, account, status, created_at, completed_at, removed_at, starred, asked, checkpoint, result";
 
-/** How far the generations before another one, or after it, are counted. */
+/** The maximum count of generations before or after another one. */
 const maxCounted = 1_000;
 
 type Queues = ReadonlyMap<string, readonly number[]>;
@@ -50,7 +50,7 @@ export function createGenerationReads({ query, ...dialect }: Reader) {
     );
     return next && (last as { id: string; number: string | number });
   };
-  /** The numbers of those that each model makes next. They are read once for a list, however many of it wait. */
+  /** The numbers of the next queued generations of each model, read once for a list, however many of its rows are queued. */
   const readQueues = async (models: ReadonlySet<string>): Promise<Queues> => {
     const queues = new Map<string, number[]>();
     for (const model of models) {
@@ -198,13 +198,13 @@ function readSummary({ number, credits, ...row }: Row, queues: Queues): Generati
   };
 }
 
-/** Reads out of a generation's row what happened to it since: when it was removed, and whether it has a star. */
+/** Reads out of a row when its generation was removed, and whether it has a star. */
 function marksOf({ removed_at, starred }: Record<string, unknown>) {
   const removal: Pick<StoredGeneration, "removed_at"> = typeof removed_at === "string" ? { removed_at } : {};
   return starred ? { ...removal, isStarred: true } : removal;
 }
 
-/** Reads out of a generation's row what is removed when its video is. */
+/** Reads the video of a generation out of its row, for its removal. */
 function readCompleted({ id, completed_at, result }: Record<string, unknown>): Completed {
   return { id: String(id), completed_at: String(completed_at), media: readJson<StoredResult>(result).media };
 }

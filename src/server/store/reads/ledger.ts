@@ -24,7 +24,7 @@ export function createLedgerReads({ query }: Reader) {
     },
     async spending({ account, limit }) {
       const { condition, values } = where([
-        // Each of the three, so that an account's own are found by the key of the table.
+        // Names all three, so that the primary key finds the rows of an account.
         ["by IN ('day', 'model', 'label')", true],
         ["account = ?", account],
       ]);
@@ -38,7 +38,7 @@ export function createLedgerReads({ query }: Reader) {
       const accounts = rows.map(({ name, balance, keys, ...limits }) => {
         return { account: String(name), credits: Number(balance), keys: Number(keys), ...readLimits(limits) };
       });
-      // A database of another language has an order of its own.
+      // The order of the database depends on its locale.
       return accounts.sort((a, b) => (a.account < b.account ? -1 : 1));
     },
   } satisfies Partial<Accounts & Reports>;

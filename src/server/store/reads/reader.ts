@@ -1,32 +1,32 @@
 import type { GenerationFilter } from "../reports.ts";
 
-/** What a statement of both databases needs: something that runs it, and the few things that they say differently. */
+/** Runs the statements that both databases share, and returns the few parts that differ. */
 export type Reader = {
-  /** Runs a SELECT that has one `?` for each value, and no other. A change may come between two of them. */
+  /** Runs a SELECT with exactly one `?` for each value. Rows may change between two calls. */
   query(sql: string, ...values: Value[]): Promise<Row[]>;
-  /** The condition that a column has one of the texts of a JSON array, which is its value. */
+  /** Returns the condition that a column is one of the texts of a JSON array, which is its value. */
   isOneOf(column: string): string;
-  /** The condition that a word is in what the search looks at. */
+  /** Returns the condition that the text of the search contains a word. */
   contains(word: string): Condition;
-  /** Whether a search reads one text after another, and an index does not have its words. */
+  /** Whether a search reads one text after another, because no index contains its words. */
   isScan(text: string | undefined): boolean;
-  /** The tables in which a search looks for words, and the column of the order, if not those of all lists. */
+  /** Returns the tables that a search reads, and the column of its order, if they differ from those of other lists. */
   searched?(filter: GenerationFilter): Listed;
 };
 
-/** The beginning of a generation's prompt, which is all that a list has of it. */
+/** The beginning of a generation's prompt, for lists. */
 export const shownPrompt = "substr(asked -> 'request' ->> 'prompt', 1, 300)";
 
 export type Listed = { tables: string; order: string };
 
 export type Value = string | number | null;
-/** PostgreSQL gives large numbers as texts, and what is JSON as its value; SQLite gives 0 and 1 for what is false or true. */
+/** PostgreSQL returns large numbers as texts, and JSON as values; SQLite returns 0 and 1 for false and true. */
 export type Row = Record<string, unknown>;
 
 /** Left out when its value is `undefined`. It has one `?` for the value, or needs none. */
 export type Condition<Bound = Value> = [sql: string, value: Bound | true | undefined];
 
-/** Joins conditions. Returns an empty one when there are none. */
+/** Joins conditions into a WHERE clause, which is empty without conditions. */
 export function where<Bound = Value>(
   conditions: readonly Condition<NoInfer<Bound>>[],
 ): { condition: string; values: Bound[] } {

@@ -2,13 +2,13 @@ import type { State } from "../generations.ts";
 import type { GenerationFilter, GenerationTotals, LabelTotals, Spending, SpendingKey } from "../reports.ts";
 import { searchWords } from "../search.ts";
 
-// The table `sums` has a row for each day, each model and each label of an account. Triggers, which are in the migrations, keep it. A generation that
-// is forgotten no longer counts in its state, but what was spent for it still does. Both databases share these parts of their queries.
+// The table `sums` has a row for each day, each model and each label of an account. Triggers, which are in the migrations, update it. A deleted
+// generation no longer counts in its state, but what was spent for it still counts. Both databases share these parts of their queries.
 
 const states: readonly State[] = ["queued", "running", "completed", "failed"];
 const countStates = states.map((state) => `sum(${state}) AS ${state}`).join(", ");
 
-/** How many there are of each key, in alphabetical order. */
+/** Counts the generations of each key, in alphabetical order. */
 export const countSums = (sums: string, condition: string) =>
   `SELECT key, ${countStates} FROM ${sums} ${condition} GROUP BY key HAVING sum(queued + running + completed + failed) > 0 ORDER BY key`;
 
@@ -26,22 +26,22 @@ export const spentByEach = (sums: string, condition: string, limit: number) =>
      FROM ${sums} ${condition} GROUP BY by, key
    ) AS placed WHERE place <= ${limit} ORDER BY place`;
 
-/** Whether the sums of the models, or of a label, have what matches a filter; otherwise its rows are counted. */
+/** Returns which sums contain the counts for a filter; `undefined` if rows must be counted. */
 export function summedBy({ model, label, text, isStarred }: GenerationFilter): "model" | "label" | undefined {
   if (searchWords(text).length > 0 || isStarred || (model !== undefined && label !== undefined)) return undefined;
   return label === undefined ? "model" : "label";
 }
 
-/** So many of the newest rows that match a search, a star, or a model and a label at once are counted. */
+/** The maximum number of rows to count for a search, a star, or a model and a label at once; the newest are counted. */
 export const maxFound = 10_000;
 
 export const countRows = states.map((state) => `count(*) FILTER (WHERE state = '${state}') AS ${state}`).join(", ");
 
-// PostgreSQL gives large numbers as texts.
+// PostgreSQL returns large numbers as texts.
 
 type Rows = readonly Record<string, unknown>[];
 
-/** Adds up the states of rows, and leaves out those that none is in. */
+/** Adds up the states of rows, and leaves out states without rows. */
 export function readCounts(rows: Rows): GenerationTotals["counts"] {
   const counted = states.map((state) => [state, rows.reduce((sum, row) => sum + Number(row[state]), 0)] as const);
   return Object.fromEntries(counted.filter(([, count]) => count > 0));

@@ -2,7 +2,7 @@ import { hourBefore, type Limits, type Use } from "../limits.ts";
 import { type Account, lockAccount } from "./account.ts";
 import { type Rule, sql } from "./rule.ts";
 
-/** Changes the limits that are given. Returns all; `undefined` when there is no such account. */
+/** Changes the given limits. Returns all limits; `undefined` if the account does not exist. */
 export function* setLimits(name: string, limits: Partial<Limits>): Rule<Limits | undefined> {
   const account = yield* lockAccount(name);
   if (!account || account.isDeleted) return undefined;
@@ -13,8 +13,8 @@ export function* setLimits(name: string, limits: Partial<Limits>): Rule<Limits |
 }
 
 /**
- * Returns what counts for the limits of an account for a start at this time (ISO 8601), if it has some; as many rows are read as a limit allows. What
- * was submitted to an engine of `missing` does not run.
+ * Returns what counts towards the limits of an account for a start at this time (ISO 8601); `undefined` without limits. No more rows are read than a
+ * limit allows. Generations submitted to an engine of `missing` do not count as running.
  */
 export function* findUse(
   { name, max_running, max_per_hour }: Account,

@@ -12,7 +12,7 @@ export function readAccount({ name, balance, deleted_at, ...limits }: Row): Acco
   return { name: String(name), credits: Number(balance), isDeleted: deleted_at !== null, ...readLimits(limits) };
 }
 
-/** Returns an account, which nobody else changes until the transaction ends; `undefined` when there is none. */
+/** Locks an account until the transaction ends, and returns it; `undefined` if it does not exist. */
 export function* lockAccount(name: string): Rule<Account | undefined> {
   const [row] = yield* sql(`SELECT ${accountColumns} FROM accounts WHERE name = ? FOR NO KEY UPDATE`, name);
   return row && readAccount(row);

@@ -3,7 +3,7 @@ import type { CreditChange, CreditOutcome } from "../accounts.ts";
 import { lockAccount } from "./account.ts";
 import { publish, type Rule, sql } from "./rule.ts";
 
-/** A row of the ledger; `generation` is the number of the one that was paid for. */
+/** A row of the ledger; `generation` is the number of the generation that was paid for. */
 export type Entry = {
   account: string;
   amount: number;
@@ -16,7 +16,10 @@ export type Entry = {
 /** The reason in the ledger of credits that the service's owner has added or taken away. */
 export const addedReason = "added by the service's owner";
 
-/** Changes the credits of an account, and says so in the ledger. The database refuses a balance that is out of range, and a second row with a generation and a reason. */
+/**
+ * Changes the credits of an account, and adds a row to the ledger. The database refuses a balance that is out of range, and a second row with the
+ * same generation and reason.
+ */
 export function* changeCredits({ account, amount, reason, at, generation, keyHash }: Entry): Rule<void> {
   yield* sql("UPDATE accounts SET balance = balance + ? WHERE name = ?", amount, account);
   yield* sql(
@@ -26,7 +29,7 @@ export function* changeCredits({ account, amount, reason, at, generation, keyHas
   yield* publish({ kind: "credits", account });
 }
 
-/** Adds a number of credits to those of an account, or takes some away: once for each key. */
+/** Adds credits to an account, or takes some away, once for each key. */
 export function* addCredits({ account: name, amount, key }: CreditChange, at: string): Rule<CreditOutcome> {
   const account = yield* lockAccount(name);
   if (!account || account.isDeleted) return { kind: "no account" };

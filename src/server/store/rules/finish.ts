@@ -21,7 +21,7 @@ export function* cancel(id: string, { engine, ...ending }: Cancellation, context
   return yield* endIf([condition, engine], { id, ...ending, isCancelled: true }, context);
 }
 
-/** Ends a generation that has not ended and is as the condition says, adds its callback, and gives back what was paid if it is to be refunded. */
+/** Ends a generation that has not ended and meets the condition, adds its callback, and returns its credits if `isRefunded`. */
 function* endIf(
   [condition, value]: [condition: string, value: Value],
   { id, end, delivery, isCancelled = false }: Ending & { id: string; isCancelled?: boolean },

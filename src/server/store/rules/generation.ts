@@ -6,7 +6,7 @@ import { toJson } from "../values.ts";
 import { type Account, accountColumns, readAccount } from "./account.ts";
 import { publish, type Rule, sql } from "./rule.ts";
 
-/** Whether a process, the ?, may write to a generation: nobody has taken it, or this process did so last. */
+/** Whether a process, the `?`, may write to a generation: it is the last holder, or there was none. */
 export const isHeldHere = "(holder IS NULL OR holder = ?)";
 
 export function* findGeneration(id: string): Rule<StoredGeneration | undefined> {
@@ -14,7 +14,7 @@ export function* findGeneration(id: string): Rule<StoredGeneration | undefined> 
   return row && readGeneration(row);
 }
 
-/** Returns the addresses of a generation's images, whole. */
+/** Returns the complete URLs of a generation's images. */
 export function* findImages(id: string): Rule<Images<string>> {
   const generation = yield* findGeneration(id);
   if (!generation) throw new Error(`no generation ${id}`);
@@ -23,8 +23,8 @@ export function* findImages(id: string): Rule<Images<string>> {
 }
 
 /**
- * Locks the account of a generation before the generation, as a start does, and returns it. While this waits for the account, nothing else waits for the
- * generation: its holder renews all that it makes in one statement, and would lose all of it.
+ * Locks the account of a generation before the generation, as a start does, and returns the account. The generation is not locked while this waits:
+ * its holder renews all claims in one statement, and would lose all of them.
  */
 export function* lockOwner(id: string): Rule<Account> {
   const owner = "SELECT account FROM generations WHERE id = ?";

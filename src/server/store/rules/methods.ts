@@ -14,7 +14,10 @@ import { findStart } from "./start.ts";
 export type Runner = {
   /** Runs a rule that only reads. */
   read<Result>(rule: Rule<Result>): Promise<Result>;
-  /** Runs a rule in a transaction, and tells all processes of its changes. Resolves once they are durable; when the rule throws, nothing was changed. */
+  /**
+   * Runs a rule in a transaction, and notifies all processes of its changes. Resolves once they are durable; when the rule throws, nothing was
+   * changed.
+   */
   change<Result>(rule: Rule<Result>): Promise<Result>;
 };
 

@@ -19,7 +19,7 @@ export function* resend(generation: string, at: string, { schedule }: Context): 
   return delivery;
 }
 
-/** Makes all callbacks due at a time that were given up. Returns how many there were. */
+/** Makes all callbacks that were given up due at a time. Returns their number. */
 export function* resendGivenUp({ account, host }: DeliveryFilter, at: string, { schedule }: Context): Rule<number> {
   const { column, due, value } = schedule(at, at);
   const { condition, values } = where([
@@ -33,7 +33,7 @@ export function* resendGivenUp({ account, host }: DeliveryFilter, at: string, { 
     ...[at, value, ...values],
   );
   const [first] = rows;
-  // Of all of them the sender hears once: each attempt is told of by itself.
+  // One change is enough for the sender; each attempt publishes its own.
   if (first) yield* publish({ kind: "callback", id: String(first.generation), account: String(first.account) });
   return rows.length;
 }

@@ -7,7 +7,7 @@ import type { Row } from "../reads/reader.ts";
 import type { Account } from "./account.ts";
 import { type Rule, sql } from "./rule.ts";
 
-/** What is asked for; `cost` is in credits. */
+/** A start to execute; `cost` is in credits. */
 export type Start = {
   generation: StoredGeneration;
   cost: number;
@@ -15,13 +15,13 @@ export type Start = {
   missing?: readonly string[] | undefined;
 };
 
-/** What a start with an idempotency key left behind: the hash of its body, and what a repetition is answered. */
+/** What a start with an idempotency key has stored: the hash of its body, and the reply to a repeated start. */
 export type KeyUse = { bodyHash: string; outcome: StartOutcome & { kind: "started" } };
 
 /** What was read of a start's account: `use` if it has limits, and `keyUse` if its key was used before. The account is locked. */
 export type StartRows = { account: Account; use: Use | undefined; keyUse: KeyUse | undefined };
 
-/** Returns the result of a start. A repeated key is looked for before the limits, and a limit before the credits. Changes nothing. */
+/** Returns the result of a start. A repeated key is checked before the limits, and the limits before the credits. Changes nothing. */
 export function decideStart(
   { generation, cost, idempotency }: Start,
   { account, use, keyUse }: StartRows,
@@ -40,13 +40,13 @@ export function isBilled({ generation, cost }: Pick<Start, "generation" | "cost"
   return cost > 0 || generation.request.isReal;
 }
 
-/** Returns what the rows would be once a start was executed, for the next one of the same account. */
+/** Returns the rows after a start was executed, for the next start of the same account. */
 export function rowsAfter(
   { generation, idempotency }: Start,
   { rows, outcome }: { rows: StartRows; outcome: StartOutcome & { kind: "started" } },
 ): StartRows {
   const { account, use } = rows;
-  // A repeated key is told what a look at the generation has.
+  // A repeated key gets the generation as it is read from the database.
   const shown = { ...generation, request: cutImages(generation.request).request };
   return {
     account: { ...account, credits: outcome.remaining_credits },
@@ -58,7 +58,7 @@ export function rowsAfter(
   };
 }
 
-/** Returns what a start with a key that was used before is answered. */
+/** Returns the reply to a start with a used key. */
 function repeat({ bodyHash, outcome }: KeyUse, idempotency: Idempotency): StartOutcome {
   return bodyHash === hashOfBody(idempotency) ? outcome : { kind: "key reused" };
 }
@@ -71,7 +71,7 @@ export function readKeyUse({ key_hash, body_hash, remaining_credits, ...row }: R
   return { bodyHash: String(body_hash), outcome: { kind: "started", ...outcome, replayed: true } };
 }
 
-/** Only hashes are stored: of a key, since an index has little room, and of a body, since one may have 28 MB. */
+/** Only hashes are stored: of a key, because an index entry has little room, and of a body, because a body may have 28 MB. */
 export const hashOfKey = ({ key }: Idempotency) => hash("sha256", key);
 export const hashOfBody = ({ body }: Idempotency) => hash("sha256", body);
 
@@ -85,7 +85,7 @@ export function* findKeyUse(account: string, idempotency: Idempotency): Rule<Key
   return row && readKeyUse(row);
 }
 
-/** Returns what a start with this key is answered, where an earlier one has used it. */
+/** Returns the reply to a start with this key, if an earlier start has used it. */
 export function* findStart(account: string, idempotency: Idempotency): Rule<StartOutcome | undefined> {
   const keyUse = yield* findKeyUse(account, idempotency);
   return keyUse && repeat(keyUse, idempotency);

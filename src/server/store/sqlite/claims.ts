@@ -7,8 +7,8 @@ import type { Database, Row } from "./database.ts";
 type New = Extract<Wanted, { kind: "new" }>;
 
 /**
- * What is to be made. The process that has the file makes all of it, so nothing is written to the file when it claims something: it knows itself what
- * is ready and which slots are taken, and the turns are in a table that goes with it.
+ * The claims on generations. Only one process uses the file, so claims are not written to it: the process knows what is ready and which slots are
+ * taken, and the turns are in a temporary table.
  */
 export function createClaims(database: Database, { assertFresh: confirm }: Pick<Lease, "assertFresh">) {
   database.exec(`PRAGMA temp_store = MEMORY;
@@ -21,7 +21,7 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
   const ready = new Set<string>();
   const toClaim = (row: Row): Claim => ({
     ...readClaim(row),
-    // No other process has the file, unless this one was suspended: then the whole service stops.
+    // No other process uses the file, unless this one was suspended: then the whole service stops.
     lost: new AbortController().signal,
     confirm,
   });
@@ -47,7 +47,7 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
     ready: (id: string) => void ready.add(id),
     release: (id: string) => void ready.delete(id),
     begun(): Begun[] {
-      // Beside max(), SQLite takes the other columns from the row that has it.
+      // With max(), SQLite takes the other columns from the row with the maximum.
       const rows = database.all(
         `SELECT engine, count(*) AS count, max(number), checkpoint FROM generations INDEXED BY begun
          WHERE status = 'processing' AND (engine IS NOT NULL OR is_submitting) AND engine IS NOT NULL GROUP BY engine`,
@@ -55,7 +55,7 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
       return rows.map((row) => ({ ...readBegun(row), held: 0 }));
     },
     waiting(filter: ClaimFilter): Waiting[] {
-      // The index has all that is asked for.
+      // The index contains all columns of this query.
       const { condition, values } = where(filterConditions(filter));
       const rows = database.all(
         `SELECT model, images, is_real, engine, count(*) AS count, min(created_at) AS oldest_at
@@ -78,7 +78,7 @@ const isQueued = "status = 'processing' AND engine IS NULL AND NOT is_submitting
 const takeTurn = `INSERT INTO turns (account, is_fetched, at) VALUES (?, ?, (SELECT coalesce(max(at), 0) + 1 FROM turns))
   ON CONFLICT DO UPDATE SET at = excluded.at`;
 
-/** By the index `waiting`, of each account only what may be claimed is read, however many generations wait. */
+/** With the index `waiting`, only what may be claimed is read of each account, however many generations wait. */
 function findNew(
   database: Database,
   wanted: New,

@@ -47,7 +47,7 @@ export function createCommits(database: Database, { check, reportProblem }: Comm
   };
 }
 
-/** Throws when none of the changes was made; one that failed alone is rejected with its own error. */
+/** Throws if none of the changes was made; a change that failed alone is rejected with its own error. */
 function commit(batch: Change[], database: Database): void {
   let applied: Change[];
   try {

@@ -54,8 +54,7 @@ export async function useWriteAheadLog(database: Database, file: string): Promis
 }
 
 /**
- * Returns what rejects when the file is no longer the one that was opened: what is written to a file that somebody has removed would be gone
- * with this process.
+ * Returns a function that rejects if the file is no longer the one that was opened: what is written to a removed file is lost when this process ends.
  */
 export async function createFileCheck(file: string): Promise<() => Promise<void>> {
   if (file === ":memory:") return async () => {};
@@ -85,7 +84,7 @@ function bind<T extends Value | Uint8Array>(value: T) {
   return typeof value === "string" ? toText(value) : value;
 }
 
-/** So many compiled statements are kept: to compile one takes longer than to run it. */
+/** The maximum number of cached statements: compiling one takes longer than running it. */
 const maxStatements = 100;
 
 /** Narrows the package's types to the values that are stored here. */
@@ -97,13 +96,13 @@ function wrap(connection: Connection): Database {
       throw describe(error);
     }
   };
-  /** The one that was used last is the last one. */
+  /** Compiled statements, least recently used first. */
   const statements = new Map<string, Statement>();
   const finalize = (statement: Statement) => {
     try {
       statement.finalize();
     } catch {
-      // It repeats the error of a step that has failed.
+      // `finalize` repeats the error of a step that has failed.
     }
   };
   const prepare = (sql: string) => {
@@ -117,7 +116,7 @@ function wrap(connection: Connection): Database {
   const use = <T>(sql: string, work: (statement: Statement) => T): T =>
     ask(() => {
       const statement = statements.get(sql) ?? prepare(sql);
-      // One that fails is not used again.
+      // A statement that fails is not used again.
       statements.delete(sql);
       try {
         const result = work(statement);
@@ -133,7 +132,7 @@ function wrap(connection: Connection): Database {
   return {
     exec: (sql) => ask(() => connection.exec(sql)),
     run(sql, ...values) {
-      // A kept statement keeps its values, too: images are large.
+      // A cached statement would keep its values in memory: images are large.
       if (values.some((value) => value instanceof Uint8Array))
         return ask(() => connection.run(sql, values.map(bind)).changes);
       return use(sql, (statement) => statement.run(values.map(bind)).changes);

@@ -2,7 +2,7 @@ import type { Delivery, DueQuery } from "../deliveries.ts";
 import { readDelivery } from "../reads/deliveries.ts";
 import type { Database } from "./database.ts";
 
-/** A time of the clock has come, or it was set back since the time was planned. Of each host only what may be attempted is read, however many wait. */
+/** The time has come, or the clock was set back since it was planned. Only what may be attempted is read of each host, however many wait. */
 const heads = ["next_at <= ?", "planned_at > ?"].map(
   (condition) => `
     SELECT number FROM deliveries

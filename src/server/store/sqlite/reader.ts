@@ -9,7 +9,7 @@ export function createReader(database: Pick<Database, "all">): Reader {
     isOneOf: (column) => `${column} IN (SELECT value FROM json_each(?))`,
     contains: (word) => ["instr(text, ?)", word],
     isScan: (text) => searchWords(text).length > 0,
-    // The order in which the first rows are found without reading all: the texts of everybody, or the generations of one.
+    // The order that finds the first rows without reading all: texts for all accounts, generations for one.
     searched: ({ account, label, isStarred }) =>
       account === undefined && label === undefined && !isStarred
         ? { tables: "search CROSS JOIN generations AS shown ON number = generation", order: "generation" }

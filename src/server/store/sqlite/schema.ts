@@ -5,10 +5,11 @@ const usdOf = (row: "NEW") => `CAST(${row}.result ->> 'cost' AS REAL)`;
 const isUnclear = (row: "NEW" | "OLD") => `(${row}.result ->> 'error_code' IS 'unclear')`;
 
 /**
- * The tables. A column has the same name and meaning in both databases. `asked`, `checkpoint` and `result` are JSON. An account's `balance` is the sum
- * of its rows in the ledger, and is compared with them after a crash. `holder` is always empty: the process that has the file makes everything. An
- * attempt of a delivery was planned at `planned_at` for `next_at`: a clock that shows an earlier time than both was set back. What follows from a
- * generation goes with it; the ledger stays. Triggers keep `sums`, which only `sums.ts` reads, and refuse to change the ledger.
+ * The tables. A column has the same name and meaning in both databases. `asked`, `checkpoint` and `result` are JSON. An account's `balance` is the
+ * sum of its rows in the ledger, and is compared with them after a crash. `holder` is always empty: the only process that uses the file makes
+ * everything. An attempt of a delivery was planned at `planned_at` for `next_at`: a clock that shows an earlier time than both was set back. Rows
+ * that depend on a generation are deleted with it; the ledger stays. Triggers update `sums`, which only `sums.ts` reads, and refuse to change the
+ * ledger.
  */
 export const schema = `
   CREATE TABLE accounts (

@@ -21,13 +21,13 @@ import { runRule } from "./run.ts";
 import { start } from "./starts.ts";
 
 export type StoreOptions = {
-  /** Hears of a disk that cannot be written. */
+  /** Called when the disk cannot be written. */
   reportProblem?: ReportProblem;
-  /** That of the file's folder. */
+  /** The lease of the file's folder. */
   lease?: Pick<Lease, "confirm" | "assertFresh">;
 };
 
-/** Of a database that no other process can have. */
+/** The lease of a database that no other process can use. */
 const ownLease: Pick<Lease, "confirm" | "assertFresh"> = { confirm: async () => {}, assertFresh() {} };
 
 /**
@@ -48,7 +48,7 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
   const publish = (...changes: Change[]) => {
     for (const change of changes) for (const listener of listeners) listener(change);
   };
-  /** Runs a change in a transaction, and tells of what it adds to `changes` once it is durable. */
+  /** Runs a change in a transaction, and publishes what it adds to `changes` once that is durable. */
   const write = async <T>(change: (changes: Change[]) => T) => {
     const changes: Change[] = [];
     const value = await commits.write(() => change(changes));
@@ -77,7 +77,7 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
       return { size: fstatSync(fd).size, fd };
     } finally {
       database.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
-      // Without its name it goes with this process.
+      // A file without a name is deleted when this process ends.
       rmSync(copy, { force: true });
     }
   };
@@ -127,7 +127,7 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
   };
 }
 
-/** One process has the file, so that its own clock says what is due. */
+/** Only one process uses the file, so its own clock decides what is due. */
 function createContext(database: Database): Context {
   const now = "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS now";
   return {
@@ -138,17 +138,17 @@ function createContext(database: Database): Context {
   };
 }
 
-/** SQLite's own: so many pages of the log are written into the file together. */
+/** SQLite's default: the log is written into the file once it has this number of pages. */
 const checkpointPages = 1_000;
 
-/** Where a copy is for as long as it is made. */
+/** Returns the path of a copy while it is made. */
 function copyOf(file: string): string {
   return `${file}.backup`;
 }
 
 async function openChecked(file: string): Promise<Database> {
   const afterCrash = await removeLock(file);
-  // Of a process that was killed while it made one.
+  // A process that was killed while it made a copy left this file.
   for (const path of [copyOf(file), lockOf(copyOf(file))]) rmSync(path, { force: true, recursive: true });
   let database: Database | undefined;
   try {
