@@ -5,7 +5,7 @@ const protocol = "^src/protocol/";
 const shared = `${protocol}|^src/video/|${loose}`;
 // The AI SDK asks for a video in one way, of an engine and of the library.
 const sdk = "^src/server/engines/(frame-size|ai-sdk/video-model)\\.ts$";
-// What every room of the server says: troubles, for its owner, and traces, for its requests.
+// What every room of the server says: problems, for its owner, and traces, for its requests.
 const reports = "^src/server/observe/(problem|trace)\\.ts$";
 const doors = "^src/(cli/commands/serve|cli/serve/(launch|engines)|connect/local)\\.ts$";
 

@@ -241,7 +241,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     expect(request).toMatchObject({ model: "sora-2", duration: 8, resolution: "480p", unset: ["aspectRatio"] });
   });
 
-  test("New begins anew after a start, beside what was made, and goes on with what was not sent yet", async () => {
+  test("New shows an empty form after a start, beside what was started, and an unsent draft again", async () => {
     const { page, tab } = await open();
     const clickNew = async () => {
       await tab.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "New" }).click();
@@ -316,7 +316,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     expect(await paid(store)).toEqual([-10]);
   });
 
-  test("another take whose answer is lost is sent again with the same key, also when its form is opened anew, and is not what the form that continues it shows", async () => {
+  test("another take whose answer is lost is sent again with the same key, also when its form is opened again, and is not what the form that continues it shows", async () => {
     const { page, tab, store } = await open();
     const { id, running } = await page.start({ prompt: "a fox" });
     running.fail("out of memory");

@@ -252,13 +252,13 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     await isLive(tab);
   });
 
-  /** Opens the link as another tab of the browser does: the session is the context's. A second page that goes on while it is closed hangs at times. */
+  /** Opens the link as another tab of the browser does: the session is the context's. A second page that keeps running while it is closed sometimes hangs. */
   const signIn = (tab: Tab, { link, url }: TestPage) => {
     const form = { token: new URL(link).searchParams.get("token") ?? "" };
     return tab.context().request.post(url, { headers: { Origin: url }, form });
   };
 
-  test("the page to sign in says so once, and goes on by itself once the link was opened", async () => {
+  test("the page to sign in says so once, and continues by itself once the link was opened", async () => {
     const { page, tab } = await open();
     await page.make({ prompt: "a fox" });
     await tab.context().clearCookies();

@@ -529,7 +529,7 @@ test("the filter is by state, model and text, and newest first", async () => {
   expect(await list(`before=${ids[2]}`)).toEqual([1, 0]);
 });
 
-test("a search that did not look at older ones says so, and goes on there", async () => {
+test("a search that did not look at older ones says so, and continues there", async () => {
   const store = await openStore(":memory:");
   const asked: unknown[] = [];
   let last: string | undefined;
