@@ -7,7 +7,14 @@ import { doctorHint, VidgenError } from "../errors.ts";
 
 const nonNegative = z.int().check(z.nonnegative());
 const limits = { max_running: z.nullable(nonNegative), max_per_hour: z.nullable(nonNegative) };
-const account = z.looseObject({ account: z.string(), credits: nonNegative, keys: nonNegative, ...limits });
+const disabling = { disabled_at: z.nullable(z.string()) };
+const account = z.looseObject({
+  account: z.string(),
+  credits: nonNegative,
+  keys: nonNegative,
+  ...disabling,
+  ...limits,
+});
 const address = z.optional(z.string());
 const madeKey = z.looseObject({
   account: z.string(),
@@ -27,6 +34,8 @@ export const accountReplies = {
   limit: z.looseObject({ account: z.string(), ...limits }),
   rotate: z.extend(madeKey, { revoked: nonNegative }),
   revoke: z.looseObject({ revoked: nonNegative }),
+  disable: z.looseObject({ account: z.string(), ...disabling }),
+  enable: z.looseObject({ account: z.string(), ...disabling }),
   delete: z.looseObject({ account: z.string(), revoked: nonNegative, not_submitted: nonNegative }),
 };
 
@@ -34,6 +43,8 @@ export const accountReplies = {
 export type Account = z.infer<typeof account>;
 /** An account with its new key, which is shown only once, and the URLs of the service and its page, unless the service ends with this command. */
 export type MadeKey = z.infer<typeof madeKey>;
+/** Since when an account is disabled (ISO 8601); `null` if it is enabled. */
+export type Disabling = { account: string; disabled_at: string | null };
 /** The maximum numbers of unfinished generations and of starts per hour; `null` means no limit. */
 export type AccountLimits = { max_running?: number | null; max_per_hour?: number | null };
 
@@ -50,6 +61,9 @@ export type Accounts = {
   setLimits(name: string, limits: AccountLimits): Promise<Required<AccountLimits>>;
   /** Replaces all its keys with a new one. */
   rotate(name: string): Promise<MadeKey & { revoked: number }>;
+  /** Disables an account, until it is enabled: its keys are refused. What it has started goes on. */
+  disable(name: string): Promise<Disabling>;
+  enable(name: string): Promise<Disabling>;
   /** Deletes an account permanently: its keys become invalid, and its waiting generations are not submitted. Its videos and its ledger stay. */
   delete(name: string): Promise<{ account: string; revoked: number; not_submitted: number }>;
   /** Revokes a key, or all keys of an account. */
@@ -114,6 +128,8 @@ export function createAccounts(api: Api, options: { signal: AbortSignal }, clock
           hint: `\`vidgen accounts rotate ${name}\` replaces them again and prints the new key.`,
         },
       }),
+    disable: (account) => ask("/disable", { body: { account }, schema: accountReplies.disable }),
+    enable: (account) => ask("/enable", { body: { account }, schema: accountReplies.enable }),
     delete: (account) =>
       ask("/delete", {
         body: { account },

@@ -27,7 +27,8 @@ export function addAccounts(program: CommandUnknownOpts, context: Context): void
       ],
     },
   );
-  for (const add of [addList, addCreate, addCredits, addLimit, addRotate, addRevoke, addDelete]) add(accounts, context);
+  for (const add of [addList, addCreate, addCredits, addLimit, addRotate, addRevoke, addDisable, addEnable, addDelete])
+    add(accounts, context);
 }
 
 function addList(accounts: CommandUnknownOpts, context: Context): void {
@@ -35,7 +36,7 @@ function addList(accounts: CommandUnknownOpts, context: Context): void {
     .command("list", { isDefault: true })
     .summary("list the accounts")
     .description(
-      "Lists the accounts: name, credits, number of keys, and the limits of generations at once and per hour.",
+      "Lists the accounts: name, credits, number of keys, the limits of generations at once and per hour, and whether it is disabled.",
     )
     .addOption(localOption())
     .addOption(baseUrlOption())
@@ -172,6 +173,42 @@ function addRevoke(accounts: CommandUnknownOpts, context: Context): void {
   withDetails(command, { examples: ["vidgen accounts revoke ci", "vidgen accounts revoke - < key.txt"] });
 }
 
+function addDisable(accounts: CommandUnknownOpts, context: Context): void {
+  const command = accounts
+    .command("disable")
+    .summary("disable an account for a time")
+    .description(
+      "Disables an account until it is enabled: its keys, links and page sessions are refused, and it starts nothing. What it has started goes on, also what waits, and its callbacks are sent.",
+    )
+    .argument("<account>", "its name")
+    .addOption(localOption())
+    .addOption(baseUrlOption())
+    .action(async (name, options) => {
+      const disabled = await (await open(options, context)).disable(name);
+      await context.output.result(disabled.account, disabled);
+      context.output.note(
+        `Disabled. Other processes of the service refuse its keys within 5 s. To enable it: vidgen accounts enable ${name}`,
+      );
+    });
+  withDetails(command, { examples: ["vidgen accounts disable ci"] });
+}
+
+function addEnable(accounts: CommandUnknownOpts, context: Context): void {
+  const command = accounts
+    .command("enable")
+    .summary("enable an account that was disabled")
+    .description("Enables an account that was disabled: its keys and page sessions work again.")
+    .argument("<account>", "its name")
+    .addOption(localOption())
+    .addOption(baseUrlOption())
+    .action(async (name, options) => {
+      const enabled = await (await open(options, context)).enable(name);
+      await context.output.result(enabled.account, enabled);
+      context.output.note("Enabled. Its keys work again.");
+    });
+  withDetails(command, { examples: ["vidgen accounts enable ci"] });
+}
+
 function addDelete(accounts: CommandUnknownOpts, context: Context): void {
   const command = accounts
     .command("delete")
@@ -265,12 +302,13 @@ function countKeys(count: number): string {
 
 /** A table at a terminal; for a script, columns with a tab in between. */
 async function formatAccounts(accounts: Account[], width: number | undefined): Promise<string[]> {
-  const rows = accounts.map(({ account, credits, keys, max_running, max_per_hour }) =>
-    [account, credits, keys, max_running ?? "-", max_per_hour ?? "-"].map(String),
-  );
+  const rows = accounts.map(({ account, credits, keys, max_running, max_per_hour, disabled_at }) => {
+    const state = disabled_at === null ? "enabled" : "disabled";
+    return [account, credits, keys, max_running ?? "-", max_per_hour ?? "-", state].map(String);
+  });
   if (width === undefined) return rows.map((row) => row.join("\t"));
   const { formatTable } = await import("../terminal/table.ts");
-  const headers = ["ACCOUNT", "CREDITS", "KEYS", "AT ONCE", "PER HOUR"];
+  const headers = ["ACCOUNT", "CREDITS", "KEYS", "AT ONCE", "PER HOUR", "STATE"];
   return formatTable(
     headers.map((header, index) => ({ header, cells: rows.map((row) => row[index] ?? "") })),
     width,

@@ -172,6 +172,8 @@ export const results: Readonly<Record<string, z.core.$ZodType>> = {
   "accounts limit": accountReplies.limit,
   "accounts rotate": accountReplies.rotate,
   "accounts revoke": accountReplies.revoke,
+  "accounts disable": accountReplies.disable,
+  "accounts enable": accountReplies.enable,
   "accounts delete": accountReplies.delete,
   listen: z.union([listening, received]),
   doctor: object({ ok: z.boolean(), checks: z.array(check) }),

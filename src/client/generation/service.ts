@@ -3,6 +3,7 @@ import type { Io, Machine } from "../../io.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
 import { type Api, createApi } from "../http/api.ts";
 import { checkApiKey, createRedaction, redactValue } from "../http/redaction.ts";
+import { invalidKeyHint } from "../http/reply.ts";
 import { accountOf, type Entry, type JournalLine, recordOf } from "../ledger/history.ts";
 import { type Journal, noJournal, withoutSecrets } from "../ledger/journal.ts";
 import { isComparable, readBalance } from "../ledger/price.ts";
@@ -166,9 +167,9 @@ export async function findBalance(service: Service): Promise<number | undefined>
   return balance && isComparable(balance, service.io.date()) ? balance.credits : undefined;
 }
 
-/** Adds the source of the key to the error for a rejected key. */
+/** Says in the error for a rejected key where that key is from. */
 export function explainKey({ keyHint }: Service, error: VidgenError): VidgenError {
-  if (error.code !== "auth" || error.ended !== undefined || keyHint === undefined) return error;
+  if (error.hint !== invalidKeyHint || error.ended !== undefined || keyHint === undefined) return error;
   return new VidgenError(error.code, error.message, { ...error, hint: keyHint, cause: error.cause });
 }
 

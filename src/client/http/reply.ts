@@ -59,6 +59,13 @@ async function readBodyText(response: HttpResponse): Promise<{ text: string; cut
   return { text: text + decoder.decode() };
 }
 
+export const invalidKeyHint = "Use a key that is valid for this service.";
+
+/** Whether a `vidgen serve` refuses a key that it knows, because the account is disabled. */
+export function isDisabledAccount({ status, json }: Pick<Reply, "status" | "json">): boolean {
+  return status === 403 && errorCode(json) === "account_disabled";
+}
+
 /** The error for a refused request, by the status and text of the reply. */
 export function refusal(reply: Reply): VidgenError {
   const said = describeReply(reply);
@@ -77,8 +84,13 @@ export function refusal(reply: Reply): VidgenError {
     const message = `The image is too large for the service or its proxy: ${said}`;
     return new VidgenError("rejected", message, { httpStatus, headers, hint });
   }
+  if (isDisabledAccount(reply)) {
+    const hint =
+      "Ask the owner of the service to enable it: `vidgen accounts enable <account>`. What the account has started goes on meanwhile.";
+    return new VidgenError("auth", `The service refused the request: ${said}`, { httpStatus, headers, hint });
+  }
   if (httpStatus === 401 || httpStatus === 403) {
-    const hint = "Use a key that is valid for this service.";
+    const hint = invalidKeyHint;
     return new VidgenError("auth", `The service rejected the API key: ${said}`, { httpStatus, headers, hint });
   }
   if (httpStatus >= 300 && httpStatus < 400) {

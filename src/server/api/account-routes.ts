@@ -35,8 +35,12 @@ const limitsOf = <Limit extends z.ZodType>(limit: Limit) => ({
 });
 const limits = limitsOf(z.number().nullable());
 
+const disabledAt = z.string().nullable().meta({ description: "Since when it is disabled; null if it is enabled." });
+
 const accountsSchema = named("Accounts", {
-  accounts: z.array(z.object({ account: z.string(), credits: z.number(), keys: z.number(), ...limits })),
+  accounts: z.array(
+    z.object({ account: z.string(), credits: z.number(), keys: z.number(), disabled_at: disabledAt, ...limits }),
+  ),
 });
 
 const notCredits = "must be a whole number";
@@ -104,6 +108,11 @@ const revokedSchema = named("Revoked", { revoked });
 
 const ownAccount = "the owner's account cannot be deleted";
 const deleteSchema = named("Delete", { account });
+
+const notDisabled = "the owner's account cannot be disabled";
+const disableSchema = named("Disable", { account });
+const disabledSchema = named("Disabled", { account: z.string(), disabled_at: disabledAt });
+
 const deletedSchema = named("Deleted", {
   account: z.string(),
   revoked,
@@ -114,10 +123,12 @@ export type AccountOptions = {
   store: Pick<
     Store,
     | "account"
+    | "keyOwner"
     | "accounts"
     | "addAccount"
     | "addCredits"
     | "setLimits"
+    | "setDisabled"
     | "removeKeys"
     | "deleteAccount"
     | "list"
@@ -157,6 +168,12 @@ export function createAccountRoutes(options: AccountOptions): Paths {
     if (options.isCommand) return { made, removed };
     const urls = { base_url: options.baseUrl(), media_url: options.mediaUrl(), page_url: await linkFor?.(keyHash) };
     return { made: { ...made, ...urls }, removed };
+  };
+  const setDisabled = async (c: ApiContext, account: string, at: string | null) => {
+    const disabling = await store.setDisabled(account, at);
+    if (!disabling) throw refuseNoAccount(account);
+    if (disabling.isChanged) note(c, `the account ${account} was ${at === null ? "enabled" : "disabled"}`);
+    return { account, disabled_at: disabling.disabled_at };
   };
   return {
     "/accounts": {
@@ -305,6 +322,47 @@ export function createAccountRoutes(options: AccountOptions): Paths {
         },
       },
     },
+    "/accounts/disable": {
+      POST: {
+        operationId: "disable",
+        summary: "Disables an account",
+        description:
+          "Its keys, links and page sessions are refused with 403, and it starts nothing. What it has started goes on, and its callbacks are sent. Other processes of the service refuse its keys within 5 s.",
+        requestBody: requestBody(disableSchema, { account: "ci" }),
+        responses: {
+          200: reply("Since when it is disabled", disabledSchema, {
+            account: "ci",
+            disabled_at: "2026-01-01T00:00:00.000Z",
+          }),
+          ...refusal(400, "invalid_account", `account ${notAccount}`),
+          ...noAccount,
+          ...refusal(409, "own_account", notDisabled),
+        },
+        async handle(c) {
+          const { account } = await readFields(c, disableSchema);
+          if (account === localAccount) throw refuse(409, "own_account", notDisabled);
+          const at = options.clock.date().toISOString();
+          return c.json(await setDisabled(c, account, at));
+        },
+      },
+    },
+    "/accounts/enable": {
+      POST: {
+        operationId: "enable",
+        summary: "Enables an account that is disabled",
+        description: "Its keys and page sessions work again.",
+        requestBody: requestBody(disableSchema, { account: "ci" }),
+        responses: {
+          200: reply("It is enabled", disabledSchema, { account: "ci", disabled_at: null }),
+          ...refusal(400, "invalid_account", `account ${notAccount}`),
+          ...noAccount,
+        },
+        async handle(c) {
+          const { account } = await readFields(c, disableSchema);
+          return c.json(await setDisabled(c, account, null));
+        },
+      },
+    },
     "/accounts/revoke": {
       POST: {
         operationId: "revoke",
@@ -319,9 +377,8 @@ export function createAccountRoutes(options: AccountOptions): Paths {
         },
         async handle(c) {
           const { revoke } = await readFields(c, revokeSchema);
-          const isOwn = revoke === localAccount || (await store.account(hashKey(revoke))) === localAccount;
-          if (isOwn) throw refuse(409, "own_key", ownKey);
-          const owner = await store.account(hashKey(revoke));
+          const owner = await store.keyOwner(hashKey(revoke));
+          if (revoke === localAccount || owner === localAccount) throw refuse(409, "own_key", ownKey);
           const one = await store.removeKeys({ keyHash: hashKey(revoke) });
           const removed = one > 0 ? one : await store.removeKeys({ account: revoke });
           // The text may be a key.

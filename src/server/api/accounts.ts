@@ -16,12 +16,20 @@ export function createKey(): string {
 }
 
 /**
- * Finds the account of a key. One that begins like those of `createKey`, and was cut or mistyped, is refused without asking the database. Keys of
+ * Finds the account of a key, unless it is disabled. One that begins like those of `createKey`, and was cut or mistyped, is refused without asking the database. Keys of
  * another form are looked up: the owner may have written one into `service.json`.
  */
 export async function findAccount(store: Pick<Store, "account">, key: string): Promise<string | undefined> {
-  const isMalformed = key.startsWith(keyPrefix) && !/^vgs_[0-9a-f]{48}$/.test(key);
-  return isMalformed ? undefined : store.account(hashKey(key));
+  return isMalformed(key) ? undefined : store.account(hashKey(key));
+}
+
+function isMalformed(key: string): boolean {
+  return key.startsWith(keyPrefix) && !/^vgs_[0-9a-f]{48}$/.test(key);
+}
+
+/** Finds the account of a key that `findAccount` refused because the account is disabled. */
+export async function findDisabled(store: Pick<Store, "keyOwner">, key: string): Promise<string | undefined> {
+  return isMalformed(key) ? undefined : store.keyOwner(hashKey(key));
 }
 
 /** Keys are compared by their hashes, so that the time of the comparison reveals nothing about the key. */
@@ -41,6 +49,16 @@ export async function prepareLocalAccount(store: Store, apiKey: string, credits:
 /** Refuses a key that no account has, or none has any longer. */
 export function refuseUnknownKey() {
   return refuse(401, "unauthorized", "unknown API key", { "WWW-Authenticate": "Bearer" });
+}
+
+export function refuseDisabled(account: string) {
+  return refuse(403, "account_disabled", `the account ${account} is disabled; the owner of this service can enable it`);
+}
+
+/** Refuses a key for which `findAccount` found no account. */
+export async function refuseKey(store: Pick<Store, "keyOwner">, key: string) {
+  const disabled = await findDisabled(store, key);
+  return disabled === undefined ? refuseUnknownKey() : refuseDisabled(disabled);
 }
 
 /** Lets nobody but the owner of the service go on. */

@@ -5,7 +5,7 @@ import type { ReportProblem } from "../observe/problem.ts";
 import type { Keep } from "../queue/retention.ts";
 import type { Store } from "../store/store.ts";
 import { type AccountOptions, createAccountRoutes } from "./account-routes.ts";
-import { findAccount, refuseUnknownKey, requireOwner } from "./accounts.ts";
+import { findAccount, refuseKey, requireOwner } from "./accounts.ts";
 import { createReloadRoute, type ReloadOptions } from "./admin.ts";
 import { createBackupRoute } from "./backup-route.ts";
 import { type CancelOptions, createCancelRoute } from "./cancel.ts";
@@ -177,7 +177,7 @@ function createKeyCheck({
       throw refuse(401, "unauthorized", "an API key is required: Authorization: Bearer <API_KEY>", {
         "WWW-Authenticate": "Bearer",
       });
-    if (account === undefined) throw refuseUnknownKey();
+    if (account === undefined) throw await refuseKey(store, key);
     c.set("account", account);
     await next();
     c.res.headers.set("Idempotency-Key-Lifetime", await lifetime());

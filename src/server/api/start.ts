@@ -18,7 +18,7 @@ import { readTraceparent } from "../observe/trace.ts";
 import type { Idempotency, Label, StartOutcome, StoredGeneration, StoredRequest } from "../store/generations.ts";
 import type { Limited } from "../store/limits.ts";
 import type { Store } from "../store/store.ts";
-import { refuseUnknownKey } from "./accounts.ts";
+import { refuseDisabled, refuseUnknownKey } from "./accounts.ts";
 import {
   id,
   idempotencyKey,
@@ -172,6 +172,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     const outcome = await options.store.start(generation, cost, idempotency, options.missing?.());
     if (outcome.kind === "no credits") throw notEnoughCredits(cost);
     if (outcome.kind === "no account") throw refuseUnknownKey();
+    if (outcome.kind === "disabled") throw refuseDisabled(account);
     if (outcome.kind === "limited") throw tooMany(outcome);
     if (outcome.kind === "key reused")
       throw refuse(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body");

@@ -20,7 +20,7 @@ export type StreamOptions = {
 };
 
 /** `unread` keeps only the last change of each kind, so that a slow client takes little memory. */
-type Listener = { account: string; unread: Map<string, Change>; wakeUp: AbortController };
+type Listener = { account: string; unread: Map<string, Change>; wakeUp: AbortController; isEnded: boolean };
 
 /**
  * How often the event "ping" is sent. It detects clients that have vanished, and shows the page that the stream works: the page waits twice as long
@@ -37,9 +37,10 @@ export function createChanges(limits = defaultLimits): Changes {
   return {
     publish(change) {
       const key = `${change.kind} ${"id" in change ? change.id : change.account}`;
-      for (const { unread, wakeUp } of listeners) {
-        unread.set(key, change);
-        wakeUp.abort();
+      for (const listener of listeners) {
+        listener.unread.set(key, change);
+        if (change.kind === "refused" && change.account === listener.account) listener.isEnded = true;
+        listener.wakeUp.abort();
       }
     },
     stream(c, { account, clock, isShown }) {
@@ -51,7 +52,7 @@ export function createChanges(limits = defaultLimits): Changes {
       // Otherwise nginx buffers the events for minutes.
       c.header("X-Accel-Buffering", "no");
       return streamSSE(c, async (stream) => {
-        const listener: Listener = { account, unread: new Map(), wakeUp: new AbortController() };
+        const listener: Listener = { account, unread: new Map(), wakeUp: new AbortController(), isEnded: false };
         listeners.add(listener);
         stream.onAbort(() => {
           listeners.delete(listener);
@@ -59,7 +60,7 @@ export function createChanges(limits = defaultLimits): Changes {
         });
         // Some proxies forward the headers only with the first byte of the body.
         await stream.write(":\n\n");
-        while (!stream.aborted && !isClosed) {
+        while (!stream.aborted && !isClosed && !listener.isEnded) {
           const changes = [...listener.unread.values()];
           listener.unread.clear();
           listener.wakeUp = new AbortController();

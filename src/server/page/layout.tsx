@@ -139,8 +139,8 @@ export function Message({ title, isSignedIn = true, children }: MessageProps) {
   );
 }
 
-/** The page for a visitor without a session. `invalid` is what was tried; `to` is the address to show after signing in. */
-export function SignInPage({ invalid, to }: { invalid: "link" | "key" | undefined; to: string }) {
+/** The page for a visitor without a session. `invalid` is what was refused; `to` is the address to show after signing in. */
+export function SignInPage({ invalid, to }: { invalid: "link" | "key" | "account" | undefined; to: string }) {
   return (
     <Message
       title={invalid === "link" ? "This link has expired, or was used" : "Sign in with a link or an API key"}
@@ -161,6 +161,9 @@ export function SignInPage({ invalid, to }: { invalid: "link" | "key" | undefine
         <input id="key" name="key" type="password" autocomplete="current-password" required />
         <input type="hidden" name="to" value={to} />
         <button type="submit">Sign in</button>
+        {invalid === "account" ? (
+          <p role="alert">This account is disabled. The owner of this service can enable it.</p>
+        ) : null}
         {invalid === "key" ? <p role="alert">This service does not know that key, or the key was revoked.</p> : null}
       </form>
     </Message>

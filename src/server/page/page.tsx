@@ -6,7 +6,7 @@ import { createMutex } from "../../mutex.ts";
 import { isUuid } from "../../protocol/id.ts";
 import { isData } from "../../protocol/url.ts";
 import { localAccount } from "../announcement.ts";
-import { findAccount, hashKey } from "../api/accounts.ts";
+import { findAccount, findDisabled, hashKey } from "../api/accounts.ts";
 import { type ApiEnv, errorResponse, readBody, refuse, retryAfter } from "../http/message.ts";
 import { createMedia } from "../media/media.ts";
 import { pictureFormat, readData } from "../media/picture.ts";
@@ -82,9 +82,14 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
       const link = sessions.readLink(token, now);
       const isUsable = typeof link !== "string" && (await accountOfToken(link, store)) !== undefined;
       const isFirst = isUsable && (await store.endToken(link, now.toISOString()));
-      return isFirst ? signIn(link.keyHash) : send(c, <SignInPage invalid="link" to={to} />, 401);
+      if (isFirst) return signIn(link.keyHash);
+      const invalid = (await isDisabled(link, store)) ? "account" : "link";
+      return send(c, <SignInPage invalid={invalid} to={to} />, 401);
     }
-    if ((await findAccount(store, key)) === undefined) return send(c, <SignInPage invalid="key" to={to} />, 401);
+    if ((await findAccount(store, key)) === undefined) {
+      const isDisabled = (await findDisabled(store, key)) !== undefined;
+      return send(c, <SignInPage invalid={isDisabled ? "account" : "key"} to={to} />, 401);
+    }
     return signIn(hashKey(key));
   });
 
@@ -269,12 +274,12 @@ function requireSession(options: PageOptions, send: Send): MiddlewareHandler<Api
     // Only the POST of this page uses up the link, because programs prefetch links.
     if (token !== undefined && linked !== undefined) return send(c, <LinkPage token={token} account={linked} />);
     const account = await readSession(c, options);
-    if (account === undefined)
-      return send(
-        c,
-        <SignInPage invalid={link === undefined || link === "unknown" ? undefined : "link"} to={withoutToken(c)} />,
-        401,
-      );
+    if (account === undefined) {
+      const token = link ?? sessions.read(c.req.header("Cookie"), requestUrl(c, options), now) ?? "unknown";
+      const invalidLink = link === undefined || link === "unknown" ? undefined : "link";
+      const invalid = (await isDisabled(token, options.store)) ? "account" : invalidLink;
+      return send(c, <SignInPage invalid={invalid} to={withoutToken(c)} />, 401);
+    }
     c.set("account", account);
     return next();
   };
@@ -315,6 +320,12 @@ async function accountOfToken(
 ): Promise<string | undefined> {
   if (await store.hasTokenEnded(hash)) return undefined;
   return keyHash === undefined ? localAccount : store.account(keyHash);
+}
+
+/** Whether a link or a session is refused because its account is disabled. */
+async function isDisabled(token: SignedToken | string, store: Pick<Store, "hasTokenEnded" | "keyOwner">) {
+  if (typeof token === "string" || token.keyHash === undefined || (await store.hasTokenEnded(token.hash))) return false;
+  return (await store.keyOwner(token.keyHash)) !== undefined;
 }
 
 /** Refuses requests from other sites: a browser sends the Origin header with each request that is not a GET. */

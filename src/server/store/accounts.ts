@@ -16,10 +16,13 @@ export type NewAccount = {
 /** `removed` is how many keys the account had that it has no more. */
 export type AddedKey = { credits: number; removed: number };
 
+/** Since when an account is disabled (ISO 8601), `null` if it is not; and whether that was changed. */
+export type Disabling = { disabled_at: string | null; isChanged: boolean };
+
 export type Revoked = { account: string } | { keyHash: string };
 
-/** An account as its owner's list has it; `keys` is how many it has. */
-export type AccountRecord = Limits & { account: string; credits: number; keys: number };
+/** An account as its owner's list has it; `keys` is how many it has, and `disabled_at` since when it is disabled. */
+export type AccountRecord = Limits & { account: string; credits: number; keys: number; disabled_at: string | null };
 
 /** A change of credits; one with the same `key` is made once. */
 export type CreditChange = { account: string; amount: number; key: string };
@@ -49,8 +52,10 @@ export type LedgerQuery = PageOf<number> & { generation?: string | undefined; ac
 
 /** The accounts with their keys, limits and credits. When a method resolves and rejects, `Store` says. */
 export type Accounts = {
-  /** The account that a key belongs to, found by the key's hash. */
+  /** The account that a key belongs to, found by the key's hash; `undefined` while the account is disabled. */
   account(keyHash: string): Promise<string | undefined>;
+  /** The account that a key belongs to, whether or not it is disabled. */
+  keyOwner(keyHash: string): Promise<string | undefined>;
   /**
    * Creates the account or adds this key to one that exists, and gives it the credits that `creditsOf` says: all of it or nothing, whatever is
    * started meanwhile. Rejects when the key belongs to another account.
@@ -63,6 +68,11 @@ export type Accounts = {
    * Resolves with how many keys it had, 0 if it was deleted before; with `undefined` when there is no such account.
    */
   deleteAccount(account: string, at: string): Promise<number | undefined>;
+  /**
+   * Disables an account from `at` on (ISO 8601), so that its keys, links and sessions are refused and it starts nothing; `null` enables it. What it
+   * has started goes on. Resolves with `undefined` when there is no such account.
+   */
+  setDisabled(account: string, at: string | null): Promise<Disabling | undefined>;
   /** Every account that was not deleted, in alphabetical order. */
   accounts(): Promise<AccountRecord[]>;
   /** Changes the limits that are given. Resolves with all; with `undefined` when there is no such account. */

@@ -9,6 +9,8 @@ export type Change = Whose &
     /** An attempt to deliver a callback was made: pages show it. */
     | { kind: "attempt"; id: string }
     | { kind: "credits" }
+    /** The account was disabled or deleted: its event streams end. */
+    | { kind: "refused" }
     /** Changes may have been missed: the connection to the database was lost for some time. */
     | { kind: "missed" }
   );

@@ -146,6 +146,7 @@ export type StartOutcome =
   | { kind: "no credits" }
   /** The account was deleted. */
   | { kind: "no account" }
+  | { kind: "disabled" }
   | Limited
   | { kind: "key reused" };
 

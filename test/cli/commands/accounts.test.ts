@@ -35,17 +35,17 @@ const sentTo = (world: World, path: string) => world.requests.filter(({ url }) =
 test("lists each account with a tab between the columns, as a table at a terminal, and as data", async () => {
   const { world } = await withAccount();
   await world.vidgen("accounts", "limit", "ci", "--max-running", "2");
-  expect((await world.vidgen("accounts")).stdout).toBe("ci\t50\t1\t2\t-\nlocal\t1000\t1\t-\t-\n");
+  expect((await world.vidgen("accounts")).stdout).toBe("ci\t50\t1\t2\t-\tenabled\nlocal\t1000\t1\t-\t-\tenabled\n");
   expect(JSON.parse((await world.vidgen("accounts", "list", "--json")).stdout)).toEqual([
-    { account: "ci", credits: 50, keys: 1, max_running: 2, max_per_hour: null },
-    { account: "local", credits: 1000, keys: 1, max_running: null, max_per_hour: null },
+    { account: "ci", credits: 50, keys: 1, disabled_at: null, max_running: 2, max_per_hour: null },
+    { account: "local", credits: 1000, keys: 1, disabled_at: null, max_running: null, max_per_hour: null },
   ]);
   world.isTerminal = true;
   expect((await world.vidgen("accounts")).stdout).toBe(
     [
-      "ACCOUNT  CREDITS  KEYS  AT ONCE  PER HOUR",
-      "ci       50       1     2        -",
-      "local    1000     1     -        -",
+      "ACCOUNT  CREDITS  KEYS  AT ONCE  PER HOUR  STATE",
+      "ci       50       1     2        -         enabled",
+      "local    1000     1     -        -         enabled",
       "",
     ].join("\n"),
   );
@@ -173,7 +173,7 @@ test.each([
   const world = await createWorld();
   world.faults.push(({ url }) => (url.endsWith("/accounts") ? answer() : undefined));
   const run = await world.vidgen("accounts");
-  expect(run).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("only `vidgen serve` has") });
+  expect(run).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("only a `vidgen serve` has") });
 });
 
 test("an account that does not exist is named, and nothing is started anywhere", async () => {
@@ -187,6 +187,23 @@ test("an account that does not exist is named, and nothing is started anywhere",
     expect(run).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("there is no account ci") });
   }
   expect(world.requests.filter(isStart)).toEqual([]);
+});
+
+test("a disabled account is told so, and that nothing was charged, until it is enabled", async () => {
+  const { world, key } = await withAccount();
+  const disabled = await world.vidgen("accounts", "disable", "ci");
+  expect(disabled).toMatchObject({ code: 0, stdout: "ci\n", stderr: expect.stringContaining("accounts enable ci") });
+  expect((await world.vidgen("accounts")).stdout).toContain("ci\t50\t1\t-\t-\tdisabled\n");
+  const run = await vidgenAs(world, key, "generate", "a fox");
+  expect(run).toMatchObject({ code: 3, stdout: "" });
+  expect(run.stderr).toContain("the account ci is disabled; the owner of this service can enable it (HTTP 403)");
+  expect(run.stderr).toContain("Nothing was charged.");
+  expect(run.stderr).toContain("vidgen accounts enable <account>");
+  expect(run.stderr).not.toContain("VIDGEN_API_KEY");
+  expect((await world.vidgen("accounts", "enable", "ci", "--json")).code).toBe(0);
+  expect((await vidgenAs(world, key, "generate", "a fox")).code).toBe(0);
+  const own = await world.vidgen("accounts", "disable", "local");
+  expect(own).toMatchObject({ code: 1, stderr: expect.stringContaining("the owner's account cannot be disabled") });
 });
 
 test("delete needs --yes where nobody can be asked, and is safe to repeat", async () => {

@@ -27,8 +27,8 @@ test("the owner lists the accounts, with no key and no hash of one", async () =>
   const limits = { max_running: null, max_per_hour: null };
   expect(await list()).toEqual({
     accounts: [
-      { account: "local", credits: 1000, keys: 1, ...limits },
-      { account: "other", credits: 1000, keys: 1, ...limits },
+      { account: "local", credits: 1000, keys: 1, disabled_at: null, ...limits },
+      { account: "other", credits: 1000, keys: 1, disabled_at: null, ...limits },
     ],
   });
 });
@@ -42,6 +42,7 @@ test("each change is a line in the log, with who made it and without a key; what
   await send("/revoke", { revoke: api_key });
   await send("/revoke", { revoke: "no-such-key" });
   await send("/rotate", { account: "ci" });
+  for (const path of ["/disable", "/disable", "/enable", "/enable"]) await send(path, { account: "ci" });
   await send("/delete", { account: "ci" });
   const who = expect.stringMatching(/; by local with the key [0-9a-f]{8}\.$/);
   expect(notes).toEqual(notes.map(() => who));
@@ -51,6 +52,8 @@ test("each change is a line in the log, with who made it and without a key; what
     "Accounts: the limits of ci are max_running 2 and max_per_hour null",
     "Accounts: 1 of the keys of ci was revoked",
     "Accounts: a new key of ci replaced 0",
+    "Accounts: the account ci was disabled",
+    "Accounts: the account ci was enabled",
     "Accounts: the account ci was deleted, with 1 of its keys",
   ]);
   expect(notes.join()).not.toContain(String(api_key).slice(4));
@@ -149,11 +152,14 @@ test("two rotations at once leave the account with one of the two keys", async (
   expect(await list()).toMatchObject({ accounts: [{}, { account: "other", keys: 1 }] });
 });
 
-test.each(["/credits", "/limits", "/rotate"])("nobody but the owner may use %s", async (path) => {
-  const { send } = await createOwner();
-  const reply = await send(path, { account: "other" }, bearer(otherKey));
-  expect([reply.status, (await readError(reply)).code]).toEqual([403, "forbidden"]);
-});
+test.each(["/credits", "/limits", "/rotate", "/disable", "/enable"])(
+  "nobody but the owner may use %s",
+  async (path) => {
+    const { send } = await createOwner();
+    const reply = await send(path, { account: "other" }, bearer(otherKey));
+    expect([reply.status, (await readError(reply)).code]).toEqual([403, "forbidden"]);
+  },
+);
 
 test.each(["local\0", "other\0x", "\0other", "other\n", "o/ther", "", "x".repeat(65), 5, null, ["other"]])(
   "no route takes %j for the name of an account, and nothing is changed",
@@ -209,4 +215,33 @@ test("a deleted account starts nothing, what waits is not submitted, what runs i
   ] as const)
     expect(`${reply.status} ${(await readError(reply)).code}`).toBe(code);
   expect(await read(send("/delete", { account: "other" }))).toEqual({ account: "other", revoked: 0, not_submitted: 0 });
+});
+
+test("a disabled account is refused until it is enabled; what it has started goes on, and its callbacks are sent", async () => {
+  const { send, read, startAs, rest, store, deliveries, api } = await createOwner();
+  const started = await api(
+    startRequest({ prompt: "x", model: "sora-2", callback_url: "https://hook.example/" }, bearer(otherKey)),
+  );
+  const running = ((await started.json()) as Fields).data as { id: string };
+  const waiting = (await read(startAs(otherKey))).data as { id: string };
+  const disabled = await read(send("/disable", { account: "other" }));
+  expect(disabled).toEqual({ account: "other", disabled_at: expect.stringMatching(/^\d{4}-.*Z$/) });
+  expect(await read(send("/disable", { account: "other" }))).toEqual(disabled);
+  const message = "the account other is disabled; the owner of this service can enable it";
+  for (const path of [`/api/generation-status?id=${running.id}`, "/v1/videos", "/v1/models"]) {
+    const reply = await api(new Request(baseUrl + path, { headers: bearer(otherKey) }));
+    expect([reply.status, await readError(reply)]).toMatchObject([403, { code: "account_disabled", message }]);
+  }
+  expect([(await startAs(otherKey)).status, (await startAs(apiKey)).status]).toEqual([403, 200]);
+  await rest(3);
+  for (const { id } of [running, waiting]) expect(await store.generation(id)).toMatchObject({ status: "completed" });
+  expect(deliveries).toEqual([expect.stringContaining(running.id)]);
+  for (const [reply, code] of [
+    [await send("/disable", { account: "nobody" }), "404 no_account"],
+    [await send("/enable", { account: "nobody" }), "404 no_account"],
+    [await send("/disable", { account: "local" }), "409 own_account"],
+  ] as const)
+    expect(`${reply.status} ${(await readError(reply)).code}`).toBe(code);
+  expect(await read(send("/enable", { account: "other" }))).toEqual({ account: "other", disabled_at: null });
+  expect((await startAs(otherKey)).status).toBe(200);
 });

@@ -208,6 +208,19 @@ const asks: Record<string, (service: TestService, examples: { body: Body }) => P
   "POST /accounts/rotate 400": ({ api }) => api(post("/accounts/rotate", {})),
   "POST /accounts/rotate 404": ({ api }) => api(post("/accounts/rotate", { account: "ci" })),
   "POST /accounts/rotate 409": ({ api }) => api(post("/accounts/rotate", { account: "local" })),
+  "POST /accounts/disable 200": async ({ api }, { body }) => {
+    await api(post("/accounts", { name: "ci" }));
+    return api(post("/accounts/disable", body));
+  },
+  "POST /accounts/disable 400": ({ api }) => api(post("/accounts/disable", {})),
+  "POST /accounts/disable 404": ({ api }) => api(post("/accounts/disable", { account: "ci" })),
+  "POST /accounts/disable 409": ({ api }) => api(post("/accounts/disable", { account: "local" })),
+  "POST /accounts/enable 200": async ({ api }, { body }) => {
+    await api(post("/accounts", { name: "ci" }));
+    return api(post("/accounts/enable", body));
+  },
+  "POST /accounts/enable 400": ({ api }) => api(post("/accounts/enable", {})),
+  "POST /accounts/enable 404": ({ api }) => api(post("/accounts/enable", { account: "ci" })),
   "POST /accounts/delete 200": async ({ api }, { body }) => {
     await api(post("/accounts", { name: "ci" }));
     return api(post("/accounts/delete", body));

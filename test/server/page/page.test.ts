@@ -415,6 +415,25 @@ describe("an account's own key", () => {
     expect(await store.account(hashKey(made.api_key))).toBeUndefined();
   });
 
+  test("a disabled account's session, link and key are refused, its event stream ends, and they work again afterwards", async () => {
+    const { url, get, signInWith } = await openTwo();
+    const made = await manage(url, "", { name: "another" });
+    const events = (await get("/events")).body;
+    await manage(url, "/disable", { account: "another" });
+    await events?.pipeTo(new WritableStream());
+    const refused = [
+      await get("/"),
+      await fetch(made.page_url),
+      await useLink(made.page_url),
+      await signInWith(theirKey),
+    ];
+    for (const reply of refused)
+      expect([reply.status, await reply.text()]).toEqual([401, expect.stringContaining("This account is disabled")]);
+    expect((await get("/events")).status).toBe(401);
+    await manage(url, "/enable", { account: "another" });
+    expect([(await get("/")).status, (await useLink(made.page_url)).status]).toEqual([200, 200]);
+  });
+
   test("an unused link ends with its key, and a new key of the account has its own", async () => {
     const { url } = await openTwo();
     const first = await manage(url, "", { name: "guest" });

@@ -395,6 +395,36 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect([await store.deleteAccount("ci", at), await store.deleteAccount("nobody", at)]).toEqual([0, undefined]);
   });
 
+  it("a disabled account has no key in force and starts nothing, until it is enabled; what it has stays", async () => {
+    const store = await openWith(1_000);
+    await store.addAccount({ name: "ci", keyHash: "ci", creditsOf: () => 100 });
+    const start = (key: string) =>
+      store.start(newGeneration({ account: "ci" }), cost, { key, body: "{}" }).then(({ kind }) => kind);
+    expect(await start("first")).toBe("started");
+    const at = "2026-01-01T00:00:00.000Z";
+    const heard: Change[] = [];
+    const stop = store.listen((change) => heard.push(change));
+    expect(await store.setDisabled("ci", at)).toEqual({ disabled_at: at, isChanged: true });
+    expect(await store.setDisabled("ci", "2026-02-02T00:00:00.000Z")).toEqual({ disabled_at: at, isChanged: false });
+    await expect.poll(() => heard).toEqual([{ kind: "refused", account: "ci" }]);
+    stop();
+    expect([await store.account("ci"), await store.keyOwner("ci"), await store.keyOwner("no key")]).toEqual([
+      undefined,
+      "ci",
+      undefined,
+    ]);
+    expect([await start("first"), await start("second")]).toEqual(["disabled", "disabled"]);
+    expect(await store.accounts()).toMatchObject([
+      { account: "ci", credits: 90, keys: 1, disabled_at: at },
+      { account: "local", disabled_at: null },
+    ]);
+    expect(await store.setDisabled("ci", null)).toEqual({ disabled_at: null, isChanged: true });
+    expect([await store.account("ci"), await start("second")]).toEqual(["ci", "started"]);
+    expect(await store.setDisabled("nobody", at)).toBeUndefined();
+    await store.deleteAccount("ci", at);
+    expect(await store.setDisabled("ci", null)).toBeUndefined();
+  });
+
   it("a token ends once, also of two calls at once, and is forgotten after its time", async () => {
     const store = await openWith(0);
     const token = { hash: "a link", until: "2026-01-01T00:10:00.000Z" };
@@ -1141,7 +1171,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await at("01:01")).toMatchObject({ kind: "started" });
     expect(await store.balance("local")).toBe(950);
     expect((await store.accounts())[0]).toEqual({
-      ...{ account: "local", credits: 950, keys: 1, max_running: null, max_per_hour: 4 },
+      ...{ account: "local", credits: 950, keys: 1, disabled_at: null, max_running: null, max_per_hour: 4 },
     });
   });
 

@@ -1,10 +1,10 @@
 import type { Clock } from "../../../io.ts";
 import type { Accounts } from "../accounts.ts";
 
-/** How long a key is accepted before it is read again. A key that another process has revoked is refused after this time. */
+/** How long a key is accepted before it is read again. A key that another process has revoked, or whose account it has disabled, is refused after this time. */
 export const keyMs = 5_000;
 
-type Keys = Pick<Accounts, "account" | "addAccount" | "deleteAccount" | "removeKeys">;
+type Keys = Pick<Accounts, "account" | "addAccount" | "deleteAccount" | "removeKeys" | "setDisabled">;
 
 /** Remembers for a short time which account a key belongs to. */
 export function rememberKeys(keys: Keys, clock: Pick<Clock, "now">): Keys {
@@ -28,6 +28,7 @@ export function rememberKeys(keys: Keys, clock: Pick<Clock, "now">): Keys {
     },
     addAccount: (account) => (account.isOnlyKey ? keys.addAccount(account).finally(forget) : keys.addAccount(account)),
     deleteAccount: (account, at) => keys.deleteAccount(account, at).finally(forget),
+    setDisabled: (account, at) => keys.setDisabled(account, at).finally(forget),
     removeKeys: (removed) => keys.removeKeys(removed).finally(forget),
   };
 }

@@ -25,6 +25,7 @@ export const schema = `
     balance bigint NOT NULL DEFAULT 0 CHECK (balance BETWEEN 0 AND ${Number.MAX_SAFE_INTEGER}),
     max_running bigint,
     max_per_hour bigint,
+    disabled_at text,
     deleted_at text
   );
   CREATE TABLE vidgen.keys (hash text PRIMARY KEY, account text NOT NULL REFERENCES vidgen.accounts);

@@ -32,11 +32,13 @@ export function createLedgerReads({ query }: Reader) {
     },
     async accounts() {
       const rows = await query(
-        `SELECT name, balance, count(hash) AS keys, max_running, max_per_hour
+        `SELECT name, balance, count(hash) AS keys, max_running, max_per_hour, disabled_at
          FROM accounts LEFT JOIN keys ON account = name WHERE deleted_at IS NULL GROUP BY name`,
       );
-      const accounts = rows.map(({ name, balance, keys, ...limits }) => {
-        return { account: String(name), credits: Number(balance), keys: Number(keys), ...readLimits(limits) };
+      const accounts = rows.map(({ name, balance, keys, disabled_at, ...limits }) => {
+        const since = disabled_at === null ? null : String(disabled_at);
+        const record = { account: String(name), credits: Number(balance), keys: Number(keys), disabled_at: since };
+        return { ...record, ...readLimits(limits) };
       });
       // The order of the database depends on its locale.
       return accounts.sort((a, b) => (a.account < b.account ? -1 : 1));

@@ -1,4 +1,4 @@
-import type { AddedKey, NewAccount, Revoked } from "../accounts.ts";
+import type { AddedKey, Disabling, NewAccount, Revoked } from "../accounts.ts";
 import { findOwner, lockAccount } from "./account.ts";
 import { changeCredits } from "./credits.ts";
 import { publish, type Rule, sql } from "./rule.ts";
@@ -35,8 +35,19 @@ export function* deleteAccount(name: string, at: string): Rule<number | undefine
   if (!account) return undefined;
   yield* sql("UPDATE accounts SET deleted_at = ? WHERE name = ? AND deleted_at IS NULL", at, name);
   const removed = yield* removeKeys({ account: name });
-  yield* publish({ kind: "credits", account: name });
+  yield* publish({ kind: "credits", account: name }, { kind: "refused", account: name });
   return removed;
+}
+
+/** Disables an account from `at` on; `null` enables it. See `Accounts`. */
+export function* setDisabled(name: string, at: string | null): Rule<Disabling | undefined> {
+  const account = yield* lockAccount(name);
+  if (!account || account.isDeleted) return undefined;
+  const { disabled_at } = account;
+  if ((disabled_at === null) === (at === null)) return { disabled_at, isChanged: false };
+  yield* sql("UPDATE accounts SET disabled_at = ? WHERE name = ?", at, name);
+  if (at !== null) yield* publish({ kind: "refused", account: name });
+  return { disabled_at: at, isChanged: true };
 }
 
 /** Ends a token of the page, and forgets those whose time is over. Returns whether it had not ended before. */

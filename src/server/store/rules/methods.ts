@@ -1,12 +1,12 @@
 import type { Store } from "../store.ts";
-import { findBalance, findOwner } from "./account.ts";
+import { findBalance, findEnabledOwner, findOwner } from "./account.ts";
 import { setLimits } from "./account-limits.ts";
 import { recordAttempt } from "./callback.ts";
 import { addCredits } from "./credits.ts";
 import { cancel, finish } from "./finish.ts";
 import { forget } from "./forget.ts";
 import { findGeneration, findImages, keepCheckpoint, remove, star } from "./generation.ts";
-import { addAccount, deleteAccount, endToken, hasTokenEnded, removeKeys } from "./keys.ts";
+import { addAccount, deleteAccount, endToken, hasTokenEnded, removeKeys, setDisabled } from "./keys.ts";
 import { resend, resendGivenUp } from "./resend.ts";
 import type { Context, Rule } from "./rule.ts";
 import { findStart } from "./start.ts";
@@ -25,7 +25,8 @@ export type Runner = {
 export function createMethods({ read, change }: Runner, context: Context) {
   const { process, now } = context;
   return {
-    account: (keyHash) => read(findOwner(keyHash)),
+    account: (keyHash) => read(findEnabledOwner(keyHash)),
+    keyOwner: (keyHash) => read(findOwner(keyHash)),
     balance: (account) => read(findBalance(account)),
     hasTokenEnded: (hash) => read(hasTokenEnded(hash)),
     findStart: (account, idempotency) => read(findStart(account, idempotency)),
@@ -33,6 +34,7 @@ export function createMethods({ read, change }: Runner, context: Context) {
     images: (id) => read(findImages(id)),
     addAccount: (account) => change(addAccount(account, now())),
     deleteAccount: (account, at) => change(deleteAccount(account, at)),
+    setDisabled: (account, at) => change(setDisabled(account, at)),
     removeKeys: (keys) => change(removeKeys(keys)),
     endToken: (token, at) => change(endToken(token, at)),
     addCredits: (added) => change(addCredits(added, now())),

@@ -27,6 +27,7 @@ export function decideStart(
   { account, use, keyUse }: StartRows,
 ): StartOutcome {
   if (account.isDeleted) return { kind: "no account" };
+  if (account.disabled_at !== null) return { kind: "disabled" };
   if (keyUse && idempotency) return repeat(keyUse, idempotency);
   const limited = use && findLimit(account, use, generation.created_at);
   if (limited) return limited;

@@ -17,6 +17,7 @@ export const schema = `
     balance INTEGER NOT NULL DEFAULT 0 CHECK (balance BETWEEN 0 AND ${Number.MAX_SAFE_INTEGER}),
     max_running INTEGER,
     max_per_hour INTEGER,
+    disabled_at TEXT,
     deleted_at TEXT
   ) STRICT, WITHOUT ROWID;
   CREATE TABLE keys (hash TEXT PRIMARY KEY, account TEXT NOT NULL REFERENCES accounts) STRICT, WITHOUT ROWID;

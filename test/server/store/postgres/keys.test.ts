@@ -14,6 +14,7 @@ test("a key that is removed while it is looked up is not remembered", async () =
       removeKeys: async () => 1,
       addAccount: () => Promise.reject(new Error("not here")),
       deleteAccount: () => Promise.reject(new Error("not here")),
+      setDisabled: () => Promise.reject(new Error("not here")),
     },
     systemClock,
   );
@@ -22,4 +23,24 @@ test("a key that is removed while it is looked up is not remembered", async () =
   answer("local");
   expect(await looked).toBe("local");
   expect(await keys.account("hash")).toBeUndefined();
+});
+
+test("a key is looked up again once its account is disabled or enabled", async () => {
+  const looks = ["ci", undefined, "ci"];
+  const refuse = () => Promise.reject(new Error("not here"));
+  const keys = rememberKeys(
+    {
+      account: async () => looks.shift(),
+      setDisabled: async () => undefined,
+      removeKeys: refuse,
+      addAccount: refuse,
+      deleteAccount: refuse,
+    },
+    systemClock,
+  );
+  expect([await keys.account("hash"), await keys.account("hash")]).toEqual(["ci", "ci"]);
+  await keys.setDisabled("ci", "2026-01-01T00:00:00.000Z");
+  expect(await keys.account("hash")).toBeUndefined();
+  await keys.setDisabled("ci", null);
+  expect(await keys.account("hash")).toBe("ci");
 });

@@ -12,13 +12,21 @@ import { newGeneration } from "../records.ts";
 const generation = newGeneration();
 const idempotency = { key: "attempt", body: "{}" };
 const start: Start = { generation, cost: 10, idempotency };
-const account = { name: "local", credits: 25, isDeleted: false, max_running: null, max_per_hour: null };
+const account = {
+  name: "local",
+  credits: 25,
+  disabled_at: null,
+  isDeleted: false,
+  max_running: null,
+  max_per_hour: null,
+};
 const use = { running: 2, starts: 3, oldest_at: generation.created_at };
 const rows: StartRows = { account, use: undefined, keyUse: undefined };
 const earlier = { kind: "started", generation: newGeneration(), remaining_credits: 90, replayed: true } as const;
 const keyUse = { bodyHash: hashOfBody(idempotency), outcome: earlier };
 const otherBody = { ...keyUse, bodyHash: hashOfBody({ ...idempotency, body: "[]" }) };
 const isDeleted = { ...account, isDeleted: true };
+const isDisabled = { ...account, disabled_at: "2026-01-01T00:00:00.000Z" };
 const isPoor = { ...account, credits: 9 };
 const isFull = { ...account, max_running: 2 };
 const started = { kind: "started", generation, remaining_credits: 15, replayed: false } as const;
@@ -30,6 +38,7 @@ test.each<[string, Partial<StartRows>, StartOutcome]>([
   ["an account with just enough", { account: { ...account, credits: 10 } }, { ...started, remaining_credits: 0 }],
   ["an account with too few", { account: isPoor }, { kind: "no credits" }],
   ["a deleted account, also with its key", { account: isDeleted, keyUse }, { kind: "no account" }],
+  ["a disabled account, also with its key", { account: isDisabled, keyUse }, { kind: "disabled" }],
   ["a repeated key, also without credits", { account: isPoor, keyUse }, earlier],
   ["a repeated key, also at a limit", { account: isFull, use, keyUse }, earlier],
   ["a repeated key with another body", { keyUse: otherBody }, { kind: "key reused" }],
