@@ -137,12 +137,12 @@ export type AccountOptions = {
   >;
   /** Called with a line for each change of an account, its credits, keys and limits, with who made it. */
   onNote?: ((text: string) => void) | undefined;
-  /** Signs the callbacks of the local account; those of others have one that comes from it. */
+  /** Signs the callbacks of the local account; the secrets of other accounts are derived from it. */
   webhookSecret: string;
-  /** The addresses of the API and of the videos, as clients are told them. */
+  /** The addresses of the API and of the videos for clients. */
   baseUrl(): string;
   mediaUrl(): string;
-  /** Whether it runs inside a command, for as long as that takes. */
+  /** Whether the service runs inside a command, and ends with it. */
   isCommand?: boolean | undefined;
   /** Makes a link to the page for the account whose key has this hash; without it, there is no page. */
   linkFor?: ((keyHash: string) => Promise<string>) | undefined;
@@ -158,7 +158,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
     const key = /^Bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "")?.[1] ?? "";
     options.onNote?.(`Accounts: ${what}; by ${c.var.account} with the key ${hashKey(key).slice(0, 8)}.`);
   };
-  /** Gives an account a new key, which is in the reply alone: the store keeps its hash. */
+  /** Gives an account a new key, which only the reply contains: the store keeps its hash. */
   const addKey = async (account: Omit<NewAccount, "keyHash">) => {
     const api_key = createKey();
     const keyHash = hashKey(api_key);
@@ -201,7 +201,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
           const creditsOf = (had: number | undefined, isDeleted: boolean) => {
             if (isDeleted)
               throw refuse(409, "account_deleted", `an account ${name} was deleted, and its name is not given again`);
-            // What an account has may be paid for.
+            // The credits of an account may have been paid for.
             if (had !== undefined && (isNew || credits !== undefined))
               throw refuse(
                 409,
@@ -391,7 +391,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
   };
 }
 
-/** Ends what an account has waiting, as not submitted. Resolves with how many generations it has ended; one that is begun meanwhile goes on. */
+/** Ends the waiting generations of an account as not submitted. Resolves with their number; a generation that begins meanwhile continues. */
 async function endWaiting(account: string, { store, mediaUrl, clock, onEnd }: AccountOptions): Promise<number> {
   let [ended, before]: [number, string | undefined] = [0, undefined];
   for (;;) {

@@ -5,7 +5,7 @@ import { localAccount } from "../announcement.ts";
 import { type ApiEnv, refuse } from "../http/message.ts";
 import type { Store } from "../store/store.ts";
 
-/** What a new account has. */
+/** The credits of a new account. */
 export const defaultCredits = 1_000;
 
 const keyPrefix = "vgs_";
@@ -16,8 +16,8 @@ export function createKey(): string {
 }
 
 /**
- * Finds the account of a key, unless it is disabled. One that begins like those of `createKey`, and was cut or mistyped, is refused without asking the database. Keys of
- * another form are looked up: the owner may have written one into `service.json`.
+ * Finds the account of a key, unless it is disabled. A cut or mistyped key of `createKey` is refused without asking the database. Keys of another
+ * form are looked up: the owner may have written one into `service.json`.
  */
 export async function findAccount(store: Pick<Store, "account">, key: string): Promise<string | undefined> {
   return isMalformed(key) ? undefined : store.account(hashKey(key));
@@ -38,15 +38,15 @@ export function hashKey(key: string): string {
 }
 
 /**
- * Creates the local account with its key, and sets its balance: to `credits`, or to at least the default without them. A key that it had before
- * works no more.
+ * Creates the local account with its key, and sets its balance: to `credits`, or to at least the default without them. Its earlier keys no longer
+ * work.
  */
 export async function prepareLocalAccount(store: Store, apiKey: string, credits: number | undefined): Promise<void> {
   const creditsOf = (had = 0) => credits ?? Math.max(defaultCredits, had);
   await store.addAccount({ name: localAccount, keyHash: hashKey(apiKey), creditsOf, isOnlyKey: true });
 }
 
-/** Refuses a key that no account has, or none has any longer. */
+/** Refuses a key that belongs to no account, or was revoked. */
 export function refuseUnknownKey() {
   return refuse(401, "unauthorized", "unknown API key", { "WWW-Authenticate": "Bearer" });
 }
@@ -61,7 +61,7 @@ export async function refuseKey(store: Pick<Store, "keyOwner">, key: string) {
   return disabled === undefined ? refuseUnknownKey() : refuseDisabled(disabled);
 }
 
-/** Lets nobody but the owner of the service go on. */
+/** Refuses all requests but those of the service's owner. */
 export const requireOwner: MiddlewareHandler<ApiEnv> = async (c, next) => {
   if (c.var.account !== localAccount)
     throw refuse(403, "forbidden", `only the local account's key can use ${c.req.path}`);

@@ -12,7 +12,7 @@ const reloadedSchema = named("Reloaded", {
   restart: z.array(z.string()).meta({ description: "Fields that have changed, and count after a restart." }),
 });
 
-/** What came of reading the owner's file again. */
+/** The result of reading the owner's file again. */
 export type Reloaded = z.infer<typeof reloadedSchema>;
 
 export type ReloadOptions = { reload?: (() => Promise<Reloaded>) | undefined };

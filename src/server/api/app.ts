@@ -27,13 +27,13 @@ export type AppOptions = StatusOptions &
   AccountOptions &
   ReloadOptions & {
     store: Store;
-    /** Makes the routes that start a generation. */
+    /** Creates the routes that start a generation. */
     startBy: StartRoutes;
     /** Without it, there is no /metrics. */
     readMetrics?: ReadMetrics | undefined;
-    /** The routes of its health. */
+    /** The routes for health checks. */
     health?: Paths;
-    /** What is served beside the API at its address. */
+    /** Other routes at the address of the API. */
     page?: Hono<ApiEnv> | undefined;
     reportProblem: ReportProblem;
     /** How long records are kept, and idempotency keys with them. */
@@ -89,7 +89,7 @@ export function createRoutes(options: AppOptions): Hono<ApiEnv> {
 
 type ReadMetrics = () => ReturnType<Metrics["read"]>;
 
-/** Returns what answers /metrics without a key, at an address of its own. */
+/** Creates a server of /metrics at its own address, without a key. */
 export function createMetricsApp(readMetrics: ReadMetrics, reportProblem: ReportProblem): Handler {
   const app = createLogged();
   app.all("/metrics", setRoute("/metrics"), allow("GET"), answer(createMetricsRoute(readMetrics)));
@@ -117,7 +117,7 @@ function createMetricsRoute(readMetrics: ReadMetrics): Route {
   };
 }
 
-/** Creates a server whose log learns from each request's context what the request is about. */
+/** Creates a server whose log reads from the context what each request is about. */
 function createLogged(): Hono<ApiEnv> {
   const app = new Hono<ApiEnv>();
   app.use((c, next) => {
@@ -141,7 +141,7 @@ function setRoute(path: string): MiddlewareHandler<ApiEnv> {
   };
 }
 
-/** By itself hono answers other methods with 404, and HEAD like GET. */
+/** By default hono answers other methods with 404, and HEAD like GET. */
 function allow(...methods: string[]): MiddlewareHandler<ApiEnv> {
   return (c, next) => {
     if (methods.includes(c.req.method)) return next();
@@ -150,12 +150,11 @@ function allow(...methods: string[]): MiddlewareHandler<ApiEnv> {
   };
 }
 
-/** A hundred years. */
 const hundredYearsMs = 100 * 31_536_000_000;
 
 /**
- * Interface section 5: `Authorization: Bearer <API_KEY>`. Each reply says for how many seconds a start that comes again with its Idempotency-Key
- * is the same start. A restored copy does not have the keys of the time between the copy and the restore: it answers for the time since alone.
+ * Interface section 5: `Authorization: Bearer <API_KEY>`. Each reply says for how many seconds a start that is repeated with its Idempotency-Key is
+ * the same start. A restored copy does not contain the keys of the time between the copy and the restore, so it counts from the restore.
  */
 function createKeyCheck({
   store,

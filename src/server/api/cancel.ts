@@ -19,7 +19,7 @@ export type CancelOptions = {
   queue: Pick<Queue, "engineOf" | "missing">;
   engines: readonly Engine[];
   clock: Pick<Clock, "date" | "limit">;
-  /** Whether a generation that was not made gives back what was paid. */
+  /** Whether the credits of a generation that was not made are returned. */
   hasRefunds: boolean;
   mediaUrl(): string;
   onEnd?(ended: Ended): void;
@@ -64,8 +64,8 @@ export function createCancelRoute(options: CancelOptions): Route {
 }
 
 /**
- * Ends the generation that a request names as `failed`, with the error "cancelled", and gives back what was paid. Throws a 409, and changes
- * nothing, when it cannot be stopped. Resolves with the same when it was cancelled before.
+ * Ends the requested generation as `failed`, with the error "cancelled", and returns its credits. Throws a 409, and changes nothing, if it cannot be
+ * stopped. Resolves with the same generation if it was cancelled before.
  */
 export async function cancelOwn(c: ApiContext, options: CancelOptions): Promise<StoredGeneration> {
   const { store, mediaUrl } = options;
@@ -96,7 +96,9 @@ function isCancelled(error: string | null): boolean {
   return error === cancelledError || error?.startsWith(`${cancelledError} `) === true;
 }
 
-/** The engine that a generation was submitted to when no process has it any more: it cannot be stopped there, and may be paid for. */
+/**
+ * Returns the engine that a generation was submitted to if no process uses it any longer: the generation cannot be stopped there, and may be charged.
+ */
 function findLost(
   { checkpoint }: Pick<StoredGeneration, "checkpoint">,
   { queue }: Pick<CancelOptions, "queue">,
@@ -110,7 +112,7 @@ function unclearEnd(engine: string) {
   return { error, error_code: "unclear" as const, isRefunded: false };
 }
 
-/** Has the engine stop that a generation was submitted to, and resolves with its name; with `null` when it was submitted to none. */
+/** Stops a generation at its engine, and resolves with the name of the engine; with `null` if it was submitted to none. */
 async function stopUpstream(
   { checkpoint }: Pick<StoredGeneration, "checkpoint">,
   { engines, queue, clock }: Pick<CancelOptions, "engines" | "queue" | "clock">,
@@ -122,14 +124,14 @@ async function stopUpstream(
   const { engine: name, job } = checkpoint;
   const engine = engines.find((each) => each.name === name) ?? queue.engineOf(name);
   if (!engine) throw refuseGoing(`it was submitted to ${name}, which this process does not have`);
-  // Not cut by a client that disconnects: what is stopped there must end here, too.
+  // Continues when the client disconnects: a job that is stopped there must end here, too.
   const limit = clock.limit(engineLimitMs, new AbortController().signal, new Error("no response in time"));
   const why = await stopJob(engine, job, limit.signal).finally(limit.clear);
   if (why !== undefined) throw refuseGoing(why);
   return name;
 }
 
-/** Resolves with why the job goes on. */
+/** Resolves with the reason if the job continues. */
 async function stopJob({ name, cancel }: Engine, job: string, signal: AbortSignal): Promise<string | undefined> {
   const cannot = `${name} cannot stop it`;
   if (!cancel) return cannot;

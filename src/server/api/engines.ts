@@ -36,7 +36,7 @@ export function createEnginesRoute({ engines, queue, clock }: EnginesOptions): R
     description: "Each engine has 10 seconds to respond. A check costs nothing.",
     responses: { 200: reply("Each engine", enginesSchema) },
     async handle(c) {
-      // They may be others once the answers are there.
+      // The engines may have changed when the checks are done.
       const used = [...engines];
       const checks = await checkEngines(used, clock, c.req.raw.signal);
       const outages = used.map(queue.outageOf);

@@ -3,14 +3,14 @@ import { isIP } from "node:net";
 import type { HTTPException } from "hono/http-exception";
 import { refuse } from "../http/message.ts";
 
-/** Why a request is refused before any handler sees it; `note` is what the log has of that, and the reply has not. */
+/** Why a request is refused before any handler sees it; `note` is for the log only. */
 export type Refusal = { refusal: HTTPException; note?: string };
 
 export type Fence = (incoming: IncomingMessage) => Refusal | undefined;
 
 export type FenceOptions = {
   port: number;
-  /** Host names of this service, besides localhost and its address. They may include a port, for a service behind a forwarded port. */
+  /** Host names of this service, besides localhost and its address; with a port for a service behind a forwarded port. */
   names: string[];
   /** The origin of this service behind a proxy that adds TLS, such as "https://video.example". */
   publicOrigin?: string | undefined;
@@ -54,7 +54,7 @@ function isHealthPath(url: string): boolean {
   return /^\/(healthz|readyz)(\?|$)/.test(url);
 }
 
-/** Returns the address that the client connected to. It may stand in Host, because DNS can rebind names alone. */
+/** Returns the address that the client connected to. Host may contain it, because DNS can rebind only names. */
 function localAddress({ socket }: IncomingMessage): string {
   const address = (socket.localAddress ?? "").replace(/^::ffff:(?=\d+\.)/, "");
   return bracket(address);

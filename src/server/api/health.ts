@@ -25,18 +25,18 @@ const readinessSchema = named("Readiness", {
 
 export type Health = {
   paths: Paths;
-  /** From now on the service is not ready. */
+  /** Must be called when the service begins to stop: it is no longer ready. */
   stop(): void;
 };
 
 /**
- * Creates the answers for load balancers, which take no key and reveal no address: /healthz, whether the process answers, and /readyz, whether
- * it can do its work. A process that makes no videos does not ask its engines.
+ * Creates the routes for load balancers, which need no key and reveal no address: /healthz, whether the process responds, and /readyz, whether it can
+ * do its work. A process that makes no videos does not check engines.
  */
 export function createHealth({ store, videos, engines, clock }: HealthOptions): Health {
   const used = () => engines.filter(({ concurrency }) => concurrency > 0);
   const database = createCheck(1_000, clock, store.check);
-  // It writes, which costs money at an S3 store.
+  // This check writes, which costs money at an S3 store.
   const media = createCheck(15_000, clock, videos.check);
   const anyEngine = createCheck(5_000, clock, (signal) => Promise.any(used().map(({ check }) => check(signal))));
   let isStopping = false;

@@ -17,7 +17,10 @@ import { createRequestLimit, type RequestLimit } from "./request-limit.ts";
 export type Listening = {
   /** Such as "http://127.0.0.1:8787". */
   url: string;
-  /** Accepts no more connections, answers what has arrived, waits for unfinished replies, and destroys the connections that are open after `graceMs`. */
+  /**
+   * Accepts no more connections, answers the requests that have arrived, waits for unfinished replies, and destroys the connections that are still
+   * open after `graceMs`.
+   */
   close(graceMs: number): Promise<void>;
 };
 
@@ -51,7 +54,10 @@ const defaultLimits = {
   maxRequests: 512,
   /** Above it, idle connections are closed. */
   maxConnections: 4_000,
-  /** So many more are accepted while idle ones are closed; above these, a new one is closed where none is idle, although its request may have been sent. */
+  /**
+   * How many more connections are accepted while idle ones are closed. Above that, a new connection is closed if none is idle, although its request
+   * may have been sent.
+   */
   spareConnections: 500,
   /** Counted here, because with its own limit Node answers a request that has already arrived with an empty 503. */
   maxRequestsPerConnection: 1_000,
@@ -71,7 +77,7 @@ export async function listen(
   const limits = { ...defaultLimits, ...options.limits };
   // Node would answer a request without Host itself, with an empty body.
   const server = createServer({ ...limits, requireHostHeader: false });
-  /** Those first that were used last the longest ago. */
+  /** Least recently used first. */
   const sockets = new Set<Socket>();
   const exchanges = new WeakMap<Duplex, Exchange>();
   const stop = new AbortController();
@@ -110,12 +116,12 @@ type RoomOptions = {
 };
 
 /**
- * Returns what makes room for one more connection, and says whether there is any. Idle ones are closed for it: a crowd that asks nothing must not
- * keep others out, such as a load balancer. As long as there are spare ones, none is closed on which a request may be arriving.
+ * Returns a function that makes room for one more connection, and returns whether there is any. It closes idle connections, which must not keep
+ * others out, such as a load balancer. While there are spare connections, none is closed on which a request may be arriving.
  */
 function createRoomMaker({ sockets, usedAt, exchanges, limits, clock }: RoomOptions): () => boolean {
   const { maxConnections, spareConnections } = limits;
-  /** The lower, the less its client has to lose by a close; 0 while a request is in progress. */
+  /** The lower the rank, the less its client loses by a close; 0 while a request is in progress. */
   const rankOf = (socket: Socket): number => {
     const { outgoing } = exchanges.get(socket) ?? {};
     if (outgoing && !outgoing.writableFinished) return 0;
@@ -215,7 +221,7 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
       refusal: refuse(417, "expectation_failed", "only Expect: 100-continue is supported"),
     }),
   );
-  // Emitted when no data was transferred for a while. A client that waits for the beginning of its reply is not stalled.
+  // The event means that no data was transferred for a while. A client that waits for the beginning of its reply is not stalled.
   server.on("timeout", (socket) => {
     const { outgoing } = exchanges.get(socket) ?? {};
     const isWaiting = outgoing !== undefined && !outgoing.writableFinished;
@@ -229,7 +235,7 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
 
-/** As Node itself reports a request that took longer than `requestTimeout`. */
+/** The error that Node reports for a request that took longer than `requestTimeout`. */
 function requestTimeout(): Error {
   return Object.assign(new Error("Request timeout"), { code: "ERR_HTTP_REQUEST_TIMEOUT" });
 }
@@ -260,7 +266,7 @@ function createListener(
   return getRequestListener((request, bindings) => respond(request, bindings as HttpBindings), {
     // By default the adapter cuts a client that still sends its body half a second after the reply, which it may not have read yet.
     autoCleanupIncoming: false,
-    // Where the fence lets a request without Host in.
+    // For requests without Host, which the fence accepts for health checks.
     hostname: "localhost",
     errorHandler: () => errorResponse(refuse(400, "invalid_target", "the request target is not a valid path")),
   });
@@ -303,7 +309,7 @@ function boundAddress(server: Server): { url: string; port: number } {
 
 type Closing = { graceMs: number; clock: Pick<Clock, "sleep">; stop: AbortController };
 
-/** So long a connection stays open for the request that its client may be sending at this moment. */
+/** How long a connection stays open for a request that its client may be sending at this moment. */
 const drainMs = 300;
 
 async function close(server: Server, sockets: Set<Socket>, { graceMs, clock, stop }: Closing): Promise<void> {
@@ -311,7 +317,7 @@ async function close(server: Server, sockets: Set<Socket>, { graceMs, clock, sto
   // Connections that have arrived are accepted: the system would reset them with the socket that listens.
   if (graceMs > 0) for (let turn = 0; turn < 2; turn++) await setImmediate();
   const closed = new AbortController();
-  // That of node:http closes the connections on which nothing is asked at this moment.
+  // Unlike `close` of node:http, this one keeps idle connections, on which a request may be arriving.
   NetServer.prototype.close.call(server, () => closed.abort());
   if (graceMs > 0) await clock.sleep(drainMs, closed.signal).catch(() => {});
   server.close();

@@ -16,9 +16,9 @@ export async function findOwnGeneration(c: ApiContext, store: Pick<Store, "gener
   const id = c.req.param("id") ?? c.req.query("id");
   if (!id) throw refuse(400, "invalid_id", "the query parameter id is missing");
   c.set("id", id);
-  // Only ids of this form are looked up: SQLite would end another one at its first NUL.
+  // Only ids of this form are looked up: SQLite would cut others at the first NUL.
   const generation = isUuid(id) ? await store.generation(id) : undefined;
-  // Another account's id is answered like one that does not exist, so that the reply does not reveal it.
+  // The reply to another account's id is the same as for an unknown id, so that it reveals nothing.
   if (generation?.account !== c.var.account) throw refuse(404, "not_found", "there is no generation with this id");
   if (generation.removed_at) throw refuse(404, "removed", `this generation was removed at ${generation.removed_at}`);
   return generation;

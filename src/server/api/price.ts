@@ -6,19 +6,19 @@ const defaultPrice = 10;
 
 export type PriceOptions = {
   engines: readonly Pick<Engine, "models" | "isSimulation">[];
-  /** The credits that a start costs, by model, where that is not the usual price. */
+  /** The credits that a start costs, by model, if not the default. */
   creditsPer: ReadonlyMap<string, number>;
   /** Whether previews cost the owner of the service credits too, as they cost every other account. */
   hasPaidPreviews: boolean;
 };
 
-/** The credits that a start of this model costs this account. A preview costs the owner of the service none, unless previews are to be paid. */
+/** The credits that a start of this model costs this account. A preview costs the owner of the service nothing, unless previews must be paid. */
 export function priceOf(model: string, account: string, options: PriceOptions): number {
   const isFree = account === localAccount && !options.hasPaidPreviews && isPreview(model, options);
   return isFree ? 0 : listPriceOf(model, options);
 }
 
-/** The same for an account that pays for previews too. */
+/** Returns the credits for an account that pays for previews too. */
 export function listPriceOf(model: string, { creditsPer }: Pick<PriceOptions, "creditsPer">): number {
   return creditsPer.get(model) ?? defaultPrice;
 }
@@ -28,7 +28,7 @@ export function isPreview(model: string, { engines }: Pick<PriceOptions, "engine
   return engines.every(({ models, isSimulation }) => isSimulation || !models.includes(model));
 }
 
-/** The models of which the owner of the service gets previews at no cost. */
+/** Returns the models whose previews are free for the owner of the service. */
 export function listFreeModels(options: PriceOptions): string[] {
   const served = new Set(options.engines.flatMap(({ models }) => models));
   return [...served].filter((model) => isPreview(model, options) && priceOf(model, localAccount, options) === 0);

@@ -9,10 +9,10 @@ import type { StoredGeneration } from "../store/generations.ts";
 import { listPriceOf } from "./price.ts";
 import { notEnoughCredits, type Respond, type StartOptions } from "./start.ts";
 
-// What the directives of prompts ask of starts and downloads is done here, around those: they know nothing of it.
-// The job itself does what they ask of the video, as [fail], [slow] and [no-video] do.
+// Applies the directives of prompts that are about starts and downloads, by wrapping those. The job itself applies the directives about the video:
+// [fail], [slow] and [no-video].
 
-/** So many starts, and so many videos, are remembered that were refused once, by their hashes: a prompt may have a megabyte. */
+/** The maximum number of starts, and of videos, that are remembered as refused once; by hash, because a prompt may have a megabyte. */
 const maxRefused = 1_000;
 
 /** Adds the directives to the options of the routes that start a generation. */
@@ -55,10 +55,10 @@ async function untilDisconnected(signal: AbortSignal): Promise<void> {
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
 }
 
-/** Returns the handler of the media address with the directives: what `createMedia` answers, but for `[media: 403]` and `[media: cut]`. */
+/** Returns the handler of the media address with the directives: that of `createMedia`, except for `[media: 403]` and `[media: cut]`. */
 export function createRehearsedMedia(options: MediaHandlerOptions): Handler {
   const media = createMedia(options);
-  // What is cut cannot come from an address of the store.
+  // A cut reply cannot be a redirect to the store.
   const own = createMedia({ ...options, hasRedirects: false });
   const refusedOnce = createBoundedMap<true>(maxRefused);
   return async (request, bindings = {}) => {
@@ -87,6 +87,6 @@ export function createRehearsedMedia(options: MediaHandlerOptions): Handler {
 /** Returns a stream that fails after its last byte. */
 function breakOff(body: Readable): Readable {
   const broken = new PassThrough({ flush: (done) => done(new Error("cut, as the prompt asked for")) });
-  // Each ends with the other, also when nothing was read: a generator that never began would leave the video open.
+  // Each stream ends with the other, even if nothing was read: a generator that never began would leave the file open.
   return pipeline(body, broken, () => {});
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { refuse, retryAfter } from "../http/message.ts";
 import type { Refusal } from "./fence.ts";
 
-/** What is accepted however many requests are in progress: a busy process is not dead, and a start is not refused for what others do. */
+/** Requests that are accepted regardless of the limit: a busy process is not dead, and a start must not be refused because of other clients. */
 const unlimited = new Set([
   ...["GET /healthz", "HEAD /healthz"],
   ...["POST /api/generate", "POST /v1/videos", "POST /generations"],
@@ -15,7 +15,7 @@ export function isUnlimited(method: string, path: string): boolean {
 export type RequestLimit = {
   /** Counts a request from now on. Returns a refusal where too many are in progress. */
   enter(incoming: IncomingMessage, outgoing: ServerResponse): Refusal | undefined;
-  /** Stops counting it: its reply has ended, or lasts as long as its client wants. */
+  /** Stops counting a request: its reply has ended, or lasts until the client disconnects. */
   leave(outgoing: ServerResponse): void;
 };
 

@@ -9,7 +9,7 @@ import { findJsonFault, refuse } from "../http/message.ts";
 import type { ExtraValue, Images, RenderRequest, StoredGeneration } from "../store/generations.ts";
 import { named, schemas } from "./openapi/operation.ts";
 
-/** Prompts and other texts have at most so many bytes, and addresses so many characters. */
+/** The maximum of bytes for prompts and other texts, and of characters for addresses. */
 const maxTextBytes = 32_000;
 const maxAddressLength = 8_000;
 const shortText = `must have at most ${maxTextBytes / 1_000} kB`;
@@ -88,7 +88,7 @@ const otherExtra = z
   .refine((value) => isShortText(JSON.stringify(value)), shortText)
   .meta({ description: "Passed on to a real model." })
   .register(schemas, { id: "OtherExtra" });
-/** A value that no server takes would be refused after the start, and one that is left out makes another video. */
+/** Without this check, a server would refuse the value after the start; a value that is left out makes another video. */
 function checked(name: string) {
   if (findExtraFault(name, "") === undefined) return optionalExtra;
   return optionalExtra.superRefine((value, context) => {
@@ -96,7 +96,7 @@ function checked(name: string) {
     if (fault !== undefined) context.addIssue({ code: "custom", message: fault });
   });
 }
-/** No server takes these otherwise; the addresses are fetched by the engine. */
+/** No server accepts these in another form. The engine fetches the URLs. */
 const objectExtras: Readonly<Record<string, z.ZodType<ExtraValue>>> = {
   extra_params: otherExtra.refine(isRecord, 'must be an object, such as {"task":"t2va"}'),
   lora: otherExtra.refine(isRecord, 'must be an object, such as {"name":"snow"}'),
@@ -120,7 +120,7 @@ const extrasSchema = z.object(
   ]),
 );
 
-/** All that a start may have. */
+/** All fields of a start. */
 export const startSchema = named("Start", { ...bodySchema.shape, ...sizeSchema.shape, ...extrasSchema.shape });
 
 export type StartRequest = Pick<StoredGeneration, "request" | "callback_url">;
@@ -179,13 +179,13 @@ export function createStartReader({
 
 const defaulted = ["aspectRatio", "duration", "resolution"] as const;
 
-/** Whether a size is that which a usual ratio and the resolution have for the model, so that these say it all. */
+/** Whether a usual ratio and the resolution have this size for the model, so that the size need not be sent. */
 function isUsual(request: Pick<RenderRequest, "model" | "aspectRatio" | "resolution">, size: string): boolean {
   const isUsualRatio = (aspectRatios as readonly string[]).includes(request.aspectRatio);
   return isUsualRatio && sizeText(frameSize({ ...request, extras: {} })) === size;
 }
 
-/** vLLM-Omni's documentation has objects as JSON texts; other servers take them as they are. Throws a refusal of those that are too deep. */
+/** Reads an object that may be sent as a JSON text, as in vLLM-Omni's documentation. Throws a refusal if it is too deep. */
 export function readObject<Value>(value: Value): Value {
   if (typeof value !== "string" || !/^\s*[{[]/.test(value)) return value;
   const fault = findJsonFault(value);
@@ -197,7 +197,7 @@ export function readObject<Value>(value: Value): Value {
   }
 }
 
-/** Interface section 8: `kling-1.6-elements` wants 2 to 4 images. Of the others it says nothing; they take what their engines take. */
+/** Interface section 8: `kling-1.6-elements` wants 2 to 4 images. The other models accept what their engines accept. */
 function checkImages(
   model: string,
   count: number,
@@ -209,12 +209,12 @@ function checkImages(
   throw refuse(400, `invalid_${name}`, `${model} takes ${wanted}, not ${count}`);
 }
 
-/** Whether it has images that it does not start from. */
+/** Whether there are images that the video does not start from. */
 export function hasOtherImages({ lastImage, references }: Images<unknown>): boolean {
   return lastImage !== undefined || references !== undefined;
 }
 
-/** Any of the engines may get the generation, so each must take what it has. */
+/** Any of the engines may get the generation, so each must accept its images. */
 function checkOtherImages(
   { model, images, lastImage, references = [] }: { model: string } & Images<unknown>,
   engines: readonly Pick<Engine, "name" | "takesLastImage" | "maxReferences">[],

@@ -44,20 +44,20 @@ import { processingExample } from "./status.ts";
 /** Enough for images of 20 MB in `data:` URLs, and a prompt. */
 const maxBodyBytes = 28_000_000;
 
-/** So many bytes of bodies with images are in memory; a body that has no room is refused. */
+/** The maximum number of bytes in memory for bodies with images; a body that does not fit is refused. */
 const maxLargeBytes = 200_000_000;
 
 /** The same for the other bodies, so that those with images do not keep them out. */
 const maxSmallBytes = 100_000_000;
 
-/** So many bodies with images are handled at a time: each takes some 150 MB until it is stored. The others wait as bytes. */
+/** How many bodies with images are handled at a time: each takes some 150 MB until it is stored. The others wait as bytes. */
 const maxLargeBodies = 4;
 
 export type StartOptions = StartReaderOptions &
   PriceOptions & {
     store: Pick<Store, "start" | "findStart" | "ledger">;
     clock: Pick<Clock, "date">;
-    /** The engines that no process has: what was submitted to them waits, and does not count as running. */
+    /** The engines that no process uses: generations submitted to them wait, and do not count as running. */
     missing?: (() => readonly string[]) | undefined;
     /** Called once for each generation that was started here. */
     onStart?: ((generation: StoredGeneration, cost: number) => void) | undefined;
@@ -74,9 +74,9 @@ export type Respond = (c: ApiContext, started: Started, body: object) => Respons
 export type StartFormat = {
   /** The media types of its bodies. */
   types: readonly string[];
-  /** Returns the fields of a body by the interface's names, and the text that tells a repeated one from another. Throws a refusal. */
+  /** Returns the fields of a body by the interface's names, and the text by which a repeated body is recognized. Throws a refusal. */
   read(c: ApiContext, bytes: Uint8Array): JsonBody | Promise<JsonBody>;
-  /** What it calls the interface's fields. */
+  /** Its names of the interface's fields. */
   names?: FieldNames;
   reply(started: Started): object;
 };
@@ -96,7 +96,7 @@ const startHeaders = {
     .meta({ description: "How many generations will have that label, for the estimate of the remaining time." }),
 };
 
-/** What the operations of both APIs that start a generation have in common. */
+/** The common parts of the operations that start a generation. */
 export const startCommon = {
   description: "If no reply came, send it again only with its Idempotency-Key: it may have been charged.",
   parameters: parameters("header", startHeaders),
@@ -144,12 +144,12 @@ export const startOperation: Operation = {
 /** POST /api/generate (interface 4.1). */
 export const generateFormat: StartFormat = { types: ["application/json"], read: parseJson, reply: startBody };
 
-/** Makes the route that starts a generation by one of the APIs. */
+/** Creates the route that starts a generation by one of the APIs. */
 export type StartRoutes = (format: StartFormat) => (c: ApiContext) => Promise<Response>;
 
 /**
- * Returns what makes the routes that start a generation: there is no other way to start one. An Idempotency-Key that comes again with the same body
- * gets the same reply, and nothing is charged.
+ * Returns a function that creates the routes that start a generation: there is no other way to start one. A repeated Idempotency-Key with the same
+ * body gets the same reply, and nothing is charged.
  */
 export function createStartRoutes(options: StartOptions): StartRoutes {
   const { respond = (c, _, body) => c.json(body) } = options;
@@ -190,7 +190,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     const key = readIdempotencyKey(c);
     const idempotency = key === undefined ? undefined : { key, body: text };
     const started = await start(c, { json, names: format.names, idempotency }).catch(async (error) => {
-      // What was started with this key stays its answer, also when it would be refused now: the engines or their limits may have changed.
+      // The reply to a used key stays the same, even if the start would be refused now: engines or limits may have changed.
       if (!(error instanceof HTTPException) || !idempotency) throw error;
       const earlier = await options.store.findStart(c.var.account, idempotency);
       if (earlier?.kind !== "started") throw error;
@@ -201,7 +201,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     c.set("model", request.model);
     return started;
   };
-  /** A client that sends slowly uses no more memory than what it has sent. */
+  /** A client that sends slowly uses only the memory for what it has sent. */
   const receive = async (c: ApiContext, format: StartFormat) => {
     const isLarge = mayBeLarge(c);
     const arriving = (isLarge ? openLarge : openSmall)(c.var.account);
@@ -218,7 +218,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
   };
 }
 
-/** Without its length, such as a chunked one, a body may be large. */
+/** A body without a length, such as a chunked body, may be large. */
 function mayBeLarge({ req }: ApiContext): boolean {
   return !(Number(req.header("Content-Length") ?? Number.NaN) <= defaultBodyBytes);
 }
@@ -236,8 +236,8 @@ function newGeneration(account: string, start: StartRequest, date: Date): Stored
 }
 
 /**
- * Refuses what no engine that has the model takes, by the lists of their providers: before anything is paid there. Images that one of them might
- * ignore are refused by all.
+ * Refuses a request that no engine with the model accepts, by the limits of their providers, before anything is paid there. Images that any of them
+ * might ignore are refused.
  */
 async function checkLimits(request: StoredRequest, engines: StartOptions["engines"]) {
   const able = engines.filter(({ models, isSimulation }) => models.includes(request.model) && !isSimulation);
@@ -271,7 +271,7 @@ function tooMany({ limit, max, retryAfterSeconds }: Limited) {
 
 const maxLabelCharacters = 200;
 
-/** Returns what the start belongs to, by its headers. Throws a 400 that says what is wrong with them. */
+/** Returns the label in the headers of a start. Throws a 400 that says what is wrong with them. */
 function readLabel({ req }: ApiContext): Label | undefined {
   const [text, sizeText] = [req.header("Vidgen-Label"), req.header("Vidgen-Label-Size")];
   if (text === undefined) return undefined;
@@ -295,7 +295,7 @@ function decoded(text: string): string | undefined {
   }
 }
 
-/** The start response envelope (interface 2.3). `credits_charged` is ours. */
+/** The start response envelope (interface 2.3). `credits_charged` is not part of the interface. */
 function startBody({ generation, credits_charged, remaining_credits }: Started) {
   const { id, created_at, request } = generation;
   const data = { id, status: "processing", model: request.model, prompt: request.prompt, created_at };

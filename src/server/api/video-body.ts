@@ -42,18 +42,18 @@ const side = z
   .optional()
   .meta({ description: "In pixels: width and height are another way to write the size." });
 
-/** The fields that the interface calls otherwise; the others are the same, and are checked as they are there. */
+/** The fields that have another name in the interface; the others are the same, and are checked in the same way. */
 const namedFields = z.looseObject({
   size: startSchema.shape.size,
   width: side,
   height: side,
   seconds: z.unknown().optional(),
   input_reference: images.optional(),
-  // As vLLM-Omni and TensorRT-LLM call it.
+  // The name in vLLM-Omni and TensorRT-LLM.
   image_reference: images.optional(),
 });
 
-/** All that a create may have. */
+/** All fields of a create. */
 export const createSchema = startSchema
   .omit({ aspectRatio: true, duration: true, resolution: true, imageUrl: true, imageUrls: true })
   .extend({
@@ -73,14 +73,14 @@ export const createFormSchema = named("CreateForm", {
     .meta({ format: "binary", description: "A PNG, JPEG or WebP file, or its URL." }),
 });
 
-/** The model of a create that names none: clients of servers with one model do not. What is real is meant before previews. */
+/** Returns the model for a create without one: clients of servers with one model do not send it. Real models come before previews. */
 export function findDefaultModel(engines: readonly Pick<Engine, "models" | "isSimulation">[]): string | undefined {
   const real = engines.filter(({ isSimulation }) => !isSimulation);
   const served = (real.length > 0 ? real : engines).flatMap(({ models }) => models);
   return served.includes(defaultModel) ? defaultModel : served[0];
 }
 
-/** Other servers' fields for what the video is to be: it would be another one without them. */
+/** Fields of other servers that change the video: ignoring them would make another video. */
 const otherServersFields: Readonly<Record<string, string>> = {
   aspect_ratio: "send size",
   extra_body: "send its fields beside prompt",
@@ -94,7 +94,7 @@ function refuseOthersFields({ n, ...body }: Record<string, unknown>): void {
   if (Number(n ?? 1) !== 1) throw refuse(400, "invalid_n", "n must be 1: each create makes one video");
 }
 
-/** Returns the fields of a create by the interface's names; `model` is that of one without. Throws a refusal when it cannot be read. */
+/** Returns the fields of a create by the interface's names; `model` is the default. Throws a refusal if the body cannot be read. */
 export async function readVideoStart(
   c: ApiContext,
   bytes: Uint8Array,
@@ -129,7 +129,7 @@ function readFields(c: ApiContext, bytes: Uint8Array): JsonBody | Promise<JsonBo
   return type === urlencodedType ? readUrlencoded(bytes) : parseJson(c, bytes);
 }
 
-/** A width and a height that were left out of what is made would make another video than was asked for. */
+/** Ignoring a width and a height would make another video than requested. */
 function readPixels({
   size,
   width,
@@ -146,7 +146,7 @@ function readPixels({
 
 const together = "width and height go together";
 
-/** The parser takes seconds for a large form of many small parts, or of long headers, in which nothing else is answered. */
+/** The parser takes seconds for a large form of many small parts or long headers, during which no other request is answered. */
 const maxParts = 100;
 const maxHeaderBytes = 8_000;
 const tooManyParts = `the form has ${maxParts} parts or more`;
@@ -155,7 +155,7 @@ async function readForm(c: ApiContext, bytes: Uint8Array): Promise<JsonBody> {
   const boundary = readBoundary(c.req.header("Content-Type") ?? "");
   const fault = findFormFault(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), boundary);
   if (fault !== undefined) throw refuse(400, "invalid_form", fault);
-  // The same boundary for the parser as was looked for.
+  // The parser must use the boundary that was checked.
   const headers = { "Content-Type": `${formType}; boundary="${boundary}"` };
   const form = await new Response(bytes, { headers }).formData().catch(() => {
     throw refuse(400, "invalid_form", `the body is not ${formType} as its Content-Type says`);
@@ -174,12 +174,12 @@ function readUrlencoded(bytes: Uint8Array): JsonBody {
   return fromFields(Array.from(new URLSearchParams(text), ([sent, value]) => [fieldName(sent), value]));
 }
 
-/** Clients write `{"input_reference": {"image_url": ...}}` so. */
+/** Clients send `{"input_reference": {"image_url": ...}}` as `input_reference[image_url]`. */
 function fieldName(sent: string): string {
   return sent.replace(/\[(image_url)?\]$/, "");
 }
 
-/** What a form has several times is a list. */
+/** A field that a form repeats is a list. */
 function fromFields(fields: [string, string][]): JsonBody {
   const all = new Map<string, string[]>();
   for (const [name, value] of fields) all.set(name, [...(all.get(name) ?? []), value]);
@@ -209,7 +209,7 @@ function findFormFault(bytes: Buffer, boundary: string): string | undefined {
   return undefined;
 }
 
-/** Returns a file as a `data:` address. Throws a refusal when it is no picture, or its field takes none. */
+/** Returns a file as a `data:` URL. Throws a refusal if it is not an image, or its field accepts no file. */
 async function readFile(name: string, file: File): Promise<string> {
   if (!["input_reference", "image_reference"].includes(name))
     throw refuse(400, "invalid_form", "only input_reference may be a file");
@@ -246,11 +246,11 @@ export const videoSchema = named("Video", {
   usage: z.object({ cost: costSchema }).optional(),
 });
 
-/** The job of `/v1/videos` that a generation is. `made` is how much of it is made, where that is known. */
+/** Returns a generation as a job of `/v1/videos`. `made` is its progress, if known. */
 export function videoBody(generation: StoredGeneration, made: Progress | undefined) {
   const { id, status, request, created_at, completed_at, checkpoint, error, cost } = generation;
   const { model, prompt, duration } = request;
-  // A node's percent says nothing about the video's.
+  // The percent of a node is not the percent of the video.
   const percent = made?.node === undefined ? (made?.percent ?? 0) : 0;
   const running = checkpoint !== null || made !== undefined ? "in_progress" : "queued";
   return {
@@ -261,7 +261,7 @@ export function videoBody(generation: StoredGeneration, made: Progress | undefin
     model,
     prompt,
     seconds: String(duration),
-    // Models that are real make sizes of their own steps.
+    // Real models round sizes to their own steps.
     size: request.isReal ? sizeOf(request) : sizeText(roundedSize(request, 2)),
     created_at: unixSeconds(created_at),
     completed_at: completed_at === null ? null : unixSeconds(completed_at),

@@ -100,13 +100,13 @@ export type VideoOptions = CancelOptions & {
   store: Pick<Store, "generations" | "remove">;
   queue: Pick<Queue, "resume" | "progressOf">;
   videos: Pick<MediaStore, "remove">;
-  /** Answers at the media address. */
+  /** The handler of the media address. */
   media: Handler;
 };
 
 /**
- * Creates the API that OpenAI's Videos API has left to servers of real models, over the same generations as the interface's: a client of either sees
- * what the other one has started.
+ * Creates the API of OpenAI's Videos API, as servers of real models offer it, for the same generations as the interface's: a client of either sees
+ * what the other has started.
  */
 export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths {
   const { store, queue, videos, media, clock } = options;
@@ -158,7 +158,7 @@ export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths
         async handle(c) {
           const { after, limit, order } = parse(listQuery, c.req.query());
           const { account } = c.var;
-          // One that was removed meanwhile still has its place.
+          // A video that was removed meanwhile still has its place.
           const isOwn = after === undefined || (isUuid(after) && (await store.generation(after))?.account === account);
           if (!isOwn) throw refuse(400, "invalid_after", "after must be the id of a video of this account");
           const found = await store.generations({ account, order, after, limit: limit + 1 });
@@ -219,7 +219,7 @@ export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths
         async handle(c) {
           const found = await findOwnGeneration(c, store);
           const { id, media } = found.status === "processing" ? await cancelOwn(c, options) : found;
-          // Before it is called removed: a file that is left would stay forever.
+          // The file first: a file that is left after the removal would stay forever.
           await removeMedia(videos, media);
           await store.remove(id, clock.date().toISOString());
           return c.json({ id, object: "video.deleted", deleted: true });
@@ -230,7 +230,10 @@ export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths
   };
 }
 
-/** What OpenAI's API and vLLM-Omni's have besides, below /v1/videos. A client is told that it is not here rather than that the method is wrong. */
+/**
+ * The other routes of OpenAI's API and of vLLM-Omni's below /v1/videos: the reply says that they are not offered rather than that the method is
+ * wrong.
+ */
 export const notOffered = ["edits", "extensions", "characters", "characters/:character", "sync", ":id/remix"];
 
 export function refuseNotOffered(): never {

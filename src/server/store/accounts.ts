@@ -2,9 +2,9 @@ import type { Limits } from "./limits.ts";
 import type { PageOf } from "./paging.ts";
 
 /**
- * An account that gets a key. `creditsOf` returns its credits from those that it has, which are `undefined` for a new account; what differs is a
- * row of the ledger. Without it, a new account has none. What it throws changes nothing, and for a deleted account it must throw. With `isOnlyKey`,
- * the keys that the account had are removed.
+ * An account that gets a key. `creditsOf` returns its new credits; `had` is `undefined` for a new account, and the difference becomes a row of the
+ * ledger. Without it, a new account has no credits. If it throws, nothing is changed; for a deleted account it must throw. With `isOnlyKey`, the
+ * earlier keys of the account are removed.
  */
 export type NewAccount = {
   name: string;
@@ -13,7 +13,7 @@ export type NewAccount = {
   isOnlyKey?: boolean;
 };
 
-/** `removed` is how many keys the account had that it has no more. */
+/** `removed` is the number of keys that were removed. */
 export type AddedKey = { credits: number; removed: number };
 
 /** Since when an account is disabled (ISO 8601), `null` if it is not; and whether that was changed. */
@@ -21,10 +21,10 @@ export type Disabling = { disabled_at: string | null; isChanged: boolean };
 
 export type Revoked = { account: string } | { keyHash: string };
 
-/** An account as its owner's list has it; `keys` is how many it has, and `disabled_at` since when it is disabled. */
+/** An account in the list of the owner; `keys` is the number of its keys, and `disabled_at` since when it is disabled. */
 export type AccountRecord = Limits & { account: string; credits: number; keys: number; disabled_at: string | null };
 
-/** A change of credits; one with the same `key` is made once. */
+/** A change of credits; a change with the same `key` is made once. */
 export type CreditChange = { account: string; amount: number; key: string };
 
 /** `credits` is the balance now. Nothing was changed unless it is "added", and not `replayed`. */
@@ -42,7 +42,7 @@ export type LedgerEntry = {
   reason: string;
   /** When they changed (ISO 8601). */
   at: string;
-  /** The generation that was paid for; `prompt` is cut, and `cost` what its engine has charged, in USD, where that tells. */
+  /** The generation that was paid for; `prompt` is cut, and `cost` what its engine has charged, in USD, if it reports that. */
   generation: string | null;
   prompt: string | null;
   cost: number | null;
@@ -50,18 +50,18 @@ export type LedgerEntry = {
 
 export type LedgerQuery = PageOf<number> & { generation?: string | undefined; account?: string | undefined };
 
-/** The accounts with their keys, limits and credits. When a method resolves and rejects, `Store` says. */
+/** The accounts with their keys, limits and credits. See `Store` for when methods resolve and reject. */
 export type Accounts = {
   /** The account that a key belongs to, found by the key's hash; `undefined` while the account is disabled. */
   account(keyHash: string): Promise<string | undefined>;
   /** The account that a key belongs to, whether or not it is disabled. */
   keyOwner(keyHash: string): Promise<string | undefined>;
   /**
-   * Creates the account or adds this key to one that exists, and gives it the credits that `creditsOf` says: all of it or nothing, whatever is
-   * started meanwhile. Rejects when the key belongs to another account.
+   * Creates the account or adds this key to an existing one, and gives it the credits that `creditsOf` returns: all or nothing, whatever is started
+   * meanwhile. Rejects when the key belongs to another account.
    */
   addAccount(account: NewAccount): Promise<AddedKey>;
-  /** Removes an account's keys, or one key by its hash. Resolves with how many there were. */
+  /** Removes an account's keys, or one key by its hash. Resolves with their number. */
   removeKeys(keys: Revoked): Promise<number>;
   /**
    * Deletes an account: its keys are removed, it starts nothing from now on, and its name is not given again. Its generations and its ledger stay.
@@ -75,7 +75,7 @@ export type Accounts = {
   setDisabled(account: string, at: string | null): Promise<Disabling | undefined>;
   /** Every account that was not deleted, in alphabetical order. */
   accounts(): Promise<AccountRecord[]>;
-  /** Changes the limits that are given. Resolves with all; with `undefined` when there is no such account. */
+  /** Changes the given limits. Resolves with all limits; with `undefined` if the account does not exist. */
   setLimits(account: string, limits: Partial<Limits>): Promise<Limits | undefined>;
   /**
    * Ends a token of the page before its time, `until` (ISO 8601): a link that was used, or a session that was signed out. Resolves with whether it
@@ -85,7 +85,7 @@ export type Accounts = {
   hasTokenEnded(hash: string): Promise<boolean>;
   /** The account's credits: the sum of its rows in the ledger. Rejects when there is no such account. */
   balance(account: string): Promise<number>;
-  /** Adds a number of credits to those of an account, or takes some away. */
+  /** Adds credits to an account, or takes some away. */
   addCredits(change: CreditChange): Promise<CreditOutcome>;
   ledger(query: LedgerQuery): Promise<LedgerEntry[]>;
 };

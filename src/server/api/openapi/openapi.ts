@@ -8,10 +8,10 @@ import { endedWebhook } from "./webhook.ts";
 /** All named schemas as JSON Schema, in which they refer to each other. */
 function jsonSchemas(): object {
   const all = z.toJSONSchema(schemas, {
-    // As it is sent: other fields may come with those that are described.
+    // With "output", objects could not have fields that are not described.
     io: "input",
     uri: schemaUri,
-    // Generators of clients read it as a field that is always there; and a provider's model may have its own.
+    // Client generators read a default as a field that is always present; and a provider's model may have its own default.
     override: ({ jsonSchema }) => void delete jsonSchema.default,
   }).schemas;
   return Object.fromEntries(Object.entries(all).map(([name, { $schema, $id, ...schema }]) => [name, schema]));
@@ -20,7 +20,7 @@ function jsonSchemas(): object {
 const shared = (name: keyof typeof responses) => ({ $ref: `#/components/responses/${name}` });
 const toAccount = { 401: shared("Unauthorized"), 503: shared("Unavailable"), default: shared("Refused") };
 
-/** What the tags mean, and what every operation with one may answer. */
+/** What the tags mean, and the replies that all operations with a tag have in common. */
 const tags: Record<keyof Routes, { description: string; responses: object; security?: [] }> = {
   generations: { description: "From a prompt to a video.", responses: toAccount },
   videos: { description: "The same generations for clients of `/v1/videos`.", responses: toAccount },
@@ -81,11 +81,11 @@ function describe(baseUrl: string, routes: Routes): object {
 }
 
 export type OpenapiOptions = {
-  /** The address of the API where clients reach it by another one than its own, as behind a proxy. */
+  /** The address at which clients reach the API, if it is not its own, such as behind a proxy. */
   publicUrl?: string | undefined;
 };
 
-/** A service has a few names; for each the description is made once, as that takes much longer than any other reply without a key. */
+/** A service has a few addresses: the description is built once for each, because that takes much longer than any other reply without a key. */
 const maxAddresses = 10;
 
 /** GET /openapi.json describes these routes, and takes no key. */

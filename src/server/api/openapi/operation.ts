@@ -13,7 +13,7 @@ export type Operation = {
   responses: { [status: string]: object };
 };
 
-/** A route is described with the schemas that check its requests. The log leaves out what is asked of a routine one. */
+/** A route is described with the schemas that check its requests. Requests of a routine route are not logged. */
 export type Route = Operation & { isRoutine?: boolean; handle: (c: ApiContext) => Response | Promise<Response> };
 
 /** Routes by their paths and methods. HEAD is answered like GET, without the body. */

@@ -3,7 +3,7 @@ import { findOwner, lockAccount } from "./account.ts";
 import { changeCredits } from "./credits.ts";
 import { publish, type Rule, sql } from "./rule.ts";
 
-/** The reason in the ledger of the credits that an account begins with, or is set to. */
+/** The reason in the ledger for the credits of a new account, or for credits that were set. */
 export const setReason = "set by the service's owner";
 
 /** Adds an account with a key, or a key to an account. See `Accounts`. */
