@@ -36,11 +36,11 @@ const engine = z.strictObject(
     workflow: text("the name of a file").optional().describe("For comfyui: the file of the workflow."),
     package: text("the name of an npm package").optional().describe("For ai-sdk: the npm package of the provider."),
     key_env: z
-      .string(must("the name of a variable of the environment"))
-      .regex(/^[A-Za-z_]\w*$/, must("the name of a variable of the environment"))
+      .string(must("the name of an environment variable"))
+      .regex(/^[A-Za-z_]\w*$/, must("the name of an environment variable"))
       .optional()
-      .describe("The variable of the environment that has the key."),
-    key_file: text("the name of a file").optional().describe("The file that has the key."),
+      .describe("The environment variable that contains the key."),
+    key_file: text("the name of a file").optional().describe("The file that contains the key."),
   },
   must("an object"),
 );
@@ -173,7 +173,7 @@ function fieldsAt([first, , third]: Path): string[] {
 function hintFor(name: string): string | undefined {
   if (name === "database") return "Set VIDGEN_DATABASE_URL: the address has a password, which is not for this file.";
   if (/key|token|secret|password|auth/i.test(name))
-    return "A key is never written in this file: key_env names the variable that has it, and key_file the file.";
+    return "Do not write keys in this file: name the variable that contains the key in key_env, or the file in key_file.";
   return undefined;
 }
 

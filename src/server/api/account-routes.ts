@@ -327,7 +327,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
         operationId: "disable",
         summary: "Disables an account",
         description:
-          "Its keys, links and page sessions are refused with 403, and it starts nothing. What it has started goes on, and its callbacks are sent. Other processes of the service refuse its keys within 5 s.",
+          "Its keys, links and page sessions are refused with 403, and it starts nothing. What it has started continues, and its callbacks are sent. Other processes of the service refuse its keys within 5 s.",
         requestBody: requestBody(disableSchema, { account: "ci" }),
         responses: {
           200: reply("Since when it is disabled", disabledSchema, {

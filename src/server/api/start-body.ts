@@ -21,7 +21,7 @@ const sizeSchema = z.looseObject({
     .refine((text) => pixelsOf(text) !== undefined, 'must be such as "1280x720"')
     .optional()
     .meta({
-      description: `Pixels, such as "640x360", in place of aspectRatio and resolution: a real model gets them as they are. A preview has ${shorterSides}.`,
+      description: `Pixels, such as "640x360", in place of aspectRatio and resolution: a real model gets them unchanged. A preview has ${shorterSides}.`,
     }),
 });
 const notSeconds = "must be a number of seconds";

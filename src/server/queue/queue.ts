@@ -425,7 +425,7 @@ function claim(
   return state.options.store.claim(wanted, { except: [...others, ...avoided], ids, limit });
 }
 
-/** Claims a generation outside the first list; outside the next one if there is none. */
+/** Claims a generation that is not in the first list; if none is free, one that is not in the next list. */
 async function claimFirst(state: State, wanted: Wanted, lists: readonly string[][]): Promise<Claim | undefined> {
   for (const avoided of lists) {
     const [claimed] = await claim(state, wanted, { limit: 1, avoided });

@@ -86,7 +86,7 @@ async function tryOpen(
   origin: EngineOrigin | undefined,
   { store: { isShared }, isMaking, reopen, onOpen, clock, signal }: RetiredOptions,
 ): Promise<string | undefined> {
-  if (!isMaking()) return "no process that generates videos has it, and this one serves only the API";
+  if (!isMaking()) return "no process that generates videos uses it, and this one serves only the API";
   if (!reopen || !origin) return "how it was named is not known";
   if (isShared && URL.canParse(name) && isLoopback(new URL(name).hostname))
     return "it is a server of the machine of an earlier process";

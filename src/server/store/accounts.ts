@@ -70,7 +70,7 @@ export type Accounts = {
   deleteAccount(account: string, at: string): Promise<number | undefined>;
   /**
    * Disables an account from `at` on (ISO 8601), so that its keys, links and sessions are refused and it starts nothing; `null` enables it. What it
-   * has started goes on. Resolves with `undefined` when there is no such account.
+   * has started continues. Resolves with `undefined` when there is no such account.
    */
   setDisabled(account: string, at: string | null): Promise<Disabling | undefined>;
   /** Every account that was not deleted, in alphabetical order. */
